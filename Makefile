@@ -1,0 +1,39 @@
+# Everything a newcomer or CI runs. `make test` sets itself up from a bare checkout.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: test lint format demo bench lock
+
+test: lint                 ## everything CI runs: lint, types, tests with coverage
+	$(BIN)/pytest --cov --cov-report=term
+
+lint: $(READY)             ## style and strict types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)           ## rewrite the code in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+demo: $(READY)             ## the demo app's state, as a model would see it
+	@$(BIN)/sightline demo --print
+
+bench: $(READY)            ## race the peers; prints a table, writes benchmarks/results.json
+	$(BIN)/python -m benchmarks
+
+lock: $(READY)             ## renew requirements.lock from pyproject.toml
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header --no-annotate --quiet \
+		--output-file requirements.lock
+
+$(READY): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "sightline needs Python 3.11 or newer; point PYTHON=… at one")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@

@@ -1,0 +1,112 @@
+"""The root command, its lazy subcommands, and the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import version
+from typing import Final
+
+import click
+
+from sightline.errors import SightlineError
+
+EXIT_CODES: Final = {
+    0: "ok",
+    1: "unexpected error",
+    2: "usage or invalid input",
+    3: "key or authentication",
+    4: "unreachable or timed out",
+    5: "action failed",
+    6: "does not fit the budget",
+    7: "approval needed and nobody to ask",
+    8: "ledger damaged",
+    130: "interrupted",
+}
+
+# name → where its click command lives, and the line that `sightline --help` shows for it
+COMMANDS: Final = {
+    "demo": ("sightline.cli.demo:demo", "Show the demo app's state."),
+    "tree": ("sightline.cli.tree:tree", "Check, format, project, diff and patch state trees."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command only when it runs or is asked for its own help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command = getattr(import_module(module), name)
+        assert isinstance(command, click.Command)  # noqa: S101 - a wrong table entry is a bug
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+
+
+def _exit_code_table() -> str:
+    return "\b\nExit codes:\n" + "\n".join(
+        f"{code:>5}  {what}" for code, what in EXIT_CODES.items()
+    )
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=_exit_code_table(),
+)
+@click.version_option(version("sightline"), prog_name="sightline")
+def cli() -> None:
+    """The context engine: what the app looks like now, what was said, what was planned."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line and exit; the entry point of `sightline`."""
+    sys.exit(run(argv))
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    try:
+        result = cli.main(args=argv, prog_name="sightline", standalone_mode=False)
+        sys.stdout.flush()
+    except SightlineError as error:
+        _complain(str(error))
+        return error.exit_code
+    except click.exceptions.Abort:
+        return 130
+    except KeyboardInterrupt:
+        return 130
+    except click.ClickException as error:
+        _complain(_usage_message(error))
+        return 2
+    except BrokenPipeError:
+        # The reader of our pipe has what it wanted; python must not complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if os.environ.get("SIGHTLINE_DEBUG"):
+            raise
+        _complain(f"unexpected {type(error).__name__}: {error} (SIGHTLINE_DEBUG=1 shows where)")
+        return 1
+    return result if isinstance(result, int) else 0
+
+
+def _usage_message(error: click.ClickException) -> str:
+    message = error.format_message()
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        return f"{message} (see '{error.ctx.command_path} --help')"
+    return message
+
+
+def _complain(message: str) -> None:
+    line = " ".join(message.splitlines())
+    click.echo(f"sightline: {line}", err=True)

@@ -1,0 +1,1 @@
+"""A small realistic app state, used by the README, the tests and the chat."""
