@@ -19,15 +19,22 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Final, overload
+from typing import TYPE_CHECKING, Final, NamedTuple, overload
 
 if TYPE_CHECKING:
     from sightline.protocol.tree import Node
 
-__all__ = ["CHUNK", "WIDE", "Chunk", "Siblings"]
+__all__ = ["CHUNK", "WIDE", "Chunk", "Place", "Siblings"]
 
 WIDE: Final = 128
 CHUNK: Final = 512
+
+
+class Place(NamedTuple):
+    """Where a node stands: its chunk, and its offset there. A short list is one chunk."""
+
+    chunk: int
+    offset: int
 
 
 class Chunk:
@@ -47,25 +54,28 @@ class Chunk:
         return self._offsets
 
     def with_replaced(self, offset: int, node: Node) -> Chunk:
-        nodes = self.nodes
-        same_ids = nodes[offset].id == node.id
-        return Chunk(
-            (*nodes[:offset], node, *nodes[offset + 1 :]), self._offsets if same_ids else None
-        )
+        """Put a node in the place of one with the same id."""
+        nodes = list(self.nodes)
+        nodes[offset] = node
+        return Chunk(tuple(nodes), self._offsets)
 
 
 class Siblings(Sequence["Node"]):
     """An immutable sequence of nodes with distinct ids."""
 
-    __slots__ = ("_ends", "_length", "chunks")
+    __slots__ = ("_ends", "_indexes", "_length", "chunks")
 
-    def __init__(self, chunks: tuple[Chunk, ...]) -> None:
+    def __init__(
+        self, chunks: tuple[Chunk, ...], indexes: list[dict[str, int]] | None = None
+    ) -> None:
         self.chunks = chunks
+        self._indexes = indexes
         self._ends: list[int] | None = None
         self._length = -1
 
     @classmethod
     def of(cls, nodes: Iterable[Node]) -> Siblings:
+        """Cut a sequence of nodes into chunks."""
         flat = tuple(nodes)
         return cls(tuple(Chunk(flat[i : i + CHUNK]) for i in range(0, len(flat), CHUNK)))
 
@@ -88,65 +98,60 @@ class Siblings(Sequence["Node"]):
             index += len(self)
         if not 0 <= index < len(self):
             raise IndexError(index)
-        at, offset = self._locate(index)
-        return self.chunks[at].nodes[offset]
+        return self.node_at(self._place(index))
 
     def __repr__(self) -> str:
         return f"Siblings({len(self)} nodes)"
 
-    def get(self, node_id: str) -> Node | None:
-        """Return the child with this id, or None."""
-        for chunk in self.chunks:
-            offset = chunk.offsets.get(node_id)
-            if offset is not None:
-                return chunk.nodes[offset]
+    def find(self, node_id: str) -> Place | None:
+        """Say where the node with this id stands, or None."""
+        if self._indexes is None:
+            self._indexes = [chunk.offsets for chunk in self.chunks]
+        for at, index in enumerate(self._indexes):
+            if node_id in index:
+                return Place(at, index[node_id])
         return None
 
-    def position(self, node_id: str) -> int:
-        """Return the place of the child with this id, or -1."""
-        before = 0
-        for chunk in self.chunks:
-            offset = chunk.offsets.get(node_id)
-            if offset is not None:
-                return before + offset
-            before += len(chunk.nodes)
-        return -1
+    def get(self, node_id: str) -> Node | None:
+        """Return the node with this id, or None."""
+        place = self.find(node_id)
+        return None if place is None else self.node_at(place)
 
-    def replaced(self, node: Node) -> Siblings:
-        """Put a node in the place of the one with its id, which must be here."""
-        for at, chunk in enumerate(self.chunks):
-            offset = chunk.offsets.get(node.id)
-            if offset is not None:
-                result = self._with_chunks(at, (chunk.with_replaced(offset, node),))
-                result._length = self._length
-                return result
-        raise KeyError(node.id)
+    def node_at(self, place: Place) -> Node:
+        """Return the node that stands here."""
+        return self.chunks[place.chunk].nodes[place.offset]
+
+    def replaced(self, place: Place, node: Node) -> Siblings:
+        """Put a node in the place of one with the same id."""
+        chunk = self.chunks[place.chunk].with_replaced(place.offset, node)
+        result = Siblings(self._with_chunks(place.chunk, (chunk,)), self._indexes)
+        result._length, result._ends = self._length, self._ends
+        return result
 
     def inserted(self, index: int, node: Node) -> Siblings:
         """Put a node in at a position from 0 to the length, moving the rest up."""
-        at, offset = self._locate(index)
+        if not self.chunks:
+            return Siblings((Chunk((node,)),))
+        at, offset = self._place(index)
         if at == len(self.chunks):
-            if not self.chunks:
-                return Siblings((Chunk((node,)),))
             at, offset = at - 1, len(self.chunks[-1].nodes)
         nodes = self.chunks[at].nodes
         nodes = (*nodes[:offset], node, *nodes[offset:])
         if len(nodes) <= 2 * CHUNK:
-            return self._with_chunks(at, (Chunk(nodes),))
-        return self._with_chunks(at, (Chunk(nodes[:CHUNK]), Chunk(nodes[CHUNK:])))
+            return Siblings(self._with_chunks(at, (Chunk(nodes),)))
+        return Siblings(self._with_chunks(at, (Chunk(nodes[:CHUNK]), Chunk(nodes[CHUNK:]))))
 
-    def removed(self, index: int) -> Siblings:
-        """Take out the node at a position."""
-        at, offset = self._locate(index)
-        nodes = self.chunks[at].nodes
-        nodes = nodes[:offset] + nodes[offset + 1 :]
-        return self._with_chunks(at, (Chunk(nodes),) if nodes else ())
+    def removed(self, place: Place) -> Siblings:
+        """Take out the node that stands here."""
+        nodes = self.chunks[place.chunk].nodes
+        nodes = nodes[: place.offset] + nodes[place.offset + 1 :]
+        return Siblings(self._with_chunks(place.chunk, (Chunk(nodes),) if nodes else ()))
 
-    def _with_chunks(self, at: int, put: tuple[Chunk, ...]) -> Siblings:
-        return Siblings((*self.chunks[:at], *put, *self.chunks[at + 1 :]))
+    def _with_chunks(self, at: int, put: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
+        return (*self.chunks[:at], *put, *self.chunks[at + 1 :])
 
-    def _locate(self, index: int) -> tuple[int, int]:
+    def _place(self, index: int) -> Place:
         if self._ends is None:
             self._ends = list(accumulate(len(chunk.nodes) for chunk in self.chunks))
         at = bisect_right(self._ends, index)
-        return at, index - (self._ends[at - 1] if at else 0)
+        return Place(at, index - (self._ends[at - 1] if at else 0))

@@ -33,7 +33,7 @@ from sightline.protocol.ids import ID_BYTES, RESERVED
 from sightline.protocol.jsontext import JsonText, members, read, same, text_of
 from sightline.protocol.path import format_path, parse_path
 from sightline.protocol.rules import field_violations, violations
-from sightline.protocol.siblings import WIDE, Siblings
+from sightline.protocol.siblings import WIDE, Place, Siblings
 
 __all__ = ["TEXT_FIELDS", "Affordance", "ChildList", "ContentRef", "Extra", "Meta", "Node"]
 
@@ -226,27 +226,15 @@ class Node(
 
     def child(self, node_id: str) -> Node | None:
         """Return the inline child with this id, or None. Long lists are not scanned."""
-        children = self._searchable()
-        if isinstance(children, Siblings):
-            return children.get(node_id)
-        for node in children:
-            if node.id == node_id:
-                return node
-        return None
-
-    def position(self, node_id: str) -> int:
-        """Return the place of the inline child with this id, or -1."""
-        children = self._searchable()
-        if isinstance(children, Siblings):
-            return children.position(node_id)
-        for i, node in enumerate(children):
-            if node.id == node_id:
-                return i
-        return -1
+        found = self._find(node_id)
+        return None if found is None else found[0]
 
     def at(self, path: str) -> Node:
         """Return the node at a path below this one. Raises InvalidPath."""
-        return self._line_to(parse_path(path))[-1]
+        node = self
+        for step in self._steps_to(parse_path(path)):
+            node = step[2]
+        return node
 
     def walk(self) -> Iterator[Node]:
         """Go through this node and all below it, in document order."""
@@ -266,10 +254,10 @@ class Node(
 
     def change_at(self, ids: Sequence[str], how: Callable[[Node], Node]) -> Node:
         """Like `change`, with the path already taken apart."""
-        line = self._line_to(ids)
-        node = how(line[-1])
-        for parent in reversed(line[:-1]):
-            node = parent.with_child_replaced(node)
+        steps = self._steps_to(ids)
+        node = how(steps[-1][2] if steps else self)
+        for parent, place, _ in reversed(steps):
+            node = parent._with_child_at(place, node)
         return node
 
     def with_field(self, name: str, value: Any) -> Node:
@@ -329,34 +317,25 @@ class Node(
 
     def with_child(self, child: Node, index: int | None = None) -> Node:
         """Add a child at an index, or at the end. Raises InvalidTree on a duplicate id."""
-        if self.position(child.id) >= 0:
+        if self._find(child.id) is not None:
             raise InvalidTree([Violation(f"/{child.id}", "ids must be unique among siblings")])
         children = self._searchable()
-        at = _checked_index(len(children) if index is None else index, len(children))
-        return self.with_child_list(_inserted(children, at, child))
+        return self._with_inserted(children, child, len(children) if index is None else index)
 
     def without_child(self, node_id: str) -> Node:
         """Remove a child. Raises InvalidPath if there is none with that id."""
-        return self.with_child_list(_removed(self._searchable(), self._position_of(node_id)))
+        _, place = self._found(node_id)
+        return self.with_child_list(self._removed(place))
 
     def with_child_moved(self, node_id: str, index: int) -> Node:
         """Move a child so that it ends at `index`."""
-        place = self._position_of(node_id)
-        children = self._searchable()
-        child = children[place]
-        at = _checked_index(index, len(children) - 1)
-        return self.with_child_list(_inserted(_removed(children, place), at, child))
+        child, place = self._found(node_id)
+        return self._with_inserted(self._removed(place), child, index)
 
     def with_child_replaced(self, child: Node) -> Node:
         """Put a child in the place of the one with its id."""
-        children = self._searchable()
-        if isinstance(children, Siblings):
-            try:
-                return self.with_child_list(children.replaced(child))
-            except KeyError:
-                raise InvalidPath(f"/{child.id}", "there is no such child") from None
-        at = self._position_of(child.id)
-        return self.with_child_list((*children[:at], child, *children[at + 1 :]))
+        _, place = self._found(child.id)
+        return self._with_child_at(place, child)
 
     def same_fields(self, other: Node) -> bool:
         """Tell whether two nodes agree in everything but their children."""
@@ -390,22 +369,54 @@ class Node(
     def __repr__(self) -> str:
         return f"Node({self.type} {self.id!r}, {len(self.children)} children)"
 
-    def _line_to(self, ids: Sequence[str]) -> list[Node]:
-        """The nodes from this one to the one at the end of the path, both included."""
-        line = [self]
+    def _find(self, node_id: str) -> tuple[Node, Place] | None:
+        children = self._searchable()
+        if isinstance(children, Siblings):
+            place = children.find(node_id)
+            return None if place is None else (children.node_at(place), place)
+        for at, node in enumerate(children):
+            if node.id == node_id:
+                return node, Place(0, at)
+        return None
+
+    def _found(self, node_id: str) -> tuple[Node, Place]:
+        found = self._find(node_id)
+        if found is None:
+            raise InvalidPath(f"/{node_id}", f"there is no child {node_id!r}")
+        return found
+
+    def _steps_to(self, ids: Sequence[str]) -> list[tuple[Node, Place, Node]]:
+        """The way down a path: each parent, where its child stands, and the child."""
+        steps: list[tuple[Node, Place, Node]] = []
+        node = self
         for depth, node_id in enumerate(ids):
-            found = line[-1].child(node_id)
+            found = node._find(node_id)
             if found is None:
                 where = format_path(ids[:depth])
                 raise InvalidPath(format_path(ids), f"{where} has no child {node_id!r}")
-            line.append(found)
-        return line
+            steps.append((node, found[1], found[0]))
+            node = found[0]
+        return steps
 
-    def _position_of(self, node_id: str) -> int:
-        at = self.position(node_id)
-        if at < 0:
-            raise InvalidPath(f"/{node_id}", "there is no such child")
-        return at
+    def _with_child_at(self, place: Place, child: Node) -> Node:
+        children = self._searchable()
+        if isinstance(children, Siblings):
+            return self.with_child_list(children.replaced(place, child))
+        at = place.offset
+        return self.with_child_list((*children[:at], child, *children[at + 1 :]))
+
+    def _removed(self, place: Place) -> tuple[Node, ...] | Siblings:
+        children = self._searchable()
+        if isinstance(children, Siblings):
+            return children.removed(place)
+        return children[: place.offset] + children[place.offset + 1 :]
+
+    def _with_inserted(self, children: tuple[Node, ...] | Siblings, child: Node, at: int) -> Node:
+        if not 0 <= at <= len(children):
+            raise InvalidPath(f"/{child.id}", f"index {at} is not from 0 to {len(children)}")
+        if isinstance(children, Siblings):
+            return self.with_child_list(children.inserted(at, child))
+        return self.with_child_list((*children[:at], child, *children[at:]))
 
     def _searchable(self) -> tuple[Node, ...] | Siblings:
         """The children, in the form in which a long list is cheap to search and change.
@@ -444,21 +455,3 @@ def same_extra(a: Node, b: Node) -> bool:
 def same_presence(a: ChildList, b: ChildList) -> bool:
     """Tell whether two child lists are both there, both null or both absent."""
     return (a is UNSET) == (b is UNSET) and (a is None) == (b is None)
-
-
-def _checked_index(index: int, last: int) -> int:
-    if not 0 <= index <= last:
-        raise InvalidPath("", f"index {index} is not from 0 to {last}")
-    return index
-
-
-def _inserted(children: tuple[Node, ...] | Siblings, at: int, child: Node) -> ChildList:
-    if isinstance(children, Siblings):
-        return children.inserted(at, child)
-    return (*children[:at], child, *children[at:])
-
-
-def _removed(children: tuple[Node, ...] | Siblings, at: int) -> tuple[Node, ...] | Siblings:
-    if isinstance(children, Siblings):
-        return children.removed(at)
-    return children[:at] + children[at + 1 :]
