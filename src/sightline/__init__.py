@@ -10,7 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sightline.errors import InvalidTree, SightlineError, Violation
+    from sightline.app.app import App
+    from sightline.app.call import Call
+    from sightline.errors import ActionError, InvalidTree, SightlineError, Violation
     from sightline.protocol.codec import decode as decode_tree
     from sightline.protocol.codec import encode as encode_tree
     from sightline.protocol.codec import from_value as tree_from_value
@@ -22,7 +24,10 @@ if TYPE_CHECKING:
     from sightline.protocol.view import Projector, View, project
 
 __all__ = [
+    "ActionError",
     "Affordance",
+    "App",
+    "Call",
     "ContentRef",
     "InvalidTree",
     "Meta",
@@ -44,7 +49,10 @@ __all__ = [
 
 # Public name → where it lives, and its name there if it differs.
 _HOMES = {
+    "ActionError": "errors",
     "Affordance": "protocol.tree",
+    "App": "app.app",
+    "Call": "app.call",
     "ContentRef": "protocol.tree",
     "InvalidTree": "errors",
     "Meta": "protocol.tree",

@@ -19,7 +19,7 @@ one that asks faster than it reads.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -146,6 +146,11 @@ class Connection:
         self._closed = False
         self._hello: bytes | None = serialize(Hello(provider.info))
         provider.ready.add(self)
+
+    @property
+    def audience(self) -> Hashable:
+        """Whose tree this connection sees."""
+        return self._audience.key
 
     @property
     def wants_input(self) -> bool:
