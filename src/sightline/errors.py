@@ -5,7 +5,7 @@ the message is for people and says what is wrong and where. `exit_code` is what
 the command line returns for it.
 
     SightlineError                    1  unexpected
-    ├── ActionError                   5  any of the protocol's  an action was not done, and why
+    ├── ActionError                   5  action_failed   not done, and why; an instance has its own
     └── InvalidInput                  2  invalid_input   the caller gave something unusable
         ├── InvalidJson                  invalid_json    not JSON; line and column are known
         ├── InvalidTree                  invalid_tree    breaks rules of the tree; lists them all
@@ -49,6 +49,7 @@ class ActionError(SightlineError):
     `conflict`, `internal`. The message is shown to the caller as it is.
     """
 
+    code = "action_failed"
     exit_code = 5
 
     def __init__(self, code: str, message: str) -> None:

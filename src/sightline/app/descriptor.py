@@ -31,7 +31,7 @@ import msgspec
 from msgspec import Raw
 
 from sightline.app.action import Action
-from sightline.errors import InvalidDescriptor
+from sightline.errors import InvalidDescriptor, InvalidTree, Violation
 from sightline.protocol.codec import decode, encode, from_value
 from sightline.protocol.jsontext import read
 from sightline.protocol.path import format_path
@@ -68,14 +68,18 @@ class Described:
 
     digest: bytes
     actions: dict[Ids, dict[str, Action]]
+    _ids: Ids
     _text: bytes
-    _value: Any
+    _node: Node | None = None
 
     def node(self) -> Node:
         """Build the node. Raises InvalidInput (every broken rule)."""
-        if isinstance(self._value, Node):
-            return self._value
-        return decode(self._text)
+        if self._node is not None:
+            return self._node
+        try:
+            return decode(self._text)
+        except InvalidTree as error:
+            raise _placed(error, self._ids) from None
 
 
 def describe(given: object, ids: Ids, node_id: str, default_type: str = "group") -> Described:
@@ -83,16 +87,25 @@ def describe(given: object, ids: Ids, node_id: str, default_type: str = "group")
     if isinstance(given, Node):
         node = given if given.id == node_id else msgspec.structs.replace(given, id=node_id)
         text = encode(node)
-        return Described(_digest(text), {}, text, node)
+        return Described(_digest(text), {}, ids, text, node)
     actions: dict[Ids, dict[str, Action]] = {}
     value = _wire(given, ids, node_id, default_type, actions, 1)
     try:
         text = _encoder.encode(value)
     except (TypeError, ValueError, OverflowError):
         # What cannot be written breaks a rule; this says which, and where.
-        from_value(_plain(value))
+        try:
+            from_value(_plain(value))
+        except InvalidTree as error:
+            raise _placed(error, ids) from None
         raise
-    return Described(_digest(text), actions, text, value)
+    return Described(_digest(text), actions, ids, text)
+
+
+def _placed(error: InvalidTree, ids: Ids) -> InvalidTree:
+    """The same complaint, from where the node stands in the app's tree."""
+    prefix = "".join(f"/{node_id}" for node_id in ids)
+    return InvalidTree([Violation(prefix + item.path, item.rule) for item in error.violations])
 
 
 def _digest(text: bytes) -> bytes:
@@ -130,10 +143,11 @@ def _wire(
     meta = _meta(fields, ids)
     if meta:
         value["meta"] = meta
-    if fields.get("actions"):
+    if fields.get("actions") is not None:
         own = _actions(fields["actions"], ids)
-        value["affordances"] = [action.affordance for action in own.values()]
-        actions[ids] = own
+        if own:
+            value["affordances"] = [action.affordance for action in own.values()]
+            actions[ids] = own
     if fields.get("content_ref") is not None:
         value["content_ref"] = _content_ref(fields["content_ref"], ids)
     if "window" in fields:
