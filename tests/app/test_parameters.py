@@ -65,8 +65,8 @@ def test_a_signature_becomes_a_schema() -> None:
             "title": {"type": "string", "description": "What to do"},
             "minutes": {"type": "integer", "default": 30},
             "urgent": {"type": "boolean", "default": False},
-            "colour": {"enum": ["blue", "red"], "default": "red"},
-            "kind": {"anyOf": [{"enum": ["a", "b"]}, {"type": "null"}]},
+            "colour": {"type": "string", "enum": ["red", "blue"], "default": "red"},
+            "kind": {"anyOf": [{"type": "string", "enum": ["a", "b"]}, {"type": "null"}]},
             "tags": {"type": "array", "items": {"type": "string"}, "default": []},
             "extra": {
                 "anyOf": [

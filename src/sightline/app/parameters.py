@@ -15,11 +15,12 @@ stands for an object with these members, all required.
 
 from __future__ import annotations
 
+import enum
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -78,7 +79,7 @@ class Parameters:
                     defaults[name] = parameter.default
         struct = _struct_of(fields, defaults)
         if given is None:
-            schema = None if is_open and not fields else _derived(struct, defaults)
+            schema = None if is_open and not fields else _derived(struct, fields, defaults)
         else:
             schema = full_schema(given)
         return cls(
@@ -185,18 +186,36 @@ def _struct_of(
     return struct
 
 
-def _derived(struct: type[msgspec.Struct] | None, defaults: Mapping[str, Any]) -> dict[str, Any]:
+def _derived(
+    struct: type[msgspec.Struct] | None,
+    fields: list[tuple[str, Any, Any]],
+    defaults: Mapping[str, Any],
+) -> dict[str, Any]:
     if struct is None:
         return {"type": "object"}
     schema = schema_of_type(struct)
+    properties: dict[str, dict[str, Any]] = schema["properties"]
+    for name, hint, _ in fields:
+        choices = _choices(hint)
+        if choices and set(properties[name].get("enum", ())) == set(choices):
+            properties[name]["enum"] = choices
     for name, default in defaults.items():
         if default is not None:
-            schema["properties"][name]["default"] = msgspec.to_builtins(
-                default, enc_hook=_foreign_value
-            )
+            properties[name]["default"] = msgspec.to_builtins(default, enc_hook=_foreign_value)
     if not schema["required"]:
         del schema["required"]
     return schema
+
+
+def _choices(hint: Any) -> list[Any]:
+    """The choices in the order in which the app wrote them."""
+    if get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    if get_origin(hint) is Literal:
+        return list(get_args(hint))
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return [member.value for member in hint]
+    return []
 
 
 def _described(hint: Any) -> Any:
@@ -280,11 +299,14 @@ def _inlined(schema: dict[str, Any]) -> dict[str, Any]:
                 kept.setdefault(name, None)
                 return {"$ref": reference, **visit(beside, above)}
             return {**visit(definitions[name], (*above, name)), **visit(beside, above)}
-        return {
+        shown = {
             key: visit(item, above, names=key == "properties")
             for key, item in value.items()
             if key not in _NOISE and not (key == "default" and item is None)
         }
+        if all(isinstance(choice, str) for choice in shown.get("enum", [None])):
+            return {"type": "string", **shown}
+        return shown
 
     result: dict[str, Any] = visit(schema, ())
     for name in list(kept):
