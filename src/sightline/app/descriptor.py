@@ -37,7 +37,7 @@ from sightline.protocol.jsontext import read
 from sightline.protocol.path import format_path
 from sightline.protocol.tree import ContentRef, Meta, Node, plain
 
-__all__ = ["Described", "describe"]
+__all__ = ["Described", "describe", "fingerprint"]
 
 Ids = tuple[str, ...]
 
@@ -56,8 +56,10 @@ _KEYS: Final = {
     "contentRef": "content_ref",
 }
 _META_KEYS: Final = {"totalChildren": "total_children", "availableActions": "available_actions"}
+_META_SOURCES: Final = frozenset({"meta", "summary", "window"})
 _LEVELS: Final = 64
 _SCALARS: Final = frozenset({str, int, bool, type(None)})
+_TEXT: Final = frozenset({str})
 _WRITTEN: Final = (str, int, bool, date, datetime, time, Decimal, Enum, UUID)
 _encoder: Final = msgspec.json.Encoder(decimal_format="number")
 
@@ -80,6 +82,31 @@ class Described:
             return decode(self._text)
         except InvalidTree as error:
             raise _placed(error, self._ids) from None
+
+
+class _NotPlain(Exception):
+    """A descriptor holds more than data."""
+
+
+def _refuse(_: object) -> object:
+    raise _NotPlain
+
+
+_plain_encoder: Final = msgspec.json.Encoder(enc_hook=_refuse)
+
+
+def fingerprint(given: object) -> bytes | None:
+    """A digest of what was said, if it is nothing but data: equal ones describe equal nodes.
+
+    None where there are functions in it, which are new each time, or where it is no
+    descriptor. It costs a fraction of reading the descriptor.
+    """
+    if type(given) is not dict:
+        return None
+    try:
+        return _digest(_plain_encoder.encode(given))
+    except (_NotPlain, TypeError, ValueError, OverflowError, RecursionError):
+        return None
 
 
 def describe(given: object, ids: Ids, node_id: str, default_type: str = "group") -> Described:
@@ -121,7 +148,7 @@ def _wire(
     level: int,
 ) -> dict[str, Any]:
     """The node as the wire has it; its actions go into `actions`."""
-    if not isinstance(given, Mapping):
+    if type(given) is not dict and not isinstance(given, Mapping):
         kind = type(given).__name__
         raise InvalidDescriptor(format_path(ids), None, f"must be a dict or a Node, not a {kind}")
     if level > _LEVELS:
@@ -140,9 +167,10 @@ def _wire(
     if properties is not None:
         _check_values(properties, ids, "props")
         value["properties"] = properties
-    meta = _meta(fields, ids)
-    if meta:
-        value["meta"] = meta
+    if not fields.keys().isdisjoint(_META_SOURCES):
+        meta = _meta(fields, ids)
+        if meta:
+            value["meta"] = meta
     if fields.get("actions") is not None:
         own = _actions(fields["actions"], ids)
         if own:
@@ -170,8 +198,9 @@ def _children(
         if isinstance(item, Node):
             children.append(Raw(encode(item)))
             continue
-        child_id = item.get("id") if isinstance(item, Mapping) else None
-        if isinstance(child_id, int) and not isinstance(child_id, bool):
+        is_dict = type(item) is dict or isinstance(item, Mapping)
+        child_id = item.get("id") if is_dict else None
+        if type(child_id) is int:
             child_id = str(child_id)
         if not isinstance(child_id, str):
             where = f"{format_path(ids)} items[{at}]"
@@ -233,8 +262,10 @@ def _content_ref(given: object, ids: Ids) -> dict[str, Any]:
 
 def _check_values(given: object, ids: Ids, key: str) -> None:
     """Refuse what would be written as something else: NaN as null, a key 1 as "1"."""
-    if not isinstance(given, Mapping):
+    if type(given) is not dict and not isinstance(given, Mapping):
         raise InvalidDescriptor(format_path(ids), key, "must be an object")
+    if _SCALARS.issuperset(map(type, given.values())) and _TEXT.issuperset(map(type, given)):
+        return
     stack: list[tuple[str, Any]] = [(key, given)]
     while stack:
         where, value = stack.pop()

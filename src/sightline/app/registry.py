@@ -29,7 +29,7 @@ from typing import Any, Final
 from sightline.app.action import Action
 from sightline.app.attention import mark_changes
 from sightline.app.composition import Composition
-from sightline.app.descriptor import Described, describe
+from sightline.app.descriptor import Described, describe, fingerprint
 from sightline.app.exposure import Exposure
 from sightline.app.pattern import Branch
 from sightline.errors import InvalidInput, InvalidPath
@@ -287,7 +287,7 @@ class Registry:
     def _evaluate(self, registration: Registration, renderings: list[Rendering] | None) -> None:
         """Ask a registration's function: for each of these sessions, or (None) once for all."""
         if renderings is None:
-            evaluated = self._asked(registration, {})
+            evaluated = self._asked(registration, registration.part, {})
             with self._lock:
                 targets = list(self._renderings.values())
                 registration.failed = evaluated is None
@@ -298,7 +298,8 @@ class Registry:
                 self._show_failure(registration, targets, failed=evaluated is None)
             return
         for rendering in renderings:
-            evaluated = self._asked(registration, {"session": rendering.session})
+            known = rendering.parts.get(registration, _NOTHING)
+            evaluated = self._asked(registration, known, {"session": rendering.session})
             with self._lock:
                 known = rendering.parts.get(registration, _NOTHING)
                 if evaluated is not None and evaluated.ticket > known.ticket:
@@ -307,7 +308,9 @@ class Registry:
                 self._show_failure(registration, [rendering], failed=evaluated is None)
         self._forget_unseen(registration)
 
-    def _asked(self, registration: Registration, arguments: dict[str, Any]) -> _Part | None:
+    def _asked(
+        self, registration: Registration, known: _Part, arguments: dict[str, Any]
+    ) -> _Part | None:
         """Evaluate once; None if that failed, which is then in the log."""
         ticket = next(self._tickets)
         assert registration.function is not None  # noqa: S101 - callers have looked
@@ -318,15 +321,15 @@ class Registry:
                 raise InvalidInput("a node function must not be async: read the state, don't wait")  # noqa: TRY301 - one place says what failed
             if given is None:
                 return _Part(ticket, b"", None, {})
+            mark = fingerprint(given)
+            if mark is not None and (node := _node_with(mark, known, registration)) is not None:
+                return _Part(ticket, mark, node, {})
             described = self._describe(given, registration.ids)
-            node = registration.seen.get(described.digest)
+            digest = mark or described.digest
+            node = _node_with(digest, known, registration)
             if node is None:
-                current = registration.part
-                if current.digest == described.digest and current.node is not None:
-                    node = current.node
-                else:
-                    node = self._built(described, registration.ids)
-            return _Part(ticket, described.digest, node, described.actions)
+                node = self._built(described, registration.ids)
+            return _Part(ticket, digest, node, described.actions)
         except Exception:  # noqa: BLE001 - the app's own code; it must not reach other parts
             path = format_path(registration.ids)
             _log.exception("%s could not be refreshed and keeps its last good state", path)
@@ -399,6 +402,11 @@ class Registry:
         node = part.node.change_at(below, how)
         # No digest: whatever the function says next is compared with what is shown.
         return _Part(next(self._tickets), b"", node, part.actions)
+
+
+def _node_with(digest: bytes, known: _Part, registration: Registration) -> Node | None:
+    """The node that a registration is known to show when it says this."""
+    return known.node if known.digest == digest else registration.seen.get(digest)
 
 
 def _error_ids(ids: Ids) -> Ids:
