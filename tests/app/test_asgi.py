@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import socket
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Sequence
@@ -13,7 +12,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import uvicorn
 from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.routing import Mount
@@ -25,6 +23,7 @@ from sightline.app.app import App
 from sightline.errors import InvalidInput
 from sightline.testing import Client
 from sightline.transports.link import LinkClosed, Peer
+from support.web import served
 
 TOKEN = "correct horse"
 
@@ -63,25 +62,6 @@ def counter(**options: Any) -> App:
         return state["n"]
 
     return app
-
-
-@asynccontextmanager
-async def served(application: Any) -> AsyncIterator[str]:
-    """Run an ASGI application on a free port of loopback."""
-    config = uvicorn.Config(
-        application, log_level="warning", ws="websockets-sansio", timeout_graceful_shutdown=1
-    )
-    server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-        running = asyncio.create_task(server.serve(sockets=[listening]))
-        while not server.started:
-            await asyncio.sleep(0)
-        try:
-            yield f"127.0.0.1:{port}"
-        finally:
-            server.should_exit = True
-            await running
 
 
 @asynccontextmanager
