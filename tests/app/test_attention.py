@@ -152,6 +152,25 @@ async def test_another_part_of_a_window_is_fetched_when_a_query_asks() -> None:
         assert (await client.query("/inbox/m40")).id == "m40"
 
 
+async def test_what_a_query_showed_can_be_acted_on() -> None:
+    app, _ = mail()
+    opened: list[str] = []
+
+    @app.action("inbox/{message}", "open")
+    def open_message(message: str) -> None:
+        opened.append(message)
+
+    async with connect(app) as client:
+        [shown] = (await client.query("/inbox", window=(90, 1))).children
+        assert [item.action for item in shown.affordances] == ["open"]
+        await client.invoke("/inbox/m90", "open")
+        assert opened == ["m90"]
+        for path, action in (("/inbox/m100", "open"), ("/inbox/m90", "shut")):
+            with pytest.raises(ActionError) as caught:
+                await client.invoke(path, action)
+            assert caught.value.code == "not_found"
+
+
 async def test_a_resolver_may_refuse_or_fail(caplog: pytest.LogCaptureFixture) -> None:
     app = App("a", "A", coalesce_s=0)
     app.register("x", {"children": None, "meta": {"total_children": 1}})

@@ -42,6 +42,8 @@ async def test_what_is_archived_or_deleted_makes_room_for_older_messages() -> No
         assert client.tree.at("/inbox").meta.total_children == 36
         older = await client.query("/inbox", window=(30, 10))
         assert len(older.children) == 6
+        await client.invoke(f"/inbox/{older.children[-1].id}", "archive")
+        assert client.tree.at("/inbox").meta.total_children == 35
 
 
 async def test_the_calendar_can_be_planned() -> None:

@@ -86,12 +86,12 @@ class App(Scope):
         self.version = version
         self.description = description
         self.views = Views()
-        self.resolvers = Resolvers()
         self.registry = Registry(root, marks_changes=mark_changed)
+        self.resolvers = Resolvers(self.registry.patterns)
         self._provider = Provider(self.info, root, limits)
         self._tasks = Tasks(self.registry, self.notify, clock, task_linger_s)
         self._invoker = Invoker(
-            self.registry, self._tasks.action_at, self._publish,
+            self.registry, self.resolvers, self._tasks.action_at, self._publish,
             timeout_s=invoke_timeout_s, threads=threads,
         )  # fmt: skip
         self._serving = Serving(
@@ -158,6 +158,10 @@ class App(Scope):
             self._serving.wake()
 
         self._in_loop(send)
+
+    def makes_nodes(self) -> None:
+        """Note that some nodes are made when they are asked for."""
+        self._provider.makes_nodes = True
 
     def notify(self) -> None:
         """Tell the loop that something may have changed. From any thread."""

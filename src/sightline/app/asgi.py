@@ -203,9 +203,11 @@ def _path_of(scope: Scope) -> str:
 
 
 def _peer_of(scope: Scope) -> Peer:
-    headers = {
-        name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
-    }
+    headers: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        # Repeated, it is no longer any one that is allowed.
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
     client = scope.get("client")
     address = f"{client[0]}:{client[1]}" if client else ""
     token = _token_of(headers, scope.get("subprotocols", ()))

@@ -19,7 +19,7 @@ from sightline.protocol.jsontext import read, text_of
 from sightline.protocol.siblings import Chunk, Siblings
 from sightline.protocol.tree import Node
 
-__all__ = ["Exposure"]
+__all__ = ["Exposure", "expose_at"]
 
 Branches: TypeAlias = tuple[Branch[Action], ...]
 # A chunk of a long list (which is held, so that its id stays its own) and what it became,
@@ -36,6 +36,10 @@ class Exposure:
         self._source: Node | None = None
         self._result: Node | None = None
         self._chunks: _Chunks = {}
+
+    def expose_below(self, node: Node, ids: tuple[str, ...]) -> Node:
+        """Return a node that stands at a path, with the actions of it and all below it."""
+        return self._exposed(node, tuple(self._patterns.at(ids)), None, None, {})
 
     def forget(self) -> None:
         """Look at everything anew next time: the patterns have changed."""
@@ -98,6 +102,11 @@ class Exposure:
                 key = (id(chunk), *way)
                 if key in self._chunks:
                     fresh[key] = self._chunks[key]
+
+
+def expose_at(patterns: Branch[Action], node: Node, ids: tuple[str, ...]) -> Node:
+    """Add actions to a node that is shown once, at a path."""
+    return Exposure(patterns).expose_below(node, ids)
 
 
 def _finder(

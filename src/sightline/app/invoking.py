@@ -31,10 +31,12 @@ from sightline.app.action import Action
 from sightline.app.call import Call
 from sightline.app.parameters import Parameters
 from sightline.app.registry import Registry
+from sightline.app.resolving import Resolvers
 from sightline.errors import ActionError, InvalidInput, InvalidPath
 from sightline.protocol.connection import Connection, InvokeRequested
 from sightline.protocol.messages import ErrorInfo
-from sightline.protocol.path import parse_path
+from sightline.protocol.path import format_path, parse_path
+from sightline.protocol.tree import Node
 
 __all__ = ["Invoker", "Running", "running"]
 
@@ -61,6 +63,7 @@ class Invoker:
     def __init__(
         self,
         registry: Registry,
+        resolvers: Resolvers,
         find_own: Finder,
         publish: Callable[[], None],
         *,
@@ -69,6 +72,7 @@ class Invoker:
     ) -> None:
         self.authorize: Callable[..., Any] | None = None
         self._registry = registry
+        self._resolvers = resolvers
         self._find_own = find_own
         self._publish = publish
         self._timeout_s = timeout_s
@@ -102,9 +106,12 @@ class Invoker:
 
     async def _done(self, request: InvokeRequested, session: Hashable) -> tuple[object, bool]:
         ids = parse_path(request.path)
-        action = self._find(ids, request.action, session)
+        node, made = request.node, None
+        if node is None:
+            node, made = await self._made(ids, request.action, session)
+        action = made or self._find(ids, request.action, session)
         holes = {} if action.pattern is None else action.pattern.values(ids)
-        call = Call(request.path, request.action, request.params, request.node, session, holes)
+        call = Call(request.path, request.action, request.params, node, session, holes)
         action.parameters.check(request.params)
         arguments = action.parameters.arguments(request.params, holes, call)
         for hook in (self.authorize, action.authorize):
@@ -112,7 +119,9 @@ class Invoker:
                 raise ActionError("unauthorized", f"not allowed to {request.action} here")
         accepted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         running.set(Running(call, accepted))
-        work = asyncio.create_task(self._run(action, call, ids, arguments))
+        work = asyncio.create_task(
+            self._run(action, call, arguments, in_tree=request.node is not None)
+        )
         self._work.add(work)
         work.add_done_callback(self._work.discard)
         done, _ = await asyncio.wait(
@@ -135,6 +144,19 @@ class Invoker:
             return msgspec.UNSET, False
         return msgspec.to_builtins(result, enc_hook=_to_builtins), False
 
+    async def _made(
+        self, ids: tuple[str, ...], name: str, session: Hashable
+    ) -> tuple[Node, Action | None]:
+        """Make a node that is not in the tree; it is as live as can be."""
+        try:
+            tree = self._registry.tree(session)
+            node, actions = await self._resolvers.make(ids, tree, session)
+        except InvalidPath as error:
+            raise ActionError("not_found", str(error)) from None
+        if all(affordance.action != name for affordance in node.affordances):
+            raise ActionError("not_found", f"{format_path(ids)} does not offer {name!r} now")
+        return node, actions.get(ids, {}).get(name)
+
     def _find(self, ids: tuple[str, ...], name: str, session: Hashable) -> Action:
         action = (
             self._registry.inline_action(ids, name, session)
@@ -146,10 +168,11 @@ class Invoker:
         return action
 
     async def _run(
-        self, action: Action, call: Call, ids: tuple[str, ...], arguments: dict[str, Any]
+        self, action: Action, call: Call, arguments: dict[str, Any], *, in_tree: bool
     ) -> Any:
         if action.is_async:
-            self._check_state(call, ids)
+            if in_tree:
+                self._check_state(call)
             if action.guard is not None:
                 _check_guard(call, await _asked(action.guard, call))
             try:
@@ -162,7 +185,8 @@ class Invoker:
             guard = None
 
         def work() -> Any:
-            self._check_state(call, ids)
+            if in_tree:
+                self._check_state(call)
             if guard is not None:
                 _check_guard(call, guard(**_arguments(guard, call)))
             try:
@@ -182,14 +206,18 @@ class Invoker:
                 self._refresh(action)
         return result
 
-    def _check_state(self, call: Call, ids: tuple[str, ...]) -> None:
+    def _check_state(self, call: Call) -> None:
         """Look again: what the caller saw may be past."""
+        ids = parse_path(call.path)
         owner = self._registry.owner(ids)
         if owner is not None and owner.function is not None:
             same_session = call.session
             self._registry.refresh(owner.ids, where=lambda session: session == same_session)
+        tree = self._registry.shown_to(call.session)
+        if tree is None:
+            raise ActionError("conflict", "the caller has gone")
         try:
-            node = self._registry.tree(call.session).at(call.path)
+            node = tree.at(call.path)
         except InvalidPath:
             raise ActionError("conflict", f"{call.path} is not there any more") from None
         if all(affordance.action != call.action for affordance in node.affordances):

@@ -31,7 +31,7 @@ from sightline.app.attention import mark_changes
 from sightline.app.composition import Composition
 from sightline.app.descriptor import Described, describe, fingerprint
 from sightline.app.exposure import Exposure
-from sightline.app.pattern import Branch
+from sightline.app.pattern import Branch, Pattern
 from sightline.errors import InvalidInput, InvalidPath
 from sightline.protocol.ids import legal_id
 from sightline.protocol.path import format_path
@@ -140,9 +140,10 @@ class Registry:
                 rendering.composition.place(ids, self._root if not ids else None)
                 rendering.composition.place(_error_ids(ids), None)
 
-    def patterns_changed(self) -> None:
-        """Look at every node again: an action was added."""
+    def add_action(self, pattern: Pattern, action: Action) -> None:
+        """Offer an action on every node that fits a pattern."""
         with self._lock:
+            self.patterns.grow(pattern).things[action.name] = action
             for rendering in self._renderings.values():
                 rendering.exposure.forget()
 
@@ -236,6 +237,12 @@ class Registry:
                     return registration
             return self._registrations.get(())
 
+    def shown_to(self, session: Hashable) -> Node | None:
+        """The tree that a session sees, if anybody looks."""
+        with self._lock:
+            rendering = self._renderings.get(session)
+            return None if rendering is None else rendering.tree(mark=self._marks_changes)
+
     def inline_action(self, ids: Ids, name: str, session: Hashable) -> Action | None:
         """The action that a descriptor hung on a node, if one did."""
         with self._lock:
@@ -325,7 +332,8 @@ class Registry:
             if mark is not None and (node := _node_with(mark, known, registration)) is not None:
                 return _Part(ticket, mark, node, {})
             described = self._describe(given, registration.ids)
-            digest = mark or described.digest
+            # An action is new each time, even where its words are the same.
+            digest = described.digest if mark is None or described.actions else mark
             node = _node_with(digest, known, registration)
             if node is None:
                 node = self._built(described, registration.ids)
@@ -389,9 +397,11 @@ class Registry:
             for rendering in self._renderings.values():
                 self._show(registration, rendering, part)
             return
-        for rendering in self._chosen(where):
-            known = rendering.parts.get(registration, _NOTHING)
-            part = self._changed(registration, known, below, how)
+        changed = [
+            (item, self._changed(registration, item.parts.get(registration, _NOTHING), below, how))
+            for item in self._chosen(where)
+        ]
+        for rendering, part in changed:
             self._show(registration, rendering, part)
 
     def _changed(

@@ -158,6 +158,7 @@ class Scope:
 
         def register(function: F) -> F:
             self._app.resolvers.add(full_path, function)
+            self._app.makes_nodes()
             return function
 
         return register
@@ -202,9 +203,7 @@ class Scope:
         return "/".join(part for part in (self._prefix, path.strip("/")) if part)
 
     def _add(self, action: Action, pattern: Pattern) -> None:
-        registry = self._app.registry
-        registry.patterns.grow(pattern).things[action.name] = action
-        registry.patterns_changed()
+        self._app.registry.add_action(pattern, action)
         self._app.notify()
 
 

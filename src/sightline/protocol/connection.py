@@ -61,14 +61,17 @@ _SEND_BYTES: Final = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class InvokeRequested:
-    """The consumer asks for an action that the node exposes; the app must `send_result`."""
+    """The consumer asks for an action that the node exposes; the app must `send_result`.
+
+    `node` is None where the tree has none at the path and the app may still make one.
+    """
 
     id: str
     path: str
     action: str
     params: dict[str, Any]
-    node: Node
-    affordance: Affordance
+    node: Node | None
+    affordance: Affordance | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,9 +341,14 @@ class Connection:
             self.refuse(message.id, "bad_request", reason)
             return []
         self._invocations.add(message.id)
+        params = message.params or {}
         try:
             node = self._audience.tree.at(message.path)
         except InvalidPath as error:
+            if self._provider.makes_nodes:
+                return [
+                    InvokeRequested(message.id, message.path, message.action, params, None, None)
+                ]
             self.send_result(message.id, error=ErrorInfo("not_found", str(error)))
             return []
         offered = (item for item in node.affordances if item.action == message.action)
@@ -349,7 +357,6 @@ class Connection:
             reason = f"{message.path} does not offer {message.action!r} now"
             self.send_result(message.id, error=ErrorInfo("not_found", reason))
             return []
-        params = message.params or {}
         return [InvokeRequested(message.id, message.path, message.action, params, node, affordance)]
 
     def _pause(self, subscription_id: str, *, paused: bool) -> None:

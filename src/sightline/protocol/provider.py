@@ -75,6 +75,8 @@ class Provider:
         self.info = info
         self.limits = limits or ProviderLimits()
         self.version = 0
+        # Whether the app makes nodes when they are asked for, beyond those in its tree.
+        self.makes_nodes = False
         self.ready: set[Connection] = set()
         self._audiences: dict[Hashable, Audience] = {}
         self.publish(tree)
