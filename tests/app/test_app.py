@@ -298,3 +298,76 @@ async def test_events_reach_every_consumer() -> None:
         await asyncio.to_thread(app.emit, "saved", {"n": 1})
         await client.until(lambda: bool(client.events))
         assert (client.events[0].name, client.events[0].data) == ("saved", {"n": 1})
+
+
+def test_replacing_and_removing_registrations_takes_their_errors_along() -> None:
+    app = make_app()
+    app.node("x")(lambda: 1 / 0)
+    assert app.tree().child("errors") is not None
+    app.register("x", {"type": "item"})
+    assert app.tree().child("errors") is None
+    app.node("/")(lambda: {"props": {"n": 1}})
+    app.unregister("/")
+    app.unregister("x")
+    assert format_tree(app.tree()) == "[root] desk: Desk"
+    with pytest.raises(InvalidPath):
+        app.unregister("x")
+
+
+def test_a_function_that_returns_a_coroutine_is_a_failing_function(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = make_app()
+
+    async def later() -> dict[str, Any]:
+        return {}
+
+    app.node("x")(lambda: later())
+    assert app.tree().at("/errors/x").type == "status"
+    assert "must not be async" in caplog.text
+
+
+def test_long_lists_below_others_keep_their_actions_when_something_else_changes() -> None:
+    app = make_app()
+    state = {"n": 0}
+    app.register("a/list", {"items": [{"id": n} for n in range(600)]})
+    app.node("b")(lambda: {"props": dict(state)})
+    app.action("a/list/{key}", "open")(lambda: None)
+    app.update("a/list/5", props={"x": 1})
+    before = app.tree()
+    for turn in range(3):
+        state["n"] = turn + 1
+        app.refresh()
+        assert app.tree().at("/a/list") is before.at("/a/list")
+    app.update("a/list/6", props={"x": 1})
+    after = app.tree().at("/a/list")
+    assert all(child.affordances for child in after.children)
+    assert after.child("7") is before.at("/a/list").child("7")
+
+
+def test_actions_of_patterns_join_those_of_descriptors() -> None:
+    app = make_app()
+    app.register("x", {"actions": {"one": lambda: None}})
+    app.action("x", "two")(lambda: None)
+    app.action("x", "one")(lambda: None)
+    assert [item.action for item in app.tree().at("/x").affordances] == ["one", "two"]
+
+
+@pytest.mark.parametrize("path", ["a/{b", "a/{1x}", "{a}/{a}", "/".join(["x"] * 70), "a/type"])
+def test_an_illegal_pattern_is_refused(path: str) -> None:
+    with pytest.raises(InvalidDescriptor):
+        make_app().action(path, "go")(lambda: None)
+
+
+def test_an_action_says_what_it_returns() -> None:
+    app = make_app()
+    app.action("/", "count", returns=int)(lambda: 1)
+    app.action("/", "page", returns={"n": "integer"})(lambda: {"n": 1})
+    count, page = app.tree().affordances
+    assert count.returns == {"type": "integer"}
+    assert page.returns is not None
+    assert page.returns["properties"] == {"n": {"type": "integer"}}
+    with pytest.raises(InvalidInput):
+        app.action("/", "odd", estimate="soonish")(lambda: None)
+    with pytest.raises(InvalidDescriptor, match=r"actions\.odd\.params"):
+        app.action("/", "odd", params=3)(lambda: None)  # type: ignore[arg-type]  # the point
