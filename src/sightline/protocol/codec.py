@@ -58,7 +58,8 @@ def decode(data: bytes | str, limits: Limits = DEFAULT) -> Node:
     """Read a tree. Raises InvalidJson (line, column) or InvalidTree (all violations)."""
     text = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     try:
-        root = _nodes.decode(text)
+        # Texts are written back as they are kept, so they are kept without foreign line breaks.
+        root = _nodes.decode(msgspec.json.format(text, indent=-1))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, NotImplementedError):
         return _decode_exactly(data, limits)
     if (text.isascii() or _is_utf8(text)) and _is_sound(root, limits):
@@ -67,7 +68,7 @@ def decode(data: bytes | str, limits: Limits = DEFAULT) -> Node:
 
 
 def build(data: bytes) -> Node:
-    """Read a tree that is known to be legal: the native pass alone, nothing checked."""
+    """Read what `encode` wrote: the native pass alone, nothing checked."""
     return _nodes.decode(data)
 
 

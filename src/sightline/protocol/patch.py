@@ -57,7 +57,7 @@ def decode_ops(data: bytes | str) -> list[Op]:
     """Read a JSON list of ops. Raises InvalidJson, or InvalidPatch naming the op."""
     text = codec.text_from_bytes(data) if isinstance(data, bytes) else data
     try:
-        return _ops.decode(text)
+        return _ops.decode(msgspec.json.format(text, indent=-1))
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         return ops_from_value(loads(text))
 
