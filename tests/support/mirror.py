@@ -13,7 +13,7 @@ FIELDS = ["properties", "children", "affordances", "meta", "content_ref", "type"
 
 
 def mirror_apply(tree: dict[str, Any], ops: list[dict[str, Any]]) -> dict[str, Any]:
-    holder = {"children": [_copy(tree)]}
+    holder: dict[str, list[dict[str, Any]]] = {"children": [_copy(tree)]}
     for op in ops:
         segments = [] if op["path"] in ("", "/") else op["path"].split("/")[1:]
         node = holder["children"][0]

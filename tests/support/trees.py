@@ -241,7 +241,7 @@ _EDITS = [
 
 
 def edited(rng: random.Random, old: Tree) -> Tree:
-    new = copy_of(old)
+    new: Tree = copy_of(old)
     for _ in range(rng.choice([0, 1, 1, 2, 3, 5, 9])):
         rng.choice(_EDITS)(rng, rng.choice(every_node(new)))
     return new
