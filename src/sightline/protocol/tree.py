@@ -446,12 +446,16 @@ def affordances_of(text: Raw) -> tuple[Affordance, ...]:
 
 def plain(value: Any) -> Any:
     """Turn the typed values of this module into plain ones; leave others as they are."""
-    if isinstance(value, (Meta, Affordance, ContentRef)):
-        named = ((name, getattr(value, name)) for name in value.__struct_fields__)
-        return {name: item for name, item in named if item is not None}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    return value
+        return [_plain_part(item) for item in value]
+    return _plain_part(value)
+
+
+def _plain_part(value: Any) -> Any:
+    if not isinstance(value, (Meta, Affordance, ContentRef)):
+        return value
+    named = ((name, getattr(value, name)) for name in value.__struct_fields__)
+    return {name: item for name, item in named if item is not None}
 
 
 def same_extra(a: Node, b: Node) -> bool:
