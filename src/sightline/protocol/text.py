@@ -67,6 +67,8 @@ def format_blocks(root: Node) -> Iterator[str]:
             if node.child_list:
                 stack.append((iter(node.child_list), indent + "  "))
                 break
+            if len(nodes) >= _BLOCK:
+                break
         else:
             stack.pop()
         if len(nodes) >= _BLOCK:
