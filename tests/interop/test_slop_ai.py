@@ -16,7 +16,6 @@ from slop_ai.diff import diff_nodes
 from slop_ai.state_mirror import StateMirror
 from slop_ai.types import SlopNode
 
-from sightline.errors import InvalidPatch
 from sightline.protocol.codec import encode, from_value
 from sightline.protocol.diff import diff, needs_snapshot
 from sightline.protocol.patch import Op, apply, encode_ops, ops_from_value
@@ -104,18 +103,13 @@ def test_a_field_op_that_the_peer_mishandles_is_only_sent_for_a_large_node() -> 
 
 
 def test_we_follow_the_peer_s_patches_where_they_are_right() -> None:
-    """Its diff forgets types, content references and more; where it is right, we arrive."""
+    """Its diff forgets types and content references; but for those, we arrive."""
     followed = 0
     for seed in range(2_000):
         old_value, new_value = pair_for_the_peer(random.Random(seed))
         found = diff_nodes(SlopNode.from_dict(old_value), SlopNode.from_dict(new_value))
         ops = ops_from_value([op.to_dict() for op in found])
-        try:
-            result = apply(from_value(old_value), ops)
-        except InvalidPatch as error:
-            # The one thing that it writes and nobody can apply: a field lost that was empty.
-            assert error.op in ("remove", "replace"), f"seed {seed}: {error}"  # noqa: PT017
-            continue
+        result = apply(from_value(old_value), ops)
         if as_plain(json.loads(encode(result))) == as_plain(new_value):
             followed += 1
         else:
@@ -132,14 +126,10 @@ def as_plain(value: Tree) -> Any:
 
 
 def forgets(old: Tree, new: Tree) -> bool:
-    """Whether the peer's diff is known to say too little: a type or a content reference changed."""
+    """Whether something changed that the peer's diff does not look at."""
     before = {child["id"]: child for child in old.get("children") or []}
-    return (
-        any(old.get(name) != new.get(name) for name in ("id", "type", "content_ref"))
-        or json.dumps(old.get("properties")) != json.dumps(new.get("properties"))
-        or any(
-            forgets(before[child["id"]], child)
-            for child in new.get("children") or []
-            if child["id"] in before
-        )
+    return any(old.get(name) != new.get(name) for name in ("id", "type", "content_ref")) or any(
+        forgets(before[child["id"]], child)
+        for child in new.get("children") or []
+        if child["id"] in before
     )

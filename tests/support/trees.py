@@ -115,7 +115,7 @@ def node(rng: random.Random, node_id: str) -> Tree:
     for name, make in FIELDS.items():
         if rng.random() < _CHANCE[name]:
             made[name] = None if rng.random() < 0.05 else make(rng)
-    if rng.random() < 0.06:
+    if rng.random() < 0.03:
         made[rng.choice(EXTRAS)] = value(rng)
     return made
 
