@@ -19,6 +19,9 @@ from support.trees import pair
 BLOCK = 1_000
 BLOCKS = 21
 
+# A law runs the same lines a million times: the other tests say which lines are covered.
+pytestmark = pytest.mark.no_cover
+
 
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_apply_of_diff_gives_the_new_tree_and_shares_the_rest(block: int) -> None:

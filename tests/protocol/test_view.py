@@ -96,6 +96,7 @@ def shown(node: Node) -> Tree:
     return result
 
 
+@pytest.mark.no_cover  # the projector below runs the same lines
 @pytest.mark.parametrize("block", range(4))
 def test_the_oracle_sees_the_same(block: int) -> None:
     for seed in range(block * 1_000, (block + 1) * 1_000):
@@ -109,7 +110,7 @@ def test_the_oracle_sees_the_same(block: int) -> None:
         assert encode(tree) == before
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", range(200))
 def test_a_projector_shows_what_a_fresh_view_shows_and_keeps_its_objects(seed: int) -> None:
     rng = random.Random(seed)
     value, options = bushy(rng, rng.choice([5, 30])), any_view(rng)
