@@ -21,9 +21,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from sightline.errors import InvalidJson, InvalidTree
+from sightline.errors import InvalidTree
 from sightline.protocol.ids import ID_BYTES, RESERVED
-from sightline.protocol.jsontext import loads, members
+from sightline.protocol.jsontext import loads, members, text_from_bytes
 from sightline.protocol.limits import DEFAULT, Limits
 from sightline.protocol.rules import violations
 from sightline.protocol.siblings import Siblings
@@ -51,6 +51,7 @@ _encoder: Final = msgspec.json.Encoder(enc_hook=_hook)
 _NOT_AN_OBJECT: Final = re.compile(rb"\0[^{]")
 _children_of: Final = attrgetter("child_list")
 _id_of: Final = attrgetter("id")
+_type_of: Final = attrgetter("type")
 _text_getters: Final = {name: attrgetter(f"{name}_json") for name in TEXT_FIELDS}
 
 
@@ -91,16 +92,6 @@ def encode(root: Node) -> bytes:
 
 def _decode_exactly(data: bytes | str, limits: Limits) -> Node:
     return from_value(loads(data if isinstance(data, str) else text_from_bytes(data)), limits)
-
-
-def text_from_bytes(data: bytes) -> str:
-    """Read bytes as UTF-8. Raises InvalidJson at the first byte that is not."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        line_start = data.rfind(b"\n", 0, error.start) + 1
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InvalidJson("not UTF-8", line, error.start - line_start + 1) from None
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -175,7 +166,11 @@ def _is_sound(root: Node, limits: Limits) -> bool:
             return False
         if limits.nodes is not None and nodes > limits.nodes:
             return False
-        if not (_ids_are_sound(level, families, limits) and _texts_are_sound(level, limits)):
+        if not (
+            _ids_are_sound(level, families, limits)
+            and _types_are_sound(level, limits)
+            and _texts_are_sound(level, limits)
+        ):
             return False
         families = list(filter(None, map(_children_of, level)))
         level = list(chain.from_iterable(families))
@@ -197,6 +192,11 @@ def _ids_are_sound(level: list[Node], families: list[tuple[Node, ...]], limits: 
     if joined.isascii() and limits.id_bytes == ID_BYTES:
         return True  # the native parser has counted the characters
     return max(len(node_id.encode()) for node_id in distinct) <= limits.id_bytes
+
+
+def _types_are_sound(level: list[Node], limits: Limits) -> bool:
+    kinds = set(map(_type_of, level))
+    return max(map(len, map(str.encode, kinds))) <= limits.string_bytes
 
 
 def _texts_are_sound(level: list[Node], limits: Limits) -> bool:

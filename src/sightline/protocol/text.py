@@ -24,14 +24,13 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Raw
 
-from sightline.protocol.tree import Affordance, Meta, Node
+from sightline.protocol.tree import Affordance, Meta, Node, affordances_of
 
 __all__ = ["format_blocks", "format_tree"]
 
 _encoder: Final = msgspec.json.Encoder(decimal_format="number")
 _objects: Final = msgspec.json.Decoder(list[dict[str, Any] | None])
 _metas: Final = msgspec.json.Decoder(list[Meta | None])
-_affordances: Final = msgspec.json.Decoder(tuple[Affordance, ...] | None)
 
 _T = TypeVar("_T")
 _BLOCK: Final = 512
@@ -67,6 +66,8 @@ def format_blocks(root: Node) -> Iterator[str]:
             indents.append(indent)
             if node.child_list:
                 stack.append((iter(node.child_list), indent + "  "))
+                break
+            if len(nodes) >= _BLOCK:
                 break
         else:
             stack.pop()
@@ -138,7 +139,8 @@ def _extras(properties: list[dict[str, Any]]) -> list[str]:
     keys = sum(sizes)
     objects = len(sizes) - sizes.count(0)
     # Each key stands behind one `{"` or `,"` and before one `":`. Where there are no more of them
-    # than keys, no string contains one, and all can be rewritten at once.
+    # than keys, no string contains one, and all can be rewritten at once. (A backslash may be in a
+    # key, and a key is not written as JSON.)
     if (
         _is_plain_json(text)
         and text.count('{"') == objects
@@ -187,7 +189,7 @@ def _note(meta: Meta, inline: int) -> str:
 # Items of one collection tend to have the same actions, byte for byte.
 @lru_cache(maxsize=1024)
 def _actions(text: bytes) -> str:
-    affordances = _affordances.decode(text)
+    affordances = affordances_of(Raw(text))
     if not affordances:
         return ""
     return f"  actions: {{{', '.join(_action(item) for item in affordances)}}}"
@@ -226,9 +228,13 @@ def _is_plain(text: str) -> bool:
 
 
 def _is_plain_json(text: str) -> bool:
-    """The same for what a JSON encoder wrote, which has no control characters but DEL."""
+    """The same for what a JSON encoder wrote: no control characters but DEL, and no escapes."""
     return (
-        text.isascii() and "\x7f" not in text and "actions:" not in text and "salience=" not in text
+        text.isascii()
+        and "\\" not in text
+        and "\x7f" not in text
+        and "actions:" not in text
+        and "salience=" not in text
     )
 
 
