@@ -7,16 +7,21 @@ reasoning, for example), the part carries them in `raw`, tagged with the
 strategy that wrote them; every other reader ignores it.
 
 Values are frozen, compare by content, and survive `encode` → `decode`.
+
+A tool call and its results are one unit: `units_of` says which messages enter
+or leave a prompt together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 __all__ = [
     "File",
+    "Input",
     "Message",
     "Part",
     "Raw",
@@ -25,6 +30,7 @@ __all__ = [
     "Text",
     "ToolCall",
     "ToolResult",
+    "units_of",
 ]
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
@@ -77,13 +83,20 @@ class Reasoning(_Part, frozen=True, tag="reasoning"):
 
 
 class File(_Part, frozen=True, tag="file"):
-    """A reference to an image or file; its bytes live elsewhere."""
+    """A reference to an image or file; its bytes live elsewhere.
+
+    `width` and `height` let an image be weighed by its vendor's rule; `tokens`
+    declares the weight outright and wins over every rule.
+    """
 
     uri: str
     mime: str
     name: str = ""
     size: int | None = None
     raw: Raw | None = None
+    width: int | None = None
+    height: int | None = None
+    tokens: int | None = None
 
 
 Part: TypeAlias = Text | ToolCall | ToolResult | Reasoning | File
@@ -112,3 +125,55 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:
         return tuple(part for part in self.parts if isinstance(part, ToolResult))
+
+
+class Input(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What the user says this turn: text with attachments."""
+
+    text: str
+    files: tuple[File, ...] = ()
+
+    def message(self, role: Role = "user") -> Message:
+        """Make the message that says it; a text of nothing leaves only the files."""
+        text = (Text(self.text),) if self.text else ()
+        return Message(role, (*text, *self.files))
+
+
+def units_of(messages: Sequence[Message]) -> list[tuple[int, ...]]:
+    """Group message indexes into units that enter or leave a prompt together.
+
+    A result belongs to the latest earlier call with its id (vendors reuse ids from
+    turn to turn). A message that answers several calls joins all of them. Everything
+    else is a unit of its own. Units come in the order of their first message, and
+    the whole takes one pass.
+    """
+    home = list(range(len(messages)))
+    moved: list[int] = []
+    callers: dict[str, int] = {}
+
+    def root_of(index: int) -> int:
+        while home[index] != index:
+            home[index] = home[home[index]]
+            index = home[index]
+        return index
+
+    for index, message in enumerate(messages):
+        parts = message.parts
+        if len(parts) == 1 and type(parts[0]) is Text:
+            continue
+        for part in parts:
+            if isinstance(part, ToolCall):
+                callers[part.id] = index
+            elif isinstance(part, ToolResult) and part.call_id in callers:
+                first, second = sorted((root_of(callers[part.call_id]), root_of(index)))
+                if first != second:
+                    home[second] = first
+                    moved.append(second)
+    joining: dict[int, list[int]] = {}
+    for index in sorted(moved):
+        joining.setdefault(root_of(index), []).append(index)
+    return [
+        (index, *joining[index]) if index in joining else (index,)
+        for index in range(len(messages))
+        if home[index] == index
+    ]

@@ -1,0 +1,321 @@
+"""One counter, one unit: how many tokens a text or a message weighs.
+
+The promise: a counter is a function of content. The same message weighs the
+same in every slot, every turn and every process, and a text is handed to the
+tokenizer once (`weigh` looks up what it has seen and counts the rest in one
+batch). Every counter says where its figures come from:
+
+    counted     by the model's own tokenizer
+    estimated   by a fit, corrected by reported usage, or by a rule for images
+    declared    by whoever made the file reference
+    reported    by the vendor, after the fact
+
+`counter_for` turns a name into a counter: an encoding counts bare text, a model
+id adds the frame its vendor puts around messages, `chars/4` is ⌈characters/4⌉
+per message and needs nothing installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Any, Final, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from sightline.context.basis import ENCODINGS, PLAIN, Basis, basis_of, file_tokens
+from sightline.context.estimate import Calibration, estimate
+from sightline.context.parts import File, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from sightline.errors import InvalidInput, MissingExtra
+
+__all__ = [
+    "CharsPerFour",
+    "CountCache",
+    "Counter",
+    "Engine",
+    "Provenance",
+    "TextCounter",
+    "counter_for",
+    "default_counter",
+]
+
+Provenance: TypeAlias = Literal["counted", "estimated", "declared", "reported"]
+Tally: TypeAlias = Callable[[Sequence[str]], Sequence[int]]
+
+CHARS_PER_FOUR: Final = "chars/4"
+ESTIMATE: Final = "estimate"
+DEFAULT_ENCODING: Final = "o200k_base"
+
+
+class Counter(Protocol):
+    """What the assembler asks of a counter; anything with these works."""
+
+    @property
+    def name(self) -> str:
+        """What the receipt calls it."""
+
+    @property
+    def provenance(self) -> Provenance:
+        """Where a text's count comes from."""
+
+    @property
+    def request_overhead(self) -> int:
+        """Tokens that a request costs before any message."""
+
+    def count(self, text: str) -> int:
+        """Count one text by itself."""
+
+    def weigh(self, messages: Sequence[Message]) -> list[int]:
+        """Weigh messages, frame included, in order."""
+
+    def provenance_of(self, message: Message) -> Provenance:
+        """Say where this message's weight comes from: its least certain part."""
+
+
+class CountCache:
+    """Counts by content, bounded by how much text they hold on to.
+
+    Two generations: when the young one is full it becomes the old one, and the old
+    one is forgotten. What is still in use is carried over on its next look-up.
+    """
+
+    def __init__(self, max_chars: int = 64_000_000) -> None:
+        self._max_chars = max_chars // 2
+        self._chars = 0
+        self._young: dict[str, int] = {}
+        self._old: dict[str, int] = {}
+
+    def get(self, text: str) -> int | None:
+        """Return the count of a text seen before."""
+        tokens = self._young.get(text)
+        if tokens is None:
+            tokens = self._old.get(text)
+            if tokens is not None:
+                self.learn(text, tokens)
+        return tokens
+
+    def get_many(self, texts: Iterable[str]) -> list[int | None]:
+        """Look up many texts at once; what only the old generation knows may be missing."""
+        return list(map(self._young.get, texts))
+
+    def learn(self, text: str, tokens: int) -> None:
+        """Remember a count, for example one that was stored with the message."""
+        if self._chars + len(text) > self._max_chars:
+            self._old, self._young, self._chars = self._young, {}, 0
+        self._young[text] = tokens
+        self._chars += len(text)
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+
+class Engine:
+    """A tokenizer or a fit, with what it has counted so far.
+
+    Counters of models that share a vocabulary share its engine, and so its cache.
+    """
+
+    def __init__(self, tally: Tally, cache: CountCache | None = None) -> None:
+        self.tally = tally
+        self.cache = CountCache() if cache is None else cache
+
+    def learn(self, texts: Iterable[str]) -> None:
+        """Count what is new among these texts, in one batch."""
+        unknown = [text for text in set(texts) if self.cache.get(text) is None]
+        for text, tokens in zip(unknown, self.tally(unknown), strict=True):
+            self.cache.learn(text, tokens)
+
+    def count(self, text: str) -> int:
+        """Return a text's count, remembered if it is."""
+        known = self.cache.get(text)
+        return self.tally((text,))[0] if known is None else known
+
+
+class TextCounter:
+    """Counts the texts of a message with an engine, corrects them, and adds the frame."""
+
+    def __init__(
+        self,
+        name: str,
+        engine: Engine,
+        provenance: Provenance,
+        basis: Basis,
+        calibration: Calibration | None = None,
+    ) -> None:
+        self.name = name
+        self.provenance = provenance
+        self.request_overhead = basis.overhead.per_request
+        self._engine = engine
+        self._basis = basis
+        self._correct = None if calibration is None else calibration.apply
+
+    def __repr__(self) -> str:
+        return f"TextCounter({self.name!r}, {self.provenance})"
+
+    def count(self, text: str) -> int:
+        tokens = self._engine.tally((text,))[0]
+        return tokens if self._correct is None else self._correct(tokens)
+
+    def weigh(self, messages: Sequence[Message]) -> list[int]:
+        correct, frame = self._correct, self._basis.overhead.per_message
+        found = self._engine.cache.get_many(map(_only_text, messages))
+        later = {
+            index: [text for part in messages[index].parts for text in _texts(part)]
+            for index, tokens in enumerate(found)
+            if tokens is None
+        }
+        self._engine.learn(text for texts in later.values() for text in texts)
+        weights = [
+            0 if tokens is None else frame + (correct(tokens) if correct else tokens)
+            for tokens in found
+        ]
+        for index, texts in later.items():
+            tokens = sum(map(self._engine.count, texts))
+            weights[index] = frame + (correct(tokens) if correct else tokens)
+            weights[index] += sum(map(self._fixed_tokens, messages[index].parts))
+        return weights
+
+    def provenance_of(self, message: Message) -> Provenance:
+        return _least_certain(message, self.provenance)
+
+    def _fixed_tokens(self, part: Part) -> int:
+        """What a part weighs beside its texts."""
+        if isinstance(part, ToolCall):
+            return self._basis.overhead.per_tool_call
+        if isinstance(part, ToolResult):
+            return self._basis.overhead.per_tool_result
+        return file_tokens(part, self._basis.image_rule) if isinstance(part, File) else 0
+
+
+class CharsPerFour:
+    """⌈characters/4⌉ per message, no frame: exact by definition, for scripts and tests."""
+
+    name = CHARS_PER_FOUR
+    provenance: Provenance = "counted"
+    request_overhead = 0
+
+    def __repr__(self) -> str:
+        return "CharsPerFour()"
+
+    def count(self, text: str) -> int:
+        return -(-len(text) // 4)
+
+    def weigh(self, messages: Sequence[Message]) -> list[int]:
+        weights = []
+        for message in messages:
+            chars = files = 0
+            for part in message.parts:
+                if isinstance(part, File):
+                    files += file_tokens(part, "openai_tiles")
+                else:
+                    chars += sum(map(len, _texts(part)))
+            weights.append(-(-chars // 4) + files)
+        return weights
+
+    def provenance_of(self, message: Message) -> Provenance:
+        return _least_certain(message, self.provenance)
+
+
+def counter_for(name: str, calibration: Calibration | None = None) -> Counter:
+    """Return the counter of that name; the same one each time, so that its cache is kept.
+
+    Raise `MissingExtra` when an exact count was asked for and its tokenizer is not
+    installed, `InvalidInput` for an empty name. A model whose tokenizer is not public
+    is estimated; `calibration` corrects the estimate.
+    """
+    if not name.strip():
+        raise InvalidInput("a counter needs a name: an encoding, a model id, or chars/4")
+    return _counter_for(name, calibration)
+
+
+@lru_cache(maxsize=32)
+def _counter_for(name: str, calibration: Calibration | None) -> Counter:
+    if name == CHARS_PER_FOUR:
+        return CharsPerFour()
+    if name in ENCODINGS:
+        return TextCounter(name, _tokenizer(name), "counted", Basis(name, PLAIN))
+    basis = Basis(None, PLAIN, exact=False) if name == ESTIMATE else basis_of(name)
+    if basis.encoding is None:
+        correction = calibration or Calibration(start=basis.start_factor)
+        return TextCounter(name, ESTIMATES, "estimated", basis, correction)
+    provenance: Provenance = "counted" if basis.exact else "estimated"
+    return TextCounter(name, _tokenizer(basis.encoding), provenance, basis)
+
+
+def default_counter() -> Counter:
+    """Count with `o200k_base`, or estimate where its tokenizer is not installed."""
+    try:
+        return counter_for(DEFAULT_ENCODING)
+    except MissingExtra:
+        return counter_for(ESTIMATE)
+
+
+ESTIMATES: Final = Engine(lambda texts: list(map(estimate, texts)))
+
+
+@lru_cache(maxsize=len(ENCODINGS))
+def _tokenizer(encoding: str) -> Engine:
+    """Load a vocabulary; about half a second at the first count."""
+    try:
+        import toktok
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"counting with {encoding} needs its tokenizer: pip install 'sightline[tokens]'"
+            f" (or use the counter {CHARS_PER_FOUR} or {ESTIMATE})"
+        ) from error
+
+    batch_count: Callable[..., list[int]] = toktok.batch_count
+
+    def tally(texts: Sequence[str]) -> list[int]:
+        try:
+            return batch_count(texts, encoding, threads=_threads(texts))
+        except UnicodeEncodeError:
+            return batch_count([_well_formed(text) for text in texts], encoding)
+
+    return Engine(tally)
+
+
+PARALLEL_CHARS: Final = 1_000_000
+
+
+def _threads(texts: Sequence[str]) -> int:
+    """Use every core (0) only where starting threads costs less than it saves."""
+    return 0 if sum(map(len, texts)) > PARALLEL_CHARS else 1
+
+
+def _well_formed(text: str) -> str:
+    """Join surrogate pairs and replace lone surrogates, as tiktoken does."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+NOT_ONE_TEXT: Final = "\ud800"  # no text can be this, so no cache has it
+
+
+def _only_text(message: Message) -> str:
+    """The text of a message that is nothing else, which is what most messages are."""
+    parts = message.parts
+    if len(parts) == 1 and isinstance(part := parts[0], Text):
+        return part.text
+    return NOT_ONE_TEXT
+
+
+def _texts(part: Part) -> tuple[str, ...]:
+    """The texts of a part that a model reads."""
+    if isinstance(part, Text | Reasoning):
+        return (part.text,)
+    if isinstance(part, ToolResult):
+        return (part.content,)
+    if isinstance(part, ToolCall):
+        return (part.name, _compact(part.arguments))
+    return ()
+
+
+def _compact(arguments: dict[str, Any]) -> str:
+    return msgspec.json.encode(arguments).decode()
+
+
+def _least_certain(message: Message, texts: Provenance) -> Provenance:
+    for part in message.parts:
+        if isinstance(part, File):
+            return "estimated" if part.tokens is None else "declared"
+    return texts
