@@ -143,19 +143,26 @@ def units_of(messages: Sequence[Message]) -> list[tuple[int, ...]]:
     """Group message indexes into units that enter or leave a prompt together.
 
     A result belongs to the latest earlier call with its id (vendors reuse ids from
-    turn to turn). A message that answers several calls joins all of them. Everything
-    else is a unit of its own. Units come in the order of their first message, and
-    the whole takes one pass.
+    turn to turn), or else to the next one. A message that answers several calls joins
+    all of them. Everything else is a unit of its own. Units come in the order of
+    their first message, and the whole takes one pass.
     """
     home = list(range(len(messages)))
     moved: list[int] = []
     callers: dict[str, int] = {}
+    waiting: dict[str, int] = {}
 
     def root_of(index: int) -> int:
         while home[index] != index:
             home[index] = home[home[index]]
             index = home[index]
         return index
+
+    def join(one: int, other: int) -> None:
+        first, second = sorted((root_of(one), root_of(other)))
+        if first != second:
+            home[second] = first
+            moved.append(second)
 
     for index, message in enumerate(messages):
         parts = message.parts
@@ -164,11 +171,12 @@ def units_of(messages: Sequence[Message]) -> list[tuple[int, ...]]:
         for part in parts:
             if isinstance(part, ToolCall):
                 callers[part.id] = index
-            elif isinstance(part, ToolResult) and part.call_id in callers:
-                first, second = sorted((root_of(callers[part.call_id]), root_of(index)))
-                if first != second:
-                    home[second] = first
-                    moved.append(second)
+                join(waiting.pop(part.id, index), index)
+            elif isinstance(part, ToolResult):
+                caller = callers.get(part.call_id)
+                if caller is None:
+                    caller = waiting.setdefault(part.call_id, index)
+                join(caller, index)
     joining: dict[int, list[int]] = {}
     for index in sorted(moved):
         joining.setdefault(root_of(index), []).append(index)
