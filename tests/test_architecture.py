@@ -25,7 +25,7 @@ LINE: list[set[str]] = [
     {"projection"},
     {"context"},
     {"dialects"},
-    {"models", "ledger"},
+    {"models", "ledger", "plugins"},
     {"turn", "policy"},
     {"host", "config", "demo"},
     {"testing", "inspector"},

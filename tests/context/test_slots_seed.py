@@ -61,7 +61,7 @@ def test_the_role_of_a_message_is_its_own() -> None:
 
 
 def test_an_array_is_one_group_in_trimming() -> None:
-    """Seed: "Arrays of messages are treated as a logical group and participate in trimming together"."""
+    """Seed: "Arrays of messages are treated as a logical group and … trimming together"."""
     several = ("several", [said(10, "a"), said(10, "b")], {"max_ratio": 0.15})
     prompt = render(100, several, ("other", [said(10, "c")], {}))
     assert kept(prompt) == {"several": 10, "other": 10}
@@ -115,7 +115,7 @@ def test_system_messages_take_part_once_priorities_are_assigned() -> None:
 
 
 def test_max_ratio_is_the_share_a_slot_may_occupy() -> None:
-    """Seed: "The maximum share of the prompt budget that this slot may occupy … it will be trimmed"."""
+    """Seed: "The maximum share … that this slot may occupy. … it will be trimmed"."""
     prompt = render(100, ("history", HISTORY, {"max_ratio": 0.25}))
     assert letters(prompt) == "bc"
     assert prompt.receipt.slot("history").messages[0].rule == "max_ratio"
@@ -236,7 +236,7 @@ def test_the_documented_example_keeps_the_input() -> None:
 
 
 def test_minima_over_the_budget_fall_back_to_priority() -> None:
-    """Seed: "… falls back to priority-based trimming and ignores minRatio and minTokens constraints"."""
+    """Seed: "… falls back to priority-based trimming and ignores minRatio and minTokens"."""
     low = ("low", text(50), {"min_ratio": 0.6, "trim_behavior": "char"})
     high = ("high", text(50), {"min_tokens": 9, "trim_behavior": "char", "priority": 1})
     prompt = render(20, low, high)

@@ -97,6 +97,7 @@ class Slots:
         self._input = input
         self._slots: list[Slot] = []
         self._input_slots: set[int] = set()
+        self._rendered: Prompt | None = None
 
     def add(
         self,
@@ -161,9 +162,14 @@ class Slots:
         Rendering changes nothing: render again, or add more and render again.
         """
         slots, notices = self._with_the_input_once()
-        return assemble(
+        self._rendered = assemble(
             slots, self.budget.remaining_input_tokens, self.counter, self._tools, notices
         )
+        return self._rendered
+
+    def rendered(self, prompt: object) -> bool:
+        """Tell whether this is the prompt that the last `render` returned."""
+        return prompt is not None and prompt is self._rendered
 
     def _with_the_input_once(self) -> tuple[list[Slot], list[Notice]]:
         """Add the input if it is missing; take it out wherever it is there a second time."""
