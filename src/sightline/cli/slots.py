@@ -48,7 +48,7 @@ def slots(file: BinaryIO, form: str) -> None:
         return
     answer = {
         "messages": [message_to_json(message) for message in prompt.messages],
-        "receipt": prompt.receipt,
+        "receipt": msgspec.Raw(prompt.receipt.encode()),
     }
     click.echo(msgspec.json.encode(answer))
 

@@ -80,7 +80,7 @@ def check(
     if built.failure is not None:
         raise built.failure
     receipt = built.prompt.receipt
-    click.echo(msgspec.json.encode(receipt) if as_json else receipt.table())
+    click.echo(receipt.encode() if as_json else receipt.table())
 
 
 def _turn_of(messages: list[Message], turn: int) -> tuple[Input, list[Message]]:

@@ -7,17 +7,19 @@ linear in what was offered, whatever is cut.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, chain
 from typing import Any
 
 import msgspec
 
 from sightline.context.ladder import CharLadder, Ladder, Rung
 from sightline.context.options import SlotOptions, share_of
-from sightline.context.parts import Message, Text, units_of
+from sightline.context.parts import Message, tool_rounds
 from sightline.context.prompt import Prompt, digest_of
-from sightline.context.receipt import MessageLine, Notice, Receipt, Rule, SlotLine
+from sightline.context.receipt import Lines, MessageLine, Notice, Receipt, Rule, SlotLine
 from sightline.context.tokens import Counter
 from sightline.errors import DoesNotFit
 
@@ -50,8 +52,8 @@ class Share:
     """What one slot gets, while it is being decided. Costs are without the protected part."""
 
     slot: Slot
-    units: list[tuple[int, ...]] = field(default_factory=list)
-    protected: list[tuple[int, ...]] = field(default_factory=list)
+    units: Sequence[int] = ()
+    protected: list[int] = field(default_factory=list)
     protected_cost: int = 0
     maximum: int = 0
     minimum: int = 0
@@ -76,11 +78,24 @@ class Share:
 
 @dataclass(slots=True)
 class _Table:
-    """Everything offered, flat, in render order."""
+    """Everything offered, flat, in render order.
+
+    A unit is named by its first message; `rounds` has the units of more than one.
+    """
 
     messages: list[Message]
     weights: list[int]
     shares: list[Share]
+    rounds: dict[int, tuple[int, ...]]
+
+    def members(self, unit: int) -> tuple[int, ...]:
+        return self.rounds.get(unit, (unit,))
+
+    def messages_of(self, unit: int) -> dict[int, Message]:
+        return {index: self.messages[index] for index in self.members(unit)}
+
+    def cost(self, unit: int) -> int:
+        return sum(self.weights[index] for index in self.members(unit))
 
 
 def assemble(
@@ -113,30 +128,35 @@ def _lay_out(slots: Sequence[Slot], counter: Counter) -> _Table:
     of them holds it, so that the unit stays or goes as a whole.
     """
     shares = [Share(slot) for slot in sorted(slots, key=lambda slot: slot.render_key)]
-    messages: list[Message] = []
-    homes: list[int] = []
-    for number, share in enumerate(shares):
-        messages.extend(share.slot.messages)
-        homes.extend([number] * len(share.slot.messages))
-    weights = counter.weigh(messages)
+    messages = [message for share in shares for message in share.slot.messages]
+    rounds = {unit[0]: unit for unit in tool_rounds(messages)}
+    table = _Table(messages, counter.weigh(messages), shares, rounds)
+    held: list[list[int]] = [[] for _ in shares]
+    starts = list(accumulate((len(share.slot.messages) for share in shares), initial=0))
+    for unit in rounds.values():
+        homes = (bisect_right(starts, index) - 1 for index in unit)
+        holder = max(homes, key=lambda home: (shares[home].slot.options.priority, home))
+        held[holder].append(unit[0])
+    in_rounds = {index for unit in rounds.values() for index in unit}
     protecting = all(slot.options.priority == 0 for slot in slots)
-    for unit in units_of(messages):
-        if len(unit) == 1:
-            share = shares[homes[unit[0]]]
-            kept_always = protecting and messages[unit[0]].role == "system"
-        else:
-            holder = max(
-                (homes[index] for index in unit),
-                key=lambda number: (shares[number].slot.options.priority, number),
-            )
-            share = shares[holder]
-            kept_always = protecting and any(messages[index].role == "system" for index in unit)
-        if kept_always:
+    for share, own_rounds, start, stop in zip(shares, held, starts, starts[1:], strict=False):
+        share.units = range(start, stop)
+        if rounds:
+            alone = [index for index in share.units if index not in in_rounds]
+            share.units = sorted(alone + own_rounds)
+        if protecting and any(message.role == "system" for message in share.slot.messages):
+            _protect_system_messages(share, table)
+    return table
+
+
+def _protect_system_messages(share: Share, table: _Table) -> None:
+    units, share.units = share.units, []
+    for unit in units:
+        if any(table.messages[index].role == "system" for index in table.members(unit)):
             share.protected.append(unit)
-            share.protected_cost += sum(weights[index] for index in unit)
+            share.protected_cost += table.cost(unit)
         else:
             share.units.append(unit)
-    return _Table(messages, weights, shares)
 
 
 def _room(shares: Sequence[Share], budget: int, overhead: int, tools: int) -> int:
@@ -154,12 +174,14 @@ def _room(shares: Sequence[Share], budget: int, overhead: int, tools: int) -> in
 def _set_bounds(table: _Table, budget: int, counter: Counter) -> None:
     for share in table.shares:
         options = share.slot.options
-        if options.trim_behavior == "char":
-            share.ladder = CharLadder(
-                share.units, table.weights, options.keep, table.messages, counter
-            )
+        if isinstance(share.units, range):
+            costs = table.weights[share.units.start : share.units.stop]
         else:
-            share.ladder = Ladder(share.units, table.weights, options.keep)
+            costs = [table.cost(unit) for unit in share.units]
+        if options.trim_behavior == "char":
+            share.ladder = CharLadder(share.units, costs, options.keep, table.messages_of, counter)
+        else:
+            share.ladder = Ladder(share.units, costs, options.keep)
         share.maximum = share_of(options.max_ratio, budget)
         ratio = min(options.min_ratio, options.max_ratio)
         share.minimum = min(max(share_of(ratio, budget), options.min_tokens), share.maximum)
@@ -249,11 +271,19 @@ def _write(
     tool_tokens: int,
     warnings: Sequence[Notice],
 ) -> Prompt:
-    kept: list[Message | None] = [None] * len(table.messages)
-    lines = tuple(_slot_line(share, table, counter, kept) for share in table.shares)
+    lines = tuple(_slot_line(share, table, counter) for share in table.shares)
     stable = sum(len(s.slot.messages) for s in table.shares if not s.slot.render_key[0])
-    prefix = tuple(message for message in kept[:stable] if message is not None)
-    tail = tuple(message for message in kept[stable:] if message is not None)
+    kept: dict[int, Message] = {}
+    for share in table.shares:
+        for unit in chain(share.protected, share.ladder.units[: share.rung.whole]):
+            for index in table.members(unit):
+                kept[index] = table.messages[index]
+        if share.rung.piece is not None:
+            kept.update(share.rung.piece.messages)
+    places = sorted(kept)
+    boundary = bisect_left(places, stable)
+    messages = tuple(kept[index] for index in places)
+    prefix = messages[:boundary]
     total = counter.request_overhead + tool_tokens + sum(line.kept for line in lines)
     receipt = Receipt(
         budget=budget,
@@ -263,40 +293,15 @@ def _write(
         tools=tool_tokens,
         total=total,
         free=budget - total,
-        boundary=len(prefix),
+        boundary=boundary,
         prefix_digest=digest_of(tools, prefix),
         slots=lines,
         warnings=tuple(warnings),
     )
-    return Prompt(prefix + tail, len(prefix), receipt, tools)
+    return Prompt(messages, boundary, receipt, tools)
 
 
-def _slot_line(
-    share: Share, table: _Table, counter: Counter, kept: list[Message | None]
-) -> SlotLine:
-    """Account for one slot and put what it keeps into its places."""
-    messages, weights = table.messages, table.weights
-    rules: dict[int, Rule] = {}
-    for rule, units in _by_rule(share):
-        for unit in units:
-            for index in unit:
-                rules[index] = rule
-                if rule in ("kept", "protected"):
-                    kept[index] = messages[index]
-    piece = share.rung.piece
-    partly = {} if piece is None else piece.weights
-    if piece is not None:
-        for index, message in piece.messages.items():
-            kept[index] = message
-    lines = []
-    for index in sorted(rules):
-        message, offered = messages[index], weights[index]
-        tokens = partly.get(index, offered) if kept[index] is not None else 0
-        plain = len(message.parts) == 1 and type(message.parts[0]) is Text
-        provenance = counter.provenance if plain else counter.provenance_of(message)
-        lines.append(
-            MessageLine(message.role, offered, tokens, offered - tokens, rules[index], provenance)
-        )
+def _slot_line(share: Share, table: _Table, counter: Counter) -> SlotLine:
     return SlotLine(
         name=share.slot.name,
         priority=share.slot.options.priority,
@@ -306,11 +311,37 @@ def _slot_line(
         cut=share.offered - share.kept,
         maximum=share.maximum,
         minimum=share.minimum,
-        messages=tuple(lines),
+        messages=Lines(lambda: _message_lines(share, table, counter)),
     )
 
 
-def _by_rule(share: Share) -> list[tuple[Rule, list[tuple[int, ...]]]]:
+def _message_lines(share: Share, table: _Table, counter: Counter) -> list[MessageLine]:
+    """Account for every message of a slot, in prompt order."""
+    kept: dict[int, int] = {} if share.rung.piece is None else dict(share.rung.piece.weights)
+    rules: dict[int, Rule] = {}
+    for rule, units in _by_rule(share):
+        for unit in units:
+            for index in table.members(unit):
+                rules[index] = rule
+                if rule in ("kept", "protected"):
+                    kept[index] = table.weights[index]
+    lines = []
+    for index in sorted(rules):
+        message, offered, tokens = table.messages[index], table.weights[index], kept.get(index, 0)
+        lines.append(
+            MessageLine(
+                message.role,
+                offered,
+                tokens,
+                offered - tokens,
+                rules[index],
+                counter.provenance_of(message),
+            )
+        )
+    return lines
+
+
+def _by_rule(share: Share) -> list[tuple[Rule, Sequence[int]]]:
     """Sort the units by what kept them or took them out: the first limit that did.
 
     The rungs of the limits lie below one another, so each rule has one stretch of the
@@ -318,7 +349,7 @@ def _by_rule(share: Share) -> list[tuple[Rule, list[tuple[int, ...]]]]:
     """
     units = share.ladder.units
     start = share.rung.whole
-    found: list[tuple[Rule, list[tuple[int, ...]]]] = [
+    found: list[tuple[Rule, Sequence[int]]] = [
         ("protected", share.protected),
         ("kept", units[:start]),
     ]

@@ -18,7 +18,7 @@ The order in which units are kept:
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -46,17 +46,15 @@ class Rung(NamedTuple):
 
 
 class Ladder:
-    """The rungs of a slot that is trimmed by whole messages."""
+    """The rungs of a slot that is trimmed by whole messages.
 
-    def __init__(
-        self, units: Sequence[tuple[int, ...]], weights: Sequence[int], keep: Keep
-    ) -> None:
+    A unit is named by the index of its first message; `costs` are in the order of
+    `units`, oldest first.
+    """
+
+    def __init__(self, units: Sequence[int], costs: Sequence[int], keep: Keep) -> None:
         self.units = _in_keeping_order(units, keep)
-        costs = [
-            weights[unit[0]] if len(unit) == 1 else sum(weights[index] for index in unit)
-            for unit in self.units
-        ]
-        self._sums = list(accumulate(costs, initial=0))
+        self._sums = list(accumulate(_in_keeping_order(costs, keep), initial=0))
 
     @property
     def total(self) -> int:
@@ -92,15 +90,15 @@ class CharLadder(Ladder):
 
     def __init__(
         self,
-        units: Sequence[tuple[int, ...]],
-        weights: Sequence[int],
+        units: Sequence[int],
+        costs: Sequence[int],
         keep: Keep,
-        messages: Sequence[Message],
+        messages_of: Callable[[int], Mapping[int, Message]],
         counter: Counter,
     ) -> None:
-        super().__init__(units, weights, keep)
+        super().__init__(units, costs, keep)
         self._keep: Keep = keep
-        self._messages = messages
+        self._messages_of = messages_of
         self._counter = counter
 
     def highest(self, allowance: int) -> Rung:
@@ -128,7 +126,7 @@ class CharLadder(Ladder):
         return Rung(rung.cost + sum(piece.weights.values()), rung.whole, piece)
 
     def _text_of(self, whole: int) -> UnitText:
-        return UnitText({index: self._messages[index] for index in sorted(self.units[whole])})
+        return UnitText(self._messages_of(self.units[whole]))
 
     def _cut(self, text: UnitText, chars: int) -> Piece:
         messages = text.cut(chars, self._keep)
@@ -163,11 +161,11 @@ class CharLadder(Ladder):
         return best, high
 
 
-def _in_keeping_order(units: Sequence[tuple[int, ...]], keep: Keep) -> list[tuple[int, ...]]:
+def _in_keeping_order(oldest_first: Sequence[int], keep: Keep) -> Sequence[int]:
     if keep == "head":
-        return list(units)
-    newest_first = list(reversed(units))
+        return oldest_first
+    newest_first = oldest_first[::-1]
     if keep == "tail":
         return newest_first
-    order = [unit for pair in zip(newest_first, units, strict=True) for unit in pair]
-    return order[: len(units)]
+    order = [one for pair in zip(newest_first, oldest_first, strict=True) for one in pair]
+    return order[: len(oldest_first)]

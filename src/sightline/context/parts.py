@@ -30,6 +30,7 @@ __all__ = [
     "Text",
     "ToolCall",
     "ToolResult",
+    "tool_rounds",
     "units_of",
 ]
 
@@ -139,30 +140,28 @@ class Input(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
         return Message(role, (*text, *self.files))
 
 
-def units_of(messages: Sequence[Message]) -> list[tuple[int, ...]]:
-    """Group message indexes into units that enter or leave a prompt together.
+def tool_rounds(messages: Sequence[Message]) -> list[tuple[int, ...]]:
+    """Find the messages that enter or leave a prompt together, as tuples of indexes.
 
     A result belongs to the latest earlier call with its id (vendors reuse ids from
     turn to turn), or else to the next one. A message that answers several calls joins
-    all of them. Everything else is a unit of its own. Units come in the order of
-    their first message, and the whole takes one pass.
+    all of them. Rounds come in the order of their first message; a message that is in
+    none stands alone. One pass, and almost no work for plain text.
     """
-    home = list(range(len(messages)))
-    moved: list[int] = []
+    home: dict[int, int] = {}
     callers: dict[str, int] = {}
     waiting: dict[str, int] = {}
 
     def root_of(index: int) -> int:
-        while home[index] != index:
-            home[index] = home[home[index]]
-            index = home[index]
+        while (above := home.get(index, index)) != index:
+            home[index] = home.get(above, above)
+            index = above
         return index
 
     def join(one: int, other: int) -> None:
         first, second = sorted((root_of(one), root_of(other)))
         if first != second:
             home[second] = first
-            moved.append(second)
 
     for index, message in enumerate(messages):
         parts = message.parts
@@ -177,11 +176,14 @@ def units_of(messages: Sequence[Message]) -> list[tuple[int, ...]]:
                 if caller is None:
                     caller = waiting.setdefault(part.call_id, index)
                 join(caller, index)
-    joining: dict[int, list[int]] = {}
-    for index in sorted(moved):
-        joining.setdefault(root_of(index), []).append(index)
-    return [
-        (index, *joining[index]) if index in joining else (index,)
-        for index in range(len(messages))
-        if home[index] == index
-    ]
+    rounds: dict[int, list[int]] = {}
+    for index in sorted(home):
+        rounds.setdefault(root_of(index), []).append(index)
+    return [(first, *rounds[first]) for first in sorted(rounds)]
+
+
+def units_of(messages: Sequence[Message]) -> list[tuple[int, ...]]:
+    """Return the tool rounds and, between them, every other message as a unit of its own."""
+    rounds = {unit[0]: unit for unit in tool_rounds(messages)}
+    later = {index for unit in rounds.values() for index in unit[1:]}
+    return [rounds.get(i, (i,)) for i in range(len(messages)) if i not in later]

@@ -10,8 +10,8 @@ and answers "why is this not in the prompt" long after the prompt is gone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, TypeAlias, overload
 
 import msgspec
 
@@ -19,7 +19,7 @@ from sightline.context.options import Stability
 from sightline.context.parts import Role
 from sightline.context.tokens import Provenance
 
-__all__ = ["MessageLine", "Notice", "Receipt", "Rule", "SlotLine"]
+__all__ = ["Lines", "MessageLine", "Notice", "Receipt", "Rule", "SlotLine"]
 
 Rule: TypeAlias = Literal["kept", "protected", "max_ratio", "budget", "slack"]
 
@@ -55,7 +55,47 @@ class SlotLine(msgspec.Struct, frozen=True):
     cut: int
     maximum: int
     minimum: int
-    messages: tuple[MessageLine, ...]
+    messages: Sequence[MessageLine]
+
+
+class Lines(Sequence[MessageLine]):
+    """The lines of one slot, written when somebody reads them.
+
+    A history has thousands of messages and most receipts are never looked at. Equal to
+    any sequence of equal lines.
+    """
+
+    __slots__ = ("_lines", "_write")
+
+    def __init__(self, write: Callable[[], list[MessageLine]]) -> None:
+        self._write: Callable[[], list[MessageLine]] | None = write
+        self._lines: list[MessageLine] = []
+
+    def _read(self) -> list[MessageLine]:
+        if self._write is not None:
+            self._lines, self._write = self._write(), None
+        return self._lines
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def __iter__(self) -> Iterator[MessageLine]:
+        return iter(self._read())
+
+    @overload
+    def __getitem__(self, index: int) -> MessageLine: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[MessageLine]: ...
+    def __getitem__(self, index: int | slice) -> MessageLine | list[MessageLine]:
+        return self._read()[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._read() == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # like any list
+
+    def __repr__(self) -> str:
+        return repr(self._read())
 
 
 class Notice(msgspec.Struct, frozen=True):
@@ -90,8 +130,17 @@ class Receipt(msgspec.Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-ready builtins."""
-        data: dict[str, Any] = msgspec.to_builtins(self)
+        data: dict[str, Any] = msgspec.to_builtins(self, enc_hook=list)
         return data
+
+    def encode(self) -> bytes:
+        """Write it as JSON."""
+        return msgspec.json.encode(self, enc_hook=list)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Receipt:
+        """Read what `encode` wrote."""
+        return msgspec.json.decode(data, type=cls)
 
     def table(self) -> str:
         """Draw it for a terminal: slots in prompt order, the boundary, the sum, the warnings."""

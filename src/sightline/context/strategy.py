@@ -133,7 +133,8 @@ class Utils:
     def clip(self, text: str, tokens: int, keep: Keep = "tail") -> str:
         """Cut a text to so many tokens, at graphemes."""
         message = Message.of("user", text)
-        ladder = CharLadder([(0,)], self.counter.weigh([message]), keep, [message], self.counter)
+        weights = self.counter.weigh([message])
+        ladder = CharLadder([0], weights, keep, lambda _: {0: message}, self.counter)
         rung = ladder.highest(tokens)
         if rung.whole:
             return text

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 import msgspec
 
@@ -94,10 +94,6 @@ class CountCache:
                 self.learn(text, tokens)
         return tokens
 
-    def get_many(self, texts: Iterable[str]) -> list[int | None]:
-        """Look up many texts at once; what only the old generation knows may be missing."""
-        return list(map(self._young.get, texts))
-
     def learn(self, text: str, tokens: int) -> None:
         """Remember a count, for example one that was stored with the message."""
         if self._chars + len(text) > self._max_chars:
@@ -107,6 +103,33 @@ class CountCache:
 
     def __len__(self) -> int:
         return len(self._young) + len(self._old)
+
+
+class SeenMessages:
+    """The weights of message objects that were weighed before: the same one, not an equal one.
+
+    A conversation is handed over again every turn. Looking its messages up by identity
+    costs a tenth of looking up what they say; holding on to them keeps their identities
+    from being given to others. Bounded by what it holds, and emptied at once.
+    """
+
+    def __init__(self, max_tokens: int = 16_000_000) -> None:
+        self._max_tokens = max_tokens
+        self._tokens = 0
+        self._weights: dict[int, int] = {}
+        self._held: list[Message] = []
+
+    def get_many(self, messages: Iterable[Message]) -> list[int | None]:
+        """Return the weights that are known, None for the others, in order."""
+        return list(map(self._weights.get, map(id, messages)))
+
+    def learn(self, message: Message, weight: int) -> None:
+        """Remember a message and its weight."""
+        if self._tokens > self._max_tokens:
+            self._weights, self._held, self._tokens = {}, [], 0
+        self._weights[id(message)] = weight
+        self._held.append(message)
+        self._tokens += weight + 16  # an empty message is an object, too
 
 
 class Engine:
@@ -146,6 +169,7 @@ class TextCounter:
         self.provenance = provenance
         self.request_overhead = basis.overhead.per_request
         self._engine = engine
+        self._seen = SeenMessages()
         self._basis = basis
         self._correct = None if calibration is None else calibration.apply
 
@@ -157,22 +181,23 @@ class TextCounter:
         return tokens if self._correct is None else self._correct(tokens)
 
     def weigh(self, messages: Sequence[Message]) -> list[int]:
-        correct, frame = self._correct, self._basis.overhead.per_message
-        found = self._engine.cache.get_many(map(_only_text, messages))
-        later = {
-            index: [text for part in messages[index].parts for text in _texts(part)]
-            for index, tokens in enumerate(found)
-            if tokens is None
-        }
-        self._engine.learn(text for texts in later.values() for text in texts)
-        weights = [
-            0 if tokens is None else frame + (correct(tokens) if correct else tokens)
-            for tokens in found
-        ]
-        for index, texts in later.items():
-            tokens = sum(map(self._engine.count, texts))
-            weights[index] = frame + (correct(tokens) if correct else tokens)
-            weights[index] += sum(map(self._fixed_tokens, messages[index].parts))
+        weights = self._seen.get_many(messages)
+        new = [index for index, weight in enumerate(weights) if weight is None]
+        if new:
+            counted = self._weigh_new([messages[index] for index in new])
+            for index, weight in zip(new, counted, strict=True):
+                weights[index] = weight
+                self._seen.learn(messages[index], weight)
+        return cast("list[int]", weights)
+
+    def _weigh_new(self, messages: Sequence[Message]) -> list[int]:
+        texts = [[text for part in m.parts for text in _texts(part)] for m in messages]
+        self._engine.learn(text for own in texts for text in own)
+        frame, weights = self._basis.overhead.per_message, []
+        for message, own in zip(messages, texts, strict=True):
+            tokens = sum(map(self._engine.count, own))
+            fixed = sum(map(self._fixed_tokens, message.parts))
+            weights.append(frame + fixed + (self._correct(tokens) if self._correct else tokens))
         return weights
 
     def provenance_of(self, message: Message) -> Provenance:
@@ -286,17 +311,6 @@ def _threads(texts: Sequence[str]) -> int:
 def _well_formed(text: str) -> str:
     """Join surrogate pairs and replace lone surrogates, as tiktoken does."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-NOT_ONE_TEXT: Final = "\ud800"  # no text can be this, so no cache has it
-
-
-def _only_text(message: Message) -> str:
-    """The text of a message that is nothing else, which is what most messages are."""
-    parts = message.parts
-    if len(parts) == 1 and isinstance(part := parts[0], Text):
-        return part.text
-    return NOT_ONE_TEXT
 
 
 def _texts(part: Part) -> tuple[str, ...]:
