@@ -83,17 +83,17 @@ def test_a_text_is_counted_once_and_new_ones_in_one_batch() -> None:
 
 
 def test_the_cache_forgets_what_is_not_used_and_keeps_what_is() -> None:
-    cache = CountCache(max_chars=40)
+    cache = CountCache(max_texts=8)
     cache.learn("kept", 4)
     for number in range(100):
         cache.learn(f"passing {number:03}", number)
         assert cache.get("kept") == 4
-    assert len(cache) < 10
+    assert len(cache) <= 8
     assert cache.get("passing 000") is None
 
 
 def test_a_batch_larger_than_the_cache_is_still_right() -> None:
-    counter = counting(Recorder(), CountCache(max_chars=10))
+    counter = counting(Recorder(), CountCache(max_texts=4))
     messages = [Message("user", (Text("a" * n), Text("b" * n))) for n in range(1, 9)]
     assert counter.weigh(messages) == [2 * n for n in range(1, 9)]
 

@@ -134,9 +134,11 @@ def _lay_out(slots: Sequence[Slot], counter: Counter) -> _Table:
     held: list[list[int]] = [[] for _ in shares]
     starts = list(accumulate((len(share.slot.messages) for share in shares), initial=0))
     for unit in rounds.values():
-        homes = (bisect_right(starts, index) - 1 for index in unit)
-        holder = max(homes, key=lambda home: (shares[home].slot.options.priority, home))
-        held[holder].append(unit[0])
+        home = bisect_right(starts, unit[0]) - 1
+        if unit[-1] >= starts[home + 1]:
+            homes = (bisect_right(starts, index) - 1 for index in unit)
+            home = max(homes, key=lambda number: (shares[number].slot.options.priority, number))
+        held[home].append(unit[0])
     in_rounds = {index for unit in rounds.values() for index in unit}
     protecting = all(slot.options.priority == 0 for slot in slots)
     for share, own_rounds, start, stop in zip(shares, held, starts, starts[1:], strict=False):
@@ -177,7 +179,8 @@ def _set_bounds(table: _Table, budget: int, counter: Counter) -> None:
         if isinstance(share.units, range):
             costs = table.weights[share.units.start : share.units.stop]
         else:
-            costs = [table.cost(unit) for unit in share.units]
+            weights, rounds = table.weights, table.rounds
+            costs = [table.cost(u) if u in rounds else weights[u] for u in share.units]
         if options.trim_behavior == "char":
             share.ladder = CharLadder(share.units, costs, options.keep, table.messages_of, counter)
         else:

@@ -159,9 +159,9 @@ def tool_rounds(messages: Sequence[Message]) -> list[tuple[int, ...]]:
         return index
 
     def join(one: int, other: int) -> None:
-        first, second = sorted((root_of(one), root_of(other)))
-        if first != second:
-            home[second] = first
+        one, other = root_of(one), root_of(other)
+        if one != other:
+            home[max(one, other)] = min(one, other)
 
     for index, message in enumerate(messages):
         parts = message.parts
@@ -170,12 +170,14 @@ def tool_rounds(messages: Sequence[Message]) -> list[tuple[int, ...]]:
         for part in parts:
             if isinstance(part, ToolCall):
                 callers[part.id] = index
-                join(waiting.pop(part.id, index), index)
+                if part.id in waiting:
+                    join(waiting.pop(part.id), index)
             elif isinstance(part, ToolResult):
                 caller = callers.get(part.call_id)
                 if caller is None:
                     caller = waiting.setdefault(part.call_id, index)
-                join(caller, index)
+                if caller != index:
+                    join(caller, index)
     rounds: dict[int, list[int]] = {}
     for index in sorted(home):
         rounds.setdefault(root_of(index), []).append(index)

@@ -73,36 +73,39 @@ class Counter(Protocol):
 
 
 class CountCache:
-    """Counts by content, bounded by how much text they hold on to.
+    """Counts by content, without holding on to the content.
 
-    Two generations: when the young one is full it becomes the old one, and the old
-    one is forgotten. What is still in use is carried over on its next look-up.
+    A text is known by its hash (64 bits, keyed per process) and its length. Two
+    generations: when the young one is full it becomes the old one, and the old one is
+    forgotten. What is still in use is carried over on its next look-up.
     """
 
-    def __init__(self, max_chars: int = 64_000_000) -> None:
-        self._max_chars = max_chars // 2
-        self._chars = 0
-        self._young: dict[str, int] = {}
-        self._old: dict[str, int] = {}
+    def __init__(self, max_texts: int = 1_000_000) -> None:
+        self._max_texts = max_texts // 2
+        self._young: dict[tuple[int, int], int] = {}
+        self._old: dict[tuple[int, int], int] = {}
 
     def get(self, text: str) -> int | None:
         """Return the count of a text seen before."""
-        tokens = self._young.get(text)
+        key = (hash(text), len(text))
+        tokens = self._young.get(key)
         if tokens is None:
-            tokens = self._old.get(text)
+            tokens = self._old.get(key)
             if tokens is not None:
-                self.learn(text, tokens)
+                self._store(key, tokens)
         return tokens
 
     def learn(self, text: str, tokens: int) -> None:
         """Remember a count, for example one that was stored with the message."""
-        if self._chars + len(text) > self._max_chars:
-            self._old, self._young, self._chars = self._young, {}, 0
-        self._young[text] = tokens
-        self._chars += len(text)
+        self._store((hash(text), len(text)), tokens)
 
     def __len__(self) -> int:
         return len(self._young) + len(self._old)
+
+    def _store(self, key: tuple[int, int], tokens: int) -> None:
+        if len(self._young) >= self._max_texts:
+            self._old, self._young = self._young, {}
+        self._young[key] = tokens
 
 
 class SeenMessages:
@@ -113,7 +116,7 @@ class SeenMessages:
     from being given to others. Bounded by what it holds, and emptied at once.
     """
 
-    def __init__(self, max_tokens: int = 16_000_000) -> None:
+    def __init__(self, max_tokens: int = 24_000_000) -> None:
         self._max_tokens = max_tokens
         self._tokens = 0
         self._weights: dict[int, int] = {}
