@@ -301,6 +301,19 @@ def test_the_input_is_in_the_prompt_once_and_never_twice(contents: tuple[Any, ..
     assert said_now == 1
 
 
+def test_an_input_under_another_role_is_still_the_input() -> None:
+    slots = Slots(1000, "chars/4", input=Input("now"))
+    slots.add("input", Input("now"), role="system")
+    assert [message.role for message in slots.render().messages] == ["system"]
+
+
+def test_an_input_of_nothing_is_not_added() -> None:
+    slots = Slots(1000, "chars/4", input=Input(""))
+    slots.add("a", None)
+    slots.add("b", Input(""))
+    assert slots.render().messages == ()
+
+
 def test_an_input_that_repeats_an_old_one_is_still_added() -> None:
     history = [Message.of("user", "now"), Message.of("assistant", "done")]
     assert [m.text for m in with_input(history).messages] == ["now", "done", "now"]

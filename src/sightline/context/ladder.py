@@ -130,7 +130,7 @@ class CharLadder(Ladder):
 
     def _cut(self, text: UnitText, chars: int) -> Piece:
         messages = text.cut(chars, self._keep)
-        weights = self._counter.weigh(list(messages.values()))
+        weights = self._counter.weigh(list(messages.values()), remember=False)
         return Piece(messages, dict(zip(messages, weights, strict=True)))
 
     def _longest(self, text: UnitText, allowance: int) -> Piece | None:

@@ -95,6 +95,7 @@ class Slots:
         self.counter = _resolve(counter)
         self._tools = tuple(tools)
         self._input = input
+        self._message = Message("user") if input is None else input.message()
         self._slots: list[Slot] = []
         self._input_slots: set[int] = set()
         self._rendered: Prompt | None = None
@@ -152,7 +153,7 @@ class Slots:
             raise InvalidSlot(name, "name", "a slot needs a name")
         options.check(name)
         messages = _messages_of(name, content, options.role or "user")
-        if self._input is not None and content in (self._input, self._input.text):
+        if self._input is not None and (content == self._input or messages == (self._message,)):
             self._input_slots.add(len(self._slots))
         self._slots.append(Slot(name, messages, options, len(self._slots)))
 
@@ -173,33 +174,29 @@ class Slots:
 
     def _with_the_input_once(self) -> tuple[list[Slot], list[Notice]]:
         """Add the input if it is missing; take it out wherever it is there a second time."""
-        if self._input is None:
+        if not self._message.parts:
             return self._slots, []
-        message = self._input.message()
         ordered = sorted(self._slots, key=lambda slot: slot.render_key)
-        holders = [slot.index for slot in ordered if slot.index in self._input_slots]
+        own = [slot for slot in ordered if slot.index in self._input_slots]
         # A history that was stored before the prompt is built ends with the input.
-        echoes = [
-            s.index for s in ordered if s.messages[-1:] == (message,) if s.index not in holders
-        ]
-        places = (holders + echoes[::-1]) or [len(self._slots)]
-        if places == [len(self._slots)]:
+        ending = [slot for slot in ordered if slot.messages[-1:] == (self._message,)]
+        places = own + [slot for slot in reversed(ending) if slot not in own]
+        if not places:
             added = Notice("input_added", "input", "no slot held the input; it was added")
-            return [*self._slots, self._input_slot(message)], [added]
+            return [*self._slots, self._input_slot()], [added]
         slots, notices = list(self._slots), []
-        for index in places[1:]:
-            slot = slots[index]
-            slots[index] = msgspec.structs.replace(slot, messages=slot.messages[:-1])
+        for slot in places[1:]:
+            slots[slot.index] = msgspec.structs.replace(slot, messages=slot.messages[:-1])
             reason = f"slot {slot.name!r}: the input is in the prompt already, and was taken out"
             notices.append(Notice("input_repeated", slot.name, reason))
         return slots, notices
 
-    def _input_slot(self, message: Message) -> Slot:
+    def _input_slot(self) -> Slot:
         """The input goes behind everything stable and is the last to be trimmed."""
         stable = [slot.render_key[1] for slot in self._slots if not slot.render_key[0]]
         priorities = [slot.options.priority for slot in self._slots]
         options = SlotOptions(position=max(stable, default=0), priority=max(priorities, default=0))
-        return Slot("input", (message,), options, len(self._slots))
+        return Slot("input", (self._message,), options, len(self._slots))
 
 
 def _resolve(counter: Counter | str | None) -> Counter:

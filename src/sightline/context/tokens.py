@@ -65,8 +65,8 @@ class Counter(Protocol):
     def count(self, text: str) -> int:
         """Count one text by itself."""
 
-    def weigh(self, messages: Sequence[Message]) -> list[int]:
-        """Weigh messages, frame included, in order."""
+    def weigh(self, messages: Sequence[Message], *, remember: bool = True) -> list[int]:
+        """Weigh messages, frame included, in order; `remember` those that will come again."""
 
     def provenance_of(self, message: Message) -> Provenance:
         """Say where this message's weight comes from: its least certain part."""
@@ -119,19 +119,20 @@ class SeenMessages:
     def __init__(self, max_tokens: int = 24_000_000) -> None:
         self._max_tokens = max_tokens
         self._tokens = 0
-        self._weights: dict[int, int] = {}
-        self._held: list[Message] = []
+        # One object, so that threads never see the weights of one and the messages of another.
+        self._memory: tuple[dict[int, int], list[Message]] = ({}, [])
 
     def get_many(self, messages: Iterable[Message]) -> list[int | None]:
         """Return the weights that are known, None for the others, in order."""
-        return list(map(self._weights.get, map(id, messages)))
+        return list(map(self._memory[0].get, map(id, messages)))
 
     def learn(self, message: Message, weight: int) -> None:
         """Remember a message and its weight."""
         if self._tokens > self._max_tokens:
-            self._weights, self._held, self._tokens = {}, [], 0
-        self._weights[id(message)] = weight
-        self._held.append(message)
+            self._memory, self._tokens = ({}, []), 0
+        weights, held = self._memory
+        held.append(message)
+        weights[id(message)] = weight
         self._tokens += weight + 16  # an empty message is an object, too
 
 
@@ -183,7 +184,9 @@ class TextCounter:
         tokens = self._engine.tally((text,))[0]
         return tokens if self._correct is None else self._correct(tokens)
 
-    def weigh(self, messages: Sequence[Message]) -> list[int]:
+    def weigh(self, messages: Sequence[Message], *, remember: bool = True) -> list[int]:
+        if not remember:
+            return self._weigh_new(messages)
         weights = self._seen.get_many(messages)
         new = [index for index, weight in enumerate(weights) if weight is None]
         if new:
@@ -228,7 +231,7 @@ class CharsPerFour:
     def count(self, text: str) -> int:
         return -(-len(text) // 4)
 
-    def weigh(self, messages: Sequence[Message]) -> list[int]:
+    def weigh(self, messages: Sequence[Message], *, remember: bool = True) -> list[int]:
         weights = []
         for message in messages:
             chars = files = 0
