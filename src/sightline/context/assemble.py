@@ -95,7 +95,7 @@ class _Table:
         return {index: self.messages[index] for index in self.members(unit)}
 
     def cost(self, unit: int) -> int:
-        return sum(self.weights[index] for index in self.members(unit))
+        return sum(map(self.weights.__getitem__, self.members(unit)))
 
 
 def assemble(
