@@ -8,15 +8,10 @@ from collections.abc import Sequence
 import pytest
 
 from sightline.context.basis import PLAIN, Basis, basis_of, file_tokens
+from sightline.context.counts import CountCache, Engine, SeenMessages
 from sightline.context.estimate import Calibration, Calibrations, estimate
 from sightline.context.parts import File, Message, Reasoning, Text, ToolCall, ToolResult
-from sightline.context.tokens import (
-    CountCache,
-    Engine,
-    TextCounter,
-    counter_for,
-    default_counter,
-)
+from sightline.context.tokens import TextCounter, counter_for, default_counter
 from sightline.errors import InvalidInput, MissingExtra
 
 PHOTO = File("file:///a.png", "image/png")
@@ -135,7 +130,24 @@ def test_a_message_is_as_sure_as_its_least_certain_part() -> None:
     assert counter.provenance_of(Message("user", (Text("hi"), PHOTO))) == "estimated"
     declared = File("file:///a.png", "image/png", tokens=9)
     assert counter.provenance_of(Message("user", (declared,))) == "declared"
+    assert counter.provenance_of(Message("user", (declared, PHOTO))) == "estimated"
+    assert counter_for("claude-x").provenance_of(Message("user", (declared,))) == "estimated"
     assert counter_for("chars/4").provenance_of(Message("user", (PHOTO,))) == "estimated"
+
+
+def test_the_undocumented_frame_of_a_tool_call_is_an_estimate() -> None:
+    called = Message("assistant", (ToolCall("1", "find", {}),))
+    assert counter_for("gpt-4o").provenance_of(called) == "estimated"
+    assert counter_for("o200k_base").provenance_of(called) == "counted"
+
+
+def test_messages_are_remembered_until_they_are_too_many() -> None:
+    seen = SeenMessages(max_tokens=100)
+    first, second = Message.of("user", "a"), Message.of("user", "b")
+    seen.learn(first, 90)
+    assert seen.get_many([first, second]) == [90, None]
+    seen.learn(second, 1)
+    assert seen.get_many([first, second]) == [None, 1]
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ class Ladder:
         fold that would leave nothing is not made.
         """
         over = self.total - allowance
-        if over <= 0 or grid <= 0:
+        if over <= 0:
             return self.highest(allowance)
         rung = self.highest(self.total - -(-over // grid) * grid)
         return rung if rung.cost else self.highest(allowance)

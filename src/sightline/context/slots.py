@@ -58,12 +58,13 @@ from typing import Any, TypeAlias, get_args
 
 import msgspec
 
-from sightline.context.assemble import Slot, assemble
+from sightline.context.assemble import assemble
 from sightline.context.budget import Budget
 from sightline.context.options import Keep, SlotOptions, Stability, TrimBehavior
 from sightline.context.parts import Input, Message, Role
 from sightline.context.prompt import Prompt
 from sightline.context.receipt import Notice
+from sightline.context.shares import Slot
 from sightline.context.tokens import Counter, counter_for, default_counter
 from sightline.errors import InvalidSlot
 
