@@ -20,6 +20,7 @@ from sightline.context.parts import (
     ToolResult,
 )
 from sightline.context.prompt import Prompt
+from sightline.context.receipt import Receipt
 from sightline.context.slots import Slots
 from sightline.errors import DoesNotFit, InvalidInput, InvalidSlot
 
@@ -255,6 +256,20 @@ def test_a_slot_of_the_receipt_is_found_by_name() -> None:
     assert receipt.to_dict()["slots"][0]["name"] == "a"
     with pytest.raises(KeyError):
         receipt.slot("b")
+
+
+def test_a_prompt_and_its_receipt_survive_storage() -> None:
+    slots = Slots(12, "chars/4", tools=[{"name": "find"}])
+    slots.add("history", [*tool_round("1", 2), said(9)])
+    prompt = slots.render()
+    assert Prompt.decode(prompt.encode()) == prompt
+    assert Receipt.decode(prompt.receipt.encode()) == prompt.receipt
+    assert (
+        prompt.receipt.slot("history").messages[1:] == prompt.receipt.slot("history").messages[1:3]
+    )
+    for kind in (Prompt, Receipt):
+        with pytest.raises(InvalidInput, match="not a"):
+            kind.decode(b"{}")
 
 
 def test_provenance_is_said_per_message() -> None:
