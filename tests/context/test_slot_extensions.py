@@ -381,6 +381,14 @@ def test_a_message_with_an_unknown_role_names_the_slot() -> None:
         render(9, ("h", robot, {}))
 
 
+def test_text_that_no_encoding_can_carry_names_the_slot() -> None:
+    for content in ("a\ud800", Message("assistant", (ToolCall("1", "x", {"q": "\ud800"}),))):
+        with pytest.raises(InvalidSlot, match="slot 'h', content: has a lone surrogate"):
+            render(9, ("fine", "a", {}), ("h", content, {}))
+    with pytest.raises(InvalidInput, match="tool's definition"):
+        Slots(9, "chars/4", tools=[{"name": "\ud800"}]).render()
+
+
 def test_a_slot_needs_a_name() -> None:
     with pytest.raises(InvalidSlot, match="needs a name"):
         render(9, ("", "hi", {}))

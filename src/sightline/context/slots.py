@@ -66,7 +66,7 @@ from sightline.context.prompt import Prompt
 from sightline.context.receipt import Notice
 from sightline.context.shares import Slot
 from sightline.context.tokens import Counter, counter_for, default_counter
-from sightline.errors import InvalidSlot
+from sightline.errors import InvalidInput, InvalidSlot
 
 __all__ = ["Content", "Slots"]
 
@@ -164,9 +164,12 @@ class Slots:
         Rendering changes nothing: render again, or add more and render again.
         """
         slots, notices = self._with_the_input_once()
-        self._rendered = assemble(
-            slots, self.budget.remaining_input_tokens, self.counter, self._tools, notices
-        )
+        try:
+            self._rendered = assemble(
+                slots, self.budget.remaining_input_tokens, self.counter, self._tools, notices
+            )
+        except UnicodeEncodeError:
+            raise _not_text(slots) from None
         return self._rendered
 
     def rendered(self, prompt: object) -> bool:
@@ -196,7 +199,12 @@ class Slots:
         """The input goes behind everything stable and is the last to be trimmed."""
         stable = [slot.render_key[1] for slot in self._slots if not slot.render_key[0]]
         priorities = [slot.options.priority for slot in self._slots]
-        options = SlotOptions(position=max(stable, default=0), priority=max(priorities, default=0))
+        options = SlotOptions(
+            position=max(stable, default=0),
+            priority=max(priorities, default=0),
+            trim_behavior="char",
+            keep="middle-out",
+        )
         return Slot("input", (self._message,), options, len(self._slots))
 
 
@@ -204,6 +212,16 @@ def _resolve(counter: Counter | str | None) -> Counter:
     if counter is None:
         return default_counter()
     return counter_for(counter) if isinstance(counter, str) else counter
+
+
+def _not_text(slots: Sequence[Slot]) -> InvalidInput:
+    """Find what no encoding can carry."""
+    for slot in slots:
+        try:
+            msgspec.json.encode(slot.messages)
+        except UnicodeEncodeError:
+            return InvalidSlot(slot.name, "content", "has a lone surrogate, which no text can hold")
+    return InvalidInput("a tool's definition has a lone surrogate, which no text can hold")
 
 
 def _messages_of(slot: str, content: Content, role: Role) -> tuple[Message, ...]:

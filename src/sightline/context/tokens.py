@@ -174,7 +174,7 @@ def counter_for(name: str, calibration: Calibration | None = None) -> Counter:
     return _counter_for(name, calibration)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)
 def _counter_for(name: str, calibration: Calibration | None) -> Counter:
     if name == CHARS_PER_FOUR:
         return CharsPerFour()
