@@ -39,16 +39,16 @@ too much back to the slots that were cut, the most protected first, up to their
 maxima. A slot's unused share is simply room for the next. When the minima
 together exceed the room, all are taken as 0, so that priority alone decides.
 
-**Consequences** (each is a law in `tests/laws`). No slot can be given anything
+**Consequences** (laws in `tests/laws`). No slot can be given anything
 more without taking from another. A larger budget never takes from a slot unless
 another gained by it; without minima, unless a more protected one did. The same
 slots give the same prompt, always.
 
 **Stability.** `volatile` slots stand behind the boundary, whatever their position,
 so what changes every turn never moves what does not. A slot with `slack` is cut
-on a grid: the tokens cut from its start are a multiple of `slack` of the budget,
-counted from its first message. The grid is a function of the content, so the cut
-stays where it is while content is appended, and is the same after a restart.
+on a grid: at the first place at or after a multiple of `slack` of the budget,
+counted in tokens from its first message. The grid is a function of the content, so
+the cut stays where it is while content is appended, and is the same after a restart.
 """
 
 from __future__ import annotations
