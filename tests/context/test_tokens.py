@@ -230,11 +230,12 @@ def test_the_estimate_is_near_the_tokenizer_in_many_scripts() -> None:
 
 
 def test_reported_usage_corrects_the_estimate_of_its_model_only() -> None:
-    table = Calibrations()
+    table, raw = Calibrations(), 1000
     for _ in range(20):
-        table = table.observe("claude-x", estimated=1000, reported=1400)
-    assert table.of("claude-x").factor == pytest.approx(1.4)
-    assert table.of("other").factor == 1.0
+        predicted = table.of("claude-x").apply(raw)
+        table = table.observe("claude-x", predicted=predicted, reported=1400)
+    assert table.of("claude-x").factor == pytest.approx(1.4, rel=0.001)
+    assert table.of("other").factor == 1.1
     text = "word " * 100
     plain, corrected = counter_for("claude-x"), counter_for("claude-x", table.of("claude-x"))
     assert corrected.count(text) == pytest.approx(estimate(text) * 1.4, abs=1)
@@ -244,11 +245,17 @@ def test_reported_usage_corrects_the_estimate_of_its_model_only() -> None:
     assert corrected.provenance == "estimated"
 
 
+def test_an_exact_count_is_left_alone_and_an_assumed_one_corrected() -> None:
+    half_more = Calibration(estimated=2.0, reported=3.0)
+    assert counter_for("gpt-4o", half_more).count("hello world") == 2
+    assert counter_for("gpt-6-luna", half_more).count("hello world") == 3
+
+
 def test_a_calibration_follows_a_model_that_changes() -> None:
-    learnt = Calibration(start=1.2)
+    learnt, raw = Calibration(start=1.2), 1000
     assert learnt.factor == 1.2
     for reported in [1000] * 30 + [1500] * 30:
-        learnt = learnt.observe(1000, reported)
+        learnt = learnt.observe(learnt.apply(raw), reported)
     assert learnt.factor == pytest.approx(1.5, rel=0.03)
     assert learnt.observe(0, 10) == learnt
     assert learnt.observe(10, 0) == learnt

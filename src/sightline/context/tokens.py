@@ -167,7 +167,7 @@ def counter_for(name: str, calibration: Calibration | None = None) -> Counter:
 
     Raise `MissingExtra` when an exact count was asked for and its tokenizer is not
     installed, `InvalidInput` for an empty name. A model whose tokenizer is not public
-    is estimated; `calibration` corrects the estimate.
+    is estimated; `calibration` corrects the estimate, and leaves an exact count alone.
     """
     if not name.strip():
         raise InvalidInput("a counter needs a name: an encoding, a model id, or chars/4")
@@ -184,8 +184,10 @@ def _counter_for(name: str, calibration: Calibration | None) -> Counter:
     if basis.encoding is None:
         correction = calibration or Calibration(start=basis.start_factor)
         return TextCounter(name, ESTIMATES, "estimated", basis, correction)
-    provenance: Provenance = "counted" if basis.exact else "estimated"
-    return TextCounter(name, _tokenizer(basis.encoding), provenance, basis)
+    engine = _tokenizer(basis.encoding)
+    if basis.exact:
+        return TextCounter(name, engine, "counted", basis)
+    return TextCounter(name, engine, "estimated", basis, calibration)
 
 
 def default_counter() -> Counter:
