@@ -49,10 +49,12 @@ def _one_of(*names: str) -> _Rule:
     return _Rule(lambda value: value in names, f"must be one of {' '.join(names)}")
 
 
+# A dict is one without asking the abstract class, which is slow to answer.
+_MAPPING: Final = (dict, Mapping)
 _STRING: Final = _Rule(lambda value: isinstance(value, str), "must be a string")
 _BOOL: Final = _Rule(lambda value: isinstance(value, bool), "must be true or false")
 _COUNT: Final = _Rule(_is_count, "must be a whole number, 0 or more")
-_OBJECT: Final = _Rule(lambda value: isinstance(value, Mapping), "must be an object")
+_OBJECT: Final = _Rule(lambda value: isinstance(value, _MAPPING), "must be an object")
 _LIST: Final = _Rule(lambda value: isinstance(value, (list, tuple)), "must be a list")
 
 META: Final = {

@@ -427,9 +427,11 @@ class Node(
         The form is remembered: the list says the same, so no reader can tell.
         """
         children = self.child_list
+        if isinstance(children, Siblings):
+            return children
         if not children:
             return ()
-        if isinstance(children, tuple) and len(children) > WIDE:
+        if len(children) > WIDE:
             wide = Siblings.of(children)
             msgspec.structs.force_setattr(self, "child_list", wide)
             return wide
