@@ -12,6 +12,7 @@ violation with its path.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -48,6 +49,8 @@ _content_refs: Final = msgspec.json.Decoder(list[ContentRef | None])
 _affordances: Final = msgspec.json.Decoder(tuple[Affordance, ...] | None)
 _encoder: Final = msgspec.json.Encoder(enc_hook=_hook)
 
+_PIECE: Final = 16 * 1024
+_NOT_OPENING: Final = bytes(set(range(1, 256)) - set(b"{["))
 _NOT_AN_OBJECT: Final = re.compile(rb"\0[^{]")
 _children_of: Final = attrgetter("child_list")
 _id_of: Final = attrgetter("id")
@@ -95,8 +98,12 @@ def _decode_exactly(data: bytes | str, limits: Limits) -> Node:
 
 
 def _is_utf8(data: bytes) -> bool:
+    # Piece by piece: one wide character would make one string of it all four times as large.
+    decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        str(data, "utf-8")
+        for start in range(0, len(data), _PIECE):
+            decoder.decode(data[start : start + _PIECE])
+        decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         return False
     return True
@@ -181,7 +188,7 @@ def _ids_are_sound(level: list[Node], families: list[tuple[Node, ...]], limits: 
     ids = list(map(_id_of, level))
     distinct = set(ids)
     if len(distinct) != len(ids) and any(
-        len(set(map(_id_of, family))) != len(family) for family in families
+        len(set(map(_id_of, family))) != len(family) for family in families if len(family) > 1
     ):
         return False
     joined = "".join(ids)
@@ -234,14 +241,8 @@ def _sizes_are_sound(texts: list[Raw], limits: Limits) -> bool:
     A text nests no deeper than it has opening brackets, and holds no string longer
     than itself.
     """
-    joined = b"".join(texts)
+    joined = b"\0".join(texts)
     if len(joined) > limits.string_bytes and max(map(len, texts)) > limits.string_bytes:
         return False
-    brackets = joined.count(b"{") + joined.count(b"[")
-    if brackets < len(texts) + limits.value_levels:
-        return True
-    return all(
-        len(text) <= 2 * limits.value_levels
-        or bytes(text).count(b"{") + bytes(text).count(b"[") <= limits.value_levels
-        for text in texts
-    )
+    openings = joined.translate(None, _NOT_OPENING).split(b"\0")
+    return max(map(len, openings)) <= limits.value_levels
