@@ -35,6 +35,7 @@ from sightline.ledger.sessions import Sessions
 from sightline.ledger.store import Clock, Mode, Store, now_utc
 from sightline.ledger.transaction import Transaction, fetch
 from sightline.ledger.usage import Accounts, Usage, add_usage
+from sightline.ledger.verify import Report, verify
 from sightline.ledger.writer import Writer
 
 __all__ = ["Ledger"]
@@ -159,6 +160,10 @@ class Ledger:
     def message(self, message_id: int) -> Entry:
         """Read one message by its id, whole."""
         return self._history.message(message_id)
+
+    def verify(self) -> Report:
+        """Check every row against its seal, and the file against SQLite's rules."""
+        return verify(self._store)
 
     def _checked(self, item: Draft | Message) -> Draft:
         draft = item if isinstance(item, Draft) else Draft(item)
