@@ -29,6 +29,7 @@ EXIT_CODES: Final = {
 # name → where its click command lives, and the line that `sightline --help` shows for it
 COMMANDS: Final = {
     "demo": ("sightline.cli.demo:demo", "Show the demo app's state."),
+    "ledger": ("sightline.cli.ledger:ledger", "Check, query, copy and move conversations."),
     "tree": ("sightline.cli.tree:tree", "Check, format, project, diff and patch state trees."),
 }
 

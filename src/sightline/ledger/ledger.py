@@ -16,7 +16,7 @@ whole turn's reading or writing in one `asyncio.to_thread`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -25,13 +25,16 @@ from sightline.context.history import Draft, Entry, outcome_of
 from sightline.context.parts import Message
 from sightline.context.window import TokenWindow, Window
 from sightline.errors import InvalidInput
+from sightline.ledger.backup import backup
 from sightline.ledger.codec import ENTRY_COLUMNS, entry_of
 from sightline.ledger.gate import Gate, Limits
 from sightline.ledger.groups import Groups, forget_undone
 from sightline.ledger.history import History
 from sightline.ledger.memos import Memos
 from sightline.ledger.notes import Scratchpad, States
-from sightline.ledger.sessions import Sessions
+from sightline.ledger.portable import export_session, import_session
+from sightline.ledger.retrieval import QueryLimits, QueryResult, Retrieval, describe
+from sightline.ledger.sessions import Session, Sessions
 from sightline.ledger.store import Clock, Mode, Store, now_utc
 from sightline.ledger.transaction import Transaction, fetch
 from sightline.ledger.usage import Accounts, Usage, add_usage
@@ -64,6 +67,7 @@ class Ledger:
         self._store = Store(path, mode=mode, clock=clock, vfs=vfs)
         self._gate = Gate(limits or Limits(), redact)
         self._history = History(self._store)
+        self._retrieval = Retrieval(self._store.path)
         self.sessions = Sessions(self._store, self._gate)
         self.groups = Groups(self._store)
         self.states = States(self._store, self._gate, self._history)
@@ -88,6 +92,7 @@ class Ledger:
 
     def close(self) -> None:
         """Close the file."""
+        self._retrieval.close()
         self._store.close()
 
     def append(
@@ -161,9 +166,31 @@ class Ledger:
         """Read one message by its id, whole."""
         return self._history.message(message_id)
 
+    def query(
+        self, sql: str, *, session_id: int | None, limits: QueryLimits | None = None
+    ) -> QueryResult:
+        """Run untrusted SQL over a session's rows, or over all of them if it is None."""
+        return self._retrieval.query(sql, session_id=session_id, limits=limits)
+
+    def describe(self) -> str:
+        """Describe to a model what `query` can read."""
+        return describe()
+
     def verify(self) -> Report:
         """Check every row against its seal, and the file against SQLite's rules."""
         return verify(self._store)
+
+    def export(self, session_id: int) -> Iterator[bytes]:
+        """Write a session as JSON Lines: the session first, then its messages in order."""
+        return export_session(self._store, session_id)
+
+    def import_(self, lines: Iterable[bytes], *, name: str = "") -> Session:
+        """Store exported lines as a new session, all or none."""
+        return import_session(self._store, self._gate, lines, name=name)
+
+    def backup(self, target: str | os.PathLike[str]) -> Path:
+        """Copy the whole ledger to a new file, as of one point in time, and verify the copy."""
+        return backup(self._store, Path(target).expanduser())
 
     def _checked(self, item: Draft | Message) -> Draft:
         draft = item if isinstance(item, Draft) else Draft(item)

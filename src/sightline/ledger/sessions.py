@@ -21,7 +21,7 @@ from sightline.ledger.store import Store
 from sightline.ledger.transaction import Row, Transaction, fetch, find_session, many
 from sightline.ledger.writer import Writer, put_state
 
-__all__ = ["Session", "Sessions"]
+__all__ = ["Session", "Sessions", "new_session", "session_of"]
 
 _HELD: Final = ("messages", "groups", "session_state", "usage", "receipts", "undone")
 _MIN_PREFIX: Final = 4
@@ -57,12 +57,12 @@ class Sessions:
             name = self._gate.line(name or f"session {number}", "a session's name")
             project = self._gate.text(project, "a session's project", 4096)
             row = new_session(tx, name=name, project=project)
-        return _session(row)
+        return session_of(row)
 
     def get(self, session_id: int) -> Session:
         """Read one session."""
         with self._store.read() as connection:
-            return _session(find_session(connection, session_id))
+            return session_of(find_session(connection, session_id))
 
     def recent(self, *, project: str | None = None, limit: int = -1) -> list[Session]:
         """List sessions, the most recent first."""
@@ -73,7 +73,7 @@ class Sessions:
                 "ORDER BY activity DESC LIMIT ?2",
                 (project, limit),
             )
-        return [_session(row) for row in rows]
+        return [session_of(row) for row in rows]
 
     def latest(self, *, project: str | None = None) -> Session:
         """Find the session to continue: the most recent one."""
@@ -94,14 +94,14 @@ class Sessions:
         if len(rows) > 1:
             numbers = ", ".join(str(row["id"]) for row in rows[:5])
             raise InvalidInput(f"{reference[:80]!r} names several sessions: {numbers}")
-        return _session(rows[0])
+        return session_of(rows[0])
 
     def switch(self, session_id: int) -> Session:
         """Make a session the most recent one, so that it is the one to continue."""
         with self._store.write() as tx:
             row = tx.session(session_id)
             tx.touch(row)
-        return _session(row)
+        return session_of(row)
 
     def rename(self, session_id: int, name: str) -> Session:
         """Give a session another name."""
@@ -110,14 +110,14 @@ class Sessions:
             row = tx.session(session_id)
             row["name"] = name
             tx.touch(row)
-        return _session(row)
+        return session_of(row)
 
     def set_window(self, session_id: int, window: Window) -> Session:
         """Set the window that the session is read with."""
         with self._store.write() as tx:
             row = tx.session(session_id)
             row["context_size"], row["context_slack"] = window.size, window.slack
-        return _session(row)
+        return session_of(row)
 
     def clone(self, session_id: int, name: str = "") -> Session:
         """Copy a session: its live and dropped groups, states, scratchpad and settings."""
@@ -129,7 +129,7 @@ class Sessions:
             for setting in ("scratchpad", "context_size", "context_slack"):
                 copy[setting] = source[setting]
             _copy_groups(tx, source, copy)
-        return _session(copy)
+        return session_of(copy)
 
     def delete(self, session_id: int, *, confirm: str) -> None:
         """Delete a session for good. `confirm` must be its name or uuid, as shown to the user."""
@@ -170,7 +170,8 @@ def new_session(tx: Transaction, *, name: str, project: str) -> Row:
     )
 
 
-def _session(row: Row) -> Session:
+def session_of(row: Row) -> Session:
+    """Show a session's row as it is in lists."""
     return Session(
         row["id"],
         row["uuid"],
