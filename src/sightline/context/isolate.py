@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from sightline.context.history import Entry
+from sightline.context.entries import Entry
 from sightline.context.parts import ToolCall, ToolResult
 
 __all__ = ["compatible", "isolate", "paired"]

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from sightline.context.history import Entry
+from sightline.context.entries import Entry
 from sightline.context.parts import Part, Text
 
 __all__ = [

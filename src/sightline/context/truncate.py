@@ -21,8 +21,8 @@ from typing import Final
 
 import msgspec
 
-from sightline.context.cut import head_and_tail
-from sightline.context.history import Entry, by_group
+from sightline.context.entries import Entry, by_group
+from sightline.context.graphemes import cut_at_or_after, cut_at_or_before
 from sightline.context.parts import Part, ToolResult
 from sightline.errors import InvalidInput
 
@@ -103,5 +103,16 @@ def truncate(
 def _cut(result: ToolResult, message_id: int, limit: int, tiers: Tiers) -> Part:
     if len(result.content) <= limit:
         return result
-    kept = head_and_tail(result.content, limit, tiers.tail_share, _MARK)
+    kept = _head_and_tail(result.content, limit, tiers.tail_share)
     return msgspec.structs.replace(result, content=kept + hint_for(message_id))
+
+
+def _head_and_tail(text: str, limit: int, tail_share: float) -> str:
+    """Keep at most `limit` characters: the beginning, a mark, and the end."""
+    room = limit - len(_MARK)
+    tail = int(room * tail_share)
+    if tail <= 0:
+        return text[: cut_at_or_before(text, limit)]
+    head_end = cut_at_or_before(text, room - tail)
+    tail_start = cut_at_or_after(text, len(text) - tail)
+    return f"{text[:head_end]}{_MARK}{text[tail_start:]}"

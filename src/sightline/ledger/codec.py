@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from sightline.context.history import Entry
+from sightline.context.entries import Entry
 from sightline.context.parts import (
     File,
     Message,

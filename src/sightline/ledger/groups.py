@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from sightline.context.history import Entry
+from sightline.context.entries import Entry
 from sightline.errors import InvalidInput, LedgerDamaged, NotFound
 from sightline.ledger.history import group_entries
 from sightline.ledger.schema import TABLES

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import apsw
 
-from sightline.context.history import Entry, by_group
+from sightline.context.entries import Entry, by_group
 from sightline.context.parts import Reasoning, Text, ToolResult
 from sightline.context.window import TokenWindow, Window
 from sightline.errors import LedgerDamaged, NotFound

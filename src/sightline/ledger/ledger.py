@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from sightline.context.history import Draft, Entry, outcome_of
+from sightline.context.entries import Draft, Entry, outcome_of
 from sightline.context.parts import Message
 from sightline.context.window import TokenWindow, Window
 from sightline.errors import InvalidInput

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sightline.context.history import Entry
+from sightline.context.entries import Entry
 from sightline.context.state import HEADING, StateRebuild, extract_state, rebuild_request
 from sightline.errors import InvalidInput, NotFound
 from sightline.ledger.gate import Gate

@@ -21,9 +21,9 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-from sightline.context.history import Basis, Outcome, outcome_of
+from sightline.context.entries import Basis, Outcome, outcome_of
+from sightline.context.parser import parse
 from sightline.context.parts import Message, Part, Role
-from sightline.context.strategies import parse
 from sightline.context.window import Window
 from sightline.errors import InvalidInput, TooLarge
 from sightline.ledger.codec import ENTRY_COLUMNS, entry_of

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from sightline.context.history import Basis
+from sightline.context.entries import Basis
 from sightline.context.redact import redact_json
 from sightline.context.storable import check_json
 from sightline.errors import InvalidInput

@@ -145,8 +145,9 @@ def _largest(connection: apsw.Connection) -> int:
 def _make_views(connection: apsw.Connection, session_id: int | None, secret: str) -> None:
     """Shadow each table by a view of the same name that shows what may be seen."""
     for table in _VIEWS:
-        # The rule names a column so that the authorizer hears of every use of the view.
-        rules = [f"{shown_columns(table)[0]} > 0"]
+        # True for every row. A view that reads no column but the row id is merged into the
+        # query around it, and the authorizer would take count(*) for a read past the view.
+        rules = ["created_at >= ''"]
         if session_id is not None and table != "llm_memos":
             column = "id" if table == "sessions" else "session_id"
             rules.append(f"{column} = {session_id:d}")

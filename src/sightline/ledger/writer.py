@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
-from sightline.context.history import Basis, Entry, Outcome, Status
+from sightline.context.entries import Basis, Entry, Outcome, Status
 from sightline.context.parts import Message
 from sightline.context.state import extract_state
 from sightline.errors import TooLarge
