@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 
 from sightline.errors import LedgerUnusable
-from sightline.ledger.connect import translated
+from sightline.ledger.connect import sync_directory, translated
 from sightline.ledger.store import Store
 from sightline.ledger.verify import verify
 
@@ -32,7 +32,7 @@ def backup(store: Store, target: Path) -> Path:
         _copy(store, partial)
         # A link, unlike a rename, fails if somebody made the target meanwhile.
         os.link(partial, target)
-        _sync(target.parent)
+        sync_directory(target.parent)
     except FileExistsError as error:
         raise LedgerUnusable(f"{target} exists already; a backup never overwrites") from error
     finally:
@@ -55,10 +55,3 @@ def _copy(store: Store, partial: Path) -> None:
     finally:
         copy.close()
 
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

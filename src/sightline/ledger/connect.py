@@ -8,6 +8,7 @@ leaves as one of ours, in one sentence.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from sightline.ledger.schema import FORMAT, format_of, migrate
 from sightline.ledger.seal import ZERO, Value
 from sightline.ledger.transaction import seal
 
-__all__ = ["found", "open_for_reading", "open_for_writing", "translated"]
+__all__ = ["found", "open_for_reading", "open_for_writing", "sync_directory", "translated"]
 
 BUSY_TIMEOUT_MS: Final = 60_000
 
@@ -107,12 +108,24 @@ def translated(path: Path) -> Iterator[None]:
 def _create(path: Path) -> None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-    except FileExistsError:
-        if not path.is_file():
-            raise LedgerUnusable(f"{path} is not a file") from None
+        if path.exists():
+            if not path.is_file():
+                raise LedgerUnusable(f"{path} is not a file")
+            return
+        with contextlib.suppress(FileExistsError):  # another process made it meanwhile
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        sync_directory(path.parent)
     except OSError as error:
         raise LedgerUnusable(f"{path} cannot be made: {error.strerror}") from error
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable; syncing a file does not."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _opened_for_reading(path: Path, how: str) -> apsw.Connection:
