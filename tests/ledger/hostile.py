@@ -100,7 +100,10 @@ HOSTILE: list[tuple[str, str]] = [
     ("SELECT salt FROM groups", "no such column"),
     ("SELECT sqlite_source_id()", NO_FUNCTION),
     # time
-    ("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c", TIME),
+    (
+        "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c",
+        TIME,
+    ),
     ("SELECT count(*) FROM messages a, messages b, messages c, messages d, messages e", TIME),
     (
         "SELECT instr(replace(printf('%900000d', 0), ' ', 'a'), "
