@@ -50,7 +50,7 @@ def copy_rows(source: Path, target: Path, version: int) -> None:
     old.execute("ATTACH ? AS new", (str(source),))
     for table in TABLES:
         columns = [
-            name
+            str(name)
             for (_, name, *_, hidden) in old.execute(f"PRAGMA main.table_xinfo({table})").fetchall()
             if not hidden
         ]

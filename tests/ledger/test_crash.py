@@ -41,7 +41,7 @@ def test_eight_processes_append_to_one_file_without_losing_or_waiting_in_vain(
     path = tmp_path / "l.db"
     with Ledger(path) as ledger:
         session = ledger.sessions.create("crowd")
-    arguments = [sys.executable, HERE / "append_many.py", path, str(session.id)]
+    arguments = [sys.executable, str(HERE / "append_many.py"), str(path), str(session.id)]
     crowd = [
         subprocess.Popen(
             [*arguments, f"p{number}", str(APPENDS)], stderr=subprocess.PIPE, text=True

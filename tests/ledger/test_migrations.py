@@ -13,6 +13,7 @@ from sightline.context.parts import Message
 from sightline.context.window import TokenWindow
 from sightline.errors import LedgerUnusable
 from sightline.ledger import Ledger, schema
+from sightline.ledger.store import Mode
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 VERSIONS = range(1, schema.FORMAT + 1)
@@ -114,18 +115,15 @@ def test_an_older_format_is_not_read_without_migrating(tmp_path: Path) -> None:
 def test_a_newer_format_is_refused_and_untouched(tmp_path: Path) -> None:
     path = tmp_path / "new.db"
     connection = apsw.Connection(str(path))
-    migrate_to_current(connection)
+    schema.migrate(connection)
     connection.pragma("user_version", schema.FORMAT + 1)
     connection.close()
     before = path.read_bytes()
-    for mode in ("write", "read"):
+    modes: list[Mode] = ["write", "read"]
+    for mode in modes:
         with pytest.raises(LedgerUnusable, match=f"format {schema.FORMAT + 1}"):
-            Ledger(path, mode=mode)  # type: ignore[arg-type]  # a loop over both literals
+            Ledger(path, mode=mode)
     assert path.read_bytes() == before
-
-
-def migrate_to_current(connection: apsw.Connection) -> None:
-    schema.migrate(connection)
 
 
 def test_the_description_of_the_format_is_the_format(tmp_path: Path) -> None:

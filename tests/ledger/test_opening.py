@@ -17,6 +17,7 @@ from ledger.helpers import fill
 from sightline.errors import LedgerDamaged, LedgerUnavailable, LedgerUnusable
 from sightline.ledger import Ledger, connect
 from sightline.ledger.place import default_path
+from sightline.ledger.store import Mode
 
 
 @pytest.fixture
@@ -97,14 +98,14 @@ def test_a_reader_sees_what_a_writer_stores(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["read", "write"])
-def test_a_foreign_database_is_refused_and_untouched(tmp_path: Path, mode: str) -> None:
+def test_a_foreign_database_is_refused_and_untouched(tmp_path: Path, mode: Mode) -> None:
     path = tmp_path / "theirs.db"
     connection = apsw.Connection(str(path))
     connection.execute("CREATE TABLE mine (a)")
     connection.close()
     before = path.read_bytes()
     with pytest.raises(LedgerUnusable, match="not a ledger"):
-        Ledger(path, mode=mode)  # type: ignore[arg-type]  # both literals
+        Ledger(path, mode=mode)
     assert path.read_bytes() == before
 
 

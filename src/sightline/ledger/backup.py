@@ -54,4 +54,3 @@ def _copy(store: Store, partial: Path) -> None:
         verify(copy).raise_if_damaged()
     finally:
         copy.close()
-

@@ -16,7 +16,7 @@ which is read by the parser of that strategy; a user's raw message begins a grou
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
@@ -67,9 +67,7 @@ class _SessionLine(msgspec.Struct, frozen=True, tag_field="kind", tag="session")
     usage: list[_Request] = []
 
 
-class _MessageLine(
-    msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="message"
-):
+class _MessageLine(msgspec.Struct, frozen=True, tag_field="kind", tag="message"):
     """A further line. Fields of later versions are ignored."""
 
     role: Role | None = None
@@ -83,12 +81,17 @@ class _MessageLine(
     created_at: str | None = None
     usage_id: int | None = None
     id: int | None = None
-    raw: Any = None
+    raw: Any = msgspec.UNSET
 
 
 def export_session(store: Store, session_id: int) -> Iterator[bytes]:
-    """Write a session as lines, dropped groups included, as of one point in time."""
-    with store.read() as connection:
+    """Write a session as lines, dropped groups included, as of one point in time.
+
+    The lines are read through a connection of their own, so that whoever takes them
+    may take his time, and write to the same ledger meanwhile.
+    """
+    own = Store(store.path, mode="read")
+    with closing(own), own.read() as connection:
         session = find_session(connection, session_id)
         states = many(
             connection,
@@ -179,7 +182,7 @@ class _Import:
             self._open = line.group_id
             if line.group_id is not None:
                 self._groups[line.group_id] = self._writer.group_id
-        outcome = line.outcome if line.raw is None else outcome_of(message)
+        outcome = line.outcome if line.raw is msgspec.UNSET else outcome_of(message)
         self._writer.add(
             message,
             outcome=outcome,
@@ -235,7 +238,7 @@ def _session_row(tx: Transaction, gate: Gate, header: _SessionLine, name: str) -
 
 
 def _message_of(line: _MessageLine) -> Message:
-    if line.raw is not None:
+    if line.raw is not msgspec.UNSET:
         return parse(line.parsing_strategy, line.raw)
     if line.role is None or line.parts is None:
         raise InvalidInput("a message has a role and parts, or a raw form")
