@@ -183,7 +183,8 @@ def test_a_backup_never_overwrites(ledger: Ledger, tmp_path: Path) -> None:
     assert (tmp_path / "there").read_text() == "precious"
 
 
-def test_a_damaged_ledger_makes_no_backup(ledger: Ledger, busy: Session, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("busy")
+def test_a_damaged_ledger_makes_no_backup(ledger: Ledger, tmp_path: Path) -> None:
     tamper(ledger.path, "UPDATE messages SET content = 'forged' WHERE id = 1")
     with pytest.raises(LedgerDamaged):
         ledger.backup(tmp_path / "copy.db")
