@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import apsw.unicode
 from hypothesis import example, given
@@ -27,9 +28,7 @@ def test_a_window_moves_its_start_only_at_fold_points(size: int, slack: int, tot
     starts = [n - window.shown(n) for n in range(total + 1)]
     assert starts == sorted(starts)
     moved = [n for n in range(1, total + 1) if starts[n] != starts[n - 1]]
-    assert all(
-        later - earlier == slack + 1 for earlier, later in zip(moved, moved[1:], strict=False)
-    )
+    assert all(later - earlier == slack + 1 for earlier, later in pairwise(moved))
     assert all(min(n, size) <= window.shown(n) <= size + slack for n in range(total + 1))
 
 

@@ -141,11 +141,10 @@ def test_a_stored_window_is_the_end_of_the_conversation_and_within_its_bounds(
         ledger.append(session.id, drafts, strategy="s")
         everything = ledger.window(session.id, Window(0))
 
-        by_count: Any = ledger.window(session.id, Window(size, slack))
+        by_count = ledger.window(session.id, Window(size, slack))
         assert by_count == everything[len(everything) - len(by_count) :]
-        assert (
-            min(size, len(weights)) <= len(by_count) <= (size + slack or len(weights)) or not size
-        )
+        most = size + slack if size else len(weights)
+        assert min(size, len(weights)) <= len(by_count) <= most
 
         by_weight = ledger.window(session.id, TokenWindow(budget, step))
         assert by_weight == everything[len(everything) - len(by_weight) :]
