@@ -8,9 +8,7 @@ decoded ones are kept, found again by the digest of their content.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
-from itertools import chain
 from typing import Any, Final, TypeAlias
 
 import apsw
@@ -25,13 +23,12 @@ from sightline.ledger.transaction import fetch, find_session
 
 __all__ = ["History", "group_entries"]
 
-_Group: TypeAlias = tuple[Any, ...]  # id, first_seq, messages, content_digest
-_Key: TypeAlias = tuple[int, bytes]
-
 _LIVE: Final = "FROM groups WHERE session_id = ? AND status = 'live'"
-_SHOWN: Final = "SELECT id, first_seq, messages, content_digest"
+_SHOWN: Final = "SELECT id, content_digest, first_seq, messages"
 _PAGE: Final = 1000
 _OVERHEAD: Final = 500  # what an entry costs in memory besides its text
+
+_Group: TypeAlias = tuple[Any, ...]  # the columns of _SHOWN
 
 
 class History:
@@ -46,16 +43,19 @@ class History:
     ) -> tuple[Entry, ...]:
         """Read the messages that a window shows, in order; by default the session's own window."""
         with self._store.read() as connection:
-            session = find_session(connection, session_id)
+            live_groups, tokens, size, slack = _measures(connection, session_id)
             if window is None:
-                window = Window(session["context_size"], session["context_slack"])
+                window = Window(size, slack)
             if isinstance(window, Window):
-                groups = _last_groups(connection, session_id, window.shown(session["live_groups"]))
+                groups = _last_groups(connection, session_id, window.shown(live_groups))
             else:
-                cut = window.left_out(session["tokens"])
-                groups = _groups_from(connection, session_id, cut)
-            self._fetch(connection, session_id, groups)
-            return tuple(chain.from_iterable(self._cache[_key(group)] for group in groups))
+                groups = _groups_from(connection, session_id, window.left_out(tokens))
+            missing = self._cache.missing(groups)
+            if missing:
+                self._fetch(connection, session_id, missing)
+            shown = self._cache.entries(groups)
+        self._cache.trim(groups)
+        return shown
 
     def messages(self, session_id: int) -> Iterator[Entry]:
         """Read every message of a session in order, dropped ones included, page by page."""
@@ -86,16 +86,14 @@ class History:
         return entry_of(row)
 
     def _fetch(self, connection: apsw.Connection, session_id: int, groups: list[_Group]) -> None:
-        """Bring the groups into the cache that are not there, one range scan for each run."""
-        missing = [group for group in groups if _key(group) not in self._cache]
-        self._cache.make_room(keep={_key(group) for group in groups})
+        """Bring groups into the cache, one range scan for each run of neighbours."""
         runs: list[list[int]] = []
-        for _, first, count, _ in missing:
+        for _, _, first, count in groups:
             if runs and runs[-1][1] == first:
                 runs[-1][1] = first + count
             else:
                 runs.append([first, first + count])
-        keys = {group[0]: _key(group) for group in missing}
+        digests = {group[0]: group[1] for group in groups}
         for first, end in runs:
             rows = connection.execute(
                 f"SELECT {ENTRY_COLUMNS} FROM messages "
@@ -103,43 +101,65 @@ class History:
                 (session_id, first, end),
             )
             for group_id, entries in by_group(map(entry_of, rows)):
-                if group_id in keys:
-                    self._cache[keys[group_id]] = tuple(entries)
-
-
-def _key(group: _Group) -> _Key:
-    return group[0], group[3]
+                if group_id in digests:
+                    self._cache.put(group_id, digests[group_id], entries)
 
 
 class _GroupCache:
-    """Decoded groups, least recently used first, up to a number of characters."""
+    """Decoded groups by id, each good for the content digest it was read with."""
 
     def __init__(self, max_chars: int) -> None:
         self._max = max_chars
         self._chars = 0
-        self._groups: OrderedDict[_Key, tuple[tuple[Entry, ...], int]] = OrderedDict()
+        self._groups: dict[int, tuple[bytes, list[Entry], int]] = {}
 
-    def __contains__(self, key: _Key) -> bool:
-        return key in self._groups
+    def missing(self, groups: list[_Group]) -> list[_Group]:
+        """List the groups that are not here, or no longer as they are here."""
+        known = self._groups
+        return [
+            group
+            for group in groups
+            if (held := known.get(group[0])) is None or held[0] != group[1]
+        ]
 
-    def __getitem__(self, key: _Key) -> tuple[Entry, ...]:
-        if key not in self._groups:
-            raise LedgerDamaged([f"group {key[0]} has lost its messages"])
-        self._groups.move_to_end(key)
-        return self._groups[key][0]
-
-    def __setitem__(self, key: _Key, entries: tuple[Entry, ...]) -> None:
-        size = sum(_weight(entry) for entry in entries)
-        self._groups[key] = (entries, size)
+    def put(self, group_id: int, digest: bytes, entries: list[Entry]) -> None:
+        """Keep a group, in place of what it was before."""
+        size = sum(map(_weight, entries))
+        if group_id in self._groups:
+            self._chars -= self._groups[group_id][2]
+        self._groups[group_id] = (digest, entries, size)
         self._chars += size
 
-    def make_room(self, keep: set[_Key]) -> None:
-        """Forget the groups longest unused until within the limit, sparing those in `keep`."""
-        while self._chars > self._max and self._groups:
-            oldest = next(iter(self._groups))
-            if oldest in keep:
-                return
-            self._chars -= self._groups.pop(oldest)[1]
+    def entries(self, groups: list[_Group]) -> tuple[Entry, ...]:
+        """Put the entries of groups together, in order."""
+        known = self._groups
+        found: list[Entry] = []
+        for group in groups:
+            held = known.get(group[0])
+            if held is None or held[0] != group[1]:
+                raise LedgerDamaged([f"group {group[0]} has lost its messages"])
+            found += held[1]
+        return tuple(found)
+
+    def trim(self, keep: list[_Group]) -> None:
+        """Forget all groups but those in `keep`, and those too if they alone are too much."""
+        if self._chars <= self._max:
+            return
+        kept = {group[0] for group in keep}
+        self._groups = {id_: held for id_, held in self._groups.items() if id_ in kept}
+        self._chars = sum(held[2] for held in self._groups.values())
+        if self._chars > self._max:
+            self._groups.clear()
+            self._chars = 0
+
+
+def _measures(connection: apsw.Connection, session_id: int) -> tuple[int, int, int, int]:
+    sql = "SELECT live_groups, tokens, context_size, context_slack FROM sessions WHERE id = ?"
+    rows = fetch(connection, sql, (session_id,))
+    if not rows:
+        raise NotFound(f"no session {session_id}")
+    live_groups, tokens, size, slack = rows[0]
+    return live_groups, tokens, size, slack
 
 
 def _weight(entry: Entry) -> int:

@@ -204,8 +204,8 @@ class Ledger:
 def _stored_under(tx: Transaction, session_id: int, key: str) -> tuple[Entry, ...]:
     rows = fetch(
         tx.connection,
-        f"SELECT {ENTRY_COLUMNS} FROM messages WHERE session_id = ? AND append_key = ? "
-        "ORDER BY seq",
+        f"SELECT {ENTRY_COLUMNS} FROM messages INDEXED BY messages_by_key "
+        "WHERE session_id = ? AND append_key = ? ORDER BY seq",
         (session_id, key),
     )
     return tuple(entry_of(row) for row in rows)

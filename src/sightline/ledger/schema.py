@@ -16,6 +16,8 @@ edited once released: a ledger of any age opens by running what it lacks.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import apsw
@@ -45,18 +47,19 @@ class Column(NamedTuple):
     sealed: bool = True
 
 
-class Table(NamedTuple):
+@dataclass(frozen=True)
+class Table:
     """A table's meaning and columns. `shown` tables can be read by `query_db`."""
 
     doc: str
     columns: tuple[Column, ...]
     shown: bool = True
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 
-    @property
+    @cached_property
     def sealed(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns if column.sealed)
 

@@ -20,11 +20,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
-__all__ = ["ZERO", "Value", "group_chain", "message_digest", "row_digest", "tally_move"]
+__all__ = [
+    "ZERO",
+    "Value",
+    "broken_seals",
+    "group_chain",
+    "message_digest",
+    "row_digest",
+    "tally_move",
+]
 
 Value: TypeAlias = str | int | bytes | float | None
 
@@ -43,6 +51,23 @@ def message_digest(before: bytes, values: Sequence[Value]) -> bytes:
     return sha256(before + _encode(_trimmed(values))).digest()
 
 
+def broken_seals(before: bytes, rows: Sequence[Sequence[Any]], width: int) -> list[int]:
+    """Find the messages whose stored digest, their last value, is not that of the first `width`.
+
+    The loop that verify spends its time in; it says the same as `message_digest`.
+    """
+    broken = []
+    for place, row in enumerate(rows):
+        end = width
+        while end and row[end - 1] is None:
+            end -= 1
+        stored = row[-1]
+        if sha256(before + _encode(row[:end])).digest() != stored:
+            broken.append(place)
+        before = stored
+    return broken
+
+
 def group_chain(before: bytes, fixed: Sequence[Value]) -> bytes:
     """Seal a group's place in its session, after the group before it."""
     return sha256(before + _encode(tuple(fixed))).digest()
@@ -59,6 +84,8 @@ def _number(digest: bytes) -> int:
 
 
 def _trimmed(values: Sequence[Value]) -> Sequence[Value]:
+    if values[-1] is not None:
+        return values
     end = len(values)
     while end and values[end - 1] is None:
         end -= 1

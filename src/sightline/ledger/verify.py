@@ -12,15 +12,16 @@ and the loss of the last committed turns together with the log that held them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeAlias
 
 import apsw
 import msgspec
 
 from sightline.context.memos import tag_words
-from sightline.errors import LedgerDamaged
+from sightline.errors import LedgerDamaged, SightlineError
 from sightline.ledger.schema import TABLES
-from sightline.ledger.seal import ZERO, Value, message_digest, tally_move
+from sightline.ledger.seal import ZERO, Value, broken_seals, tally_move
 from sightline.ledger.store import Store
 from sightline.ledger.transaction import Row, fetch, seal
 from sightline.ledger.writer import chain_of
@@ -30,8 +31,10 @@ __all__ = ["Report", "verify"]
 _SEALED: Final = TABLES["messages"].sealed
 _COLUMNS: Final = f"{', '.join(_SEALED)}, dropped, digest"
 _END: Final = len(_SEALED)
-_TOKENS: Final = _SEALED.index("tokens")
+_GROUP, _SEQ, _TOKENS = (_SEALED.index(name) for name in ("group_id", "seq", "tokens"))
+_DROPPED, _DIGEST = _END, _END + 1
 _PAGE: Final = 500
+_Row: TypeAlias = tuple[Any, ...]  # the columns of _COLUMNS
 _MAX_FINDINGS: Final = 1000
 _TALLIED: Final = ("session_state", "usage", "receipts", "undone")
 
@@ -57,8 +60,14 @@ class Report(msgspec.Struct, frozen=True):
 
 def verify(store: Store) -> Report:
     """Check the whole ledger as of one point in time."""
-    with store.read() as connection:
-        return _Check(connection).run()
+    with ThreadPoolExecutor(1) as aside, store.read() as connection:
+        # SQLite's check runs beside ours; neither needs the interpreter while it reads.
+        pages = aside.submit(_pages, store)
+        check = _Check(connection)
+        check.run()
+        for finding in pages.result():
+            check.find(finding)
+        return check.report()
 
 
 class _Check:
@@ -68,12 +77,16 @@ class _Check:
         self._total = ZERO  # of the digests of all sessions, then of memos too
         self._counts = dict.fromkeys(("sessions", "groups", "messages", "memos"), 0)
 
-    def run(self) -> Report:
-        for stage in (self._sessions, self._strays, self._memos, self._ledger, self._pages):
+    def run(self) -> None:
+        """Read every table and note what is wrong."""
+        for stage in (self._sessions, self._strays, self._memos, self._ledger):
             self._guarded(stage)
+
+    def report(self) -> Report:
         return Report(**self._counts, findings=tuple(self._findings))
 
-    def _find(self, finding: str) -> None:
+    def find(self, finding: str) -> None:
+        """Note what is wrong, up to a limit."""
         if len(self._findings) < _MAX_FINDINGS:
             self._findings.append(finding)
 
@@ -82,7 +95,7 @@ class _Check:
         try:
             stage()
         except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, UnicodeDecodeError) as error:
-            self._find(f"the {stage.__name__.strip('_')} cannot be read: {error}")
+            self.find(f"the {stage.__name__.strip('_')} cannot be read: {error}")
 
     def _sessions(self) -> None:
         tallies = self._tallies()
@@ -90,34 +103,34 @@ class _Check:
             self._counts["sessions"] += 1
             self._total = tally_move(self._total, add=session["digest"])
             if seal("sessions", session) != session["digest"]:
-                self._find(f"session {session['id']} was altered")
+                self.find(f"session {session['id']} was altered")
             self._chain(session)
             if tallies.pop(session["id"], ZERO) != session["tally"]:
-                self._find(
+                self.find(
                     f"session {session['id']}: a row of {', '.join(_TALLIED)} is missing or added"
                 )
         for orphan in tallies:
-            self._find(f"session {orphan} has rows but does not exist")
+            self.find(f"session {orphan} has rows but does not exist")
 
     def _chain(self, session: Row) -> None:
         """Follow a session's groups in order; every figure must come out as it is stored."""
         name = f"session {session['id']}"
-        messages = _Ahead(self._messages(session["id"]))
+        messages = _Pages(lambda after: self._page(session["id"], after))
         before, place, tokens, live = ZERO, 0, 0, 0
         next_seq: int | None = 0  # None after a group whose own figures cannot be trusted
         for group in self._rows("groups", "WHERE session_id = ? ORDER BY seq", (session["id"],)):
             intact = seal("groups", group) == group["digest"]
             self._group(name, group, messages, intact=intact)
             if not intact:
-                self._find(f"{name}: group {group['id']} was altered")
+                self.find(f"{name}: group {group['id']} was altered")
                 before, next_seq, place = group["chain"], None, place + 1
                 continue
             if group["seq"] != place or next_seq not in (None, group["first_seq"]):
-                self._find(f"{name}: a group before group {group['id']} is missing")
+                self.find(f"{name}: a group before group {group['id']} is missing")
             if chain_of(before, group) != group["chain"]:
-                self._find(f"{name}: the chain breaks at group {group['id']}")
+                self.find(f"{name}: the chain breaks at group {group['id']}")
             if group["tokens_before"] != tokens:
-                self._find(f"{name}: group {group['id']} has a wrong tokens_before")
+                self.find(f"{name}: group {group['id']} has a wrong tokens_before")
             if group["status"] == "live":
                 tokens += group["tokens"]
                 live += 1
@@ -127,50 +140,42 @@ class _Check:
                 place + 1,
             )
         self._counts["groups"] += place
-        for message in messages:
-            self._find(f"{name}: message {message[0]} belongs to no group of it")
+        while stray := messages.next_row():
+            self.find(f"{name}: message {stray[0]} belongs to no group of it")
+            messages.of_group(stray[2])
         found = (before, place, live, tokens)
         if found != tuple(session[key] for key in ("head", "next_group", "live_groups", "tokens")):
-            self._find(f"{name}: its groups do not add up to its row; the last may be missing")
+            self.find(f"{name}: its groups do not add up to its row; the last may be missing")
         if next_seq not in (None, session["next_seq"]):
-            self._find(f"{name}: messages at its end are missing")
+            self.find(f"{name}: messages at its end are missing")
 
-    def _group(self, name: str, group: Row, messages: _Ahead, *, intact: bool) -> None:
+    def _group(self, name: str, group: Row, messages: _Pages, *, intact: bool) -> None:
         """Read a group's messages, each sealed to the one before it."""
-        digest, count, tokens = group["salt"] or ZERO, 0, 0
-        while messages.next is not None and messages.next[2] == group["id"]:
-            message = next(messages)
-            dropped, stored = message[_END:]
-            if message_digest(digest, message[:_END]) != stored:
-                self._find(
-                    f"{name}: message {message[0]} (seq {message[3]}) was altered, or the one "
-                    "before it is missing"
-                )
-            elif bool(dropped) != (group["status"] == "dropped"):
-                self._find(f"{name}: message {message[0]} is not marked as its group is")
-            else:
-                tokens += message[_TOKENS]
-            digest, count = stored, count + 1
-        self._counts["messages"] += count
+        rows = messages.of_group(group["id"])
+        self._counts["messages"] += len(rows)
+        broken = broken_seals(group["salt"] or ZERO, rows, _END)
+        for place in broken:
+            self.find(
+                f"{name}: message {rows[place][0]} (seq {rows[place][_SEQ]}) was altered, or the "
+                "one before it is missing"
+            )
+        is_dropped = int(group["status"] == "dropped")
+        for row in rows:
+            if row[_DROPPED] != is_dropped:
+                self.find(f"{name}: message {row[0]} is not marked as its group is")
         if not intact:
             return
         if group["status"] in ("undone", "removed"):
-            if count:
-                self._find(f"{name}: group {group['id']} was removed but has messages")
-        elif (count, digest, tokens) != (
-            group["messages"],
-            group["content_digest"],
-            group["tokens"],
-        ):
-            self._find(f"{name}: group {group['id']} has other messages than were stored")
+            if rows:
+                self.find(f"{name}: group {group['id']} was removed but has messages")
+            return
+        found = (len(rows), rows[-1][_DIGEST] if rows else None)
+        if found != (group["messages"], group["content_digest"]):
+            self.find(f"{name}: group {group['id']} has other messages than were stored")
+        elif not broken and sum(row[_TOKENS] for row in rows) != group["tokens"]:
+            self.find(f"{name}: group {group['id']} has a wrong weight")
 
-    def _messages(self, session_id: int) -> Iterator[tuple[Any, ...]]:
-        last = -1
-        while page := self._page(session_id, last):
-            yield from page
-            last = page[-1][3]
-
-    def _page(self, session_id: int, after: int) -> list[tuple[Any, ...]]:
+    def _page(self, session_id: int, after: int) -> list[_Row]:
         where = f"WHERE session_id = ? AND seq > ? ORDER BY seq LIMIT {_PAGE}"
         try:
             sql = f"SELECT {_COLUMNS} FROM messages {where}"
@@ -180,7 +185,7 @@ class _Check:
             rows = fetch(self._connection, known, (session_id, after))
             return [self._one(row) for row in rows]
 
-    def _one(self, known: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _one(self, known: _Row) -> _Row:
         """Read one message; without its texts, if they are no longer text."""
         try:
             sql = f"SELECT {_COLUMNS} FROM messages WHERE id = ?"
@@ -193,14 +198,14 @@ class _Check:
         for table in ("groups", "messages"):
             there = self._connection.execute(f"SELECT count(*) FROM {table}").get
             if there != self._counts[table]:
-                self._find(f"{there} rows in {table}, but the sessions have {self._counts[table]}")
+                self.find(f"{there} rows in {table}, but the sessions have {self._counts[table]}")
 
     def _tallies(self) -> dict[int, bytes]:
         tallies: dict[int, bytes] = {}
         for table in _TALLIED:
             for row in self._rows(table):
                 if seal(table, row) != row["digest"]:
-                    self._find(f"{table}: a row of session {row['session_id']} was altered")
+                    self.find(f"{table}: a row of session {row['session_id']} was altered")
                 before = tallies.get(row["session_id"], ZERO)
                 tallies[row["session_id"]] = tally_move(before, add=row["digest"])
         return tallies
@@ -211,24 +216,19 @@ class _Check:
             self._counts["memos"] += 1
             self._total = tally_move(self._total, add=memo["digest"])
             if seal("llm_memos", memo) != memo["digest"]:
-                self._find(f"memo {memo['id']} was altered")
+                self.find(f"memo {memo['id']} was altered")
                 continue
             tags = msgspec.json.decode(memo["tags"], type=list[str])
             words |= {(word, memo["id"]) for word in tag_words(tags)}
         if words != set(fetch(self._connection, "SELECT word, memo_id FROM memo_words")):
-            self._find("the memos' tags are not what memo_words says")
+            self.find("the memos' tags are not what memo_words says")
 
     def _ledger(self) -> None:
         rows = list(self._rows("ledger"))
         if len(rows) != 1 or seal("ledger", rows[0]) != rows[0]["digest"]:
-            self._find("the ledger's own row was altered")
+            self.find("the ledger's own row was altered")
         elif rows[0]["tally"] != self._total:
-            self._find("a session or a memo is missing or added")
-
-    def _pages(self) -> None:
-        for (finding,) in fetch(self._connection, "PRAGMA integrity_check(50)"):
-            if finding != "ok":
-                self._find(f"SQLite: {finding}")
+            self.find("a session or a memo is missing or added")
 
     def _rows(self, table: str, where: str = "", values: tuple[Value, ...] = ()) -> Iterator[Row]:
         names = TABLES[table].names
@@ -238,18 +238,44 @@ class _Check:
             yield dict(zip(names, row, strict=True))
 
 
-class _Ahead:
-    """An iterator that shows its next row before it is taken."""
+class _Pages:
+    """A session's messages in order, read page by page and handed out group by group."""
 
-    def __init__(self, rows: Iterator[tuple[Any, ...]]) -> None:
-        self._rows = rows
-        self.next = next(rows, None)
+    def __init__(self, read: Callable[[int], list[_Row]]) -> None:
+        self._read = read
+        self._page = read(-1)
+        self._at = 0
 
-    def __iter__(self) -> _Ahead:
-        return self
+    def next_row(self) -> _Row | None:
+        """Show the next message without taking it."""
+        if self._at == len(self._page) and self._page:
+            self._page, self._at = self._read(self._page[-1][_SEQ]), 0
+        return self._page[self._at] if self._page else None
 
-    def __next__(self) -> tuple[Any, ...]:
-        if self.next is None:
-            raise StopIteration
-        row, self.next = self.next, next(self._rows, None)
-        return row
+    def of_group(self, group_id: int) -> list[_Row]:
+        """Take the messages that come next, as long as they are of this group."""
+        taken: list[_Row] = []
+        while (row := self.next_row()) is not None and row[_GROUP] == group_id:
+            page, start = self._page, self._at
+            end = start + 1
+            while end < len(page) and page[end][_GROUP] == group_id:
+                end += 1
+            taken += page[start:end]
+            self._at = end
+        return taken
+
+
+def _pages(store: Store) -> list[str]:
+    """Let SQLite check its pages and indexes, on a connection of its own."""
+    try:
+        own = Store(store.path, mode="read")
+    except SightlineError as error:
+        return [str(error)]
+    try:
+        with own.read() as connection:
+            rows = fetch(connection, "PRAGMA integrity_check(50)")
+        return [f"SQLite: {finding}" for (finding,) in rows if finding != "ok"]
+    except SightlineError as error:
+        return [f"SQLite: {error}"]
+    finally:
+        own.close()
