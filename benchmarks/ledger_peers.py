@@ -1,6 +1,7 @@
 """Run as a program in the peers' own environment: how long they take to read a window.
 
-Arguments: number of messages. Prints JSON: the median milliseconds of each peer.
+Arguments: number of messages. Prints JSON: of each peer the median milliseconds of a
+read after a turn was appended, and of one read after another.
 Each stores the same conversation in a file of its own, in the form it prefers;
 only reading is measured.
 """
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 WINDOW_MESSAGES = 200
-READS = 30
+READS = 50
 
 
 def turn(number: int) -> list[tuple[str, str]]:
@@ -31,69 +32,80 @@ def turn(number: int) -> list[tuple[str, str]]:
     ]
 
 
-def median_ms(read: Callable[[], Any], reads: int) -> float:
-    read()
-    times = []
-    for _ in range(reads):
-        start = time.perf_counter()
-        read()
-        times.append((time.perf_counter() - start) * 1e3)
-    return statistics.median(times)
+def timed_ms(work: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    work()
+    return (time.perf_counter() - start) * 1e3
 
 
-def openai_agents(place: Path, count: int) -> float:
+def openai_agents(place: Path, count: int) -> dict[str, float]:
     from agents import SQLiteSession
 
-    items: list[dict[str, Any]] = []
-    for number in range(count // 4):
+    def items_of(number: int) -> list[Any]:
         (_, question), (_, arguments), (_, output), (_, answer) = turn(number)
         call = {"type": "function_call", "call_id": f"c{number}", "name": "read"}
-        items += [
+        return [
             {"role": "user", "content": question},
             {**call, "arguments": arguments},
             {"type": "function_call_output", "call_id": f"c{number}", "output": output},
             {"role": "assistant", "content": answer},
         ]
 
-    async def measure() -> float:
+    async def measure() -> dict[str, float]:
         session = SQLiteSession("s", place / "agents.db")
-        await session.add_items(items)
-        times = []
-        for _ in range(READS + 1):
+        await session.add_items([item for n in range(count // 4) for item in items_of(n)])
+
+        async def read() -> float:
             start = time.perf_counter()
             found = await session.get_items(limit=WINDOW_MESSAGES)
-            times.append((time.perf_counter() - start) * 1e3)
+            taken = (time.perf_counter() - start) * 1e3
             assert len(found) == WINDOW_MESSAGES
+            return taken
+
+        again, after = [], []
+        for number in range(READS):
+            await session.add_items(items_of(count + number))
+            after.append(await read())
+        for _ in range(READS):
+            again.append(await read())  # noqa: PERF401 - one after the other is the point
         session.close()
-        return statistics.median(times[1:])
+        return {"again": statistics.median(again), "after a turn": statistics.median(after)}
 
     return asyncio.run(measure())
 
 
-def llm(place: Path, count: int) -> float:
+def llm(place: Path, count: int) -> dict[str, float]:
     import sqlite_utils
     from llm.logs import LogStore
     from llm.parts import Message, TextPart, ToolCallPart, ToolResultPart
 
-    store = LogStore(sqlite_utils.Database(place / "llm.db"))
-    thread = store.create_thread()
-    messages = []
-    for number in range(count // 4):
+    def messages_of(number: int) -> list[Any]:
         (_, question), (_, arguments), (_, output), (_, answer) = turn(number)
         call, result = ToolCallPart(name="read"), ToolResultPart(name="read")
         call.tool_call_id = result.tool_call_id = f"c{number}"
         call.arguments, result.output = json.loads(arguments), output
-        messages += [
+        return [
             Message(role="user", parts=[TextPart(text=question)]),
             Message(role="assistant", parts=[call]),
             Message(role="tool", parts=[result]),
             Message(role="assistant", parts=[TextPart(text=answer)]),
         ]
+
+    store = LogStore(sqlite_utils.Database(place / "llm.db"))
+    thread = store.create_thread()
     with store.db.atomic():
-        store.append(thread, messages)
-    assert len(store.thread_messages(thread)) == len(messages)
+        store.append(thread, [message for n in range(count // 4) for message in messages_of(n)])
+
     # It has no window: what a turn needs is read with everything before it.
-    return median_ms(lambda: store.thread_messages(thread)[-WINDOW_MESSAGES:], 5)
+    def read() -> float:
+        return timed_ms(lambda: store.thread_messages(thread)[-WINDOW_MESSAGES:])
+
+    again, after = [], []
+    for number in range(READS // 10):
+        store.append(thread, messages_of(count + number))
+        after.append(read())
+        again.append(read())
+    return {"again": statistics.median(again), "after a turn": statistics.median(after)}
 
 
 def main() -> None:

@@ -70,7 +70,7 @@ def broken_seals(before: bytes, rows: Sequence[Sequence[Any]], width: int) -> li
 
 def group_chain(before: bytes, fixed: Sequence[Value]) -> bytes:
     """Seal a group's place in its session, after the group before it."""
-    return sha256(before + _encode(tuple(fixed))).digest()
+    return sha256(before + _encode(fixed)).digest()
 
 
 def tally_move(tally: bytes, *, add: bytes = ZERO, take: bytes = ZERO) -> bytes:

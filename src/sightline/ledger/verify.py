@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 import apsw
@@ -21,7 +22,7 @@ import msgspec
 from sightline.context.memos import tag_words
 from sightline.errors import LedgerDamaged, SightlineError
 from sightline.ledger.schema import TABLES
-from sightline.ledger.seal import ZERO, Value, broken_seals, tally_move
+from sightline.ledger.seal import ZERO, Value, broken_seals, row_digest, tally_move
 from sightline.ledger.store import Store
 from sightline.ledger.transaction import Row, fetch, seal
 from sightline.ledger.writer import chain_of
@@ -35,6 +36,7 @@ _GROUP, _SEQ, _TOKENS = (_SEALED.index(name) for name in ("group_id", "seq", "to
 _DROPPED, _DIGEST = _END, _END + 1
 _PAGE: Final = 500
 _Row: TypeAlias = tuple[Any, ...]  # the columns of _COLUMNS
+_group_fields: Final = itemgetter(*TABLES["groups"].sealed)
 _MAX_FINDINGS: Final = 1000
 _TALLIED: Final = ("session_state", "usage", "receipts", "undone")
 
@@ -119,7 +121,7 @@ class _Check:
         before, place, tokens, live = ZERO, 0, 0, 0
         next_seq: int | None = 0  # None after a group whose own figures cannot be trusted
         for group in self._rows("groups", "WHERE session_id = ? ORDER BY seq", (session["id"],)):
-            intact = seal("groups", group) == group["digest"]
+            intact = row_digest("groups", _group_fields(group)) == group["digest"]
             self._group(name, group, messages, intact=intact)
             if not intact:
                 self.find(f"{name}: group {group['id']} was altered")
@@ -159,10 +161,8 @@ class _Check:
                 f"{name}: message {rows[place][0]} (seq {rows[place][_SEQ]}) was altered, or the "
                 "one before it is missing"
             )
-        is_dropped = int(group["status"] == "dropped")
-        for row in rows:
-            if row[_DROPPED] != is_dropped:
-                self.find(f"{name}: message {row[0]} is not marked as its group is")
+        if not {row[_DROPPED] for row in rows} <= {int(group["status"] == "dropped")}:
+            self.find(f"{name}: messages of group {group['id']} are not marked as it is")
         if not intact:
             return
         if group["status"] in ("undone", "removed"):

@@ -8,7 +8,7 @@ finishes, and a group can be added to only while it is the session's last.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from operator import itemgetter
 from typing import Final
 
 from sightline.context.entries import Basis, Entry, Outcome, Status
@@ -177,11 +177,12 @@ def put_state(
 
 def chain_of(before: bytes, group: Row) -> bytes:
     """Seal a group's fixed columns to the chain before it."""
-    fixed: Sequence[Value] = [group[name] for name in _FIXED]
-    return group_chain(before, fixed)
+    return group_chain(before, _fixed(group))
 
 
-_FIXED: Final = ("id", "session_id", "seq", "first_seq", "messages", "created_at", "content_digest")
+_fixed: Final = itemgetter(
+    "id", "session_id", "seq", "first_seq", "messages", "created_at", "content_digest"
+)
 
 
 def _status(outcome: Outcome, *, live: bool) -> Status:
