@@ -119,8 +119,10 @@ def test_what_is_exported_and_imported_is_stored_as_it_was(drafts: list[Message]
         session = ledger.sessions.create("s")
         ledger.append(session.id, drafts, strategy="s")
         arrived = ledger.import_(ledger.export(session.id))
-        for id_ in (session.id, arrived.id):
-            assert [entry.message for entry in ledger.window(id_)] == drafts
+        with Ledger(ledger.path, mode="read") as fresh:
+            for id_ in (session.id, arrived.id):
+                assert [entry.message for entry in fresh.window(id_)] == drafts
+                assert fresh.window(id_) == ledger.window(id_)
         assert ledger.verify().ok
 
 

@@ -117,6 +117,7 @@ def test_an_append_is_all_or_nothing(ledger: Ledger, session: Session) -> None:
         (ToolCall("c", "n", {"a": 10**1000}), "more than 1,000 digits"),
         (ToolCall("c", "n", {"a": {1: 2}}), "is not a string"),
         (ToolCall("c", "n", {"a": object()}), "object is not JSON"),
+        (ToolCall("c", "n", {"a": (1, 2)}), "tuple is not JSON"),
         (Reasoning("r", raw=Raw("s", {"a": "\x00"})), r"\(raw\).data.a"),
     ],
 )

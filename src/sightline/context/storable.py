@@ -62,7 +62,7 @@ def check_json(value: Any, where: str) -> None:
             case float():
                 if not math.isfinite(item):
                     raise NotStorable(f"{place}: {item} is not JSON")
-            case list() | tuple():
+            case list():
                 todo.extend((child, f"{place}[{i}]", depth + 1) for i, child in enumerate(item))
             case dict():
                 for key, child in item.items():

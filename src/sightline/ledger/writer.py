@@ -39,6 +39,7 @@ class Writer:
         self._next_message = transaction.next_id("messages")
         self._group: Row | None = None
         self._before = ZERO  # the chain of the group before the open one
+        self.started: dict[int, bytes] = {}  # content digests of the groups begun here
 
     @property
     def group_id(self) -> int:
@@ -84,6 +85,7 @@ class Writer:
         session["next_group"] += 1
         session["live_groups"] += not dropped
         self._tx.insert_plain("groups", self._group)
+        self.started[self.group_id] = ZERO
         return self.group_id
 
     def add(
@@ -163,6 +165,8 @@ class Writer:
         group["chain"] = chain_of(self._before, group)
         self._tx.update("groups", group)
         self._session["head"] = group["chain"]
+        if group["id"] in self.started:
+            self.started[group["id"]] = group["content_digest"]
         self._group = None
 
 
