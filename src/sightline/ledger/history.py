@@ -60,6 +60,7 @@ class History:
     def remember(self, group_id: int, content_digest: bytes, entries: list[Entry]) -> None:
         """Keep a group that was just stored, so that the next window need not read it."""
         self._cache.put(group_id, content_digest, entries)
+        self._cache.trim([])
 
     def messages(self, session_id: int) -> Iterator[Entry]:
         """Read every message of a session in order, dropped ones included, page by page."""
