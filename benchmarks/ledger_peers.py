@@ -1,6 +1,6 @@
 """Run as a program in the peers' own environment: how long they take to read a window.
 
-Arguments: number of messages. Prints JSON: of each peer the median milliseconds of a
+Arguments: number of messages. Prints JSON: of each peer the median seconds of a
 read after a turn was appended, and of one read after another.
 Each stores the same conversation in a file of its own, in the form it prefers;
 only reading is measured.
@@ -32,10 +32,10 @@ def turn(number: int) -> list[tuple[str, str]]:
     ]
 
 
-def timed_ms(work: Callable[[], Any]) -> float:
+def timed(work: Callable[[], Any]) -> float:
     start = time.perf_counter()
     work()
-    return (time.perf_counter() - start) * 1e3
+    return time.perf_counter() - start
 
 
 def openai_agents(place: Path, count: int) -> dict[str, float]:
@@ -58,7 +58,7 @@ def openai_agents(place: Path, count: int) -> dict[str, float]:
         async def read() -> float:
             start = time.perf_counter()
             found = await session.get_items(limit=WINDOW_MESSAGES)
-            taken = (time.perf_counter() - start) * 1e3
+            taken = time.perf_counter() - start
             assert len(found) == WINDOW_MESSAGES
             return taken
 
@@ -98,7 +98,7 @@ def llm(place: Path, count: int) -> dict[str, float]:
 
     # It has no window: what a turn needs is read with everything before it.
     def read() -> float:
-        return timed_ms(lambda: store.thread_messages(thread)[-WINDOW_MESSAGES:])
+        return timed(lambda: store.thread_messages(thread)[-WINDOW_MESSAGES:])
 
     again, after = [], []
     for number in range(READS // 10):

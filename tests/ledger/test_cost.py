@@ -44,20 +44,24 @@ def ledgers(tmp_path_factory: pytest.TempPathFactory) -> list[Ledger]:
     return made
 
 
+def append_twice(ledger: Ledger) -> None:
+    for _ in range(2):  # the second is a retry, found by its key
+        ledger.append(1, turn(1, state="x"), strategy="s", key="k", usage=Usage("m", 1, 1))
+
+
+def undo_and_redo(ledger: Ledger) -> None:
+    ledger.groups.undo(1)
+    ledger.groups.redo(1)
+
+
 WORK: dict[str, Callable[[Ledger], object]] = {
-    "append": lambda ledger: ledger.append(
-        1, turn(1, state="x"), strategy="s", key="k", usage=Usage("m", 1, 1)
-    ),
-    "retry": lambda ledger: ledger.append(
-        1, turn(1, state="x"), strategy="s", key="k", usage=Usage("m", 1, 1)
-    ),
+    "append": append_twice,
     "window": lambda ledger: ledger.window(1, Window(50)),
     "token window": lambda ledger: ledger.window(1, TokenWindow(1000)),
     "state": lambda ledger: ledger.states.current(1),
     "scratchpad": lambda ledger: ledger.scratchpad.append(1, "more"),
     "list": lambda ledger: ledger.groups.recent(1, 10),
-    "undo": lambda ledger: ledger.groups.undo(1),
-    "redo": lambda ledger: ledger.groups.redo(1),
+    "undo": undo_and_redo,
 }
 
 

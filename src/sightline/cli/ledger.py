@@ -19,6 +19,11 @@ __all__ = ["ledger"]
 
 _SECONDS: Final = 30.0  # a person waits longer for an answer than a model's turn does
 
+
+def _examples(*lines: str) -> str:
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
 _db: Final = click.option(
     "--db",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -34,44 +39,40 @@ def _json_line(value: object) -> None:
     click.echo(msgspec.json.encode(value).decode())
 
 
-@click.group()
+@click.group(
+    epilog=_examples(
+        "sightline ledger sessions --db work.db",
+        "sightline ledger verify --db work.db",
+    )
+)
 def ledger() -> None:
-    """Check, query, copy and move conversations.
-
-    \b
-    Examples:
-      sightline ledger sessions
-      sightline ledger verify
-      sightline ledger export 3 > talk.jsonl
-      sightline ledger query "SELECT role, content FROM messages ORDER BY id DESC LIMIT 5"
-    """
+    """Check, query, copy and move conversations."""
 
 
-@ledger.command()
+@ledger.command(
+    epilog=_examples(
+        "sightline ledger path",
+        "sightline ledger path --db work.db",
+    )
+)
 @_db
 def path(db: Path | None) -> None:
-    """Print where the ledger is.
-
-    \b
-    Examples:
-      sightline ledger path
-      sqlite3 "$(sightline ledger path)" .schema
-    """
+    """Print where the ledger is."""
     click.echo(str(db or default_path()))
 
 
-@ledger.command()
+@ledger.command(
+    epilog=_examples(
+        "sightline ledger verify --db work.db",
+        "sightline ledger verify --db work.db --json",
+    )
+)
 @_db
 @click.option("--json", "as_json", is_flag=True, help="The report as one JSON object.")
 def verify(db: Path | None, as_json: bool) -> None:
     """Check every row against its seal, and the file against SQLite's rules.
 
     Prints what was checked, or everything that is wrong, and then exits with 8.
-
-    \b
-    Examples:
-      sightline ledger verify
-      sightline ledger verify --db backup.db --json
     """
     with _open(db) as opened:
         report = opened.verify()
@@ -87,21 +88,27 @@ def verify(db: Path | None, as_json: bool) -> None:
     report.raise_if_damaged()
 
 
-@ledger.command()
+@ledger.command(
+    epilog=_examples(
+        "sightline ledger query --db work.db 'SELECT id, name FROM sessions'",
+        "sightline ledger query --db work.db --session 1 'SELECT role, content FROM messages'",
+    )
+)
 @click.argument("sql")
 @_db
 @click.option("--session", help="Only this session's rows: its number, name or uuid.")
-@click.option("--rows", default=1000, show_default=True, help="Rows that come back at most.")
+@click.option(
+    "--rows",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Rows that come back at most.",
+)
 def query(sql: str, db: Path | None, session: str | None, rows: int) -> None:
     """Run one SELECT; a JSON object for each row. Dropped messages are not seen.
 
     Reads SQL from stdin if it is '-'. Where something was left out, a hint on
     stderr gives the query that continues.
-
-    \b
-    Examples:
-      sightline ledger query "SELECT id, name FROM sessions"
-      sightline ledger query --session 3 "SELECT content FROM messages WHERE id = 17"
     """
     text = sys.stdin.read() if sql == "-" else sql
     limits = QueryLimits(rows=rows, cell_chars=1_000_000, total_chars=16_000_000, seconds=_SECONDS)
@@ -114,20 +121,19 @@ def query(sql: str, db: Path | None, session: str | None, rows: int) -> None:
         click.echo(hint, err=True)
 
 
-@ledger.command()
+@ledger.command(
+    epilog=_examples(
+        "sightline ledger export 1 --db work.db",
+        "sightline ledger export refactoring --db work.db > talk.jsonl; cat talk.jsonl",
+    )
+)
 @click.argument("session")
 @_db
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Into a file."
 )
 def export(session: str, db: Path | None, output: Path | None) -> None:
-    """Write a session as JSON Lines: the session first, then its messages.
-
-    \b
-    Examples:
-      sightline ledger export 3 > talk.jsonl
-      sightline ledger export "refactoring" -o talk.jsonl
-    """
+    """Write a session as JSON Lines: the session first, then its messages."""
     with _open(db) as opened:
         lines = opened.export(opened.sessions.resolve(session).id)
         if output is None:
@@ -141,50 +147,47 @@ def export(session: str, db: Path | None, output: Path | None) -> None:
             raise InvalidInput(f"{output}: {error.strerror}") from error
 
 
-@ledger.command(name="import")
+@ledger.command(
+    name="import",
+    epilog=_examples(
+        "sightline ledger import talk.jsonl --db other.db",
+        "sightline ledger export 1 --db work.db | sightline ledger import --db other.db --name copy",
+    ),
+)
 @click.argument("source", type=click.File("rb"), default="-")
 @_db
 @click.option("--name", default="", help="Call the new session so.")
 def import_(source: Any, db: Path | None, name: str) -> None:
-    """Bring an exported session in, as a new one; prints its number.
-
-    \b
-    Examples:
-      sightline ledger import talk.jsonl
-      sightline ledger export 3 | sightline ledger import --db other.db --name copy
-    """
+    """Bring an exported session in, as a new one; prints its number."""
     with _open(db, "write") as opened:
         click.echo(opened.import_(source, name=name).id)
 
 
-@ledger.command()
+@ledger.command(
+    epilog=_examples(
+        "sightline ledger backup copy.db --db work.db",
+    )
+)
 @click.argument("target", type=click.Path(path_type=Path))
 @_db
 def backup(target: Path, db: Path | None) -> None:
-    """Copy the whole ledger to a new file, while it is in use, and verify the copy.
-
-    \b
-    Examples:
-      sightline ledger backup ~/backups/ledger-2026-11.db
-    """
+    """Copy the whole ledger to a new file, while it is in use, and verify the copy."""
     with _open(db) as opened:
         click.echo(str(opened.backup(target)))
 
 
-@ledger.group(invoke_without_command=True)
+@ledger.group(
+    invoke_without_command=True,
+    epilog=_examples(
+        "sightline ledger sessions --db work.db",
+        "sightline ledger sessions --db work.db --json",
+    ),
+)
 @_db
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for each session.")
 @click.pass_context
 def sessions(context: click.Context, db: Path | None, as_json: bool) -> None:
-    """List the sessions, the most recent first; or rename, clone or delete one.
-
-    \b
-    Examples:
-      sightline ledger sessions
-      sightline ledger sessions rename 3 "parser rewrite"
-      sightline ledger sessions clone 3
-      sightline ledger sessions delete 3
-    """
+    """List the sessions, the most recent first; or rename, clone or delete one."""
     context.obj = db
     if context.invoked_subcommand is not None:
         return
@@ -196,56 +199,53 @@ def sessions(context: click.Context, db: Path | None, as_json: bool) -> None:
                 click.echo(_session_line(session))
 
 
-@sessions.command()
+@sessions.command(
+    epilog=_examples(
+        "sightline ledger sessions --db work.db rename 1 'parser rewrite'",
+    )
+)
 @click.argument("session")
 @click.argument("name")
 @click.pass_obj
 def rename(db: Path | None, session: str, name: str) -> None:
-    """Give a session another name.
-
-    \b
-    Examples:
-      sightline ledger sessions rename 3 "parser rewrite"
-    """
+    """Give a session another name."""
     with _open(db, "write") as opened:
         found = opened.sessions.resolve(session)
         click.echo(_session_line(opened.sessions.rename(found.id, name)))
 
 
-@sessions.command()
+@sessions.command(
+    epilog=_examples(
+        "sightline ledger sessions --db work.db clone 1 --name 'another way'",
+    )
+)
 @click.argument("session")
 @click.option("--name", default="", help="Call the clone so.")
 @click.pass_obj
 def clone(db: Path | None, session: str, name: str) -> None:
-    """Copy a session; nothing done in one of the two touches the other.
-
-    \b
-    Examples:
-      sightline ledger sessions clone 3 --name "another way"
-    """
+    """Copy a session; nothing done in one of the two touches the other."""
     with _open(db, "write") as opened:
         found = opened.sessions.resolve(session)
         click.echo(_session_line(opened.sessions.clone(found.id, name)))
 
 
-@sessions.command()
+@sessions.command(
+    epilog=_examples(
+        "sightline ledger sessions --db work.db delete 1 --yes",
+    )
+)
 @click.argument("session")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def delete(db: Path | None, session: str, yes: bool) -> None:
-    """Delete a session for good, after asking.
-
-    \b
-    Examples:
-      sightline ledger sessions delete 3
-      sightline ledger sessions delete 3 --yes
-    """
+    """Delete a session for good, after asking."""
     with _open(db, "write") as opened:
         found = opened.sessions.resolve(session)
-        click.echo(_session_line(found), err=True)
         if not yes:
+            click.echo(_session_line(found), err=True)
             click.confirm("Delete this session for good?", abort=True, err=True)
         opened.sessions.delete(found.id, confirm=found.uuid)
+        click.echo(f"deleted session {found.id}, {found.name}")
 
 
 def _session_line(session: Session) -> str:
