@@ -151,7 +151,7 @@ def export(session: str, db: Path | None, output: Path | None) -> None:
     name="import",
     epilog=_examples(
         "sightline ledger import talk.jsonl --db other.db",
-        "sightline ledger export 1 --db work.db | sightline ledger import --db other.db --name copy",
+        "sightline ledger export 1 --db work.db | sightline ledger import --db other.db",
     ),
 )
 @click.argument("source", type=click.File("rb"), default="-")
