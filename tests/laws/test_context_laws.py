@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 
 import apsw.unicode
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from context.entry_values import result_entry
@@ -22,6 +22,7 @@ from sightline.errors import QueryRefused
 from sightline.ledger.statement import one_statement
 
 
+@settings(deadline=None)
 @given(st.integers(1, 50), st.integers(0, 20), st.integers(0, 300))
 def test_a_window_moves_its_start_only_at_fold_points(size: int, slack: int, total: int) -> None:
     window = Window(size, slack)
@@ -32,6 +33,7 @@ def test_a_window_moves_its_start_only_at_fold_points(size: int, slack: int, tot
     assert all(min(n, size) <= window.shown(n) <= size + slack for n in range(total + 1))
 
 
+@settings(deadline=None)
 @given(st.integers(1, 1000), st.floats(0, 1), st.integers(0, 5000))
 def test_a_token_cut_is_enough_and_at_most_one_step_too_much(
     budget: int, step: float, total: int
@@ -44,6 +46,7 @@ def test_a_token_cut_is_enough_and_at_most_one_step_too_much(
         assert left_out == 0
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=6), st.integers(1, 6), st.integers(0, 6))
 def test_a_settled_result_changes_its_form_once_at_most(
     groups: list[int], batch: int, recent: int
@@ -66,6 +69,7 @@ def test_a_settled_result_changes_its_form_once_at_most(
 known_text = st.text(st.characters(exclude_categories=["Cn", "Cs"]), max_size=400)
 
 
+@settings(deadline=None)
 @given(known_text, st.integers(0, 300), st.floats(0, 0.9))
 @example("🇩🇪" * 50, 101, 0.5)
 @example("e\u0301" * 100, 51, 0.3)
@@ -92,6 +96,7 @@ def test_a_cut_keeps_to_its_limit_and_to_whole_graphemes(
     assert len(text) - len(tail) in boundaries
 
 
+@settings(deadline=None)
 @given(texts, texts)
 def test_a_state_that_is_written_is_found_and_taken_out(before: str, block: str) -> None:
     block = re.sub(r"(?m)^[ #`~]+", "", block).strip()
@@ -110,11 +115,13 @@ secretish = st.lists(
 ).map("".join)  # fmt: skip
 
 
+@settings(deadline=None)
 @given(secretish)
 def test_redacting_twice_is_redacting_once(text: str) -> None:
     assert redact(redact(text)) == redact(text)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=100))
 def test_a_text_made_storable_is_and_stays_so(text: str) -> None:
     made = storable(text)
@@ -122,6 +129,7 @@ def test_a_text_made_storable_is_and_stays_so(text: str) -> None:
     assert len(made) == len(text)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_keywords_are_tags_already(prompt: str) -> None:
     for word in keywords(prompt):
@@ -138,6 +146,7 @@ sql = st.lists(
 ).map("".join)
 
 
+@settings(deadline=None)
 @given(sql)
 def test_a_bare_statement_stays_as_it_is_and_fits_into_parentheses(text: str) -> None:
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context.entry_values import entry
@@ -15,6 +15,7 @@ histories = st.lists(
 ).map(lambda rows: [entry(seq, m, strategy=s) for seq, (m, s) in enumerate(rows)])
 
 
+@settings(deadline=None)
 @given(histories, st.sampled_from(["openai", "gemini"]), st.booleans())
 def test_every_call_has_its_result_after_it_and_every_result_its_call(
     history: list[object], strategy: str, translate: bool
@@ -33,6 +34,7 @@ def test_every_call_has_its_result_after_it_and_every_result_its_call(
                for e in shown)  # fmt: skip
 
 
+@settings(deadline=None)
 @given(histories, st.sampled_from(["openai", "gemini"]))
 def test_what_carries_no_tools_is_never_touched(history: list[object], strategy: str) -> None:
     plain = [e for e in history if not e.is_tool_traffic]  # type: ignore[attr-defined]  # entries
