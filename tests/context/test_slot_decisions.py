@@ -69,6 +69,13 @@ def test_with_all_defaults_system_messages_are_never_trimmed() -> None:
     ]
 
 
+def test_a_system_message_in_a_tool_round_of_another_slot_is_not_trimmed() -> None:
+    call, answer = tool_round("1", 5)
+    ordered = Message("system", call.parts)
+    prompt = render(20, ("rules", [ordered], {}), ("late", [answer, said(90)], {}))
+    assert [message.role for message in prompt.messages] == ["system", "tool"]
+
+
 def test_with_all_defaults_system_messages_over_the_budget_raise_with_the_arithmetic() -> None:
     system = ("system", text(8), {"role": "system"})
     rules: Added = ("rules", [said(5, role="system")], {})
