@@ -121,8 +121,8 @@ def _set_bounds(table: Table, budget: int, counter: Counter) -> None:
         else:
             share.ladder = Ladder(share.units, costs, options.keep)
         share.maximum = share_of(options.max_ratio, budget)
-        ratio = min(options.min_ratio, options.max_ratio)
-        share.minimum = min(max(share_of(ratio, budget), options.min_tokens), share.maximum)
+        least = max(share_of(options.min_ratio, budget), options.min_tokens)
+        share.minimum = min(least, share.maximum)
 
 
 def _fill(shares: Sequence[Share], budget: int, room: int) -> None:
