@@ -115,7 +115,7 @@ def test_slack_is_named_as_the_rule_that_cut() -> None:
 
 
 def test_slack_never_folds_a_slot_away_or_below_its_minimum() -> None:
-    assert letters(render(19, ("h", FIVE, {"slack": 0.9}))) == "e"
+    assert letters(render(17, ("h", FIVE, {"slack": 0.9}))) == "e"
     folded = render(40, ("h", FIVE, {"slack": 0.5, "min_tokens": 35}))
     assert kept(folded) == {"h": 40}
 

@@ -61,10 +61,12 @@ def _lay_out(slots: Sequence[Slot], counter: Counter) -> Table:
     rounds = {unit[0]: unit for unit in tool_rounds(messages)}
     table = Table(messages, counter.weigh(messages), shares, rounds)
     held: list[list[int]] = [[] for _ in shares]
+    spanning = False
     starts = list(accumulate((len(share.slot.messages) for share in shares), initial=0))
     for unit in rounds.values():
         home = bisect_right(starts, unit[0]) - 1
         if unit[-1] >= starts[home + 1]:
+            spanning = True
             homes = (bisect_right(starts, index) - 1 for index in unit)
             home = max(homes, key=lambda number: (shares[number].slot.options.priority, number))
         held[home].append(unit[0])
@@ -75,9 +77,13 @@ def _lay_out(slots: Sequence[Slot], counter: Counter) -> Table:
         if rounds:
             alone = [index for index in share.units if index not in in_rounds]
             share.units = sorted(alone + own_rounds)
-        if protecting and any(message.role == "system" for message in share.slot.messages):
+        if protecting and (spanning or _has_system_message(share.slot)):
             _protect_system_messages(share, table)
     return table
+
+
+def _has_system_message(slot: Slot) -> bool:
+    return any(message.role == "system" for message in slot.messages)
 
 
 def _protect_system_messages(share: Share, table: Table) -> None:
@@ -115,8 +121,8 @@ def _set_bounds(table: Table, budget: int, counter: Counter) -> None:
         else:
             share.ladder = Ladder(share.units, costs, options.keep)
         share.maximum = share_of(options.max_ratio, budget)
-        ratio = min(options.min_ratio, options.max_ratio)
-        share.minimum = min(max(share_of(ratio, budget), options.min_tokens), share.maximum)
+        least = max(share_of(options.min_ratio, budget), options.min_tokens)
+        share.minimum = min(least, share.maximum)
 
 
 def _fill(shares: Sequence[Share], budget: int, room: int) -> None:
