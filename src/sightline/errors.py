@@ -5,18 +5,23 @@ the message is for people and says what is wrong and where. `exit_code` is what
 the command line returns for it.
 
     SightlineError                    1  unexpected
-    ├── InvalidInput                  2  invalid_input   the caller gave something unusable
-    │   ├── InvalidJson                  invalid_json    not JSON; line and column are known
-    │   ├── InvalidTree                  invalid_tree    breaks rules of the tree; lists them all
-    │   ├── InvalidPath                  invalid_path    not a path, or nothing is there
-    │   ├── InvalidPatch                 invalid_patch   an operation that cannot be applied
-    │   ├── TooLarge                     too_large       over a limit, which is named
-    │   ├── NotStorable                  not_storable    would come back different from a ledger
-    │   ├── NotFound                     not_found       no such session, group, message or memo
-    │   ├── QueryRefused                 query_refused   SQL that retrieval does not run
-    │   └── LedgerUnusable               ledger_unusable not a ledger, too new, or not writable
+    ├── DoesNotFit                    6  does_not_fit    over the budget; shows the arithmetic
+    ├── StrategyFailed                1  strategy_failed a strategy raised, or took too long
     ├── LedgerUnavailable             4  ledger_unavailable  locked too long, disk full, I/O error
-    └── LedgerDamaged                 8  ledger_damaged  rows altered, missing or out of order
+    ├── LedgerDamaged                 8  ledger_damaged  rows altered, missing or out of order
+    └── InvalidInput                  2  invalid_input   the caller gave something unusable
+        ├── InvalidJson                  invalid_json    not JSON; line and column are known
+        ├── InvalidTree                  invalid_tree    breaks rules of the tree; lists them all
+        ├── InvalidPath                  invalid_path    not a path, or nothing is there
+        ├── InvalidPatch                 invalid_patch   an operation that cannot be applied
+        ├── InvalidSlot                  invalid_slot    names the slot and the option
+        ├── InvalidStrategy              invalid_strategy  cannot be loaded, or its config is wrong
+        ├── MissingExtra                 missing_extra   needs a package; says what to install
+        ├── NotStorable                  not_storable    would come back different from a ledger
+        ├── NotFound                     not_found       no such session, group, message or memo
+        ├── QueryRefused                 query_refused   SQL that retrieval does not run
+        ├── LedgerUnusable               ledger_unusable not a ledger, too new, or not writable
+        └── TooLarge                     too_large       over a limit, which is named
 """
 
 from __future__ import annotations
@@ -26,18 +31,23 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 __all__ = [
+    "DoesNotFit",
     "InvalidInput",
     "InvalidJson",
     "InvalidPatch",
     "InvalidPath",
+    "InvalidSlot",
+    "InvalidStrategy",
     "InvalidTree",
     "LedgerDamaged",
     "LedgerUnavailable",
     "LedgerUnusable",
+    "MissingExtra",
     "NotFound",
     "NotStorable",
     "QueryRefused",
     "SightlineError",
+    "StrategyFailed",
     "TooLarge",
     "Violation",
 ]
@@ -48,6 +58,25 @@ class SightlineError(Exception):
 
     code: ClassVar[str] = "internal"
     exit_code: ClassVar[int] = 1
+
+
+class DoesNotFit(SightlineError):
+    """What must be in the prompt is larger than the budget. The message is the arithmetic."""
+
+    code = "does_not_fit"
+    exit_code = 6
+
+
+class StrategyFailed(SightlineError):
+    """A hook of a strategy raised, returned something unusable or ran out of time."""
+
+    code = "strategy_failed"
+
+    def __init__(self, strategy: str, hook: str, reason: str) -> None:
+        super().__init__(f"strategy {strategy!r}, {hook}: {reason}")
+        self.strategy = strategy
+        self.hook = hook
+        self.reason = reason
 
 
 class InvalidInput(SightlineError):
@@ -120,6 +149,30 @@ class TooLarge(InvalidInput):
     """Something is over its limit. The message names the limit and how to raise it."""
 
     code = "too_large"
+
+
+class InvalidSlot(InvalidInput):
+    """A slot was declared with something it cannot have; `option` is the argument at fault."""
+
+    code = "invalid_slot"
+
+    def __init__(self, slot: str, option: str, reason: str) -> None:
+        super().__init__(f"slot {slot!r}, {option}: {reason}")
+        self.slot = slot
+        self.option = option
+        self.reason = reason
+
+
+class InvalidStrategy(InvalidInput):
+    """A strategy cannot be loaded, or a value of its configuration breaks its schema."""
+
+    code = "invalid_strategy"
+
+
+class MissingExtra(InvalidInput):
+    """Something asked for needs an optional package. The message says what to install."""
+
+    code = "missing_extra"
 
 
 class NotStorable(InvalidInput):

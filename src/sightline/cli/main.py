@@ -11,6 +11,7 @@ from typing import Final
 
 import click
 
+from sightline.cli.io import ReaderLeft
 from sightline.errors import SightlineError
 
 EXIT_CODES: Final = {
@@ -30,6 +31,9 @@ EXIT_CODES: Final = {
 COMMANDS: Final = {
     "demo": ("sightline.cli.demo:demo", "Show the demo app's state."),
     "ledger": ("sightline.cli.ledger:ledger", "Check, query, copy and move conversations."),
+    "slots": ("sightline.cli.slots:slots", "Assemble a prompt from slots within a budget."),
+    "strategy": ("sightline.cli.strategy:strategy", "List strategies, or check one on a session."),
+    "tokens": ("sightline.cli.tokens:tokens", "Count the tokens of a text."),
     "tree": ("sightline.cli.tree:tree", "Check, format, project, diff and patch state trees."),
 }
 
@@ -78,7 +82,6 @@ def run(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     try:
         result = cli.main(args=argv, prog_name="sightline", standalone_mode=False)
-        sys.stdout.flush()
     except SightlineError as error:
         _complain(str(error))
         return error.exit_code
@@ -89,8 +92,8 @@ def run(argv: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         _complain(_usage_message(error))
         return 2
-    except BrokenPipeError:
-        # The reader of our pipe has what it wanted; python must not complain at exit.
+    except ReaderLeft:
+        # Not an error; and the interpreter must not complain when it flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
