@@ -7,8 +7,10 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from ledger.helpers import turn
 from sightline.ledger import Ledger
 
 HERE = Path(__file__).parent
@@ -72,4 +74,21 @@ def test_processes_that_make_the_same_ledger_at_once_make_one(tmp_path: Path) ->
     complaints = [process.communicate()[1] for process in crowd]
     assert [process.returncode for process in crowd] == [0] * 6, complaints
     with Ledger(path) as ledger:
+        assert ledger.verify().ok
+
+
+def test_threads_share_one_ledger(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "l.db") as ledger:
+        sessions = [ledger.sessions.create(f"t{number}").id for number in range(4)]
+
+        def talk(session_id: int) -> list[str]:
+            shown: list[str] = []
+            for number in range(25):
+                ledger.append(session_id, turn(number), strategy="s")
+                shown = [e.message.text for e in ledger.window(session_id) if e.role == "user"]
+                assert shown == [f"question {n}" for n in range(number + 1)]
+            return shown
+
+        with ThreadPoolExecutor(4) as threads:
+            assert all(len(shown) == 25 for shown in threads.map(talk, sessions))
         assert ledger.verify().ok

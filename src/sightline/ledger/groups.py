@@ -187,8 +187,7 @@ def _last(tx: Transaction, session_id: int, status: GroupStatus) -> Row | None:
 
 
 def _id(group: Row) -> int:
-    group_id = group["id"]
-    assert isinstance(group_id, int)  # noqa: S101 - an INTEGER PRIMARY KEY
+    group_id: int = group["id"]
     return group_id
 
 

@@ -54,11 +54,14 @@ class History:
             if missing:
                 self._fetch(connection, session_id, missing)
             shown = self._cache.entries(groups)
-        self._cache.trim(groups)
-        return shown
+            self._cache.trim(groups)
+            return shown
 
     def remember(self, group_id: int, content_digest: bytes, entries: list[Entry]) -> None:
-        """Keep a group that was just stored, so that the next window need not read it."""
+        """Keep a group that is being stored, so that the next window need not read it.
+
+        If it is not stored in the end, no window will ask for a group of this digest.
+        """
         self._cache.put(group_id, content_digest, entries)
         self._cache.trim([])
 

@@ -150,9 +150,9 @@ class Ledger:
                 raise InvalidInput("usage belongs to an assistant's message, and there is none")
             writer.finish()
             tx.touch(session)
-        for group_id, group in by_group(entries):
-            if group_id in writer.started:
-                self._history.remember(group_id, writer.started[group_id], group)
+            for group_id, group in by_group(entries):
+                if group_id in writer.started:
+                    self._history.remember(group_id, writer.started[group_id], group)
         return tuple(entries)
 
     def window(

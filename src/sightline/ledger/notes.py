@@ -59,7 +59,6 @@ class States:
             ).get
             if found is None:
                 raise NotFound("there is no live group that this state could belong to")
-            assert isinstance(found, int)  # noqa: S101 - an INTEGER PRIMARY KEY
             put_state(tx, session, found, block)
             tx.touch(session)
         return block

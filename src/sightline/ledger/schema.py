@@ -355,5 +355,4 @@ def format_of(connection: apsw.Connection) -> int:
         raise LedgerUnusable(
             f"this ledger has format {version}; this version of sightline reads up to {FORMAT}"
         )
-    assert isinstance(version, int)  # noqa: S101 - SQLite answers user_version with an integer
-    return version
+    return int(version)

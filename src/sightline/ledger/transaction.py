@@ -37,15 +37,13 @@ class Transaction:
 
     def next_id(self, table: str) -> int:
         """Tell the id that the next row of a table gets; no id is ever used twice."""
-        number = self.execute(_NEXT_ID, (table,)).get
-        assert isinstance(number, int)  # noqa: S101 - an integer plus one
+        number: int = self.execute(_NEXT_ID, (table,)).get
         return number
 
     def next_activity(self) -> int:
         """Count one more change; what gets the number is the most recent."""
-        self._ledger["activity"] += 1
-        activity = self._ledger["activity"]
-        assert isinstance(activity, int)  # noqa: S101 - a STRICT integer column
+        activity: int = self._ledger["activity"] + 1
+        self._ledger["activity"] = activity
         return activity
 
     def session(self, session_id: int) -> Row:
@@ -101,12 +99,11 @@ class Transaction:
         self._ledger["tally"] = tally_move(self._ledger["tally"], take=rows[0]["digest"])
         return rows[0]
 
-    def insert_plain(self, table: str, row: Mapping[str, Value]) -> int:
+    def insert_plain(self, table: str, row: Mapping[str, Value]) -> None:
         """Store a row as it is; its seal is the caller's."""
         names = ", ".join(row)
         marks = ", ".join("?" * len(row))
         self.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(row.values()))
-        return self.connection.last_insert_rowid()
 
     def update(self, table: str, row: Mapping[str, Value]) -> bytes:
         """Seal a changed row anew and store it by its id; return the new digest."""

@@ -45,8 +45,7 @@ class Writer:
     def group_id(self) -> int:
         """The id of the open group."""
         assert self._group is not None  # noqa: S101 - callers open a group first
-        group_id = self._group["id"]
-        assert isinstance(group_id, int)  # noqa: S101 - an INTEGER PRIMARY KEY
+        group_id: int = self._group["id"]
         return group_id
 
     def continue_group(self) -> bool:
@@ -150,12 +149,8 @@ class Writer:
         group["messages"] += 1
         group["tokens"] += tokens
         if message.role == "assistant" and (state := extract_state(message.text)):
-            self.set_state(state)
+            put_state(self._tx, session, self.group_id, state)
         return entry
-
-    def set_state(self, content: str, *, created_at: str | None = None) -> None:
-        """Give the open group this state, in place of the one it may have."""
-        put_state(self._tx, self._session, self.group_id, content, created_at)
 
     def finish(self) -> None:
         """Close the chain over the open group."""
