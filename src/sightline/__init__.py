@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sightline.app.app import App
     from sightline.app.call import Call
+    from sightline.context.budget import Budget
+    from sightline.context.parts import Message
+    from sightline.context.prompt import Prompt
+    from sightline.context.slots import Slots
     from sightline.errors import ActionError, InvalidTree, SightlineError, Violation
+    from sightline.ledger import Ledger
     from sightline.protocol.codec import decode as decode_tree
     from sightline.protocol.codec import encode as encode_tree
     from sightline.protocol.codec import from_value as tree_from_value
@@ -27,14 +32,19 @@ __all__ = [
     "ActionError",
     "Affordance",
     "App",
+    "Budget",
     "Call",
     "ContentRef",
     "InvalidTree",
+    "Ledger",
+    "Message",
     "Meta",
     "Node",
     "Op",
     "Projector",
+    "Prompt",
     "SightlineError",
+    "Slots",
     "View",
     "Violation",
     "apply",
@@ -52,14 +62,19 @@ _HOMES = {
     "ActionError": "errors",
     "Affordance": "protocol.tree",
     "App": "app.app",
+    "Budget": "context.budget",
     "Call": "app.call",
     "ContentRef": "protocol.tree",
     "InvalidTree": "errors",
+    "Ledger": "ledger",
+    "Message": "context.parts",
     "Meta": "protocol.tree",
     "Node": "protocol.tree",
     "Op": "protocol.patch",
     "Projector": "protocol.view",
+    "Prompt": "context.prompt",
     "SightlineError": "errors",
+    "Slots": "context.slots",
     "View": "protocol.view",
     "Violation": "errors",
     "apply": "protocol.patch",
