@@ -5,12 +5,17 @@ the message is for people and says what is wrong and where. `exit_code` is what
 the command line returns for it.
 
     SightlineError                    1  unexpected
-    └── InvalidInput                  2  invalid_input   the caller gave something unusable
-        ├── InvalidJson                  invalid_json    not JSON; line and column are known
-        ├── InvalidTree                  invalid_tree    breaks rules of the tree; lists them all
-        ├── InvalidPath                  invalid_path    not a path, or nothing is there
-        ├── InvalidPatch                 invalid_patch   an operation that cannot be applied
-        └── TooLarge                     too_large       over a limit, which is named
+    ├── InvalidInput                  2  invalid_input   the caller gave something unusable
+    │   ├── InvalidJson                  invalid_json    not JSON; line and column are known
+    │   ├── InvalidTree                  invalid_tree    breaks rules of the tree; lists them all
+    │   ├── InvalidPath                  invalid_path    not a path, or nothing is there
+    │   ├── InvalidPatch                 invalid_patch   an operation that cannot be applied
+    │   ├── TooLarge                     too_large       over a limit, which is named
+    │   └── RequestRefused               refused         an app does not serve what was asked of it
+    ├── Unauthorized                  3  unauthorized    the other side does not let us in
+    ├── Unreachable                   4  unreachable     nobody there, or no longer there
+    │   └── TimedOut                     timed_out       there, but too slow to answer
+    └── ActionFailed                  5  action_failed   the app did not do it, and says why
 """
 
 from __future__ import annotations
@@ -20,13 +25,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 __all__ = [
+    "ActionFailed",
     "InvalidInput",
     "InvalidJson",
     "InvalidPatch",
     "InvalidPath",
     "InvalidTree",
+    "RequestRefused",
     "SightlineError",
+    "TimedOut",
     "TooLarge",
+    "Unauthorized",
+    "Unreachable",
     "Violation",
 ]
 
@@ -108,3 +118,46 @@ class TooLarge(InvalidInput):
     """Something is over its limit. The message names the limit and how to raise it."""
 
     code = "too_large"
+
+
+class RequestRefused(InvalidInput):
+    """An app does not serve a view. `reason` is its code, as the protocol names it."""
+
+    code = "refused"
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(f"{reason}: {message}" if message else reason)
+        self.reason = reason
+        self.message = message
+
+
+class Unauthorized(SightlineError):
+    """The other side refuses us: no token, a wrong one, or a caller it does not serve."""
+
+    code = "unauthorized"
+    exit_code = 3
+
+
+class Unreachable(SightlineError):
+    """There is nobody at the address, or the connection was lost with a request under way."""
+
+    code = "unreachable"
+    exit_code = 4
+
+
+class TimedOut(Unreachable):
+    """The other side is there and did not answer in time; what it did is not known."""
+
+    code = "timed_out"
+
+
+class ActionFailed(SightlineError):
+    """The app answered an invoke with an error. `reason` is its code, as the protocol names it."""
+
+    code = "action_failed"
+    exit_code = 5
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(f"{reason}: {message}" if message else reason)
+        self.reason = reason
+        self.message = message
