@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sightline.errors import InvalidTree, SightlineError, Violation
+    from sightline.hub.client import Client
+    from sightline.hub.hub import Hub
+    from sightline.hub.world import World
     from sightline.protocol.codec import decode as decode_tree
     from sightline.protocol.codec import encode as encode_tree
     from sightline.protocol.codec import from_value as tree_from_value
@@ -23,7 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Affordance",
+    "Client",
     "ContentRef",
+    "Hub",
     "InvalidTree",
     "Meta",
     "Node",
@@ -32,6 +37,7 @@ __all__ = [
     "SightlineError",
     "View",
     "Violation",
+    "World",
     "apply",
     "decode_tree",
     "diff",
@@ -45,7 +51,9 @@ __all__ = [
 # Public name → where it lives, and its name there if it differs.
 _HOMES = {
     "Affordance": "protocol.tree",
+    "Client": "hub.client",
     "ContentRef": "protocol.tree",
+    "Hub": "hub.hub",
     "InvalidTree": "errors",
     "Meta": "protocol.tree",
     "Node": "protocol.tree",
@@ -54,6 +62,7 @@ _HOMES = {
     "SightlineError": "errors",
     "View": "protocol.view",
     "Violation": "errors",
+    "World": "hub.world",
     "apply": "protocol.patch",
     "decode_tree": "protocol.codec:decode",
     "diff": "protocol.diff",

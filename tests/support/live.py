@@ -11,7 +11,8 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -197,6 +198,32 @@ async def process(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
         with contextlib.suppress(ProcessLookupError):
             started.kill()
         await started.wait()
+
+
+@contextlib.contextmanager
+def announced_app(directory: Path, app: LiveApp) -> Iterator[None]:
+    """Serve an app at `ID.sock` from a thread of its own, announced in the same directory."""
+    own = app.provider.info.id
+    path = directory / f"{own}.sock"
+    descriptor = Descriptor(own, app.provider.info.name, Unix(str(path)), pid=os.getpid())
+    ready, over = threading.Event(), asyncio.Event()
+    loop = asyncio.new_event_loop()
+
+    async def serve() -> None:
+        async with serve_unix(app.handle, path):
+            with announced(descriptor, directory):
+                ready.set()
+                await over.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    try:
+        assert ready.wait(30)
+        yield
+    finally:
+        loop.call_soon_threadsafe(over.set)
+        thread.join()
+        loop.close()
 
 
 async def _chatty(app: LiveApp, link: Link) -> None:

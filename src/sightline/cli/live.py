@@ -159,8 +159,8 @@ def query(
 @click.command(
     epilog="""\b
 Examples:
-  sightline invoke demo /inbox mark_all_read
-  sightline invoke unix:demo.sock /inbox/msg-1 label --params '{"name": "todo"}'
+  sightline invoke demo /inbox/msg-102 archive
+  sightline invoke unix:demo.sock / search --params '{"query": "launch"}'
 """
 )
 @address_argument

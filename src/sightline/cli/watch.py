@@ -25,6 +25,7 @@ from sightline.protocol.patch import encode_ops
 from sightline.protocol.text import format_tree
 from sightline.protocol.tree import Node
 
+FIRST_S: Final = 30.0
 _CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
 _GREEN: Final = "\x1b[32m"
 _RESET: Final = "\x1b[0m"
@@ -79,11 +80,14 @@ def watch(
 async def _watch(dial: Any, wanted: dict[str, Any], printer: _Printer) -> None:
     client = Client(dial)
     watch = client.subscribe(**wanted)
-    client.listen(lambda event: printer.take(event, watch))
     async with client:
-        await client.ready()
-        await watch.first(30.0)
-        await printer.done.wait()
+        stop = client.listen(lambda event: printer.take(event, watch))
+        try:
+            await client.ready()
+            await watch.first(FIRST_S)
+            await printer.done.wait()
+        finally:
+            stop()
     if printer.problem is not None:
         raise printer.problem
 
@@ -96,12 +100,15 @@ class _Printer:
     left: int | None
     done: asyncio.Event = field(default_factory=asyncio.Event)
     problem: BaseException | None = None
+    was_connected: bool = False
     _shown: Node | None = None
     _lines: list[str] = field(default_factory=list)
 
     def take(self, event: ConsumerEvent | Lost, watch: Watch) -> None:
         """Write one event, if it is one that is shown."""
-        if self.done.is_set():
+        if isinstance(event, Connected):
+            self.was_connected = True
+        if self.done.is_set() or not self.was_connected:
             return
         try:
             text = self._as_json(event, watch) if self.as_json else self._as_text(event, watch)

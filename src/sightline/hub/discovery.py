@@ -220,7 +220,7 @@ def _read_own(directory: int, name: str) -> bytes:
     # Non-blocking, so that a pipe laid out as bait cannot hold us.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     handle = os.open(name, flags, dir_fd=directory)
-    with os.fdopen(handle, "rb") as file:
+    try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
             raise InvalidInput("not a regular file")
@@ -230,7 +230,9 @@ def _read_own(directory: int, name: str) -> bytes:
             raise InvalidInput("others can write to it")
         if found.st_size > DESCRIPTOR_BYTES:
             raise InvalidInput(f"a descriptor has at most {DESCRIPTOR_BYTES} bytes")
-        return file.read(DESCRIPTOR_BYTES + 1)
+        return os.read(handle, DESCRIPTOR_BYTES + 1)
+    finally:
+        os.close(handle)
 
 
 def _directory_problem(found: os.stat_result) -> str | None:

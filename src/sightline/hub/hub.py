@@ -72,7 +72,7 @@ class _Seat:
             status = "connected"
         name = self.state.name if client.provider is None else client.provider.name
         was = self.state
-        return replace(
+        seen = replace(
             was,
             name=name,
             status=status,
@@ -82,6 +82,7 @@ class _Seat:
             last_seen=now if was.status == "connected" != status else was.last_seen,
             reason=reason,
         )
+        return was if seen == was else seen
 
 
 class Hub:

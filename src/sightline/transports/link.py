@@ -14,11 +14,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
-__all__ = ["CONSUMER_BYTES", "PROVIDER_BYTES", "Handler", "Handlers", "Link", "LinkClosed", "Peer"]
+__all__ = [
+    "CONSUMER_BYTES",
+    "PROVIDER_BYTES",
+    "Handler",
+    "Handlers",
+    "Link",
+    "LinkClosed",
+    "Peer",
+    "why",
+]
 
 # The longest message that each side takes: requests are small, snapshots are not.
 PROVIDER_BYTES: Final = 1024 * 1024
@@ -29,6 +39,11 @@ _log: Final = logging.getLogger(__name__)
 
 class LinkClosed(ConnectionError):
     """The link can carry nothing more."""
+
+
+def why(error: OSError) -> str:
+    """Say what the system said, without the numbers."""
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import IO, Final
 
 from sightline.errors import InvalidInput, Unreachable
 from sightline.transports.lines import LineLink
-from sightline.transports.link import CONSUMER_BYTES, PROVIDER_BYTES, Handler, Handlers, Peer
+from sightline.transports.link import CONSUMER_BYTES, PROVIDER_BYTES, Handler, Handlers, Peer, why
 
 __all__ = ["serve_stdio", "spawn_stdio"]
 
@@ -49,7 +49,7 @@ async def spawn_stdio(
     try:
         process = await asyncio.create_subprocess_exec(*argv, stdin=pipe, stdout=pipe)
     except OSError as error:
-        raise Unreachable(f"stdio:{argv[0]}: {error.strerror or error}") from error
+        raise Unreachable(f"stdio:{argv[0]}: {why(error)}") from error
     return SpawnedLink(process, Peer("stdio", shlex.join(argv), pid=process.pid), max_bytes)
 
 

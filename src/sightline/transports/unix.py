@@ -21,7 +21,7 @@ from typing import Final
 
 from sightline.errors import InvalidInput, Unauthorized, Unreachable
 from sightline.transports.lines import LineLink
-from sightline.transports.link import CONSUMER_BYTES, PROVIDER_BYTES, Handler, Handlers, Peer
+from sightline.transports.link import CONSUMER_BYTES, PROVIDER_BYTES, Handler, Handlers, Peer, why
 
 __all__ = ["connect_unix", "serve_unix"]
 
@@ -72,7 +72,7 @@ async def connect_unix(path: str | Path, *, max_bytes: int = CONSUMER_BYTES) -> 
     try:
         reader, writer = await asyncio.open_unix_connection(str(path))
     except OSError as error:
-        raise Unreachable(f"unix:{path}: {error.strerror or error}") from error
+        raise Unreachable(f"unix:{path}: {why(error)}") from error
     peer = _peer(writer.get_extra_info("socket"), str(path))
     if not _is_trusted(peer):
         writer.transport.abort()
@@ -93,7 +93,7 @@ def _bind(path: Path) -> socket.socket:
         listener.setblocking(False)
     except OSError as error:
         listener.close()
-        raise InvalidInput(f"cannot serve unix:{path}: {error.strerror or error}") from error
+        raise InvalidInput(f"cannot serve unix:{path}: {why(error)}") from error
     finally:
         os.umask(mask)
     return listener
@@ -105,7 +105,7 @@ def _check_directory(path: Path) -> None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = directory.stat()
     except OSError as error:
-        raise InvalidInput(f"cannot serve unix:{path}: {error.strerror or error}") from error
+        raise InvalidInput(f"cannot serve unix:{path}: {why(error)}") from error
     if found.st_uid != os.getuid():
         raise InvalidInput(f"cannot serve unix:{path}: {directory} belongs to another user")
     if found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:

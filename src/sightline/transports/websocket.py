@@ -33,6 +33,7 @@ from sightline.transports.link import (
     Handlers,
     LinkClosed,
     Peer,
+    why,
 )
 
 __all__ = ["SUBPROTOCOL", "WebSocketLink", "connect_websocket", "is_loopback", "serve_websocket"]
@@ -119,7 +120,7 @@ async def serve_websocket(
             max_queue=1,
         )
     except OSError as error:
-        raise InvalidInput(f"cannot serve {host}:{port}: {error.strerror or error}") from error
+        raise InvalidInput(f"cannot serve {host}:{port}: {why(error)}") from error
     port = _port(server)
     here = _bracketed(host)
     names = [f"{name}:{port}" for name in (here, "127.0.0.1", "localhost", "[::1]")]
@@ -158,8 +159,8 @@ async def connect_websocket(
     except TimeoutError as error:
         raise TimedOut(f"{url}: no answer within {_OPEN_S:g} s") from error
     except (OSError, InvalidHandshake, InvalidURI) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise Unreachable(f"{url}: {reason or error}") from error
+        reason = why(error) if isinstance(error, OSError) else str(error)
+        raise Unreachable(f"{url}: {reason}") from error
     return WebSocketLink(socket, Peer("ws", url))
 
 
