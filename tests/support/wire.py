@@ -40,10 +40,10 @@ class Wire:
         assert message["type"] == kind, message
         return message
 
-    async def invoke(self, action: str, path: str = "/", **params: Any) -> list[dict[str, Any]]:
-        """Invoke an action; returns everything up to its result."""
+    async def invoke(self, action: str, node: str = "/", /, **params: Any) -> list[dict[str, Any]]:
+        """Invoke an action on a node; returns everything up to its result."""
         await self.send(
-            {"type": "invoke", "id": "invoked", "path": path, "action": action, "params": params}
+            {"type": "invoke", "id": "invoked", "path": node, "action": action, "params": params}
         )
         messages = [await self.receive()]
         while messages[-1]["type"] != "result":
