@@ -76,7 +76,7 @@ async def test_pages_and_names_that_are_not_listed_are_refused() -> None:
         for options in ({"origin": Origin("https://evil.example")}, {"host": "127.0.0.1"}):
             named = url if "origin" in options else url.replace("127.0.0.1", "evil.example")
             with pytest.raises(InvalidStatus) as refused:
-                async with connect(named, proxy=None, **options):  # type: ignore[arg-type]
+                async with connect(named, proxy=None, **options):
                     raise AssertionError("let in")
             assert refused.value.response.status_code == 403
 

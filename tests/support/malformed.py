@@ -92,7 +92,7 @@ _REQUIRED = {"invoke": ["id", "path", "action"]}
 
 
 def _wrong_fields() -> list[dict[str, Any]]:
-    cases = []
+    cases: list[dict[str, Any]] = []
     for kind, names in _FIELDS.items():
         sound = _SOUND[kind]
         for name in names:
