@@ -17,7 +17,7 @@ from sightline.transports.link import LinkClosed, Peer
 __all__ = ["LineLink", "LineSplitter"]
 
 _CHUNK_BYTES: Final = 64 * 1024
-_WRITE_BYTES: Final = 32 * 1024
+_WRITE_BYTES: Final = 16 * 1024
 _CLOSE_S: Final = 1.0
 
 

@@ -42,6 +42,7 @@ SUBPROTOCOL: Final = Subprotocol("slop")
 _BEARER: Final = "slop.bearer."
 _OPEN_S: Final = 5.0
 _CLOSE_S: Final = 1.0
+_WRITE_BYTES: Final = 16 * 1024
 # A message over the machine's limit is refused there, and the connection lives on. One that
 # is this many times over it is not worth reading to its end: the connection closes (1009).
 _FAR_OVER: Final = 4
@@ -118,6 +119,7 @@ async def serve_websocket(
             close_timeout=_CLOSE_S,
             max_size=_FAR_OVER * max_bytes,
             max_queue=1,
+            write_limit=_WRITE_BYTES,
         )
     except OSError as error:
         raise InvalidInput(f"cannot serve {host}:{port}: {why(error)}") from error
