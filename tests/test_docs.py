@@ -15,7 +15,9 @@ import pytest
 
 import sightline
 from sightline.cli.main import cli
+from sightline.context.parts import Message
 from sightline.demo import demo_tree
+from sightline.ledger import Ledger
 from sightline.protocol.codec import encode
 from sightline.protocol.text import format_tree
 from support.live import LiveApp, announced_app
@@ -98,6 +100,13 @@ def example_files(tmp_path: Path) -> Path:
     (tmp_path / "old.json").write_bytes(encode(old))
     (tmp_path / "new.json").write_bytes(encode(new))
     (tmp_path / "ops.json").write_text(ops)
+    (tmp_path / "notes.txt").write_text("hello")
+    request = '{"budget": 20, "counter": "chars/4", "slots": [{"name": "input", "content": "Hi"}]}'
+    (tmp_path / "request.json").write_text(request)
+    with Ledger(tmp_path / "work.db") as ledger:
+        session = ledger.sessions.create("refactoring")
+        ledger.append(session.id, [Message.of("user", "hello")], strategy="openai")
+        (tmp_path / "talk.jsonl").write_bytes(b"".join(ledger.export(session.id)))
     return tmp_path
 
 

@@ -33,6 +33,10 @@ COMMANDS: Final = {
     "demo": ("sightline.cli.demo:demo", "Show the demo app's state."),
     "invoke": ("sightline.cli.live:invoke", "Ask an app to do something."),
     "query": ("sightline.cli.live:query", "Ask an app for its state, once."),
+    "slots": ("sightline.cli.slots:slots", "Assemble a prompt from slots within a budget."),
+    "strategy": ("sightline.cli.strategy:strategy", "List strategies, or check one on a session."),
+    "tokens": ("sightline.cli.tokens:tokens", "Count the tokens of a text."),
+    "ledger": ("sightline.cli.ledger:ledger", "Check, query, copy and move conversations."),
     "tree": ("sightline.cli.tree:tree", "Check, format, project, diff and patch state trees."),
     "watch": ("sightline.cli.watch:watch", "Show an app's state as it changes."),
 }

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from sightline.errors import InvalidInput
-from sightline.protocol.codec import text_from_bytes
+from sightline.protocol.jsontext import text_from_bytes
 from sightline.protocol.messages import SLOP_VERSION
 from sightline.transports.websocket import is_loopback
 

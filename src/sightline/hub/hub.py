@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, Self
@@ -23,9 +23,9 @@ from sightline.hub.descriptor import Descriptor, Stdio
 from sightline.hub.discovery import Discovery, Found
 from sightline.hub.signal import Signal
 from sightline.hub.watch import Watch
-from sightline.hub.world import AppState, Status, World
 from sightline.protocol.messages import Filter
 from sightline.protocol.tree import Node
+from sightline.protocol.world import AppState, AvailableApp, Status, World
 
 __all__ = ["Hub", "Wanted"]
 
@@ -50,10 +50,10 @@ class _Seat:
     """One app at the hub's table."""
 
     def __init__(
-        self, state: AppState, dial: Dial, descriptor: Descriptor | None, wanted: Wanted,
+        self, own: str, name: str, dial: Dial, descriptor: Descriptor | None, wanted: Wanted,
         backoff: Backoff | None,
     ) -> None:  # fmt: skip
-        self.state = state
+        self.state = AppState(own, name, "awaiting")
         self.descriptor = descriptor
         self.client = Client(dial, backoff=backoff)
         self.watch: Watch = self.client.subscribe(
@@ -61,26 +61,29 @@ class _Seat:
         )
         self.idle: asyncio.TimerHandle | None = None
 
-    def look(self, now: datetime) -> AppState:
+    def look(self, clock: Callable[[], datetime]) -> AppState:
         """What the app shows now; the same object as before where nothing is new."""
-        client, watch = self.client, self.watch
+        client, watch, was = self.client, self.watch, self.state
         status: Status = "awaiting"
         reason = "" if watch.refusal is None else str(watch.refusal)
+        last_seen = None
         if client.state in {"resting", "closed"}:
-            status, reason = "disconnected", str(client.error or "")
+            status, reason, last_seen = "disconnected", str(client.error or ""), was.last_seen
         elif watch.is_current:
             status = "connected"
-        name = self.state.name if client.provider is None else client.provider.name
-        was = self.state
-        seen = replace(
-            was,
-            name=name,
-            status=status,
-            since=was.since if was.status == status else now,
-            tree=watch.tree if status == "connected" else None,
-            version=watch.version,
-            last_seen=now if was.status == "connected" != status else was.last_seen,
-            reason=reason,
+        elif client.state == "connecting" and was.status == "disconnected":
+            # An attempt is no connection: nothing is new until it succeeds.
+            status, reason, last_seen = was.status, was.reason, was.last_seen
+        if status == "disconnected" and was.status == "connected":
+            last_seen = clock().astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        seen = AppState(
+            was.id,
+            was.name if client.provider is None else client.provider.name,
+            status,
+            watch.tree,
+            watch.version,
+            last_seen,
+            reason,
         )
         return was if seen == was else seen
 
@@ -112,6 +115,7 @@ class Hub:
         self._seats: dict[str, _Seat] = {}
         self._found: dict[str, Descriptor] = {}
         self._changed = Signal()
+        self._count = 0
         self._closed = False
         self._task: asyncio.Task[None] | None = None
 
@@ -129,10 +133,10 @@ class Hub:
         self._closed = True
         self._changed.fire()
 
-    def add(self, app_id: str, dial: Dial, *, name: str = "", address: str = "") -> None:
+    def add(self, app_id: str, dial: Dial, *, name: str = "") -> None:
         """Want an app that is reached in a way of its own, from now on."""
         if app_id not in self._seats:
-            self._sit(app_id, name or app_id, dial, address, None)
+            self._sit(app_id, name or app_id, dial, None)
 
     async def remove(self, app_id: str) -> None:
         """Want an app no longer."""
@@ -143,9 +147,9 @@ class Hub:
         seen = -1
         while True:
             await self._changed.until(partial(self._has_news, seen))
-            if self.world.version == seen:
+            if self._count == seen:
                 return
-            seen = self.world.version
+            seen = self._count
             yield self.world
 
     async def client(self, app_id: str) -> Client:
@@ -195,13 +199,10 @@ class Hub:
             consent = self._consent(latest)
             return await dial_descriptor(latest, token=self._token(own), consent=consent)()
 
-        return self._sit(own, descriptor.name, dial, descriptor.address, descriptor)
+        return self._sit(own, descriptor.name, dial, descriptor)
 
-    def _sit(
-        self, own: str, name: str, dial: Dial, address: str, descriptor: Descriptor | None
-    ) -> _Seat:
-        state = AppState(own, name, "awaiting", self._clock(), address=address)
-        seat = _Seat(state, dial, descriptor, self._wanted, self._backoff)
+    def _sit(self, own: str, name: str, dial: Dial, descriptor: Descriptor | None) -> _Seat:
+        seat = _Seat(own, name, dial, descriptor, self._wanted, self._backoff)
         self._seats[own] = seat
         seat.client.listen(lambda _: self._publish())
         seat.client.start()
@@ -226,17 +227,27 @@ class Hub:
         seat.idle = loop.call_later(self._idle_s, lambda: loop.create_task(self._leave(own)))
 
     def _publish(self) -> None:
-        now = self._clock()
         for seat in self._seats.values():
-            seat.state = seat.look(now)
-        apps = tuple(self._seats[own].state for own in sorted(self._seats))
-        available = tuple(item for own, item in self._found.items() if own not in self._seats)
-        if (apps, available) != (self.world.apps, self.world.available):
-            self.world = World(self.world.version + 1, apps, available)
+            seat.state = seat.look(self._clock)
+        # Apps come in the order in which they were wanted: a list that a model reads stays put.
+        world = World(
+            tuple(seat.state for seat in self._seats.values()),
+            tuple(_available(item) for own, item in self._found.items() if own not in self._seats),
+        )
+        if world != self.world:
+            self.world = world
+            self._count += 1
             self._changed.fire()
 
     def _may_connect(self, descriptor: Descriptor) -> bool:
         return not isinstance(descriptor.transport, Stdio) or self._consent(descriptor)
 
     def _has_news(self, seen: int) -> bool:
-        return self.world.version != seen or self._closed
+        return self._count != seen or self._closed
+
+
+def _available(descriptor: Descriptor) -> AvailableApp:
+    kind = descriptor.transport.__struct_config__.tag
+    return AvailableApp(
+        descriptor.id, descriptor.name, str(kind), "local", descriptor.description or ""
+    )
