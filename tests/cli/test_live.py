@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from sightline.cli.main import run as run_here
+from sightline.transports.websocket import serve_websocket
 from support.live import LiveApp, announced_app, command
 from support.shell import PROGRAM, Run, runner
 
@@ -108,6 +110,19 @@ def test_errors_are_one_line_and_an_exit_code(
     assert out == ""
     [complaint] = complaints.splitlines()
     assert says in complaint
+
+
+async def test_a_token_is_needed_where_one_is_set(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with serve_websocket(LiveApp().handle, token="s3cret") as url:
+        asked = ["query", url, "--depth", "0"]
+        assert await asyncio.to_thread(run_here, asked) == 3
+        assert "401" in capfd.readouterr().err
+        assert await asyncio.to_thread(run_here, [*asked, "--token", "s3cret"]) == 0
+        monkeypatch.setenv("SIGHTLINE_TOKEN", "s3cret")
+        assert await asyncio.to_thread(run_here, asked) == 0
+        assert "s3cret" not in "".join(capfd.readouterr())
 
 
 def test_watch_writes_one_event_a_line(run: Run, tmp_path: Path) -> None:

@@ -136,3 +136,10 @@ async def test_an_app_can_be_added_and_removed_by_hand() -> None:
         assert hub.world.apps == ()
         with pytest.raises(Unreachable, match="no app 'mail'"):
             await hub.client("mail")
+
+
+async def test_an_app_that_withdrew_and_is_gone_leaves_the_world_in_the_end(tmp_path: Path) -> None:
+    async with hub_over(tmp_path, idle_s=0.05) as hub:
+        async with running(tmp_path, LiveApp(app_id="mail")):
+            await until(hub, shows("mail", "connected"))
+        await until(hub, lambda world: not world.apps)

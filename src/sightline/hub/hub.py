@@ -2,8 +2,9 @@
 
 The hub keeps a `Client` with one subscription for each app that is wanted: those that
 were added, those that were asked for, and, unless it is lazy, every app that announces
-itself. Whatever happens to any of them makes the next `World`. A lazy hub lets go of an
-app that nobody has asked anything of for the idle time.
+itself. Whatever happens to any of them makes the next `World`. After the idle time the hub
+lets go of an app that has withdrawn its announcement and cannot be reached, and, if it is
+lazy, of one that nobody has asked anything of.
 """
 
 from __future__ import annotations
@@ -118,6 +119,7 @@ class Hub:
         self._count = 0
         self._closed = False
         self._task: asyncio.Task[None] | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         if self._discovery is not None:
@@ -188,6 +190,9 @@ class Hub:
             elif before.get(own) != descriptor:
                 seat.descriptor = descriptor
                 seat.client.retry_now()
+        for own, seat in self._seats.items():
+            if seat.descriptor is not None and (own in before) != (own in self._found):
+                self._set_timer(own, seat, running=self._lazy or own not in self._found)
         self._publish()
 
     def _sit_found(self, descriptor: Descriptor) -> _Seat:
@@ -219,12 +224,20 @@ class Hub:
 
     def _use(self, own: str, seat: _Seat) -> None:
         """Note that somebody wants something of an app that came only for that."""
-        if not self._lazy or seat.descriptor is None:
-            return
+        if self._lazy and seat.descriptor is not None:
+            self._set_timer(own, seat, running=True)
+
+    def _set_timer(self, own: str, seat: _Seat, *, running: bool) -> None:
         if seat.idle is not None:
             seat.idle.cancel()
         loop = asyncio.get_running_loop()
-        seat.idle = loop.call_later(self._idle_s, lambda: loop.create_task(self._leave(own)))
+        seat.idle = loop.call_later(self._idle_s, self._expire, own, seat) if running else None
+
+    def _expire(self, own: str, seat: _Seat) -> None:
+        if self._lazy or seat.client.state != "connected":
+            task = asyncio.create_task(self._leave(own))
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
 
     def _publish(self) -> None:
         for seat in self._seats.values():
