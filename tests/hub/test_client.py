@@ -123,6 +123,38 @@ async def test_callers_fail_at_once_when_the_provider_process_dies_and_go_on_whe
     assert names.count("Connected") == 2
 
 
+class Clinging:
+    """A link that does not let go when it is closed, before it is told to."""
+
+    def __init__(self, link: Link) -> None:
+        self.peer = link.peer
+        self.receive = link.receive
+        self.send = link.send
+        self.let_go = asyncio.Event()
+
+    async def close(self) -> None:
+        await self.let_go.wait()
+
+
+async def test_callers_do_not_wait_for_the_link_to_let_go() -> None:
+    ours, theirs = memory_pair()
+    clinging = Clinging(ours)
+
+    async def dial() -> Link:
+        return clinging
+
+    async with Client(dial, reconnect=False) as client:
+        wire = Wire(theirs)
+        await wire.send({"type": "hello", "provider": {"id": "a", "name": "A"}})
+        call = asyncio.create_task(client.invoke("/", "go"))
+        await wire.expect("invoke")
+        await theirs.close()
+        async with asyncio.timeout(PATIENCE_S):
+            with pytest.raises(Unreachable, match="gone"):
+                await call
+        clinging.let_go.set()
+
+
 class Line:
     """A line between a client and an app that a test can cut and mend."""
 

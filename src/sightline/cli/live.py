@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
-from sightline.cli.io import write_json, write_text
+from sightline.cli.io import read_window, write_json, write_text
 from sightline.errors import InvalidInput
 from sightline.hub.address import dial_address
 from sightline.hub.client import Client
@@ -146,7 +146,7 @@ def query(
             depth=depth,
             max_nodes=max_nodes,
             filter=wanted_filter(types, min_salience),
-            window=None if window is None else _window(window),
+            window=None if window is None else read_window(window),
             timeout_s=timeout_s,
         ),
     )
@@ -198,14 +198,3 @@ def _params(text: str) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise InvalidInput("--params must be a JSON object")
     return values
-
-
-def _window(text: str) -> tuple[int, int]:
-    offset, _, count = text.partition(",")
-    try:
-        window = int(offset), int(count)
-    except ValueError:
-        window = (-1, -1)
-    if min(window) < 0:
-        raise InvalidInput(f"--window must be OFFSET,COUNT, two whole numbers: {text}")
-    return window

@@ -111,6 +111,7 @@ class Client:
         self._has_output = asyncio.Event()
         self._hurry = asyncio.Event()
         self._changed = Signal()
+        self._link: Link | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -226,7 +227,9 @@ class Client:
                 error = await self._connect()
                 if self.state == "connected":
                     failures = 0
+                # First tell who waits, then hang up: a peer that does not let go takes its time.
                 self._lose(error, "resting" if self._reconnect else "closed")
+                await self._hang_up()
                 if not self._reconnect:
                     return
                 await self._rest(self._backoff.delay_s(failures, self._chance()))
@@ -235,23 +238,25 @@ class Client:
             self._lose(self.error or Unreachable("the client is closed"), "closed")
             for watch in self._watches.values():
                 watch.ended(self.error or Unreachable("the client is closed"))
+            await self._hang_up()
 
     async def _connect(self) -> SightlineError:
         """Talk to the provider once; returns why it ended."""
-        link: Link | None = None
         try:
             async with asyncio.timeout(self._handshake_s) as limit:
-                link = await self._dial()
-                return await self._talk(link, limit)
+                self._link = await self._dial()
+                return await self._talk(self._link, limit)
         except TimeoutError:
             return TimedOut(f"no hello within {self._handshake_s:g} s")
         except SightlineError as error:
             return error
         except OSError as error:
             return Unreachable(error.strerror or str(error))
-        finally:
-            if link is not None:
-                await link.close()
+
+    async def _hang_up(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            await link.close()
 
     async def _talk(self, link: Link, limit: asyncio.Timeout) -> SightlineError:
         helpers = [asyncio.create_task(self._write(link)), asyncio.create_task(self._remind())]
