@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from sightline.context.prompt import Prompt
     from sightline.context.slots import Slots
     from sightline.errors import ActionError, InvalidTree, SightlineError, Violation
+    from sightline.hub.client import Client
+    from sightline.hub.hub import Hub
     from sightline.ledger import Ledger
     from sightline.protocol.codec import decode as decode_tree
     from sightline.protocol.codec import encode as encode_tree
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from sightline.protocol.text import format_tree
     from sightline.protocol.tree import Affordance, ContentRef, Meta, Node
     from sightline.protocol.view import Projector, View, project
+    from sightline.protocol.world import World
 
 __all__ = [
     "ActionError",
@@ -34,7 +37,9 @@ __all__ = [
     "App",
     "Budget",
     "Call",
+    "Client",
     "ContentRef",
+    "Hub",
     "InvalidTree",
     "Ledger",
     "Message",
@@ -47,6 +52,7 @@ __all__ = [
     "Slots",
     "View",
     "Violation",
+    "World",
     "apply",
     "decode_tree",
     "diff",
@@ -62,9 +68,11 @@ _HOMES = {
     "ActionError": "errors",
     "Affordance": "protocol.tree",
     "App": "app.app",
+    "Client": "hub.client",
     "Budget": "context.budget",
     "Call": "app.call",
     "ContentRef": "protocol.tree",
+    "Hub": "hub.hub",
     "InvalidTree": "errors",
     "Ledger": "ledger",
     "Message": "context.parts",
@@ -77,6 +85,7 @@ _HOMES = {
     "Slots": "context.slots",
     "View": "protocol.view",
     "Violation": "errors",
+    "World": "protocol.world",
     "apply": "protocol.patch",
     "decode_tree": "protocol.codec:decode",
     "diff": "protocol.diff",

@@ -55,7 +55,7 @@ async def test_one_view_is_open_and_the_others_are_stubs_with_summaries() -> Non
 async def test_each_session_has_its_own_open_view() -> None:
     app = shop()
     app.authenticate(lambda peer: peer.token)
-    async with connect(app, token="ana") as ana, connect(app, token="bob") as bob:  # noqa: S106 - names
+    async with connect(app, token="ana") as ana, connect(app, token="bob") as bob:
         await ana.invoke("/", "navigate", to="orders")
         assert ana.tree.at("/orders").meta.focus
         assert (await bob.query("/cart")).meta.focus

@@ -126,8 +126,8 @@ async def test_only_the_session_that_asked_sees_its_task() -> None:
     exports = Exports()
     exports.app.authenticate(lambda peer: peer.token)
     async with (
-        connect(exports.app, token="ana") as ana,  # noqa: S106 - a name
-        connect(exports.app, token="bob") as bob,  # noqa: S106 - a name
+        connect(exports.app, token="ana") as ana,
+        connect(exports.app, token="bob") as bob,
     ):
         task_id = await begun(ana)
         assert (await bob.query()).child("tasks") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,14 +19,15 @@ class Run(Protocol):
     ) -> subprocess.CompletedProcess[bytes]: ...
 
 
-def runner(directory: Path) -> Run:
-    """Run in this directory."""
+def runner(directory: Path, **environment: str) -> Run:
+    """Run in this directory, with additions to the environment."""
 
     def run(*args: str, stdin: bytes | str = b"") -> subprocess.CompletedProcess[bytes]:
         data = stdin.encode() if isinstance(stdin, str) else stdin
         command = [PROGRAM, *args]
         return subprocess.run(
-            command, input=data, capture_output=True, cwd=directory, timeout=120, check=False
-        )
+            command, input=data, capture_output=True, cwd=directory, timeout=120, check=False,
+            env={**os.environ, **environment},
+        )  # fmt: skip
 
     return run

@@ -29,12 +29,16 @@ EXIT_CODES: Final = {
 
 # name → where its click command lives, and the line that `sightline --help` shows for it
 COMMANDS: Final = {
+    "apps": ("sightline.cli.live:apps", "List the apps that can be seen on this machine."),
     "demo": ("sightline.cli.demo:demo", "Show the demo app's state."),
+    "invoke": ("sightline.cli.live:invoke", "Ask an app to do something."),
+    "query": ("sightline.cli.live:query", "Ask an app for its state, once."),
     "slots": ("sightline.cli.slots:slots", "Assemble a prompt from slots within a budget."),
     "strategy": ("sightline.cli.strategy:strategy", "List strategies, or check one on a session."),
     "tokens": ("sightline.cli.tokens:tokens", "Count the tokens of a text."),
     "ledger": ("sightline.cli.ledger:ledger", "Check, query, copy and move conversations."),
     "tree": ("sightline.cli.tree:tree", "Check, format, project, diff and patch state trees."),
+    "watch": ("sightline.cli.watch:watch", "Show an app's state as it changes."),
 }
 
 
