@@ -24,12 +24,16 @@ registrations may come from any thread; what they change is handed to the loop.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import uuid
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from sightline.app.announce import Air, on_air
 from sightline.app.asgi import AsgiApp, Gate
 from sightline.app.attention import Views
 from sightline.app.invoking import Invoker, running
@@ -193,6 +197,43 @@ class App(Scope):
             self._watched[session] -= 1
             if not self._watched[session]:
                 self._leave(session)
+
+    @asynccontextmanager
+    async def serving(
+        self,
+        *,
+        port: int | None = 0,
+        unix: str | Path | bool = True,
+        discoverable: bool = True,
+        host: str = "127.0.0.1",
+        token: str | None = None,
+        origins: Iterable[str] = (),
+        hosts: Iterable[str] | None = None,
+        directory: Path | None = None,
+    ) -> AsyncIterator[tuple[str, ...]]:
+        """Serve while the block runs: a WebSocket, a Unix socket, and a note for consumers.
+
+        Gives the addresses. `port` None and `unix` False leave that way out; port 0 and True
+        choose a place. A host beyond loopback takes a token. Raises InvalidInput.
+        """
+        air = Air(port, unix, discoverable, host, token, origins, hosts, directory)
+        about = {"version": self.version, "description": self.description}
+        async with on_air(self.handle, self.info, air, **about) as addresses:
+            try:
+                yield addresses
+            finally:
+                await self.close()
+
+    def serve(self, **options: Any) -> None:
+        """Serve until interrupted; takes what `serving` takes. Says where on the log."""
+
+        async def forever() -> None:
+            async with self.serving(**options) as addresses:
+                _log.info("%s is at %s", self.info.name, ", ".join(addresses))
+                await asyncio.Event().wait()
+
+        with contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(forever())
 
     async def close(self) -> None:
         """Cancel actions and tasks that still run."""
