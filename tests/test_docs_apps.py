@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sightline.app import descriptor
 from sightline.app.app import App
 from sightline.protocol.text import format_tree
@@ -62,6 +64,12 @@ async def test_each_user_of_the_notebook_has_their_own() -> None:
         await other.invoke("/mine", "write", text="sell a boat")
         assert one.tree.at("/mine/0").properties == {"text": "buy a boat"}
         assert other.tree.at("/mine/0").properties == {"text": "sell a boat"}
+
+
+async def test_the_app_goes_on_the_air(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLOP_PROVIDERS", str(tmp_path))
+    await run_until("main")["main"]()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_mount_is_one_line() -> None:
