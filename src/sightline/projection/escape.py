@@ -41,11 +41,11 @@ from sightline.projection.lookalikes import LOOKALIKES
 __all__ = [
     "BLOCK_NAMES",
     "escape_line",
+    "escape_name",
     "escape_text",
     "is_innocent_json",
     "mark",
     "mark_json",
-    "mark_name",
     "mark_word",
     "reveal",
     "tag_like",
@@ -169,8 +169,13 @@ def escape_text(text: str) -> str:
 
 
 def escape_line(text: str) -> str:
-    """Escape text that stands in a line of the host's own: a name, an id, a title."""
-    return _CONTROLS.sub(_visible, reveal(mark_name(text)))
+    """Escape text that must stay one line: a description, a value, a moment."""
+    return _CONTROLS.sub(_visible, reveal(mark(text, lines=False)))
+
+
+def escape_name(text: str) -> str:
+    """Escape a name or an id that stands between parentheses or backticks, or before them."""
+    return _CONTROLS.sub(_visible, reveal(_LINE_PUNCTUATION.sub(_escaped, mark(text, lines=True))))
 
 
 def mark(text: str, *, lines: bool) -> str:
@@ -183,11 +188,6 @@ def mark(text: str, *, lines: bool) -> str:
     text = text if is_ascii else _INVISIBLE.sub(_escaped, text)
     text = _TOKEN_LIKE.sub(_escaped, _TAG_LIKE.sub(_escaped, text))
     return _MARKER.sub(_escaped_marker, text) if lines else text
-
-
-def mark_name(text: str) -> str:
-    """Like `mark`, for what stands between parentheses or backticks, or before them."""
-    return _LINE_PUNCTUATION.sub(_escaped, mark(text, lines=True))
 
 
 def mark_json(document: str, *, lines: bool, names: bool = False) -> str:

@@ -44,6 +44,8 @@ Counter: TypeAlias = Callable[[str], int]
 
 # After this many refusals in a row nothing that is worth showing is likely to fit.
 _REFUSALS: Final = 32
+# No line of a node is shorter; a tree with more nodes than fit so need not be written out to know.
+_LEAST_TOKENS: Final = 2
 _ANY_MOMENT: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -110,6 +112,9 @@ def select(
         else:
             outline = Outline(app.tree, (pins or {}).get(app.id, ()))
             growths.append(_Growth(app, outline, count, form, min_salience))
+    whole = _whole(world, growths, budget, count, form) if min_salience is None else None
+    if whole is not None:
+        return whole
     for growth in growths:
         growth.show_what_must_be(purse)
     if growths:
@@ -122,6 +127,21 @@ def select(
     cuts = [cut for growth in growths for cut in growth.cuts()]
     cuts.extend(_no_state(app) for app in world.apps if app.id not in shown)
     return Selection(replace(world, apps=apps), tuple(cuts), purse.spent, budget)
+
+
+def _whole(
+    world: World, growths: list[_Growth], budget: int, count: Counter, form: Format
+) -> Selection | None:
+    """Everything, if all of it fits: the estimates node by node round up."""
+    if sum(growth.size for growth in growths) * _LEAST_TOKENS > budget:
+        return None
+    tokens = count(render_state(world, _ANY_MOMENT, form))
+    if tokens > budget:
+        return None
+    live = {growth.app.id for growth in growths}
+    apps = tuple(app if app.id in live else replace(app, tree=None) for app in world.apps)
+    cuts = tuple(_no_state(app) for app in world.apps if app.id not in live)
+    return Selection(replace(world, apps=apps), cuts, tokens, budget)
 
 
 def _no_state(app: AppState) -> Cut:
@@ -166,6 +186,11 @@ class _Growth:
         self._notes: dict[int, int] = {}  # position → tokens set aside for "(showing N of M)"
         self._too_faint: dict[int, list[int]] = {}
         self._costs: dict[tuple[int, bool], int] = {}
+
+    @property
+    def size(self) -> int:
+        """How many nodes the app's tree has."""
+        return len(self._outline.nodes)
 
     def show_what_must_be(self, purse: _Purse) -> None:
         for at in sorted(self._outline.always):

@@ -28,7 +28,7 @@ from typing import Final
 import msgspec
 
 from sightline.projection.body import MEDIA_TYPES, Format, quoted, tree_body
-from sightline.projection.escape import BLOCK_NAMES, escape_line, reveal, tag_like
+from sightline.projection.escape import BLOCK_NAMES, escape_line, escape_name, reveal, tag_like
 from sightline.projection.moment import format_moment
 from sightline.protocol.world import AppState, AvailableApp, World
 
@@ -73,11 +73,11 @@ def render_available(world: World, at: datetime) -> str:
 
 def app_heading(app: AppState | AvailableApp) -> str:
     """Name an app for the model: its name, and the id by which it is addressed."""
-    return f"{_name_of(app)} ({escape_line(app.id)})"
+    return f"{_name_of(app)} ({escape_name(app.id)})"
 
 
 def _name_of(app: AppState | AvailableApp) -> str:
-    return escape_line(app.name if app.name.strip() else app.id)
+    return escape_name(app.name if app.name.strip() else app.id)
 
 
 def _has_live_tree(app: AppState) -> bool:
@@ -139,8 +139,8 @@ def _header(app: AppState) -> Iterator[tuple[str, str]]:
 
 
 def _available_line(app: AvailableApp) -> str:
-    facts = [f"id: `{escape_line(app.id)}`"]
-    facts.extend(escape_line(fact) for fact in (app.transport, app.source) if fact)
+    facts = [f"id: `{escape_name(app.id)}`"]
+    facts.extend(escape_name(fact) for fact in (app.transport, app.source) if fact)
     about = f": {escape_line(app.description)}" if app.description else ""
     return f"- {_name_of(app)} ({', '.join(facts)}){about}"
 
