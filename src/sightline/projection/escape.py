@@ -110,23 +110,15 @@ _TAG_LIKE: Final = re.compile(
 )
 # The same in a finished text, where fields of a line have the host's own punctuation between them:
 # only space, slashes and what cannot be seen may stand before the name.
-_WITHIN: Final = f"[\u0300-\u036f\u20d0-\u20f0{_JOINERS}{_UNSEEN}]*+"
-_BEFORE: Final = (
-    f"[\\s/\u2044\u2215\u2571\u29f8\uff0f\u0300-\u036f\u20d0-\u20f0{_JOINERS}{_UNSEEN}]*+"
-)
+_HIDDEN: Final = f"\x00-\x08\x0e-\x1f\u0300-\u036f\u20d0-\u20f0\ufdd0-\ufdef{_JOINERS}{_UNSEEN}"
+_WITHIN: Final = f"[{_HIDDEN}]*+"
+_BEFORE: Final = f"[\\s/\u2044\u2215\u2571\u29f8\uff0f{_HIDDEN}]*+"
+_HYPHEN: Final = "[-\\s\u2010-\u2015\u2212\ufe58\ufe63\uff0d]*+"
+_KIND: Final = f"(?:{_S}{_WITHIN}{_T}|{_A}{_WITHIN}{_P})"
 _TAG: Final = re.compile(
     f"[&{_LESS}](?:(?<!&)|(?:[lL][tT]|#0*+60|#[xX]0*+3[cC]);?)"
     f"(?!(?:slop-state|slop-apps-available)-escaped>){_BEFORE}"
-    + _WITHIN.join(
-        (
-            _S,
-            _L,
-            _O,
-            _P,
-            "[-\\s\u2010-\u2015\u2212\ufe58\ufe63\uff0d]*+",
-            f"(?:{_S}{_WITHIN}{_T}|{_A}{_WITHIN}{_P})",
-        )
-    )
+    + _WITHIN.join((_S, _L, _O, _P, _HYPHEN, _KIND))
 )
 _TOKEN_LIKE: Final = re.compile(f"<(?={_TEMPLATE_TOKEN})|\\[(?=/?INST\\])")
 

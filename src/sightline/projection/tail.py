@@ -88,7 +88,7 @@ def status_line(app: AppState) -> str:
     """Say why an app shows no state."""
     if app.status != "disconnected":
         return _AWAITING
-    seen = f", last seen {escape_line(app.last_seen)}" if app.last_seen else ""
+    seen = f", last seen {escape_name(app.last_seen)}" if app.last_seen else ""
     return f"status: disconnected{seen}"
 
 
