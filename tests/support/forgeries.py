@@ -130,10 +130,10 @@ ALPHABET = [
     "<", "<", "</", ">", "/", "\\", "slop-state", "slop-state", "slop-apps-available", "SLOP-State",
     "slop", "-", "state", "apps", " ", "  ", "\n", "\t", "\u200b", "\u200d", "\u2060", "\ufeff",
     "\u0301", "＜", "﹤", "‹", "＞", "／", "ｓlop-state", "ѕlop-state", "slοp-state", "&lt;",
-    "&#60;", "\xa0", "\u2028", "\x85", "\U000e0053", "\u3164", "actions: {", "actions", "：", ":", "{",
-    "}", "｛x｝", "salience=", '— "', '"', "###", "### A (b)", "[item] x", "[", "]", "(", ")", "`", "x",
-    "=", "escaped", "-escaped", ' generated_at="1"', "\ufdd0", "\ufdd1", "\ufdd2", "003c", "u003c",
-    "\\u003c", "≮", "ſ",
+    "&#60;", "\xa0", "\u2028", "\x85", "\U000e0053", "\u3164", "actions: {", "actions", "：", ":",
+    "{", "}", "｛x｝", "salience=", '— "', '"', "###", "### A (b)", "[item] x", "[", "]", "(", ")",
+    "`", "x", "=", "escaped", "-escaped", ' generated_at="1"', "\ufdd0", "\ufdd1", "\ufdd2", "003c",
+    "u003c", "\\u003c", "≮", "ſ",
 ]  # fmt: skip
 
 

@@ -31,7 +31,7 @@ from sightline.errors import InvalidInput
 from sightline.projection.body import Format, tree_body
 from sightline.projection.escape import reveal
 from sightline.projection.outline import REST, Outline
-from sightline.projection.tail import app_heading, render_state, status_line
+from sightline.projection.tail import app_frame, render_state
 from sightline.protocol.jsontext import members, text_of
 from sightline.protocol.tree import Node
 from sightline.protocol.view import depth_stub
@@ -106,10 +106,8 @@ def select(
     purse = _Purse(budget, framing)
     growths: list[_Growth] = []
     for app in world.apps:
-        purse.spent += count(f"### {app_heading(app)}\n")
-        if app.status != "connected" or app.tree is None:
-            purse.spent += count(f"{status_line(app)}\n")
-        else:
+        purse.spent += count(app_frame(app, form))
+        if app.status == "connected" and app.tree is not None:
             outline = Outline(app.tree, (pins or {}).get(app.id, ()))
             growths.append(_Growth(app, outline, count, form, min_salience))
     whole = _whole(world, growths, budget, count, form) if min_salience is None else None
@@ -281,21 +279,31 @@ class _Growth:
             return known
         node = self._outline.nodes[at]
         own = node.with_child_list(UNSET) if whole else depth_stub(node)
-        indent = "  " * self._outline.level(at)
-        text = reveal(tree_body(own, self._form))
-        cost = self._count("".join(f"{indent}{line}\n" for line in text.split("\n")))
+        cost = self._count(self._written(own, self._outline.level(at)))
         if whole and self._outline.below[at]:
             cost += self._note_cost(at)
         self._costs[at, whole] = cost
         return cost
+
+    def _written(self, own: Node, level: int) -> str:
+        """One node as it will stand in the block, and what its children's list takes."""
+        if self._form == "json":
+            return f'{reveal(tree_body(own, "json"))},"children":[]'
+        if self._form == "yaml":
+            indent = "  " * (level + 3)
+            text = reveal(tree_body(own, "yaml", indent), far=True)
+            return f"{text}\n{indent}children:\n"
+        indent = "  " * level
+        lines = reveal(tree_body(own, "text")).split("\n")
+        return "".join(f"{indent}{line}\n" for line in lines)
 
     def _note_cost(self, at: int) -> int:
         indent = "  " * (self._outline.level(at) + 1)
         total = self._outline.nodes[at].total_children
         if self._form == "text":
             return self._count(f"{indent}({total} children not loaded)\n")
-        note = f'"meta":{{"window":[{total},{total}],"total_children":{total}}},"children":[]'
-        return self._count(indent + note)
+        note = f'"meta": {{"window":[{total},{total}],"total_children":{total}}},\n'
+        return self._count(f"    {indent}{note}")
 
     def tree(self) -> Node:
         """The tree as shown; whatever lost nothing is the app's own object."""

@@ -32,7 +32,15 @@ from sightline.projection.escape import BLOCK_NAMES, escape_line, escape_name, r
 from sightline.projection.moment import format_moment
 from sightline.protocol.world import AppState, AvailableApp, World
 
-__all__ = ["Tail", "app_heading", "render_available", "render_state", "render_tail", "status_line"]
+__all__ = [
+    "Tail",
+    "app_frame",
+    "app_heading",
+    "render_available",
+    "render_state",
+    "render_tail",
+    "status_line",
+]
 
 STATE, AVAILABLE = BLOCK_NAMES
 _AWAITING: Final = "status: awaiting its first state"
@@ -74,6 +82,17 @@ def render_available(world: World, at: datetime) -> str:
 def app_heading(app: AppState | AvailableApp) -> str:
     """Name an app for the model: its name, and the id by which it is addressed."""
     return f"{_name_of(app)} ({escape_name(app.id)})"
+
+
+def app_frame(app: AppState, form: Format) -> str:
+    """Everything that stands in a block for one app besides its tree."""
+    if form == "text":
+        status = "" if _has_live_tree(app) else f"{status_line(app)}\n"
+        return f"### {app_heading(app)}\n{status}"
+    if form == "json":
+        return "{" + ",".join(f'"{name}":{value}' for name, value in _header(app)) + ',"tree":},\n'
+    header = "\n".join(f"    {name}: {value}" for name, value in _header(app))
+    return f"{reveal(header)}\n    tree:\n"
 
 
 def _name_of(app: AppState | AvailableApp) -> str:

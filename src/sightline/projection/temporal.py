@@ -90,7 +90,8 @@ def pin_snapshot(world: World, at: datetime) -> str:
 def _differs(past: AppState, app: AppState) -> bool:
     if past.status != app.status or past.name != app.name:
         return True
-    return past.tree is not app.tree and past.tree != app.tree
+    is_same = past.tree is app.tree or past.tree == app.tree
+    return not is_same
 
 
 def _world_changes(before: World, after: World) -> Iterator[str]:
