@@ -27,8 +27,8 @@ bench: $(READY)            ## race the peers; prints a table, writes benchmarks/
 
 lock: $(READY)             ## renew requirements.lock from pyproject.toml
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
-		--generate-hashes --no-emit-index-url --no-header --no-annotate --quiet \
+	$(BIN)/uv pip compile pyproject.toml --group dev --all-extras --universal \
+		--python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet \
 		--output-file requirements.lock
 
 $(READY): pyproject.toml requirements.lock

@@ -15,7 +15,9 @@ import pytest
 
 import sightline
 from sightline.cli.main import cli
+from sightline.context.parts import Message
 from sightline.demo import demo_tree
+from sightline.ledger import Ledger
 from sightline.protocol.codec import encode
 from sightline.protocol.text import format_tree
 from support.shell import PROGRAM
@@ -98,6 +100,13 @@ def example_files(tmp_path: Path) -> Path:
     (tmp_path / "ops.json").write_text(ops)
     world = b'{"apps":[{"id":"desk","name":"Desk","tree":%s}],"available":[{"id":"notes"}]}'
     (tmp_path / "world.json").write_bytes(world % encode(old))
+    (tmp_path / "notes.txt").write_text("hello")
+    request = '{"budget": 20, "counter": "chars/4", "slots": [{"name": "input", "content": "Hi"}]}'
+    (tmp_path / "request.json").write_text(request)
+    with Ledger(tmp_path / "work.db") as ledger:
+        session = ledger.sessions.create("refactoring")
+        ledger.append(session.id, [Message.of("user", "hello")], strategy="openai")
+        (tmp_path / "talk.jsonl").write_bytes(b"".join(ledger.export(session.id)))
     return tmp_path
 
 

@@ -10,7 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sightline.context.budget import Budget
+    from sightline.context.parts import Message
+    from sightline.context.prompt import Prompt
+    from sightline.context.slots import Slots
     from sightline.errors import InvalidTree, SightlineError, Violation
+    from sightline.ledger import Ledger
     from sightline.protocol.codec import decode as decode_tree
     from sightline.protocol.codec import encode as encode_tree
     from sightline.protocol.codec import from_value as tree_from_value
@@ -23,13 +28,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Affordance",
+    "Budget",
     "ContentRef",
     "InvalidTree",
+    "Ledger",
+    "Message",
     "Meta",
     "Node",
     "Op",
     "Projector",
+    "Prompt",
     "SightlineError",
+    "Slots",
     "View",
     "Violation",
     "apply",
@@ -45,13 +55,18 @@ __all__ = [
 # Public name → where it lives, and its name there if it differs.
 _HOMES = {
     "Affordance": "protocol.tree",
+    "Budget": "context.budget",
     "ContentRef": "protocol.tree",
     "InvalidTree": "errors",
+    "Ledger": "ledger",
+    "Message": "context.parts",
     "Meta": "protocol.tree",
     "Node": "protocol.tree",
     "Op": "protocol.patch",
     "Projector": "protocol.view",
+    "Prompt": "context.prompt",
     "SightlineError": "errors",
+    "Slots": "context.slots",
     "View": "protocol.view",
     "Violation": "errors",
     "apply": "protocol.patch",

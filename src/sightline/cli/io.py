@@ -13,13 +13,25 @@ import msgspec
 
 from sightline.errors import InvalidInput, TooLarge
 
-__all__ = ["MAX_BYTES", "max_bytes_option", "naming", "read_as", "write_json", "write_text"]
+__all__ = [
+    "MAX_BYTES",
+    "STDIN",
+    "ReaderLeft",
+    "max_bytes_option",
+    "naming",
+    "read_as",
+    "read_bytes",
+    "source_argument",
+    "write_json",
+    "write_text",
+]
 
 MAX_BYTES: Final = 256 * 1024 * 1024
 STDIN: Final = "-"
 
 _T = TypeVar("_T")
 
+source_argument: Final = click.argument("source", metavar="[FILE]", default=STDIN)
 max_bytes_option: Final = click.option(
     "--max-bytes",
     type=click.IntRange(min=1),

@@ -7,13 +7,12 @@ from datetime import UTC, datetime
 import click
 
 from sightline.cli.io import STDIN, max_bytes_option, read_as, write_text
+from sightline.errors import DoesNotFit
 from sightline.projection.body import FORMATS, check_format
 from sightline.projection.moment import parse_moment
 from sightline.projection.select import Selection, select
 from sightline.projection.tail import render_tail
 from sightline.projection.world_json import read_world
-
-_DOES_NOT_FIT = 6
 
 
 @click.command(
@@ -38,10 +37,7 @@ Examples:
     help="Show what matters most within this many tokens (characters/4).",
 )  # fmt: skip
 @max_bytes_option
-@click.pass_context
-def tail(
-    ctx: click.Context, source: str, at: str | None, form: str, budget: int | None, max_bytes: int
-) -> None:
+def tail(source: str, at: str | None, form: str, budget: int | None, max_bytes: int) -> None:
     """Write the state blocks that end a request.
 
     Reads {"apps": [{"id", "name", "tree", "status"?, "last_seen"?}], "available":
@@ -56,16 +52,14 @@ def tail(
     world = read_as(read_world, source, max_bytes)
     if budget is not None:
         selection = select(world, budget, form=body)
-        _report(selection)
         if selection.over_budget:
-            ctx.exit(_DOES_NOT_FIT)
+            least = f"what must be shown takes {selection.tokens} tokens"
+            raise DoesNotFit(f"{least}, more than {budget}")
+        _report(selection)
         world = selection.world
     write_text([render_tail(world, moment, body).text])
 
 
 def _report(selection: Selection) -> None:
-    if selection.over_budget:
-        least = f"what must be shown takes {selection.tokens} tokens"
-        click.echo(f"sightline: {least}, more than {selection.budget}", err=True)
     for cut in selection.cuts:
         click.echo(f"{cut.app_id} {cut.path}: {cut.nodes} nodes cut ({cut.reason})", err=True)

@@ -11,6 +11,7 @@ from sightline.cli.io import (
     naming,
     read_as,
     read_bytes,
+    source_argument,
     write_json,
     write_text,
 )
@@ -22,8 +23,6 @@ from sightline.protocol.patch import apply, decode_ops, encode_ops
 from sightline.protocol.text import format_blocks
 from sightline.protocol.view import View
 from sightline.protocol.view import project as project_tree
-
-source_argument = click.argument("source", metavar="[TREE]", default=STDIN)
 
 
 @click.group()

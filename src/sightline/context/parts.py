@@ -7,16 +7,21 @@ reasoning, for example), the part carries them in `raw`, tagged with the
 strategy that wrote them; every other reader ignores it.
 
 Values are frozen, compare by content, and survive `encode` → `decode`.
+
+A tool call and its results are one unit: `units_of` says which messages enter
+or leave a prompt together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 __all__ = [
     "File",
+    "Input",
     "Message",
     "Part",
     "Raw",
@@ -25,6 +30,8 @@ __all__ = [
     "Text",
     "ToolCall",
     "ToolResult",
+    "tool_rounds",
+    "units_of",
 ]
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
@@ -77,13 +84,20 @@ class Reasoning(_Part, frozen=True, tag="reasoning"):
 
 
 class File(_Part, frozen=True, tag="file"):
-    """A reference to an image or file; its bytes live elsewhere."""
+    """A reference to an image or file; its bytes live elsewhere.
+
+    `width` and `height` let an image be weighed by its vendor's rule; `tokens`
+    declares the weight outright and wins over every rule.
+    """
 
     uri: str
     mime: str
     name: str = ""
     size: int | None = None
     raw: Raw | None = None
+    width: int | None = None
+    height: int | None = None
+    tokens: int | None = None
 
 
 Part: TypeAlias = Text | ToolCall | ToolResult | Reasoning | File
@@ -112,3 +126,70 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:
         return tuple(part for part in self.parts if isinstance(part, ToolResult))
+
+
+class Input(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What the user says this turn: text with attachments."""
+
+    text: str
+    files: tuple[File, ...] = ()
+
+    def message(self, role: Role = "user") -> Message:
+        """Make the message that says it; a text of nothing leaves only the files."""
+        text = (Text(self.text),) if self.text else ()
+        return Message(role, (*text, *self.files))
+
+
+def tool_rounds(messages: Sequence[Message]) -> list[tuple[int, ...]]:
+    """Find the messages that enter or leave a prompt together, as tuples of indexes.
+
+    A result belongs to the latest earlier call with its id (vendors reuse ids from
+    turn to turn), or else to the next one. A message that answers several calls joins
+    all of them. Rounds come in the order of their first message; a message that is in
+    none stands alone. One pass, and almost no work for plain text.
+    """
+    home: dict[int, int] = {}
+    callers: dict[str, int] = {}
+    waiting: dict[str, int] = {}
+
+    def root_of(index: int) -> int:
+        while (above := home.get(index, index)) != index:
+            home[index] = home.get(above, above)
+            index = above
+        return index
+
+    def join(one: int, other: int) -> None:
+        one, other = root_of(one), root_of(other)
+        if one != other:
+            home[max(one, other)] = min(one, other)
+
+    not_plain = [
+        index
+        for index, message in enumerate(messages)
+        if len(message.parts) != 1 or type(message.parts[0]) is not Text
+    ]
+    for index in not_plain:
+        for part in messages[index].parts:
+            if isinstance(part, ToolCall):
+                callers[part.id] = index
+                if part.id in waiting:
+                    join(waiting.pop(part.id), index)
+            elif isinstance(part, ToolResult):
+                caller = callers.get(part.call_id)
+                if caller is None:
+                    caller = waiting.setdefault(part.call_id, index)
+                if caller in home or index in home:
+                    join(caller, index)
+                elif caller != index:
+                    home[index] = caller
+    rounds: dict[int, list[int]] = {}
+    for index in sorted(home):
+        rounds.setdefault(root_of(index), []).append(index)
+    return [(first, *rounds[first]) for first in sorted(rounds)]
+
+
+def units_of(messages: Sequence[Message]) -> list[tuple[int, ...]]:
+    """Return the tool rounds and, between them, every other message as a unit of its own."""
+    rounds = {unit[0]: unit for unit in tool_rounds(messages)}
+    later = {index for unit in rounds.values() for index in unit[1:]}
+    return [rounds.get(i, (i,)) for i in range(len(messages)) if i not in later]

@@ -16,8 +16,8 @@ from msgspec import Raw
 
 from sightline.errors import InvalidInput, InvalidJson
 from sightline.projection.moment import format_moment, parse_moment
-from sightline.protocol.codec import decode, text_from_bytes
-from sightline.protocol.jsontext import loads
+from sightline.protocol.codec import decode
+from sightline.protocol.jsontext import loads, text_from_bytes
 from sightline.protocol.world import AppState, AvailableApp, Status, World
 
 __all__ = ["read_world"]

@@ -1,0 +1,255 @@
+"""What a prompt costs to assemble, against trimming the same conversation elsewhere.
+
+    python -m benchmarks.slots               the table and the growth, as text
+    python -m benchmarks.slots --svg FILE    also the growth as a picture
+
+Ours is a whole `render`: weigh, decide, receipt, digest, with the counts of earlier
+turns warm, as they are in every turn but the first. The peer is langchain-core's
+`trim_messages`, given the same tokenizer per message, which is how its documentation
+counts; and once more with those counts remembered in a dictionary, which is ours to
+give, not its habit. Peers run in `.venv-bench`, made on demand from `peers.txt`.
+Times are the best of several, in processor time: a busy machine measures the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from math import log10
+from pathlib import Path
+from typing import NamedTuple
+from unittest.mock import patch
+
+import tiktoken
+import tiktoken.load
+import toktok
+from tiktoken_ext import openai_public
+
+from sightline.context.parts import Message, Role, Text, ToolCall, ToolResult
+from sightline.context.slots import Slots
+from sightline.context.tokens import counter_for
+
+HERE = Path(__file__).parent
+BUDGET = 128_000
+ENCODING = "o200k_base"
+SIZES = (100, 1_000, 10_000, 100_000)
+RACES = (1_000, 10_000)
+
+
+class Row(NamedTuple):
+    """One comparison: our figure, the peer's, how many times better ours is, and the unit."""
+
+    name: str
+    ours: float
+    peer: float | None
+    ratio: float | None
+    unit: str
+
+
+def run() -> list[Row]:
+    """Measure everything once and return the rows."""
+    rows = []
+    warm = {size: render_ms(size) for size in SIZES}
+    peers = peer_ms()
+    for size in SIZES:
+        plain = peers.get(f"plain {size}")
+        rows.append(compare(f"render {size:,} messages, warm", warm[size], plain, "ms"))
+    for size in RACES:
+        name = f"render {size:,}, peer given our remembered counts"
+        rows.append(compare(name, warm[size], peers[f"remembered {size}"], "ms"))
+    rows.append(compare("first render of 10,000, nothing counted", cold_ms(10_000), None, "ms"))
+    ours, theirs = counting_mb_per_s()
+    rows.append(Row("count code, nothing counted before", ours, theirs, ours / theirs, "MB/s"))
+    for what, letter in (("one letter", "a"), ("spaces", " ")):
+        for megabytes in (0.5, 1.0):
+            text = letter * int(megabytes * 1e6)
+            spent = best_ms(partial(counter_for(ENCODING).count, text), repeats=3)
+            rows.append(compare(f"count {megabytes} MB of {what}", spent, None, "ms"))
+    return rows
+
+
+def compare(name: str, ours: float, peer: float | None, unit: str) -> Row:
+    return Row(name, ours, peer, None if peer is None else peer / ours, unit)
+
+
+def conversation(size: int) -> list[dict[str, str]]:
+    """Write a conversation: questions, tool rounds in half of the turns, answers."""
+    chance = random.Random(7)
+    words = Path(random.__file__).read_text(encoding="utf-8").split()
+
+    def text(count: int) -> str:
+        return " ".join(chance.choices(words, k=count))
+
+    said: list[dict[str, str]] = []
+    turn = 0
+    while len(said) < size:
+        turn += 1
+        said.append({"kind": "user", "text": text(40)})
+        if turn % 2:
+            said.append({"kind": "call", "id": f"c{turn}", "text": ""})
+            said.append({"kind": "result", "id": f"c{turn}", "text": text(250)})
+        said.append({"kind": "assistant", "text": text(120)})
+    return said[:size]
+
+
+def messages(size: int) -> list[Message]:
+    made: list[Message] = []
+    for row in conversation(size):
+        if row["kind"] == "call":
+            made.append(Message("assistant", (ToolCall(row["id"], "search", {"q": "x"}),)))
+        elif row["kind"] == "result":
+            made.append(Message("tool", (ToolResult(row["id"], row["text"]),)))
+        else:
+            role: Role = "user" if row["kind"] == "user" else "assistant"
+            made.append(Message(role, (Text(row["text"]),)))
+    return made
+
+
+def render(history: list[Message]) -> None:
+    slots = Slots(BUDGET, ENCODING)
+    slots.add("system", "You are a helpful assistant.", role="system", priority=100)
+    slots.add("history", history, slack=0.1)
+    slots.add("input", "What changed since yesterday?", priority=50)
+    assert slots.render().receipt.total <= BUDGET
+
+
+def render_ms(size: int) -> float:
+    history = messages(size)
+    render(history)
+    return best_ms(lambda: render(history), repeats=15)
+
+
+def cold_ms(size: int) -> float:
+    counter_for(ENCODING).count("the vocabulary is loaded before the clock starts")
+    history = [
+        Message(
+            m.role, tuple(Text(f"{p.text} again") if isinstance(p, Text) else p for p in m.parts)
+        )
+        for m in messages(size)
+    ]
+    return best_ms(lambda: render(history), repeats=1)
+
+
+def best_ms(work: Callable[[], object], repeats: int) -> float:
+    best = float("inf")
+    for _ in range(repeats):
+        start = time.process_time()
+        work()
+        best = min(best, time.process_time() - start)
+    return best * 1000
+
+
+def peer_ms() -> dict[str, float]:
+    """Run the peer in its own environment and return its best times."""
+    done = subprocess.run(
+        [str(peer_python()), "-W", "ignore", str(HERE / "slots_peer.py")],
+        input=json.dumps({str(size): conversation(size) for size in RACES}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def peer_python() -> Path:
+    """Return the interpreter of the peers' environment; make the environment if need be."""
+    home = HERE.parent / ".venv-bench"
+    python = home / "bin" / "python"
+    if not (home / ".ready").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, "-r", str(HERE / "peers.txt")], check=True, stdout=sys.stderr)
+        (home / ".ready").touch()
+    return python
+
+
+def counting_mb_per_s() -> tuple[float, float]:
+    """Count the standard library's sources, one thread each, in texts of a message's size."""
+    whole = "".join(
+        path.read_text(encoding="utf-8")
+        for path in sorted(Path(random.__file__).parent.glob("*.py"))
+    )[:4_000_000]
+    texts = [whole[start : start + 1_000] for start in range(0, len(whole), 1_000)]
+    size = sum(len(text.encode()) for text in texts) / 1e6
+    reference = tiktoken_offline()
+    toktok.batch_count(["load"], ENCODING)
+    ours = best_ms(lambda: toktok.batch_count(texts, ENCODING, threads=1), repeats=5)
+    theirs = best_ms(lambda: list(map(reference.encode_ordinary, texts)), repeats=3)
+    return size / ours * 1000, size / theirs * 1000
+
+
+def tiktoken_offline() -> tiktoken.Encoding:
+    """Give tiktoken its vocabulary from the wheel instead of a download; it checks the hash."""
+    vocabulary, lines, rank = toktok._encoding(ENCODING), [], 0
+    while token := bytes(vocabulary.decode_bytes([rank])):
+        lines.append(base64.b64encode(token) + b" %d\n" % rank)
+        rank += 1
+    instead = patch.object(tiktoken.load, "read_file", return_value=b"".join(lines))
+    with instead, tempfile.TemporaryDirectory() as home:
+        os.environ["TIKTOKEN_CACHE_DIR"] = home
+        return tiktoken.Encoding(**getattr(openai_public, ENCODING)())
+
+
+def growth_svg(points: list[tuple[int, float]]) -> str:
+    """Draw time over messages, both logarithmic: linear growth is a line of slope one."""
+
+    def place(size: float, ms: float) -> tuple[float, float]:
+        return 70 + (log10(size) - 2) * 150, 230 - (log10(ms) + 1) * 50
+
+    marks = []
+    for size, ms in points:
+        x, y = place(size, ms)
+        marks.append(f'<circle cx="{x:.0f}" cy="{y:.0f}" r="4" fill="#1f6feb"/>')
+        marks.append(f'<text x="{x + 8:.0f}" y="{y - 8:.0f}">{ms:.1f} ms</text>')
+        marks.append(f'<text x="{x:.0f}" y="262" text-anchor="middle">{size:,}</text>')
+    line = " ".join("{:.0f},{:.0f}".format(*place(size, ms)) for size, ms in points)
+    (x1, y1), (x2, y2) = place(1_000, points[1][1]), place(100_000, points[1][1] * 100)
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 600 290" '
+        'font-family="sans-serif" font-size="12" fill="#57606a">'
+        '<rect width="600" height="290" fill="#ffffff"/>'
+        f'<path d="M{x1:.0f},{y1:.0f} L{x2:.0f},{y2:.0f}" stroke="#d0d7de" stroke-dasharray="5 4"/>'
+        f'<polyline points="{line}" fill="none" stroke="#1f6feb" stroke-width="2"/>'
+        + "".join(marks)
+        + '<text x="300" y="282" text-anchor="middle">messages in the history (budget 128k tokens)'
+        "</text>"
+        '<text x="70" y="20">render, warm; the dashed line is exactly linear</text></svg>\n'
+    )
+
+
+def bar_chart(points: list[tuple[int, float]]) -> str:
+    return "\n".join(
+        f"{size:>9,} messages  {ms:>8.2f} ms  {ms / size * 1000:>6.2f} µs each  "
+        + "█" * max(1, round(ms / points[-1][1] * 40))
+        for size, ms in points
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Race the assembler.")
+    parser.add_argument("--svg", type=Path, help="write the growth as a picture")
+    arguments = parser.parse_args()
+    rows = run()
+    print(f"{'what':<52} {'ours':>10} {'peer':>10} {'ratio':>8}")
+    for row in rows:
+        peer = "" if row.peer is None else f"{row.peer:.2f}"
+        ratio = "" if row.ratio is None else f"{row.ratio:.1f}x"
+        print(f"{row.name:<52} {row.ours:>10.2f} {peer:>10} {ratio:>8}  {row.unit}")
+    points = [(size, rows[number].ours) for number, size in enumerate(SIZES)]
+    print(f"\n{bar_chart(points)}")
+    if arguments.svg:
+        arguments.svg.write_text(growth_svg(points), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

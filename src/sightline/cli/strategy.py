@@ -1,0 +1,106 @@
+"""`sightline strategy`: what there is, and what a strategy does with a recorded session."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+import msgspec
+
+from sightline.cli.io import max_bytes_option, read_as
+from sightline.cli.reading import read_json, read_session
+from sightline.context.budget import Budget
+from sightline.context.parts import File, Input, Message
+from sightline.context.strategy import Layers, Turn
+from sightline.context.tokens import counter_for, default_counter
+from sightline.errors import InvalidInput
+from sightline.plugins.load import available, load_strategy
+from sightline.plugins.run import StrategyRunner
+
+
+@click.group()
+def strategy() -> None:
+    """List strategies, or check one on a recorded session."""
+
+
+@strategy.command(
+    name="list",
+    epilog="""\b
+Examples:
+  sightline strategy list
+  sightline strategy list --json
+""",
+)
+@click.option("--json", "as_json", is_flag=True, help="One object per line.")
+def list_(as_json: bool) -> None:
+    """List the strategies that can be named: built in, and from installed packages."""
+    for name, origin, problem in available():
+        if as_json:
+            row = {"name": name, "origin": origin, "usable": not problem, "problem": problem}
+            click.echo(msgspec.json.encode(row))
+        else:
+            click.echo(f"{name:<16} {origin}" + (f"  unusable: {problem}" if problem else ""))
+
+
+@strategy.command(
+    epilog="""\b
+Examples:
+  sightline strategy check classic --session talk.jsonl
+  sightline ledger export 1 --db work.db | sightline strategy check minimal --session -
+"""
+)
+@click.argument("file")
+@click.option(
+    "--session",
+    required=True,
+    help="An exported session (JSONL), or a JSON list of messages; - is stdin.",
+)
+@click.option("--turn", type=int, default=-1, help="Which user message is the input; -1 is last.")
+@click.option("--budget", type=int, default=8000, show_default=True, help="Tokens of the prompt.")
+@click.option("--model", help="Count for this model; also an encoding, or chars/4.")
+@click.option("--system", default="", help="The system prompt.")
+@click.option("--config", default="{}", help="The strategy's settings, as a JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="The receipt as JSON.")
+@max_bytes_option
+def check(
+    file: str,
+    session: str,
+    turn: int,
+    budget: int,
+    model: str | None,
+    system: str,
+    config: str,
+    as_json: bool,
+    max_bytes: int,
+) -> None:
+    """Run a strategy on one turn of a recorded session and print its receipt.
+
+    FILE is a .py file, or the name of a strategy. The strategy sees the session up to
+    the chosen user message. Exits with 1 when it fails, 2 when it cannot be loaded.
+    """
+    settings = read_json(config)
+    if not isinstance(settings, dict):
+        raise InvalidInput("--config: not a JSON object")
+    runner = StrategyRunner(load_strategy(Path(file) if Path(file).is_file() else file), settings)
+    said, history = _turn_of(read_as(read_session, session, max_bytes), turn)
+    counter = default_counter() if model is None else counter_for(model)
+    given = Turn(said, history, Budget(budget), counter, Layers(system=system))
+    built = asyncio.run(runner.build(given, {}))
+    if built.failure is not None:
+        raise built.failure
+    receipt = built.prompt.receipt
+    click.echo(receipt.encode() if as_json else receipt.table())
+
+
+def _turn_of(messages: list[Message], turn: int) -> tuple[Input, list[Message]]:
+    """Split a session at one of its user messages."""
+    places = [index for index, message in enumerate(messages) if message.role == "user"]
+    if not places:
+        raise InvalidInput("the session has no message of a user")
+    number = turn - 1 if turn > 0 else turn + len(places)
+    if turn == 0 or not 0 <= number < len(places):
+        raise InvalidInput(f"--turn {turn}: the session has turns 1 to {len(places)}")
+    place = places[number]
+    files = tuple(part for part in messages[place].parts if isinstance(part, File))
+    return Input(messages[place].text, files), messages[:place]

@@ -1,0 +1,37 @@
+"""`sightline tokens`: a filter from text to a number."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from sightline.cli.io import max_bytes_option, read_as, source_argument
+from sightline.context.tokens import counter_for, default_counter
+from sightline.protocol.jsontext import text_from_bytes
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  sightline tokens notes.txt
+  sightline tree format state.json | sightline tokens --model gpt-4o --json
+"""
+)
+@source_argument
+@click.option("--model", help="A model id, an encoding (o200k_base), or chars/4.")
+@click.option("--json", "as_json", is_flag=True, help="Also say which counter, and how sure it is.")
+@max_bytes_option
+def tokens(source: str, model: str | None, as_json: bool, max_bytes: int) -> None:
+    """Count the tokens of a text, by itself and without a message's frame.
+
+    Without a model the count is o200k_base's. An estimate is marked as such on stderr.
+    """
+    counter = default_counter() if model is None else counter_for(model)
+    count = counter.count(read_as(text_from_bytes, source, max_bytes))
+    if as_json:
+        answer = {"tokens": count, "counter": counter.name, "provenance": counter.provenance}
+        click.echo(msgspec.json.encode(answer))
+        return
+    click.echo(count)
+    if counter.provenance != "counted":
+        click.echo(f"{counter.provenance} ({counter.name})", err=True)

@@ -1,0 +1,1 @@
+"""User code: find it, load it, and run it within limits."""
