@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import re
+import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,15 +11,22 @@ import pytest
 from projection.requirements import REQUIREMENTS, proves
 
 TESTS = Path(__file__).parent.parent
-NAMED = re.compile(r"^@proves\(([^)]*)\)\n(?:@.*\n)*(?:async )?def test_", re.MULTILINE)
 
 
 def named_ids() -> set[str]:
+    """The ids in the decorators of all tests, wherever they are."""
     found: set[str] = set()
     for path in TESTS.rglob("test_*.py"):
-        for ids in NAMED.findall(path.read_text(encoding="utf-8")):
-            found.update(re.findall(r'"([^"]+)"', ids))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                for call in node.decorator_list:
+                    found.update(_ids_of(call))
     return found
+
+
+def _ids_of(call: ast.expr) -> Iterator[str]:
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "proves":
+        yield from (str(item.value) for item in call.args if isinstance(item, ast.Constant))
 
 
 def test_every_demand_that_is_at_home_here_is_proved() -> None:
