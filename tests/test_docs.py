@@ -98,6 +98,8 @@ def example_files(tmp_path: Path) -> Path:
     (tmp_path / "old.json").write_bytes(encode(old))
     (tmp_path / "new.json").write_bytes(encode(new))
     (tmp_path / "ops.json").write_text(ops)
+    world = b'{"apps":[{"id":"desk","name":"Desk","tree":%s}],"available":[{"id":"notes"}]}'
+    (tmp_path / "world.json").write_bytes(world % encode(old))
     (tmp_path / "notes.txt").write_text("hello")
     request = '{"budget": 20, "counter": "chars/4", "slots": [{"name": "input", "content": "Hi"}]}'
     (tmp_path / "request.json").write_text(request)

@@ -29,7 +29,10 @@ EXIT_CODES: Final = {
 
 # name → where its click command lives, and the line that `sightline --help` shows for it
 COMMANDS: Final = {
+    "bridge": ("sightline.cli.bridge:bridge", "Keep the current state blocks in a file."),
     "demo": ("sightline.cli.demo:demo", "Show the demo app's state."),
+    "tail": ("sightline.cli.tail:tail", "Write the state blocks that end a request."),
+    "tools": ("sightline.cli.tools:tools", "Write what a model can call, from a tree."),
     "slots": ("sightline.cli.slots:slots", "Assemble a prompt from slots within a budget."),
     "strategy": ("sightline.cli.strategy:strategy", "List strategies, or check one on a session."),
     "tokens": ("sightline.cli.tokens:tokens", "Count the tokens of a text."),
