@@ -1,5 +1,79 @@
-"""Sightline, the context engine: see and act on live apps, remember, and keep the prompt warm."""
+"""Sightline, the context engine: see and act on live apps, remember, and keep the prompt warm.
+
+The names below are the public surface; each is loaded when it is first used, so
+that `import sightline` costs next to nothing.
+"""
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sightline.errors import InvalidTree, SightlineError, Violation
+    from sightline.protocol.codec import decode as decode_tree
+    from sightline.protocol.codec import encode as encode_tree
+    from sightline.protocol.codec import from_value as tree_from_value
+    from sightline.protocol.diff import diff
+    from sightline.protocol.ids import legal_id
+    from sightline.protocol.patch import Op, apply
+    from sightline.protocol.text import format_tree
+    from sightline.protocol.tree import Affordance, ContentRef, Meta, Node
+    from sightline.protocol.view import Projector, View, project
+
+__all__ = [
+    "Affordance",
+    "ContentRef",
+    "InvalidTree",
+    "Meta",
+    "Node",
+    "Op",
+    "Projector",
+    "SightlineError",
+    "View",
+    "Violation",
+    "apply",
+    "decode_tree",
+    "diff",
+    "encode_tree",
+    "format_tree",
+    "legal_id",
+    "project",
+    "tree_from_value",
+]
+
+# Public name → where it lives, and its name there if it differs.
+_HOMES = {
+    "Affordance": "protocol.tree",
+    "ContentRef": "protocol.tree",
+    "InvalidTree": "errors",
+    "Meta": "protocol.tree",
+    "Node": "protocol.tree",
+    "Op": "protocol.patch",
+    "Projector": "protocol.view",
+    "SightlineError": "errors",
+    "View": "protocol.view",
+    "Violation": "errors",
+    "apply": "protocol.patch",
+    "decode_tree": "protocol.codec:decode",
+    "diff": "protocol.diff",
+    "encode_tree": "protocol.codec:encode",
+    "format_tree": "protocol.text",
+    "legal_id": "protocol.ids",
+    "project": "protocol.view",
+    "tree_from_value": "protocol.codec:from_value",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'sightline' has no attribute {name!r}")
+    module, _, inner = home.partition(":")
+    value = getattr(import_module(f"sightline.{module}"), inner or name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -11,6 +11,7 @@ from typing import Final
 
 import click
 
+from sightline.cli.io import ReaderLeft
 from sightline.errors import SightlineError
 
 EXIT_CODES: Final = {
@@ -80,7 +81,6 @@ def run(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     try:
         result = cli.main(args=argv, prog_name="sightline", standalone_mode=False)
-        sys.stdout.flush()
     except SightlineError as error:
         _complain(str(error))
         return error.exit_code
@@ -91,8 +91,8 @@ def run(argv: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         _complain(_usage_message(error))
         return 2
-    except BrokenPipeError:
-        # The reader of our pipe has what it wanted; python must not complain at exit.
+    except ReaderLeft:
+        # Not an error; and the interpreter must not complain when it flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:

@@ -1,0 +1,1 @@
+"""The provider SDK: make an app visible."""

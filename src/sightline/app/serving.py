@@ -1,0 +1,128 @@
+"""The shell around a provider: links in, messages out, changes told after a short rest.
+
+For each link: read → `Connection.receive` → run what is asked as a task → wake the
+writer; the writer takes frames when the link has taken the last ones. Reading
+stops while the consumer asks faster than it reads.
+
+All of it runs in one event loop. `changed` may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Final
+
+from sightline.protocol.connection import Connection, InvokeRequested, QueryRequested, Request
+from sightline.protocol.provider import Provider
+from sightline.transports.link import Link, LinkClosed
+
+__all__ = ["COALESCE_S", "Serving"]
+
+COALESCE_S: Final = 0.05
+
+OnInvoke = Callable[[Connection, InvokeRequested], Awaitable[None]]
+OnQuery = Callable[[Connection, QueryRequested], Awaitable[None]]
+
+
+class _Line:
+    """A connection on its link, and what its two loops wait for."""
+
+    def __init__(self, connection: Connection, link: Link) -> None:
+        self.connection = connection
+        self.link = link
+        self.has_output = asyncio.Event()
+        self.has_room = asyncio.Event()
+
+    async def write(self) -> None:
+        """Send whatever there is, as fast as the link takes it."""
+        with contextlib.suppress(LinkClosed):
+            while True:
+                await self.has_output.wait()
+                self.has_output.clear()
+                while frames := self.connection.frames_to_send():
+                    await self.link.send(frames)
+                    self.has_room.set()
+
+    async def room(self) -> None:
+        """Wait until the consumer may ask for more."""
+        while not self.connection.wants_input:
+            self.has_room.clear()
+            await self.has_room.wait()
+
+
+class Serving:
+    """Serves one provider on any number of links."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        on_invoke: OnInvoke,
+        on_query: OnQuery | None = None,
+        *,
+        coalesce_s: float = COALESCE_S,
+    ) -> None:
+        self._provider = provider
+        self._on_invoke = on_invoke
+        self._on_query = on_query
+        self._coalesce_s = coalesce_s
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._flush_at: asyncio.TimerHandle | None = None
+        self._lines: dict[Connection, _Line] = {}
+
+    async def serve(self, link: Link, audience: Hashable = None) -> None:
+        """Serve one link until it ends; ends it when cancelled."""
+        self._loop = asyncio.get_running_loop()
+        connection = self._provider.connect(audience)
+        line = self._lines[connection] = _Line(connection, link)
+        self.wake()
+        tasks: set[asyncio.Task[None]] = set()
+        tasks.add(asyncio.create_task(line.write()))
+        try:
+            while (message := await link.receive()) is not None:
+                for request in connection.receive(message):
+                    task = asyncio.create_task(self._answer(line, request))
+                    tasks.add(task)
+                    task.add_done_callback(tasks.discard)
+                self.wake()
+                await line.room()
+        finally:
+            connection.close()
+            del self._lines[connection]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await link.close()
+
+    def changed(self) -> None:
+        """Say that a tree was published; subscribers are told within the coalescing time."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._schedule)
+
+    def wake(self) -> None:
+        """Let the writers look at what there is to send."""
+        for connection in self._provider.take_ready():
+            line = self._lines.get(connection)
+            if line is not None:
+                line.has_output.set()
+
+    def _schedule(self) -> None:
+        if self._flush_at is None and self._provider.is_dirty and self._loop is not None:
+            self._flush_at = self._loop.call_later(self._coalesce_s, self._flush)
+
+    def _flush(self) -> None:
+        self._flush_at = None
+        self._provider.flush()
+        self.wake()
+
+    async def _answer(self, line: _Line, request: Request) -> None:
+        if isinstance(request, InvokeRequested):
+            await self._on_invoke(line.connection, request)
+        elif self._on_query is not None:
+            await self._on_query(line.connection, request)
+        else:
+            line.connection.answer_query(request.query)
+        line.has_room.set()
+        self.wake()

@@ -1,0 +1,84 @@
+"""How filters read and write: a file or stdin in, stdout out, errors that name the file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TypeVar
+
+import click
+import msgspec
+
+from sightline.errors import InvalidInput, TooLarge
+
+__all__ = ["MAX_BYTES", "max_bytes_option", "naming", "read_as", "write_json", "write_text"]
+
+MAX_BYTES: Final = 256 * 1024 * 1024
+STDIN: Final = "-"
+
+_T = TypeVar("_T")
+
+max_bytes_option: Final = click.option(
+    "--max-bytes",
+    type=click.IntRange(min=1),
+    default=MAX_BYTES,
+    show_default=True,
+    help="Refuse larger inputs.",
+)
+
+
+class ReaderLeft(Exception):
+    """Whoever reads our output has read enough."""
+
+
+def read_as(reader: Callable[[bytes], _T], source: str, max_bytes: int) -> _T:
+    """Read a file, or stdin for `-`, and make something of it. Errors name the source."""
+    with naming(source):
+        return reader(read_bytes(source, max_bytes))
+
+
+@contextmanager
+def naming(source: str) -> Iterator[None]:
+    """Put the source's name before the message of any error in what was read from it."""
+    try:
+        yield
+    except InvalidInput as error:
+        name = "stdin" if source == STDIN else source
+        raise InvalidInput(f"{name}: {error}") from error
+
+
+def read_bytes(source: str, max_bytes: int) -> bytes:
+    """Read a file, or stdin for `-`. Raises InvalidInput where there is nothing to read."""
+    try:
+        if source == STDIN:
+            if sys.stdin.isatty():
+                raise InvalidInput("nothing to read: give a file, or pipe one in")
+            data = sys.stdin.buffer.read(max_bytes + 1)
+        else:
+            with Path(source).open("rb") as file:
+                data = file.read(max_bytes + 1)
+    except OSError as error:
+        raise InvalidInput(error.strerror or str(error)) from error
+    if len(data) > max_bytes:
+        raise TooLarge(f"more than {max_bytes} bytes; --max-bytes raises the limit")
+    return data
+
+
+def write_json(data: bytes) -> None:
+    """Write JSON: indented for a person at a terminal, compact for a program."""
+    if sys.stdout.isatty():
+        data = msgspec.json.format(data, indent=2)
+    write_text([data.decode()])
+
+
+def write_text(blocks: Iterable[str]) -> None:
+    """Write blocks of text, each with a line break after it."""
+    try:
+        for block in blocks:
+            sys.stdout.buffer.write(block.encode())
+            sys.stdout.buffer.write(b"\n")
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise ReaderLeft from None

@@ -1,0 +1,172 @@
+"""`sightline tree …`: filters over state trees, for pipes and scripts."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from sightline.cli.io import (
+    STDIN,
+    max_bytes_option,
+    naming,
+    read_as,
+    read_bytes,
+    write_json,
+    write_text,
+)
+from sightline.errors import InvalidInput, InvalidTree
+from sightline.protocol.codec import decode, encode
+from sightline.protocol.diff import diff as diff_trees
+from sightline.protocol.limits import WIRE, Limits
+from sightline.protocol.patch import apply, decode_ops, encode_ops
+from sightline.protocol.text import format_blocks
+from sightline.protocol.view import View
+from sightline.protocol.view import project as project_tree
+
+source_argument = click.argument("source", metavar="[TREE]", default=STDIN)
+
+
+@click.group()
+def tree() -> None:
+    """Check, format, project, diff and patch state trees.
+
+    Every command reads JSON from a file, or from stdin where the file is left out
+    or is `-`, and writes to stdout.
+    """
+
+
+@tree.command(
+    "format",
+    epilog="""\b
+Examples:
+  sightline tree format state.json
+  sightline demo --json | sightline tree format
+""",
+)
+@source_argument
+@max_bytes_option
+def format_(source: str, max_bytes: int) -> None:
+    """Write a tree as canonical text, one line per node, as a model reads it."""
+    write_text(format_blocks(read_as(decode, source, max_bytes)))
+
+
+@tree.command(
+    epilog="""\b
+Examples:
+  sightline tree check state.json
+  sightline demo --json | sightline tree check --max-nodes 100
+"""
+)
+@source_argument
+@click.option("--max-levels", type=click.IntRange(min=1), default=WIRE.levels, show_default=True)
+@click.option("--max-nodes", type=click.IntRange(min=1), default=WIRE.nodes, show_default=True)
+@max_bytes_option
+@click.pass_context
+def check(ctx: click.Context, source: str, max_levels: int, max_nodes: int, max_bytes: int) -> None:
+    """Check a tree against every rule and the limits of the wire.
+
+    Writes {"valid": true, …} with the tree's size, or {"valid": false, "violations":
+    […]} with the path and the rule of each, and exits with 2.
+    """
+    with naming(source):
+        data = read_bytes(source, max_bytes)
+        try:
+            root = decode(data, Limits(levels=max_levels, nodes=max_nodes))
+        except InvalidTree as error:
+            found = [{"path": item.path, "rule": item.rule} for item in error.violations]
+            write_json(msgspec.json.encode({"valid": False, "violations": found}))
+            ctx.exit(error.exit_code)
+    write_json(msgspec.json.encode({"valid": True, "nodes": sum(1 for _ in root.walk())}))
+
+
+@tree.command(
+    epilog="""\b
+Examples:
+  sightline tree project --depth 1 state.json
+  sightline tree project --path /inbox --window 0,2 state.json
+  sightline demo --json | sightline tree project --min-salience 0.8 | sightline tree format
+"""
+)
+@source_argument
+@click.option("--path", default="/", show_default=True, help="The node to start from.")
+@click.option("--depth", type=int, default=-1, help="Levels below it to resolve; -1 is all.")
+@click.option("--max-nodes", type=int, help="Collapse the least relevant subtrees beyond this.")
+@click.option("--min-salience", type=float, help="Drop what is less salient, with all below it.")
+@click.option("--types", metavar="A,B", help="Keep only these types.")
+@click.option("--window", metavar="OFFSET,COUNT", help="A slice of the node's children.")
+@click.option("--retain-ancestors", is_flag=True, help="Keep what leads to a node that is kept.")
+@click.option("--available-actions", is_flag=True, help="List the actions of depth stubs.")
+@max_bytes_option
+def project(
+    *,
+    source: str,
+    path: str,
+    depth: int,
+    max_nodes: int | None,
+    min_salience: float | None,
+    types: str | None,
+    window: str | None,
+    retain_ancestors: bool,
+    available_actions: bool,
+    max_bytes: int,
+) -> None:
+    """Show what a subscriber sees: filter, then depth, then node budget, then window."""
+    view = View(
+        depth=depth,
+        max_nodes=max_nodes,
+        min_salience=min_salience,
+        types=None if types is None else frozenset(types.split(",")),
+        window=None if window is None else _window(window),
+        retain_ancestors=retain_ancestors,
+        available_actions=available_actions,
+    )
+    root = read_as(decode, source, max_bytes)
+    write_json(encode(project_tree(root.at(path), view)))
+
+
+@tree.command(
+    epilog="""\b
+Examples:
+  sightline tree diff old.json new.json
+  sightline demo --json | sightline tree diff old.json -
+"""
+)
+@click.argument("old")
+@click.argument("new")
+@max_bytes_option
+def diff(old: str, new: str, max_bytes: int) -> None:
+    """Write the operations that turn OLD into NEW, as a JSON list."""
+    _check_one_stdin(old, new)
+    before = read_as(decode, old, max_bytes)
+    after = read_as(decode, new, max_bytes)
+    write_json(encode_ops(diff_trees(before, after)))
+
+
+@tree.command(
+    epilog="""\b
+Examples:
+  sightline tree patch old.json ops.json
+  sightline tree diff old.json new.json | sightline tree patch old.json -
+"""
+)
+@click.argument("source", metavar="TREE")
+@click.argument("ops")
+@max_bytes_option
+def patch(source: str, ops: str, max_bytes: int) -> None:
+    """Apply the operations in OPS to TREE and write the new tree."""
+    _check_one_stdin(source, ops)
+    root = read_as(decode, source, max_bytes)
+    write_json(read_as(lambda data: encode(apply(root, decode_ops(data))), ops, max_bytes))
+
+
+def _check_one_stdin(first: str, second: str) -> None:
+    if first == second == STDIN:
+        raise InvalidInput("only one of the two can be stdin")
+
+
+def _window(text: str) -> tuple[int, int]:
+    offset, _, count = text.partition(",")
+    try:
+        return int(offset), int(count)
+    except ValueError:
+        raise InvalidInput(f"--window must be OFFSET,COUNT, two whole numbers: {text}") from None

@@ -1,0 +1,247 @@
+"""Trees from JSON and back.
+
+`decode(encode(tree)) == tree`, and whatever `decode` returns breaks no rule.
+
+Reading is one native pass that builds the nodes, then a check that goes through
+the tree level by level in bulk (all ids of a level at once, all metas of a level
+at once). The bulk check only has to be *sound*: what it cannot vouch for (an
+unknown field, a rule that may be broken, nesting beyond the native parser) is
+read again by the exact path, which keeps unknown fields and reports every
+violation with its path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from sightline.errors import InvalidJson, InvalidTree
+from sightline.protocol.ids import ID_BYTES, RESERVED
+from sightline.protocol.jsontext import loads, members
+from sightline.protocol.limits import DEFAULT, Limits
+from sightline.protocol.rules import violations
+from sightline.protocol.siblings import Siblings
+from sightline.protocol.tree import TEXT_FIELDS, Affordance, ContentRef, Meta, Node
+
+__all__ = ["build", "decode", "encode", "from_value"]
+
+
+class _NotNative(Exception):
+    """The native encoder met a node with unknown fields."""
+
+
+def _hook(value: object) -> object:
+    if isinstance(value, Siblings):
+        return tuple(value)
+    raise _NotNative
+
+
+_nodes: Final = msgspec.json.Decoder(Node)
+_metas: Final = msgspec.json.Decoder(list[Meta | None])
+_content_refs: Final = msgspec.json.Decoder(list[ContentRef | None])
+_affordances: Final = msgspec.json.Decoder(tuple[Affordance, ...] | None)
+_encoder: Final = msgspec.json.Encoder(enc_hook=_hook)
+
+_NOT_AN_OBJECT: Final = re.compile(rb"\0[^{]")
+_children_of: Final = attrgetter("child_list")
+_id_of: Final = attrgetter("id")
+_text_getters: Final = {name: attrgetter(f"{name}_json") for name in TEXT_FIELDS}
+
+
+def decode(data: bytes | str, limits: Limits = DEFAULT) -> Node:
+    """Read a tree. Raises InvalidJson (line, column) or InvalidTree (all violations)."""
+    text = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    try:
+        # Texts are written back as they are kept, so they are kept without foreign line breaks.
+        root = _nodes.decode(msgspec.json.format(text, indent=-1))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, NotImplementedError):
+        return _decode_exactly(data, limits)
+    if (text.isascii() or _is_utf8(text)) and _is_sound(root, limits):
+        return root
+    return _decode_exactly(data, limits)
+
+
+def build(data: bytes) -> Node:
+    """Read what `encode` wrote: the native pass alone, nothing checked."""
+    return _nodes.decode(data)
+
+
+def from_value(value: object, limits: Limits = DEFAULT) -> Node:
+    """Make a tree from plain Python values. Raises InvalidTree (all violations)."""
+    broken = violations(value, limits)
+    if broken:
+        raise InvalidTree(broken)
+    assert isinstance(value, Mapping)  # noqa: S101 - else there would be a violation
+    return _from_checked(value)
+
+
+def encode(root: Node) -> bytes:
+    """Write a tree as compact JSON."""
+    try:
+        return _encoder.encode(root)
+    except (_NotNative, RecursionError):
+        return b"".join(_pieces(root))
+
+
+def _decode_exactly(data: bytes | str, limits: Limits) -> Node:
+    return from_value(loads(data if isinstance(data, str) else text_from_bytes(data)), limits)
+
+
+def text_from_bytes(data: bytes) -> str:
+    """Read bytes as UTF-8. Raises InvalidJson at the first byte that is not."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line_start = data.rfind(b"\n", 0, error.start) + 1
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InvalidJson("not UTF-8", line, error.start - line_start + 1) from None
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        str(data, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _from_checked(root: Mapping[str, Any]) -> Node:
+    """Build bottom-up: in document order every parent comes before its children."""
+    order: list[tuple[Mapping[str, Any], int]] = []
+    stack: list[tuple[Mapping[str, Any], int]] = [(root, 0)]
+    while stack:
+        value, parent = stack.pop()
+        mine = len(order)
+        order.append((value, parent))
+        stack.extend((child, mine) for child in reversed(value.get("children") or ()))
+    built: list[list[Node]] = [[] for _ in order]
+    node = None
+    for mine in range(len(order) - 1, -1, -1):
+        value, parent = order[mine]
+        node = Node.from_checked(value)
+        if "children" in value:
+            listed = value["children"] is not None
+            node = node.with_child_list(tuple(reversed(built[mine])) if listed else None)
+        built[parent].append(node)
+    assert node is not None  # noqa: S101 - there is always a root
+    return node
+
+
+def _pieces(root: Node) -> Iterator[bytes]:
+    """Write node by node, with a stack of what is still to be written."""
+    stack: list[Node | bytes] = [root]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, bytes):
+            yield item
+            continue
+        fields: dict[str, object] = {"id": item.id, "type": item.type}
+        for name, text_of_field in _text_getters.items():
+            text = text_of_field(item)
+            if text is not UNSET:
+                fields[name] = text
+        if not isinstance(item.extra, UnsetType):
+            fields.update(members(item.extra.json))
+        children = item.child_list
+        if children is None:
+            fields["children"] = None
+        head = _encoder.encode(fields)
+        if isinstance(children, UnsetType) or children is None:
+            yield head
+            continue
+        yield head[:-1] + b',"children":['
+        stack.append(b"]}")
+        for at in range(len(children) - 1, -1, -1):
+            stack.append(children[at])
+            if at:
+                stack.append(b",")
+
+
+def _is_sound(root: Node, limits: Limits) -> bool:
+    """Vouch for a natively built tree. False means "look closer", not "wrong"."""
+    level: list[Node] = [root]
+    families: list[tuple[Node, ...]] = [(root,)]
+    levels = nodes = 0
+    while level:
+        levels += 1
+        nodes += len(level)
+        if limits.levels is not None and levels > limits.levels:
+            return False
+        if limits.nodes is not None and nodes > limits.nodes:
+            return False
+        if not (_ids_are_sound(level, families, limits) and _texts_are_sound(level, limits)):
+            return False
+        families = list(filter(None, map(_children_of, level)))
+        level = list(chain.from_iterable(families))
+    return True
+
+
+def _ids_are_sound(level: list[Node], families: list[tuple[Node, ...]], limits: Limits) -> bool:
+    ids = list(map(_id_of, level))
+    distinct = set(ids)
+    if len(distinct) != len(ids) and any(
+        len(set(map(_id_of, family))) != len(family) for family in families
+    ):
+        return False
+    joined = "".join(ids)
+    if "/" in joined or "~" in joined or not RESERVED.isdisjoint(distinct):
+        return False
+    if len(joined) <= limits.id_bytes and joined.isascii():
+        return True
+    if joined.isascii() and limits.id_bytes == ID_BYTES:
+        return True  # the native parser has counted the characters
+    return max(len(node_id.encode()) for node_id in distinct) <= limits.id_bytes
+
+
+def _texts_are_sound(level: list[Node], limits: Limits) -> bool:
+    properties = _texts(level, "properties")
+    if not _sizes_are_sound(properties, limits):
+        return False
+    if properties:
+        joined = b"\0".join([b"", *properties])
+        if _NOT_AN_OBJECT.search(joined):
+            return False
+    metas = _texts(level, "meta")
+    content_refs = _texts(level, "content_ref")
+    affordances = [Raw(text) for text in set(map(bytes, _texts(level, "affordances")))]
+    if not all(_sizes_are_sound(texts, limits) for texts in (metas, content_refs, affordances)):
+        return False
+    try:
+        _metas.decode(b"[" + b",".join(metas) + b"]")
+        _content_refs.decode(b"[" + b",".join(content_refs) + b"]")
+        for text in affordances:
+            actions = [affordance.action for affordance in _affordances.decode(text) or ()]
+            if len(set(actions)) != len(actions):
+                return False
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
+def _texts(level: list[Node], name: str) -> list[Raw]:
+    return list(filter(None, map(_text_getters[name], level)))
+
+
+def _sizes_are_sound(texts: list[Raw], limits: Limits) -> bool:
+    """Check that no text can nest too deep or hold too long a string.
+
+    A text nests no deeper than it has opening brackets, and holds no string longer
+    than itself.
+    """
+    joined = b"".join(texts)
+    if len(joined) > limits.string_bytes and max(map(len, texts)) > limits.string_bytes:
+        return False
+    brackets = joined.count(b"{") + joined.count(b"[")
+    if brackets < len(texts) + limits.value_levels:
+        return True
+    return all(
+        len(text) <= 2 * limits.value_levels
+        or bytes(text).count(b"{") + bytes(text).count(b"[") <= limits.value_levels
+        for text in texts
+    )

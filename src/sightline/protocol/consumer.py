@@ -1,0 +1,384 @@
+"""The consumer's side of the protocol, for one provider. Pure.
+
+*Theory of operation.* A `Consumer` outlives its connections. Subscriptions and
+their mirrors stay when a connection is lost; requests that were waiting fail at
+once. On the next connection, after its `hello`, everything that is subscribed is
+subscribed again under its old id, with the point it had reached where the provider
+can resume. Bytes go in through `receive`, which returns what happened; bytes come
+out of `frames_to_send`.
+
+*A mirror is right or it says so.* It starts from a snapshot and takes a patch only
+if its `seq` is the next one and its ops apply. Anything else (a gap, a repetition,
+a patch that does not fit) makes it subscribe again with the same parameters; until
+the fresh snapshot is there, patches are dropped, and so are later ones whose
+version is not beyond that snapshot's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from sightline.errors import InvalidInput
+from sightline.protocol.codec import decode
+from sightline.protocol.limits import WIRE, Limits
+from sightline.protocol.messages import (
+    BadMessage,
+    Batch,
+    ErrorMessage,
+    Event,
+    Filter,
+    Hello,
+    Invoke,
+    Patch,
+    Pause,
+    ProviderInfo,
+    ProviderMessage,
+    Query,
+    Result,
+    Resume,
+    ResumePoint,
+    Snapshot,
+    Subscribe,
+    Unsubscribe,
+    parse_provider_message,
+    serialize,
+)
+from sightline.protocol.patch import apply, decode_ops
+from sightline.protocol.tree import Node
+
+__all__ = [
+    "Connected",
+    "Consumer",
+    "ConsumerEvent",
+    "EventArrived",
+    "Garbled",
+    "InvokeAnswered",
+    "MirrorChanged",
+    "QueryAnswered",
+    "Refused",
+    "RequestFailed",
+]
+
+MESSAGE_BYTES: Final = 17 * 1024 * 1024
+_BATCHED_MESSAGES: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The provider has said hello; subscriptions are on their way."""
+
+    provider: ProviderInfo
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorChanged:
+    """A subscription shows something new. `patched` is False for a snapshot."""
+
+    subscription: str
+    tree: Node
+    version: int
+    patched: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QueryAnswered:
+    """The snapshot that a query asked for."""
+
+    request: str
+    tree: Node
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class InvokeAnswered:
+    """What became of an invoke."""
+
+    request: str
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class EventArrived:
+    """Something happened that is not state."""
+
+    name: str
+    data: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The provider answered with an error: to a query, a subscription, or to nothing known."""
+
+    request: str | None
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFailed:
+    """A query or invoke will not be answered: the connection is gone."""
+
+    request: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Garbled:
+    """The provider sent something that is not a message, or not a tree; it was skipped."""
+
+    reason: str
+
+
+ConsumerEvent: TypeAlias = (
+    Connected
+    | MirrorChanged
+    | QueryAnswered
+    | InvokeAnswered
+    | EventArrived
+    | Refused
+    | RequestFailed
+    | Garbled
+)
+
+
+@dataclass(slots=True)
+class Mirror:
+    """One subscription, and what it shows."""
+
+    ask: Subscribe
+    tree: Node | None = None
+    version: int = 0
+    seq: int = 0
+    base_version: int = -1
+    # The life of the provider in which all of this was said.
+    epoch: str | UnsetType = UNSET
+    # What the next message must be: a snapshot, or the patch that follows a resume point.
+    awaits_snapshot: bool = True
+    awaits_resume: bool = False
+
+
+@dataclass(slots=True)
+class Consumer:
+    """Everything asked of one provider, across its connections."""
+
+    limits: Limits = WIRE
+    message_bytes: int = MESSAGE_BYTES
+    provider: ProviderInfo | None = None
+    mirrors: dict[str, Mirror] = field(default_factory=dict)
+    _queries: set[str] = field(default_factory=set)
+    _invokes: set[str] = field(default_factory=set)
+    _outbox: deque[bytes] = field(default_factory=deque)
+    _ids: count[int] = field(default_factory=lambda: count(1))
+    _greeted: bool = False
+
+    def subscribe(
+        self,
+        path: str = "/",
+        *,
+        depth: int = -1,
+        max_nodes: int | None = None,
+        filter: Filter | None = None,  # noqa: A002 - the protocol's own name for it
+        subscription_id: str | None = None,
+    ) -> str:
+        """Ask for a mirror; returns its id. It is asked for again on every new connection."""
+        own_id = subscription_id or f"s{next(self._ids)}"
+        if own_id in self.mirrors:
+            raise InvalidInput(f"there is a subscription {own_id!r} already")
+        ask = Subscribe(own_id, path, depth, max_nodes, filter)
+        self.mirrors[own_id] = Mirror(ask)
+        if self._greeted:
+            self._send(ask)
+        return own_id
+
+    def unsubscribe(self, subscription_id: str) -> None:
+        """End a subscription and drop its mirror."""
+        if self.mirrors.pop(subscription_id, None) is not None and self._greeted:
+            self._send(Unsubscribe(subscription_id))
+
+    def query(
+        self,
+        path: str = "/",
+        *,
+        depth: int = -1,
+        max_nodes: int | None = None,
+        filter: Filter | None = None,  # noqa: A002 - the protocol's own name for it
+        window: tuple[int, int] | None = None,
+    ) -> str:
+        """Ask for one snapshot; returns the id under which it will be answered."""
+        request = f"q{next(self._ids)}"
+        self._queries.add(request)
+        self._send(Query(request, path, depth, max_nodes, filter, window))
+        return request
+
+    def invoke(self, path: str, action: str, params: dict[str, Any] | None = None) -> str:
+        """Ask for an action; returns the id under which it will be answered."""
+        request = f"i{next(self._ids)}"
+        self._invokes.add(request)
+        self._send(Invoke(request, path, action, params))
+        return request
+
+    def pause(self, subscription_id: str) -> None:
+        """Let a subscription rest; where the provider cannot, patches keep coming."""
+        if self._offers("x-pause"):
+            self._send(Pause(subscription_id))
+
+    def resume(self, subscription_id: str) -> None:
+        """End the rest of a subscription."""
+        if self._offers("x-pause"):
+            self._send(Resume(subscription_id))
+
+    def connection_lost(self, reason: str = "the connection is gone") -> list[ConsumerEvent]:
+        """Note the loss; every waiting request fails now. Mirrors stay for the next time."""
+        waiting = sorted(self._queries | self._invokes)
+        self._queries.clear()
+        self._invokes.clear()
+        self._outbox.clear()
+        self._greeted = False
+        return [RequestFailed(request, reason) for request in waiting]
+
+    def frames_to_send(self) -> list[bytes]:
+        """Take what is to be sent; nothing before the provider's hello."""
+        if not self._greeted:
+            return []
+        frames = list(self._outbox)
+        self._outbox.clear()
+        return frames
+
+    def receive(self, data: bytes | str) -> list[ConsumerEvent]:
+        """Take in one message from the provider; returns what happened."""
+        events: list[ConsumerEvent] = []
+        waiting: deque[bytes | str | Raw] = deque([data])
+        unwrapped = 0
+        while waiting:
+            item = waiting.popleft()
+            try:
+                text = bytes(item) if isinstance(item, Raw) else item
+                message = parse_provider_message(text, self.message_bytes)
+            except BadMessage as error:
+                if error.unknown_type is None:
+                    events.append(Garbled(error.reason))
+                continue
+            if isinstance(message, Batch):
+                unwrapped += len(message.messages)
+                if unwrapped > _BATCHED_MESSAGES:
+                    events.append(Garbled(f"more than {_BATCHED_MESSAGES} messages in a batch"))
+                    break
+                waiting.extendleft(reversed(message.messages))
+            else:
+                events.extend(self._handle(message))
+        return events
+
+    def _handle(self, message: ProviderMessage) -> list[ConsumerEvent]:
+        match message:
+            case Hello():
+                return self._greet(message.provider)
+            case Snapshot():
+                return self._take_snapshot(message)
+            case Patch():
+                return self._take_patch(message)
+            case Result():
+                if message.id in self._invokes:
+                    self._invokes.discard(message.id)
+                    return [InvokeAnswered(message.id, message)]
+            case Event():
+                return [EventArrived(message.name, _value(message.data))]
+            case ErrorMessage():
+                return self._take_error(message)
+        return []
+
+    def _greet(self, provider: ProviderInfo) -> list[ConsumerEvent]:
+        if self._greeted:
+            return []
+        self._greeted = True
+        self.provider = provider
+        asked, self._outbox = self._outbox, deque()
+        for mirror in self.mirrors.values():
+            point = self._resume_point(mirror)
+            mirror.awaits_resume = point is not None
+            mirror.awaits_snapshot = point is None
+            self._send(msgspec.structs.replace(mirror.ask, resume=point))
+        self._outbox.extend(asked)
+        return [Connected(provider)]
+
+    def _resume_point(self, mirror: Mirror) -> ResumePoint | None:
+        if mirror.awaits_snapshot or isinstance(mirror.epoch, UnsetType):
+            return None
+        if not self._offers("x-resume"):
+            return None
+        return ResumePoint(mirror.epoch, mirror.version, mirror.seq)
+
+    def _take_snapshot(self, message: Snapshot) -> list[ConsumerEvent]:
+        mirror = self.mirrors.get(message.id)
+        is_query = message.id in self._queries
+        if mirror is None and not is_query:
+            return []
+        self._queries.discard(message.id)
+        try:
+            tree = decode(bytes(message.tree), self.limits)
+        except InvalidInput as error:
+            reason = f"an illegal tree: {error}"
+            if is_query:
+                return [Refused(message.id, "internal", reason)]
+            return [Garbled(f"snapshot of {message.id!r}: {reason}")]
+        if mirror is None:
+            return [QueryAnswered(message.id, tree, message.version)]
+        mirror.tree = tree
+        mirror.version = mirror.base_version = message.version
+        mirror.seq = 0 if isinstance(message.seq, UnsetType) else message.seq
+        mirror.epoch = UNSET if self.provider is None else self.provider.epoch
+        mirror.awaits_snapshot = mirror.awaits_resume = False
+        return [MirrorChanged(message.id, tree, message.version, patched=False)]
+
+    def _take_patch(self, message: Patch) -> list[ConsumerEvent]:
+        mirror = self.mirrors.get(message.subscription)
+        if mirror is None or mirror.tree is None or mirror.awaits_snapshot:
+            return []
+        if message.version <= mirror.base_version and not mirror.awaits_resume:
+            return []
+        follows = isinstance(message.base, UnsetType) or message.base == mirror.version
+        if not follows or message.seq != mirror.seq + 1 or message.version < mirror.version:
+            self._subscribe_again(mirror)
+            return []
+        try:
+            tree = apply(mirror.tree, decode_ops(bytes(message.ops)), self.limits)
+        except InvalidInput as error:
+            self._subscribe_again(mirror)
+            return [Garbled(f"patch of {message.subscription!r}: {error}")]
+        mirror.awaits_resume = False
+        mirror.seq, mirror.version = message.seq, message.version
+        if tree is mirror.tree:
+            return []
+        mirror.tree = tree
+        return [MirrorChanged(message.subscription, tree, message.version, patched=True)]
+
+    def _subscribe_again(self, mirror: Mirror) -> None:
+        mirror.awaits_snapshot = True
+        mirror.awaits_resume = False
+        self._send(Unsubscribe(mirror.ask.id))
+        self._send(mirror.ask)
+
+    def _take_error(self, message: ErrorMessage) -> list[ConsumerEvent]:
+        request = message.id
+        if request is not None:
+            self._queries.discard(request)
+            if request in self._invokes:
+                self._invokes.discard(request)
+                failed = Result(request, "error", error=message.error)
+                return [InvokeAnswered(request, failed)]
+        return [Refused(request, message.error.code, message.error.message)]
+
+    def _offers(self, capability: str) -> bool:
+        return self.provider is not None and capability in self.provider.capabilities
+
+    def _send(self, message: Subscribe | Unsubscribe | Query | Invoke | Pause | Resume) -> None:
+        self._outbox.append(serialize(message))
+
+
+def _value(text: Raw | UnsetType) -> Any:
+    return None if isinstance(text, UnsetType) else msgspec.json.decode(text)

@@ -1,0 +1,213 @@
+"""JSON as text: read strictly, write canonically, compare by what it says.
+
+Two texts are the *same* when they say the same thing in the same order: spacing,
+escapes and the spelling of a number do not count; `1` and `1.0`, `true` and `1`,
+a `null` and nothing at all are different things. `canonical` is the one spelling
+(no spaces, non-ASCII kept), so that same(a, b) ⇔ canonical(a) == canonical(b).
+
+Numbers keep their value: one that no double can hold (`1e999`) is read as a
+Decimal and written back with its digits.
+
+`loads` is lenient on purpose where validation wants to *report* (NaN and lone
+surrogates come back as values), exact about where text stops being JSON, and
+never recurses, however deep the text nests.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from json import decoder as json_decoder
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from sightline.errors import InvalidJson
+
+__all__ = [
+    "JsonText",
+    "canonical",
+    "loads",
+    "members",
+    "read",
+    "same",
+    "text_of",
+]
+
+# A field's JSON text, or UNSET where the field is absent.
+JsonText: TypeAlias = Raw | UnsetType
+
+_encoder: Final = msgspec.json.Encoder(decimal_format="number")
+_any: Final = msgspec.json.Decoder()
+_members: Final = msgspec.json.Decoder(dict[str, Raw])
+
+_INT_DIGITS: Final = 4300
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+_CONSTANTS: Final[dict[str, Any]] = {
+    "null": None,
+    "true": True,
+    "false": False,
+    "NaN": math.nan,
+    "Infinity": math.inf,
+    "-Infinity": -math.inf,
+}
+# The standard library's own string scanner, native where it can be; typeshed does not list it.
+_scan_string: Final[Callable[[str, int, bool], tuple[str, int]]] = json_decoder.scanstring  # type: ignore[attr-defined]
+_CONSTANT: Final = re.compile("|".join(_CONSTANTS))
+
+
+def text_of(value: object) -> Raw:
+    """Write a JSON value, already known to be one, as its canonical text."""
+    return Raw(_encoder.encode(value))
+
+
+def read(text: Raw) -> Any:
+    """Read a JSON text as a Python value."""
+    try:
+        return _any.decode(text)
+    except msgspec.DecodeError:  # only a number out of range; the text is known to be JSON
+        return loads(bytes(text).decode())
+
+
+def members(text: JsonText) -> dict[str, Raw]:
+    """Read the outermost level of an object; absent and `null` have no members."""
+    if text is UNSET or text == _NULL:
+        return {}
+    return _members.decode(text)
+
+
+def canonical(text: Raw) -> bytes:
+    """Rewrite a JSON text in its one canonical spelling."""
+    return _encoder.encode(read(text))
+
+
+def same(a: JsonText, b: JsonText) -> bool:
+    """Tell whether two texts say the same thing, member order included."""
+    if a is b or a == b:
+        return True
+    if isinstance(a, UnsetType) or isinstance(b, UnsetType):
+        return False
+    return canonical(a) == canonical(b)
+
+
+_NULL: Final = Raw(b"null")
+
+
+def loads(text: str) -> Any:
+    """Read JSON text of any depth; NaN and lone surrogates come back as values.
+
+    Raises InvalidJson with line and column.
+    """
+    try:
+        try:
+            return json.loads(text, parse_float=_float, parse_int=_int)
+        except RecursionError:
+            return _loads_deep(text)
+    except json.JSONDecodeError as error:
+        raise InvalidJson(_reason(error), error.lineno, error.colno) from None
+
+
+def _float(digits: str) -> float | Decimal:
+    number = float(digits)
+    return number if math.isfinite(number) else Decimal(digits)
+
+
+def _int(digits: str) -> int | Decimal:
+    # The interpreter refuses to convert more; see sys.get_int_max_str_digits.
+    return int(digits) if len(digits) <= _INT_DIGITS else Decimal(digits)
+
+
+def _reason(error: json.JSONDecodeError) -> str:
+    reason = error.msg[0].lower() + error.msg[1:]
+    if error.pos >= len(error.doc.rstrip()):
+        return f"{reason}, but the text ends here"
+    return reason
+
+
+def _loads_deep(text: str) -> Any:
+    """Parse with a stack of our own. Slower than the native parser, and unimpressed by depth."""
+    at = _skip(text, 0)
+    result: list[Any] = []
+    # Open containers, innermost last; a dict is followed by the key that awaits its value.
+    open_: list[tuple[list[Any] | dict[str, Any], str]] = [(result, "")]
+    while True:
+        container, key = open_[-1]
+        value, at = _scalar_or_open(text, at)
+        _put(container, key, value)
+        if isinstance(value, (list, dict)) and not _closes(text, at, value):
+            key, at = _next_key(text, at) if isinstance(value, dict) else ("", at)
+            open_.append((value, key))
+            continue
+        if isinstance(value, (list, dict)):
+            at = _skip(text, at) + 1
+        while len(open_) > 1:
+            container, _ = open_[-1]
+            at = _skip(text, at)
+            closer = "}" if isinstance(container, dict) else "]"
+            char = text[at : at + 1]
+            if char == ",":
+                at = _skip(text, at + 1)
+                if isinstance(container, dict):
+                    key, at = _next_key(text, at)
+                    open_[-1] = (container, key)
+                break
+            if char != closer:
+                raise json.JSONDecodeError("Expecting ',' delimiter", text, at)
+            at += 1
+            open_.pop()
+        else:
+            at = _skip(text, at)
+            if at != len(text):
+                raise json.JSONDecodeError("Extra data", text, at)
+            return result[0]
+
+
+def _scalar_or_open(text: str, at: int) -> tuple[Any, int]:
+    at = _skip(text, at)
+    char = text[at : at + 1]
+    if char == '"':
+        return _scan_string(text, at + 1, True)
+    if char == "[":
+        return [], at + 1
+    if char == "{":
+        return {}, at + 1
+    constant = _CONSTANT.match(text, at)
+    if constant:
+        return _CONSTANTS[constant[0]], constant.end()
+    number = _NUMBER.match(text, at)
+    if number:
+        is_float = number[1] or number[2]
+        return (_float if is_float else _int)(number[0]), number.end()
+    raise json.JSONDecodeError("Expecting value", text, at)
+
+
+def _put(container: list[Any] | dict[str, Any], key: str, value: Any) -> None:
+    if isinstance(container, dict):
+        container[key] = value
+    else:
+        container.append(value)
+
+
+def _closes(text: str, at: int, value: list[Any] | dict[str, Any]) -> bool:
+    return text.startswith("}" if isinstance(value, dict) else "]", _skip(text, at))
+
+
+def _next_key(text: str, at: int) -> tuple[str, int]:
+    at = _skip(text, at)
+    if not text.startswith('"', at):
+        raise json.JSONDecodeError("Expecting property name enclosed in double quotes", text, at)
+    key, at = _scan_string(text, at + 1, True)
+    at = _skip(text, at)
+    if not text.startswith(":", at):
+        raise json.JSONDecodeError("Expecting ':' delimiter", text, at)
+    return key, at + 1
+
+
+def _skip(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    return match.end() if match else at

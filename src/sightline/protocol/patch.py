@@ -1,0 +1,243 @@
+"""Patches: operations that turn one tree into another.
+
+`apply(tree, ops)` returns the new tree or raises InvalidPatch naming the op and
+its path; the old tree is a value and stays as it is. What an op does not touch
+is shared between the two.
+
+An op's value is JSON text, as it was or will be on the wire. Its path leads to
+a child (add, remove, replace, move), to a field of a node, or into a field; see
+`path`. Three things are stricter here than in JSON Patch, because a mirror that
+guesses drifts: a child's path must end in its own id, an index must lie within
+the list, and `replace` and `remove` must find what they name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from sightline.errors import InvalidInput, InvalidJson, InvalidPatch, InvalidPath, InvalidTree
+from sightline.protocol import codec
+from sightline.protocol.jsontext import loads, members, read, text_of
+from sightline.protocol.limits import DEFAULT, Limits
+from sightline.protocol.path import PatchPath, escape, parse_patch_path
+from sightline.protocol.rules import field_violations
+from sightline.protocol.share import share
+from sightline.protocol.tree import ChildList, Node
+
+__all__ = ["Op", "apply", "decode_ops", "encode_ops", "ops_from_value"]
+
+
+class Op(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One operation, as it is on the wire."""
+
+    op: Literal["add", "remove", "replace", "move"]
+    path: str
+    value: Raw | UnsetType = UNSET
+    index: int | UnsetType = UNSET
+
+
+class _Refused(Exception):
+    """Why an op cannot be applied; `apply` adds which op it was."""
+
+
+_ops: Final = msgspec.json.Decoder(list[Op])
+_encoder: Final = msgspec.json.Encoder()
+
+
+def encode_ops(ops: Sequence[Op]) -> bytes:
+    """Write ops as a JSON list."""
+    return _encoder.encode(ops)
+
+
+def decode_ops(data: bytes | str) -> list[Op]:
+    """Read a JSON list of ops. Raises InvalidJson, or InvalidPatch naming the op."""
+    text = codec.text_from_bytes(data) if isinstance(data, bytes) else data
+    try:
+        return _ops.decode(msgspec.json.format(text, indent=-1))
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return ops_from_value(loads(text))
+
+
+def ops_from_value(value: object) -> list[Op]:
+    """Make ops from plain Python values. Raises InvalidPatch naming the op."""
+    if not isinstance(value, (list, tuple)):
+        raise InvalidInput("a patch must be a list of operations")
+    return [_op_from_value(i, item) for i, item in enumerate(value)]
+
+
+def _op_from_value(i: int, item: object) -> Op:
+    if not isinstance(item, Mapping):
+        raise InvalidPatch(i, "?", "?", "an operation must be an object")
+    op, path, index = item.get("op"), item.get("path"), item.get("index", UNSET)
+    shown = path if isinstance(path, str) else "?"
+    if op not in ("add", "remove", "replace", "move"):
+        raise InvalidPatch(i, str(op), shown, "'op' must be add, remove, replace or move")
+    if not isinstance(path, str):
+        raise InvalidPatch(i, op, "?", "'path' must be a string")
+    if index is not UNSET and (isinstance(index, bool) or not isinstance(index, int)):
+        raise InvalidPatch(i, op, path, "'index' must be a whole number")
+    if "value" not in item:
+        return Op(op, path, index=index)
+    broken = list(field_violations("value", item["value"], "/"))
+    if broken:
+        raise InvalidPatch(i, op, path, str(broken[0]))
+    return Op(op, path, text_of(item["value"]), index)
+
+
+def apply(tree: Node, ops: Iterable[Op], limits: Limits = DEFAULT) -> Node:
+    """Apply ops in order and return the new tree. Raises InvalidPatch; all or nothing."""
+    for i, op in enumerate(ops):
+        try:
+            tree = _applied(tree, op, parse_patch_path(op.path), limits)
+        except InvalidPath as error:
+            raise InvalidPatch(i, op.op, op.path, error.reason) from None
+        except (_Refused, InvalidJson, InvalidTree) as error:
+            raise InvalidPatch(i, op.op, op.path, str(error)) from None
+    return tree
+
+
+def _applied(tree: Node, op: Op, path: PatchPath, limits: Limits) -> Node:
+    if path.field is not None:
+        return tree.change_at(path.ids, lambda node: _with_field(node, op, path, limits))
+    if not path.ids:
+        if op.op != "replace":
+            raise _Refused("the root can only be replaced")
+        return share(tree, _node(op, limits))
+    parent, child_id = path.ids[:-1], path.ids[-1]
+    if op.op == "replace":
+        value = _node(op, limits, child_id)
+        return tree.change_at(path.ids, lambda node: share(node, value))
+    if op.op == "add":
+        child, index = _node(op, limits, child_id), _index(op)
+        return tree.change_at(parent, lambda node: node.with_child(child, index))
+    if op.op == "remove":
+        return tree.change_at(parent, lambda node: node.without_child(child_id))
+    index = _index(op)
+    if index is None:
+        raise _Refused("a move needs an index")
+    return tree.change_at(parent, lambda node: node.with_child_moved(child_id, index))
+
+
+def _node(op: Op, limits: Limits, node_id: str | None = None) -> Node:
+    node = codec.decode(bytes(_value(op)), limits)
+    if node_id is not None and node.id != node_id:
+        raise _Refused(f"the path ends in {node_id!r}, but the node's id is {node.id!r}")
+    return node
+
+
+def _value(op: Op) -> Raw:
+    if isinstance(op.value, UnsetType):
+        raise _Refused(f"{op.op} needs a value")
+    return op.value
+
+
+def _index(op: Op) -> int | None:
+    return None if isinstance(op.index, UnsetType) else op.index
+
+
+def _with_field(node: Node, op: Op, path: PatchPath, limits: Limits) -> Node:
+    field, tokens = path.field, path.tokens
+    if op.op == "move":
+        raise _Refused("only a child can be moved")
+    if field == "type":
+        if op.op == "remove" or tokens:
+            raise _Refused("a type can only be replaced")
+        return node.with_field("type", read(_value(op)))
+    if field == "children":
+        if tokens:
+            raise _Refused("a child is addressed by its id, not through 'children'")
+        return _with_child_list(node, op, limits)
+    assert field is not None  # noqa: S101 - the caller has looked
+    if not tokens:
+        return _with_whole_field(node, field, op, limits)
+    if len(tokens) == 1 and field in ("properties", "meta"):
+        return _with_member(node, field, tokens[0], op, limits)
+    return _with_inner_value(node, field, tokens, op, limits)
+
+
+def _with_child_list(node: Node, op: Op, limits: Limits) -> Node:
+    if op.op != "add" and node.child_list is UNSET:
+        raise _Refused("there is no field 'children'")
+    children: ChildList = UNSET
+    if op.op != "remove":
+        value = read(_value(op))
+        holder = codec.from_value({"id": node.id, "type": node.type, "children": value}, limits)
+        children = holder.child_list
+    return node.with_child_list(children)
+
+
+def _with_whole_field(node: Node, field: str, op: Op, limits: Limits) -> Node:
+    present = node.text(field) is not UNSET
+    if op.op != "add" and not present:
+        raise _Refused(f"there is no field {field!r}")
+    if op.op == "remove":
+        return node.with_field(field, UNSET)
+    return _checked(node, field, read(_value(op)), _value(op), limits)
+
+
+def _with_member(node: Node, field: str, key: str, op: Op, limits: Limits) -> Node:
+    current = members(node.text(field))
+    if op.op != "add" and key not in current:
+        raise _Refused(f"there is no {key!r} in {field!r}")
+    if op.op == "remove":
+        del current[key]
+        return node.with_text(field, text_of(current))
+    current[key] = _value(op)
+    return _checked(node, field, {key: read(_value(op))}, text_of(current), limits)
+
+
+def _with_inner_value(
+    node: Node, field: str, tokens: tuple[str, ...], op: Op, limits: Limits
+) -> Node:
+    text = node.text(field)
+    if isinstance(text, UnsetType):
+        raise _Refused(f"there is no field {field!r}")
+    whole = read(text)
+    holder = whole
+    for token in tokens[:-1]:
+        holder = holder[_key_in(holder, token)]
+    _change_member(holder, tokens[-1], op)
+    return _checked(node, field, whole, text_of(whole), limits)
+
+
+def _change_member(holder: Any, token: str, op: Op) -> None:
+    if isinstance(holder, list) and op.op == "add":
+        at = len(holder) if token == "-" else _list_index(token, len(holder))
+        holder.insert(at, read(_value(op)))
+        return
+    if isinstance(holder, dict) and op.op == "add":
+        holder[token] = read(_value(op))
+        return
+    key = _key_in(holder, token)
+    if op.op == "remove":
+        del holder[key]
+    else:
+        holder[key] = read(_value(op))
+
+
+def _key_in(holder: Any, token: str) -> Any:
+    """Find a token in a container, as the key or index under which it is there."""
+    if isinstance(holder, dict) and token in holder:
+        return token
+    if isinstance(holder, list) and holder:
+        return _list_index(token, len(holder) - 1)
+    raise _Refused(f"there is nothing at {escape(token)!r}")
+
+
+def _list_index(token: str, last: int) -> int:
+    canonical = token.isascii() and token.isdigit() and (token == "0" or token[0] != "0")
+    if not canonical or len(token) > 9 or int(token) > last:
+        raise _Refused(f"{token!r} is not an index from 0 to {last}")
+    return int(token)
+
+
+def _checked(node: Node, field: str, value: object, text: Raw, limits: Limits) -> Node:
+    """Set a field's text, once the (changed part of the) value obeys the field's rules."""
+    broken = next(field_violations(field, value, "/", limits), None)
+    if broken is not None:
+        raise _Refused(str(broken))
+    return node.with_text(field, text)

@@ -1,0 +1,157 @@
+"""A long list of children that is cheap to change.
+
+Short lists are plain tuples. From `WIDE` children on, a list that is searched or
+changed becomes a `Siblings`: a tuple of chunks, each a tuple of nodes with its
+own index of ids, made when it is first asked for. A change copies one chunk and
+the tuple of chunks; all other chunks, with their indexes, are shared with the
+list before the change:
+
+    replace, insert, remove     O(chunk + n / chunk)
+    find by id                  one dictionary probe per chunk
+    the chunk at a position     one bisection
+
+Two versions of a list that share a chunk show it by identity, so that a diff or
+a view skips what did not change without looking at it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING, Final, NamedTuple, overload
+
+if TYPE_CHECKING:
+    from sightline.protocol.tree import Node
+
+__all__ = ["CHUNK", "WIDE", "Chunk", "Place", "Siblings"]
+
+WIDE: Final = 128
+CHUNK: Final = 512
+
+
+class Place(NamedTuple):
+    """Where a node stands: its chunk, and its offset there. A short list is one chunk."""
+
+    chunk: int
+    offset: int
+
+
+class Chunk:
+    """A run of neighbouring nodes. Immutable; `offsets` is made on first use."""
+
+    __slots__ = ("_offsets", "nodes")
+
+    def __init__(self, nodes: tuple[Node, ...], offsets: dict[str, int] | None = None) -> None:
+        self.nodes = nodes
+        self._offsets = offsets
+
+    @property
+    def offsets(self) -> dict[str, int]:
+        """The place of each id in this chunk."""
+        if self._offsets is None:
+            self._offsets = {node.id: i for i, node in enumerate(self.nodes)}
+        return self._offsets
+
+    def with_replaced(self, offset: int, node: Node) -> Chunk:
+        """Put a node in the place of one with the same id."""
+        nodes = list(self.nodes)
+        nodes[offset] = node
+        return Chunk(tuple(nodes), self._offsets)
+
+
+class Siblings(Sequence["Node"]):
+    """An immutable sequence of nodes with distinct ids."""
+
+    __slots__ = ("_ends", "_indexes", "_length", "chunks")
+
+    def __init__(
+        self, chunks: tuple[Chunk, ...], indexes: list[dict[str, int]] | None = None
+    ) -> None:
+        self.chunks = chunks
+        self._indexes = indexes
+        self._ends: list[int] | None = None
+        self._length = -1
+
+    @classmethod
+    def of(cls, nodes: Iterable[Node]) -> Siblings:
+        """Cut a sequence of nodes into chunks."""
+        flat = tuple(nodes)
+        return cls(tuple(Chunk(flat[i : i + CHUNK]) for i in range(0, len(flat), CHUNK)))
+
+    def __len__(self) -> int:
+        if self._length < 0:
+            self._length = sum(len(chunk.nodes) for chunk in self.chunks)
+        return self._length
+
+    def __iter__(self) -> Iterator[Node]:
+        return chain.from_iterable(chunk.nodes for chunk in self.chunks)
+
+    @overload
+    def __getitem__(self, index: int) -> Node: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Node, ...]: ...
+    def __getitem__(self, index: int | slice) -> Node | tuple[Node, ...]:
+        if isinstance(index, slice):
+            return tuple(self)[index]
+        if index < 0:
+            index += len(self)
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        return self.node_at(self._place(index))
+
+    def __repr__(self) -> str:
+        return f"Siblings({len(self)} nodes)"
+
+    def find(self, node_id: str) -> Place | None:
+        """Say where the node with this id stands, or None."""
+        if self._indexes is None:
+            self._indexes = [chunk.offsets for chunk in self.chunks]
+        for at, index in enumerate(self._indexes):
+            if node_id in index:
+                return Place(at, index[node_id])
+        return None
+
+    def get(self, node_id: str) -> Node | None:
+        """Return the node with this id, or None."""
+        place = self.find(node_id)
+        return None if place is None else self.node_at(place)
+
+    def node_at(self, place: Place) -> Node:
+        """Return the node that stands here."""
+        return self.chunks[place.chunk].nodes[place.offset]
+
+    def replaced(self, place: Place, node: Node) -> Siblings:
+        """Put a node in the place of one with the same id."""
+        chunk = self.chunks[place.chunk].with_replaced(place.offset, node)
+        result = Siblings(self._with_chunks(place.chunk, (chunk,)), self._indexes)
+        result._length, result._ends = self._length, self._ends
+        return result
+
+    def inserted(self, index: int, node: Node) -> Siblings:
+        """Put a node in at a position from 0 to the length, moving the rest up."""
+        if not self.chunks:
+            return Siblings((Chunk((node,)),))
+        at, offset = self._place(index)
+        if at == len(self.chunks):
+            at, offset = at - 1, len(self.chunks[-1].nodes)
+        nodes = self.chunks[at].nodes
+        nodes = (*nodes[:offset], node, *nodes[offset:])
+        if len(nodes) <= 2 * CHUNK:
+            return Siblings(self._with_chunks(at, (Chunk(nodes),)))
+        return Siblings(self._with_chunks(at, (Chunk(nodes[:CHUNK]), Chunk(nodes[CHUNK:]))))
+
+    def removed(self, place: Place) -> Siblings:
+        """Take out the node that stands here."""
+        nodes = self.chunks[place.chunk].nodes
+        nodes = nodes[: place.offset] + nodes[place.offset + 1 :]
+        return Siblings(self._with_chunks(place.chunk, (Chunk(nodes),) if nodes else ()))
+
+    def _with_chunks(self, at: int, put: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
+        return (*self.chunks[:at], *put, *self.chunks[at + 1 :])
+
+    def _place(self, index: int) -> Place:
+        if self._ends is None:
+            self._ends = list(accumulate(len(chunk.nodes) for chunk in self.chunks))
+        at = bisect_right(self._ends, index)
+        return Place(at, index - (self._ends[at - 1] if at else 0))

@@ -1,0 +1,90 @@
+"""The serving loop over an in-memory link: order, fairness, and an end that frees everything."""
+
+from __future__ import annotations
+
+import asyncio
+
+from sightline.app.serving import Serving
+from sightline.protocol.connection import Connection, InvokeRequested
+from sightline.protocol.consumer import Connected, Consumer, InvokeAnswered, MirrorChanged
+from sightline.protocol.messages import ProviderInfo
+from sightline.protocol.provider import CAPABILITIES, Provider
+from sightline.protocol.tree import Node
+from sightline.transports.link import Link
+from sightline.transports.memory import memory_pair
+
+TREE = Node.of(
+    "app", "root", properties={"n": 0}, affordances=[{"action": "count"}], children=[]
+)  # fmt: skip
+
+
+class Counter:
+    """An app of one number and one action."""
+
+    def __init__(self) -> None:
+        info = ProviderInfo("counter", "Counter", capabilities=CAPABILITIES, epoch="1")
+        self.provider = Provider(info, TREE)
+        self.serving = Serving(self.provider, self.invoke, coalesce_s=0)
+        self.n = 0
+
+    async def invoke(self, connection: Connection, request: InvokeRequested) -> None:
+        self.n += 1
+        self.provider.publish(TREE.with_property("n", self.n))
+        connection.send_result(request.id, {"n": self.n})
+
+
+async def pump(consumer: Consumer, link: Link, until: type) -> list[object]:
+    """Let a consumer talk over a link until something happens; returns all that happened."""
+    happened: list[object] = []
+    while not any(isinstance(event, until) for event in happened):
+        if frames := consumer.frames_to_send():
+            await link.send(frames)
+        message = await link.receive()
+        assert message is not None
+        happened.extend(consumer.receive(message))
+    if frames := consumer.frames_to_send():
+        await link.send(frames)
+    return happened
+
+
+async def test_patches_come_before_the_result_that_they_explain() -> None:
+    app = Counter()
+    ours, theirs = memory_pair()
+    serving = asyncio.create_task(app.serving.serve(theirs))
+    consumer = Consumer()
+    consumer.subscribe("/")
+    await pump(consumer, ours, Connected)
+    await pump(consumer, ours, MirrorChanged)
+    consumer.invoke("/", "count")
+    happened = await pump(consumer, ours, InvokeAnswered)
+    assert [type(event) for event in happened] == [MirrorChanged, InvokeAnswered]
+    await ours.close()
+    await serving
+
+
+async def test_a_published_tree_reaches_the_mirror() -> None:
+    app = Counter()
+    ours, theirs = memory_pair()
+    serving = asyncio.create_task(app.serving.serve(theirs))
+    consumer = Consumer()
+    own = consumer.subscribe("/")
+    await pump(consumer, ours, MirrorChanged)
+    await asyncio.to_thread(app.provider.publish, TREE.with_property("n", 9))
+    await asyncio.to_thread(app.serving.changed)
+    await pump(consumer, ours, MirrorChanged)
+    mirror = consumer.mirrors[own].tree
+    assert mirror is not None
+    assert mirror.properties == {"n": 9}
+    await ours.close()
+    await serving
+    assert app.provider.connect().has_output
+
+
+async def test_cancelling_ends_the_link() -> None:
+    app = Counter()
+    ours, theirs = memory_pair()
+    serving = asyncio.create_task(app.serving.serve(theirs))
+    assert await ours.receive() is not None
+    serving.cancel()
+    await asyncio.gather(serving, return_exceptions=True)
+    assert await ours.receive() is None

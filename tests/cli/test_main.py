@@ -1,0 +1,104 @@
+"""The root command: help, version, exit codes, and no traceback ever."""
+
+from __future__ import annotations
+
+import subprocess
+from importlib import import_module
+from importlib.metadata import version
+
+import click
+import pytest
+
+from sightline.cli import EXIT_CODES
+from sightline.cli.main import COMMANDS, cli, run
+from sightline.errors import SightlineError
+from support.shell import PROGRAM, Run
+
+
+def test_help_lists_every_command_and_every_exit_code(sightline: Run) -> None:
+    text = sightline("--help").stdout.decode()
+    for name, (_, summary) in COMMANDS.items():
+        assert name in text
+        assert summary in text
+    for code, meaning in EXIT_CODES.items():
+        assert f"{code}  {meaning}" in text
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_where_the_table_says(name: str) -> None:
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    assert isinstance(getattr(import_module(module), attribute), click.Command)
+
+
+def test_version_is_the_package_version(sightline: Run) -> None:
+    assert sightline("--version").stdout.decode() == f"sightline, version {version('sightline')}\n"
+
+
+def test_an_unknown_command_is_a_usage_error(sightline: Run) -> None:
+    done = sightline("dance")
+    assert done.returncode == 2
+    assert done.stderr.decode() == "sightline: No such command 'dance'. (see 'sightline --help')\n"
+
+
+def test_an_unknown_option_says_where_to_look(sightline: Run) -> None:
+    done = sightline("tree", "format", "--sideways")
+    assert done.returncode == 2
+    assert done.stderr.decode().endswith("(see 'sightline tree format --help')\n")
+
+
+def test_an_error_nobody_foresaw_is_one_line_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(**_: object) -> None:
+        raise ZeroDivisionError("so\nsorry")
+
+    monkeypatch.setattr(cli, "main", broken)
+    assert run([]) == 1
+    assert capsys.readouterr().err == (
+        "sightline: unexpected ZeroDivisionError: so sorry (SIGHTLINE_DEBUG=1 shows where)\n"
+    )
+
+
+def test_debugging_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(**_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(cli, "main", broken)
+    monkeypatch.setenv("SIGHTLINE_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        run([])
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, click.exceptions.Abort])
+def test_an_interruption_exits_with_130(
+    monkeypatch: pytest.MonkeyPatch, interruption: type[BaseException]
+) -> None:
+    def stopped(**_: object) -> None:
+        raise interruption
+
+    monkeypatch.setattr(cli, "main", stopped)
+    assert run([]) == 130
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    wide = b'{"id":"r","type":"t","children":[' + b",".join(
+        b'{"id":"n%d","type":"t"}' % i for i in range(20_000)
+    ) + b"]}"  # fmt: skip
+    done = subprocess.run(
+        ["bash", "-c", f"'{PROGRAM}' tree format | head -n 1; echo ${{PIPESTATUS[0]}}"],
+        input=wide,
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == b"[t] r\n0\n"
+    assert done.stderr == b""
+
+
+def test_every_error_has_a_code_of_its_own_and_a_documented_exit() -> None:
+    found: list[type[SightlineError]] = [SightlineError]
+    for error in found:
+        found.extend(error.__subclasses__())
+    codes = [error.code for error in found]
+    assert len(set(codes)) == len(codes)
+    assert {error.exit_code for error in found} <= set(EXIT_CODES)

@@ -1,0 +1,48 @@
+"""Law 1: apply(a, diff(a, b)) == b, order, nulls and unknown fields included; diff(a, a) == [];
+unchanged subtrees of b are the same objects as in a after apply."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from sightline.protocol.codec import decode, encode, from_value
+from sightline.protocol.diff import diff
+from sightline.protocol.patch import apply, decode_ops, encode_ops
+from sightline.protocol.tree import Node
+from support.exact import exact
+from support.mirror import mirror_apply
+from support.trees import pair
+
+BLOCK = 1_000
+BLOCKS = 21
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_apply_of_diff_gives_the_new_tree_and_shares_the_rest(block: int) -> None:
+    for seed in range(block * BLOCK, (block + 1) * BLOCK):
+        rng = random.Random(seed)
+        old_value, new_value = pair(rng)
+        old, new = from_value(old_value), from_value(new_value)
+        ops = diff(old, new)
+        wire = encode_ops(ops)
+        result = apply(old, decode_ops(wire))
+        assert result == new, f"seed {seed}"
+        assert exact(json.loads(encode(result))) == exact(new_value), f"seed {seed}"
+        assert exact(mirror_apply(old_value, json.loads(wire))) == exact(new_value), f"seed {seed}"
+        assert_shared(old, result, seed)
+        assert (ops == []) == (old == new), f"seed {seed}"
+        assert diff(old, decode(encode(old))) == [], f"seed {seed}"
+
+
+def assert_shared(old: Node, new: Node, seed: int) -> None:
+    """Every subtree of `new` that equals the one at its path in `old` is that object."""
+    stack = [(old, new)]
+    while stack:
+        a, b = stack.pop()
+        if a is b:
+            continue
+        assert a != b, f"seed {seed}: {b} was copied, though nothing in it changed"
+        stack.extend((before, c) for c in b.children if (before := a.child(c.id)))

@@ -1,0 +1,1 @@
+"""Test code that more than one test uses."""

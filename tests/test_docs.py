@@ -1,0 +1,134 @@
+"""The documents cannot lie: what they show is run, what they list is compared."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+import sightline
+from sightline.cli.main import cli
+from sightline.demo import demo_tree
+from sightline.protocol.codec import encode
+from sightline.protocol.text import format_tree
+from support.shell import PROGRAM
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def test_the_readme_example_runs_and_prints_what_it_says() -> None:
+    [code] = blocks("python")
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, "README.md", "exec"), {})  # noqa: S102 - our own document
+    assert out.getvalue() in blocks("text")
+    statements = [line for line in code.splitlines() if line.strip()]
+    assert len(statements) <= 15
+
+
+def test_the_readme_shows_the_demo_as_it_is() -> None:
+    shown = blocks("text")[0].rstrip("\n")
+    assert format_tree(demo_tree()).startswith(shown)
+
+
+def shell(script: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(PROGRAM).parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=directory, env={**os.environ, "PATH": path}, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+
+
+def test_the_readme_pipeline_does_what_it_says(tmp_path: Path) -> None:
+    [pipeline] = [block for block in blocks("sh") if "make" not in block]
+    done = shell(pipeline, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "[view] inbox: Inbox (unread=1)" in done.stdout
+
+
+def test_the_readme_names_only_targets_that_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    assert set(re.findall(r"^make ([a-z]+)", README, re.MULTILINE)) <= targets
+    assert len(targets) <= 8
+
+
+def commands(
+    group: click.Command = cli, name: str = "sightline"
+) -> Iterator[tuple[str, click.Command]]:
+    yield name, group
+    if isinstance(group, click.Group):
+        context = click.Context(group)
+        for child in group.list_commands(context):
+            command = group.get_command(context, child)
+            assert command is not None
+            yield from commands(command, f"{name} {child}")
+
+
+def examples() -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for name, command in commands():
+        shown = (command.epilog or "").partition("Examples:\n")[2]
+        found.extend((name, line.strip()) for line in shown.splitlines() if line.strip())
+    return found
+
+
+@pytest.fixture
+def example_files(tmp_path: Path) -> Path:
+    """The files that the examples in --help speak of."""
+    old = demo_tree()
+    new = old.change("/inbox", lambda node: node.with_property("unread", 1))
+    ops = '[{"op":"replace","path":"/inbox/properties/unread","value":1}]'
+    (tmp_path / "state.json").write_bytes(encode(old))
+    (tmp_path / "old.json").write_bytes(encode(old))
+    (tmp_path / "new.json").write_bytes(encode(new))
+    (tmp_path / "ops.json").write_text(ops)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("name", "line"), examples(), ids=lambda value: str(value))
+def test_every_example_in_help_runs(name: str, line: str, example_files: Path) -> None:
+    done = shell(line, example_files)
+    assert done.returncode == 0, f"{name}: {done.stderr}"
+    assert done.stdout
+    assert done.stderr == ""
+
+
+def test_every_command_has_help_and_every_leaf_has_examples() -> None:
+    for name, command in commands():
+        assert command.help, name
+        if not isinstance(command, click.Group):
+            assert "Examples:" in (command.epilog or ""), name
+
+
+def test_the_architecture_lists_every_module_and_nothing_else() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    listed: set[str] = set()
+    room = ""
+    for line in text.splitlines():
+        if line.startswith("## "):
+            names = re.findall(r"`(\w+)/`", line)
+            room = f"{names[0]}/" if len(names) == 1 and names[0] != "sightline" else ""
+        elif match := re.match(r"\| `([\w/.]+)` \|", line):
+            listed.add(room + match[1])
+    home = Path(sightline.__file__).parent
+    modules = {
+        str(path.relative_to(home))
+        for path in home.rglob("*.py")
+        if path.name != "__init__.py" or path.parent == home
+    }
+    assert {name for name in listed if name.endswith(".py")} == modules
+    assert all((home / name).is_file() for name in listed)
