@@ -255,8 +255,9 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
             _fields("dashscope-docs", cache__style="cache_control", cache__max_marks=4,
                     cache__min_tokens=1024, cache__lookback_blocks=20, messages__content="parts",
                     reasoning__replay="always", reasoning__field="reasoning_content"),
-            # The tail as a message of its own would make the template drop the reasoning.
-            _fields("template", "*qwen3*", tail__after_tools="into_user"),
+            # The tail as a message of its own would make the template drop the reasoning. In
+            # one place always: a tail that moves would change the prefix.
+            _fields("template", "*qwen3*", tail__plain="into_user", tail__after_tools="into_user"),
         ),
     ),
     "xai": Endpoint(

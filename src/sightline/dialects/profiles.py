@@ -64,15 +64,18 @@ def profile_for(
         raise InvalidInput(f"there is no dialect {endpoint!r}{_instead(name, ENDPOINTS)}")
     row = ENDPOINTS[name]
     model = model or row.default_model
-    layers = [*row.layers, *MODELS, *row.model_layers, *_layers(overrides)]
+    tables = [*row.layers, *MODELS, *row.model_layers]
     values: dict[str, Any] = {"endpoint": name, "model": model}
     sources: dict[str, str] = {}
-    for layer in layers:
-        if layer.matches(model):
-            for field, value in _flat(layer).items():
-                _set(values, field, value)
-                sources[field] = layer.source
-            _check(values, layer.source)
+    for layer in (layer for layer in tables if layer.matches(model)):
+        for field, value in layer.values.items():
+            _set(values, field, value)
+            sources[field] = layer.source
+    for layer in (layer for layer in _layers(overrides) if layer.matches(model)):
+        for field, value in _flat(layer).items():
+            _set(values, field, value)
+            sources[field] = layer.source
+        _check(values, layer.source)
     return msgspec.convert({**values, "sources": sources}, Profile)
 
 

@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from sightline.context.drift import Span, Wire, common_bytes
-from sightline.context.parts import Text
+from sightline.context.parts import Part, Text
 from sightline.context.prompt import Prompt
 from sightline.context.tokens import counter_for
 from sightline.dialects.names import Names
@@ -46,7 +46,7 @@ class SentTail(msgspec.Struct, frozen=True):
     """A tail that was sent earlier in this user turn, and how many messages stood before it."""
 
     after: int
-    text: str
+    parts: tuple[Part, ...]
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,10 +180,10 @@ def assemble(
         tail = (Text(_numbered(len(options.sent) + 1)), *tail)
     placed, moved = place_tail(with_sent, tail, profile, prepend=options.prepend)
     bare, _ = place_tail(with_sent, () if tail else (Text("x"),), profile, prepend=options.prepend)
+    weight = prefix_tokens(prompt)
     names = Names((tool.name for tool in tools), profile.tools)
 
     def draft(turns: list[Turn], *, marking: bool = False) -> Draft:
-        weight = prefix_tokens(prompt)
         return Draft(
             prompt, profile, options, tools, names, turns, thinking, weight, marking,
             notes=[], headers={},
@@ -197,8 +197,7 @@ def assemble(
     boundary = common_bytes(data, msgspec.json.encode(other))
     sent = options.sent
     if tail:
-        text = "\n\n".join(part.text for part in tail if isinstance(part, Text))
-        sent = (*sent, SentTail(prompt.boundary, text))
+        sent = (*sent, SentTail(prompt.boundary, tail))
     if profile.cache.routing_header and options.conversation:
         final.headers[profile.cache.routing_header] = options.conversation
     return Request(
@@ -237,7 +236,7 @@ def _with_sent(turns: Sequence[Turn], sent: Sequence[SentTail]) -> list[Turn]:
     waiting = sorted(sent, key=lambda tail: tail.after)
     for turn in turns:
         while waiting and turn.origin >= waiting[0].after:
-            placed.append(Turn("user", (Text(waiting.pop(0).text),)))
+            placed.append(Turn("user", waiting.pop(0).parts))
         placed.append(turn)
     return placed
 
