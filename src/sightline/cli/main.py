@@ -30,6 +30,7 @@ EXIT_CODES: Final = {
 # name → where its click command lives, and the line that `sightline --help` shows for it
 COMMANDS: Final = {
     "demo": ("sightline.cli.demo:demo", "Show the demo app's state."),
+    "render": ("sightline.cli.render:render", "Write a prompt as a vendor's request JSON."),
     "slots": ("sightline.cli.slots:slots", "Assemble a prompt from slots within a budget."),
     "strategy": ("sightline.cli.strategy:strategy", "List strategies, or check one on a session."),
     "tokens": ("sightline.cli.tokens:tokens", "Count the tokens of a text."),

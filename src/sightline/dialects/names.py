@@ -13,6 +13,7 @@ import re
 from base64 import b32encode
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 from hashlib import sha256
 from typing import Final
 
@@ -33,6 +34,7 @@ ID_PATTERNS: Final[dict[IdRule, str]] = {
 ID_CHARS: Final[dict[IdRule, int]] = {"nine": 9}
 
 
+@lru_cache(maxsize=16_384)
 def _hash(text: str, length: int) -> str:
     digest = sha256(text.encode("utf-8", "surrogatepass")).digest()
     return b32encode(digest).decode().lower()[:length]
