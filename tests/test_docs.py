@@ -16,7 +16,9 @@ import pytest
 
 import sightline
 from sightline.cli.main import cli
+from sightline.context.parts import Message
 from sightline.demo import demo_tree
+from sightline.ledger import Ledger
 from sightline.protocol.codec import encode
 from sightline.protocol.text import format_tree
 from support.shell import PROGRAM
@@ -109,6 +111,10 @@ def example_files(tmp_path: Path) -> Path:
     }.items():
         (tmp_path / name).write_text(json.dumps(value))
     (tmp_path / "tail.txt").write_text("<slop-state>…</slop-state>")
+    with Ledger(tmp_path / "work.db") as ledger:
+        session = ledger.sessions.create("refactoring")
+        ledger.append(session.id, [Message.of("user", "hello")], strategy="openai")
+        (tmp_path / "talk.jsonl").write_bytes(b"".join(ledger.export(session.id)))
     return tmp_path
 
 

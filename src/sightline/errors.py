@@ -5,17 +5,23 @@ the message is for people and says what is wrong and where. `exit_code` is what
 the command line returns for it.
 
     SightlineError                    1  unexpected
-    ├── DoesNotFit                    6  does_not_fit    over the budget; shows the arithmetic
+    ├── InvalidInput                  2  invalid_input   the caller gave something unusable
+    │   ├── InvalidJson                  invalid_json    not JSON; line and column are known
+    │   ├── InvalidTree                  invalid_tree    breaks rules of the tree; lists them all
+    │   ├── InvalidPath                  invalid_path    not a path, or nothing is there
+    │   ├── InvalidPatch                 invalid_patch   an operation that cannot be applied
+    │   ├── InvalidSlot                  invalid_slot    names the slot and the option
+    │   ├── InvalidStrategy              invalid_strategy  cannot be loaded, or its config is wrong
+    │   ├── MissingExtra                 missing_extra   needs a package; says what to install
+    │   ├── TooLarge                     too_large       over a limit, which is named
+    │   ├── NotStorable                  not_storable    would come back different from a ledger
+    │   ├── NotFound                     not_found       no such session, group, message or memo
+    │   ├── QueryRefused                 query_refused   SQL that retrieval does not run
+    │   └── LedgerUnusable               ledger_unusable not a ledger, too new, or not writable
     ├── StrategyFailed                1  strategy_failed a strategy raised, or took too long
-    └── InvalidInput                  2  invalid_input   the caller gave something unusable
-        ├── InvalidJson                  invalid_json    not JSON; line and column are known
-        ├── InvalidTree                  invalid_tree    breaks rules of the tree; lists them all
-        ├── InvalidPath                  invalid_path    not a path, or nothing is there
-        ├── InvalidPatch                 invalid_patch   an operation that cannot be applied
-        ├── InvalidSlot                  invalid_slot    names the slot and the option
-        ├── InvalidStrategy              invalid_strategy  cannot be loaded, or its config is wrong
-        ├── MissingExtra                 missing_extra   needs a package; says what to install
-        └── TooLarge                     too_large       over a limit, which is named
+    ├── LedgerUnavailable             4  ledger_unavailable  locked too long, disk full, I/O error
+    ├── DoesNotFit                    6  does_not_fit    over the budget; shows the arithmetic
+    └── LedgerDamaged                 8  ledger_damaged  rows altered, missing or out of order
 """
 
 from __future__ import annotations
@@ -33,7 +39,13 @@ __all__ = [
     "InvalidSlot",
     "InvalidStrategy",
     "InvalidTree",
+    "LedgerDamaged",
+    "LedgerUnavailable",
+    "LedgerUnusable",
     "MissingExtra",
+    "NotFound",
+    "NotStorable",
+    "QueryRefused",
     "SightlineError",
     "StrategyFailed",
     "TooLarge",
@@ -161,3 +173,50 @@ class MissingExtra(InvalidInput):
     """Something asked for needs an optional package. The message says what to install."""
 
     code = "missing_extra"
+
+
+class NotStorable(InvalidInput):
+    """A text or value would not come back from the ledger as it went in; nothing was stored."""
+
+    code = "not_storable"
+
+
+class NotFound(InvalidInput):
+    """There is no session, group, message or memo of that name here."""
+
+    code = "not_found"
+
+
+class QueryRefused(InvalidInput):
+    """A retrieval query may not run, or ran into a limit; the message says which rule."""
+
+    code = "query_refused"
+
+
+class LedgerUnusable(InvalidInput):
+    """The file is no ledger, is of a newer format, or cannot be written where it must be."""
+
+    code = "ledger_unusable"
+
+
+class LedgerUnavailable(SightlineError):
+    """The ledger could not be read or written now: locked, disk full, I/O error.
+
+    Nothing was acknowledged. The same call may succeed later; with the same key
+    it cannot store anything twice.
+    """
+
+    code = "ledger_unavailable"
+    exit_code = 4
+
+
+class LedgerDamaged(SightlineError):
+    """What the ledger holds is not what was written to it. `findings` says where."""
+
+    code = "ledger_damaged"
+    exit_code = 8
+
+    def __init__(self, findings: Sequence[str]) -> None:
+        self.findings = tuple(findings)
+        more = len(self.findings) - 1
+        super().__init__(self.findings[0] if not more else f"{self.findings[0]} (and {more} more)")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import regex
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sightline.context.graphemes import cut_at_or_after, cut_at_or_before
+from sightline.context.graphemes import LONGEST, cut_at_or_after, cut_at_or_before
 
 CLUSTERS = [
     "👩‍👩‍👧",
@@ -54,7 +54,7 @@ def test_plain_text_may_be_cut_anywhere() -> None:
         assert all(cut_at_or_after(text, index) == index for index in range(len(text) + 1))
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(spicy, st.integers(0, 12))
 def test_every_cut_is_a_boundary_of_the_unicode_standard(text: str, index: int) -> None:
     index = min(index, len(text))
@@ -62,3 +62,11 @@ def test_every_cut_is_a_boundary_of_the_unicode_standard(text: str, index: int) 
     after, before = cut_at_or_after(text, index), cut_at_or_before(text, index)
     assert before <= index <= after
     assert {before, after} <= boundaries
+
+
+@pytest.mark.parametrize("unit", ["\u0301", "👩\u200d", "🇫", "\u1161"])
+def test_a_megabyte_without_a_place_to_cut_is_cut_all_the_same(unit: str) -> None:
+    text = unit * 500_000
+    after, before = cut_at_or_after(text, 250_001), cut_at_or_before(text, 250_001)
+    assert before <= 250_001 <= after
+    assert after - before <= 2 * LONGEST

@@ -71,6 +71,11 @@ def test_recent_text_is_what_was_said_by_whom() -> None:
     assert talk.recent_text(9) == "user: hi\nassistant: yo"
 
 
+def test_a_history_is_not_sliced_because_that_would_split_units() -> None:
+    with pytest.raises(TypeError, match="slice"):
+        TALK[1:3]  # type: ignore[index]  # what a strategy in untyped code would try
+
+
 @pytest.mark.parametrize("count", [-1, True])
 def test_a_count_is_not_negative(count: int) -> None:
     with pytest.raises(InvalidInput, match="is not a count"):

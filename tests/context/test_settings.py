@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import pytest
@@ -68,6 +69,7 @@ def test_settings_are_frozen() -> None:
     with pytest.raises(AttributeError, match="no 'other'"):
         _ = config.other
     assert "window" in repr(config)
+    assert copy(config) == config
 
 
 def test_a_schema_may_be_plain_json() -> None:

@@ -69,6 +69,19 @@ def test_with_all_defaults_system_messages_are_never_trimmed() -> None:
     ]
 
 
+def test_what_is_protected_counts_towards_the_maximum_of_its_slot() -> None:
+    mixed = [said(3, "s", "system"), said(3, "u")]
+    assert letters(render(10, ("mixed", mixed, {"max_ratio": 0.5}))) == "s"
+    assert letters(render(10, ("mixed", mixed, {"max_ratio": 0.6}))) == "su"
+
+
+def test_a_system_message_in_a_tool_round_of_another_slot_is_not_trimmed() -> None:
+    call, answer = tool_round("1", 5)
+    ordered = Message("system", call.parts)
+    prompt = render(20, ("rules", [ordered], {}), ("late", [answer, said(90)], {}))
+    assert [message.role for message in prompt.messages] == ["system", "tool"]
+
+
 def test_with_all_defaults_system_messages_over_the_budget_raise_with_the_arithmetic() -> None:
     system = ("system", text(8), {"role": "system"})
     rules: Added = ("rules", [said(5, role="system")], {})
@@ -102,6 +115,15 @@ def test_a_tool_unit_that_spans_slots_stays_or_goes_as_a_whole() -> None:
     both = render(8, *slots)
     assert [message.role for message in both.messages] == ["assistant", "tool"]
     assert render(6, *slots).messages == ()
+
+
+def test_a_tool_unit_that_spans_slots_is_held_by_the_most_protected() -> None:
+    call, answer = tool_round("1", 5)
+    history: Added = ("history", [call], {"max_ratio": 0.1})
+    assert len(render(20, history, ("input", [answer], {})).messages) == 2
+    assert render(20, ("input", [call], {}), ("late", [answer], {"max_ratio": 0.1})).messages == ()
+    first: Added = ("first", [call], {"priority": 1})
+    assert len(render(20, first, ("late", [answer], {"max_ratio": 0.1})).messages) == 2
 
 
 def test_char_trimming_cuts_from_the_start_of_the_oldest_and_keeps_the_tail() -> None:

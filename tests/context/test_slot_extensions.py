@@ -20,6 +20,7 @@ from sightline.context.parts import (
     ToolResult,
 )
 from sightline.context.prompt import Prompt
+from sightline.context.receipt import Receipt
 from sightline.context.slots import Slots
 from sightline.errors import DoesNotFit, InvalidInput, InvalidSlot
 
@@ -114,7 +115,7 @@ def test_slack_is_named_as_the_rule_that_cut() -> None:
 
 
 def test_slack_never_folds_a_slot_away_or_below_its_minimum() -> None:
-    assert letters(render(19, ("h", FIVE, {"slack": 0.9}))) == "e"
+    assert letters(render(17, ("h", FIVE, {"slack": 0.9}))) == "e"
     folded = render(40, ("h", FIVE, {"slack": 0.5, "min_tokens": 35}))
     assert kept(folded) == {"h": 40}
 
@@ -257,6 +258,20 @@ def test_a_slot_of_the_receipt_is_found_by_name() -> None:
         receipt.slot("b")
 
 
+def test_a_prompt_and_its_receipt_survive_storage() -> None:
+    slots = Slots(12, "chars/4", tools=[{"name": "find"}])
+    slots.add("history", [*tool_round("1", 2), said(9)])
+    prompt = slots.render()
+    assert Prompt.decode(prompt.encode()) == prompt
+    assert Receipt.decode(prompt.receipt.encode()) == prompt.receipt
+    assert (
+        prompt.receipt.slot("history").messages[1:] == prompt.receipt.slot("history").messages[1:3]
+    )
+    for kind in (Prompt, Receipt):
+        with pytest.raises(InvalidInput, match="not a"):
+            kind.decode(b"{}")
+
+
 def test_provenance_is_said_per_message() -> None:
     photo = File("file:///a.png", "image/png")
     slots = Slots(5000, "o200k_base")
@@ -299,6 +314,19 @@ def test_an_input_that_was_left_out_is_added_once_at_the_end_of_the_prefix() -> 
 def test_the_input_is_in_the_prompt_once_and_never_twice(contents: tuple[Any, ...]) -> None:
     said_now = [m.text for m in with_input(*contents).messages].count("now")
     assert said_now == 1
+
+
+def test_an_input_under_another_role_is_still_the_input() -> None:
+    slots = Slots(1000, "chars/4", input=Input("now"))
+    slots.add("input", Input("now"), role="system")
+    assert [message.role for message in slots.render().messages] == ["system"]
+
+
+def test_an_input_of_nothing_is_not_added() -> None:
+    slots = Slots(1000, "chars/4", input=Input(""))
+    slots.add("a", None)
+    slots.add("b", Input(""))
+    assert slots.render().messages == ()
 
 
 def test_an_input_that_repeats_an_old_one_is_still_added() -> None:
@@ -351,6 +379,14 @@ def test_a_message_with_an_unknown_role_names_the_slot() -> None:
     robot = Message("robot", (Text("hi"),))  # type: ignore[arg-type]  # as bad input would be
     with pytest.raises(InvalidSlot, match="slot 'h', role: 'robot'"):
         render(9, ("h", robot, {}))
+
+
+def test_text_that_no_encoding_can_carry_names_the_slot() -> None:
+    for content in ("a\ud800", Message("assistant", (ToolCall("1", "x", {"q": "\ud800"}),))):
+        with pytest.raises(InvalidSlot, match="slot 'h', content: has a lone surrogate"):
+            render(9, ("fine", "a", {}), ("h", content, {}))
+    with pytest.raises(InvalidInput, match="tool's definition"):
+        Slots(9, "chars/4", tools=[{"name": "\ud800"}]).render()
 
 
 def test_a_slot_needs_a_name() -> None:

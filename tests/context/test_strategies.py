@@ -97,6 +97,22 @@ def test_minimal_is_system_history_and_input() -> None:
     assert letters(build("minimal", turn(22, layers=LAYERS))) == "Sdi"
 
 
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_an_input_larger_than_the_budget_is_cut_and_not_lost(name: str) -> None:
+    given = Turn(Input(text(90, "i")), HISTORY, Budget(40), CharsPerFour())
+    prompt = build(name, given)
+    assert letters(prompt) == "i"
+    assert prompt.receipt.total == 40
+
+
+def test_sightline_cuts_long_notes_and_leaves_blocks_whole_or_out() -> None:
+    layers = Layers(scratchpad=text(90, "p"), state=text(160, "s"))
+    prompt = build("sightline", turn(1000, layers=layers))
+    assert prompt.receipt.slot("scratchpad").kept == 40
+    assert prompt.receipt.slot("state").kept == 0
+    assert [warning.slot for warning in prompt.receipt.warnings] == ["state"]
+
+
 def test_the_default_is_sightline() -> None:
     assert DEFAULT.name == "sightline"
     assert set(BUILT_IN) == {"classic", "minimal", "sightline"}

@@ -8,15 +8,10 @@ from collections.abc import Sequence
 import pytest
 
 from sightline.context.basis import PLAIN, Basis, basis_of, file_tokens
+from sightline.context.counts import CountCache, Engine, SeenMessages
 from sightline.context.estimate import Calibration, Calibrations, estimate
 from sightline.context.parts import File, Message, Reasoning, Text, ToolCall, ToolResult
-from sightline.context.tokens import (
-    CountCache,
-    Engine,
-    TextCounter,
-    counter_for,
-    default_counter,
-)
+from sightline.context.tokens import TextCounter, counter_for, default_counter
 from sightline.errors import InvalidInput, MissingExtra
 
 PHOTO = File("file:///a.png", "image/png")
@@ -77,7 +72,7 @@ def test_a_text_is_counted_once_and_new_ones_in_one_batch() -> None:
     recorder = Recorder()
     counter = counting(recorder)
     history = [Message.of("user", f"message {n}") for n in range(3)]
-    counter.weigh(history)
+    assert counter.weigh(history) == counter.weigh(history) == [9, 9, 9]
     counter.weigh([*history, Message.of("user", "new"), Message("user", (Text("new"), Text("er")))])
     assert recorder.batches == [["message 0", "message 1", "message 2"], ["er", "new"]]
 
@@ -135,7 +130,24 @@ def test_a_message_is_as_sure_as_its_least_certain_part() -> None:
     assert counter.provenance_of(Message("user", (Text("hi"), PHOTO))) == "estimated"
     declared = File("file:///a.png", "image/png", tokens=9)
     assert counter.provenance_of(Message("user", (declared,))) == "declared"
+    assert counter.provenance_of(Message("user", (declared, PHOTO))) == "estimated"
+    assert counter_for("claude-x").provenance_of(Message("user", (declared,))) == "estimated"
     assert counter_for("chars/4").provenance_of(Message("user", (PHOTO,))) == "estimated"
+
+
+def test_the_undocumented_frame_of_a_tool_call_is_an_estimate() -> None:
+    called = Message("assistant", (ToolCall("1", "find", {}),))
+    assert counter_for("gpt-4o").provenance_of(called) == "estimated"
+    assert counter_for("o200k_base").provenance_of(called) == "counted"
+
+
+def test_messages_are_remembered_until_they_are_too_many() -> None:
+    seen = SeenMessages(max_tokens=100)
+    first, second = Message.of("user", "a"), Message.of("user", "b")
+    seen.learn(first, 90)
+    assert seen.get_many([first, second]) == [90, None]
+    seen.learn(second, 1)
+    assert seen.get_many([first, second]) == [None, 1]
 
 
 @pytest.mark.parametrize(
@@ -218,11 +230,12 @@ def test_the_estimate_is_near_the_tokenizer_in_many_scripts() -> None:
 
 
 def test_reported_usage_corrects_the_estimate_of_its_model_only() -> None:
-    table = Calibrations()
+    table, raw = Calibrations(), 1000
     for _ in range(20):
-        table = table.observe("claude-x", estimated=1000, reported=1400)
-    assert table.of("claude-x").factor == pytest.approx(1.4)
-    assert table.of("other").factor == 1.0
+        predicted = table.of("claude-x").apply(raw)
+        table = table.observe("claude-x", predicted=predicted, reported=1400)
+    assert table.of("claude-x").factor == pytest.approx(1.4, rel=0.001)
+    assert table.of("other").factor == 1.1
     text = "word " * 100
     plain, corrected = counter_for("claude-x"), counter_for("claude-x", table.of("claude-x"))
     assert corrected.count(text) == pytest.approx(estimate(text) * 1.4, abs=1)
@@ -232,11 +245,17 @@ def test_reported_usage_corrects_the_estimate_of_its_model_only() -> None:
     assert corrected.provenance == "estimated"
 
 
+def test_an_exact_count_is_left_alone_and_an_assumed_one_corrected() -> None:
+    half_more = Calibration(estimated=2.0, reported=3.0)
+    assert counter_for("gpt-4o", half_more).count("hello world") == 2
+    assert counter_for("gpt-6-luna", half_more).count("hello world") == 3
+
+
 def test_a_calibration_follows_a_model_that_changes() -> None:
-    learnt = Calibration(start=1.2)
+    learnt, raw = Calibration(start=1.2), 1000
     assert learnt.factor == 1.2
     for reported in [1000] * 30 + [1500] * 30:
-        learnt = learnt.observe(1000, reported)
+        learnt = learnt.observe(learnt.apply(raw), reported)
     assert learnt.factor == pytest.approx(1.5, rel=0.03)
     assert learnt.observe(0, 10) == learnt
     assert learnt.observe(10, 0) == learnt

@@ -16,7 +16,7 @@ from sightline.context.slots import Slots
 from sightline.context.strategy import Context, Layers, Strategy, Turn
 from sightline.context.tokens import CharsPerFour
 from sightline.errors import DoesNotFit, InvalidStrategy
-from sightline.plugins.run import Built, Limits, StrategyRunner
+from sightline.plugins.run import Built, Left, Limits, StrategyRunner
 
 HISTORY = [Message.of("user", "before"), Message.of("assistant", "answer")]
 LAYERS = Layers(system="System")
@@ -196,7 +196,7 @@ def test_init_and_turn_end_may_change_the_state_or_be_missing() -> None:
     def on_init(ctx: Context) -> None:
         ctx.state["started"] = True
 
-    async def scenario() -> list[dict[str, Any]]:
+    async def scenario() -> list[Left]:
         mine = runner(on_context_build=raising, on_init=on_init, on_turn_end=raising)
         bare = runner(on_context_build=raising)
         return [
@@ -205,7 +205,11 @@ def test_init_and_turn_end_may_change_the_state_or_be_missing() -> None:
             await bare.start(turn(), {"n": 2}),
         ]
 
-    assert asyncio.run(scenario()) == [{"started": True}, {"n": 1}, {"n": 2}]
+    started, failed, missing = asyncio.run(scenario())
+    assert (started.state, started.failure) == ({"started": True}, None)
+    assert failed.state == {"n": 1}
+    assert "on_turn_end: ValueError: broken" in str(failed.failure)
+    assert missing == Left({"n": 2})
 
 
 class Echo:

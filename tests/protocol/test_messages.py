@@ -65,12 +65,12 @@ FROM_PROVIDER: list[ProviderMessage] = [
 ]
 
 
-@pytest.mark.parametrize("message", FROM_CONSUMER, ids=repr)
+@pytest.mark.parametrize("message", FROM_CONSUMER, ids=lambda m: type(m).__name__)
 def test_what_a_consumer_says_survives_the_wire(message: ConsumerMessage) -> None:
     assert parse_consumer_message(serialize(message)) == message
 
 
-@pytest.mark.parametrize("message", FROM_PROVIDER, ids=repr)
+@pytest.mark.parametrize("message", FROM_PROVIDER, ids=lambda m: type(m).__name__)
 def test_what_a_provider_says_survives_the_wire(message: ProviderMessage) -> None:
     assert parse_provider_message(serialize(message), LIMIT) == message
 

@@ -6,20 +6,20 @@ It shares no code with the library and makes no attempt to be fast; where it and
 
 from __future__ import annotations
 
-import copy
+import json
 from typing import Any
 
 FIELDS = ["properties", "children", "affordances", "meta", "content_ref", "type"]
 
 
 def mirror_apply(tree: dict[str, Any], ops: list[dict[str, Any]]) -> dict[str, Any]:
-    holder = {"children": [copy.deepcopy(tree)]}
+    holder: dict[str, list[dict[str, Any]]] = {"children": [_copy(tree)]}
     for op in ops:
         segments = [] if op["path"] in ("", "/") else op["path"].split("/")[1:]
         node = holder["children"][0]
         if not segments:
             assert op["op"] == "replace"
-            holder["children"][0] = copy.deepcopy(op["value"])
+            holder["children"][0] = _copy(op["value"])
             continue
         parent: dict[str, Any] = {}
         here = -1
@@ -40,17 +40,21 @@ def mirror_apply(tree: dict[str, Any], ops: list[dict[str, Any]]) -> dict[str, A
     return holder["children"][0]
 
 
+def _copy(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
 def _child_op(parent: dict[str, Any], here: int, op: dict[str, Any]) -> None:
     if op["op"] == "add":
         assert here < 0, "two siblings would share an id"
         if parent.get("children") is None:
             parent["children"] = []
         index = op.get("index", len(parent["children"]))
-        parent["children"].insert(index, copy.deepcopy(op["value"]))
+        parent["children"].insert(index, _copy(op["value"]))
     elif op["op"] == "remove":
         del parent["children"][here]
     elif op["op"] == "replace":
-        parent["children"][here] = copy.deepcopy(op["value"])
+        parent["children"][here] = _copy(op["value"])
     else:
         parent["children"].insert(op["index"], parent["children"].pop(here))
 
@@ -63,13 +67,13 @@ def _field_op(node: dict[str, Any], pointer: list[str], op: dict[str, Any]) -> N
     if isinstance(target, list):
         index = len(target) if last == "-" else int(last)
         if op["op"] == "add":
-            target.insert(index, copy.deepcopy(op["value"]))
+            target.insert(index, _copy(op["value"]))
         elif op["op"] == "remove":
             del target[index]
         else:
-            target[index] = copy.deepcopy(op["value"])
+            target[index] = _copy(op["value"])
     elif op["op"] == "remove":
         del target[last]
     else:
         assert op["op"] == "add" or last in target, "replace must find what it names"
-        target[last] = copy.deepcopy(op["value"])
+        target[last] = _copy(op["value"])

@@ -6,7 +6,7 @@ every kind a diff must carry (or, sometimes, an unrelated tree with the same roo
 
 from __future__ import annotations
 
-import copy
+import marshal
 import random
 from collections.abc import Callable
 from typing import Any
@@ -115,7 +115,7 @@ def node(rng: random.Random, node_id: str) -> Tree:
     for name, make in FIELDS.items():
         if rng.random() < _CHANCE[name]:
             made[name] = None if rng.random() < 0.05 else make(rng)
-    if rng.random() < 0.06:
+    if rng.random() < 0.03:
         made[rng.choice(EXTRAS)] = value(rng)
     return made
 
@@ -130,7 +130,7 @@ def tree(rng: random.Random, levels: int = 4, root_id: str = "root") -> Tree:
     return made
 
 
-def wide(rng: random.Random, width: int = 300) -> Tree:
+def wide(rng: random.Random, width: int = 200) -> Tree:
     made = node(rng, "root")
     made["children"] = [
         {"id": f"n{i}", "type": "item", "properties": {"n": i}} for i in range(width)
@@ -143,6 +143,11 @@ def deep(rng: random.Random, levels: int = 60) -> Tree:
     for i in range(levels):
         made = {"id": "root" if i == levels - 1 else f"d{i}", "type": "group", "children": [made]}
     return made
+
+
+def copy_of(value: Json) -> Json:
+    """Copy JSON values, many times faster than copy.deepcopy."""
+    return marshal.loads(marshal.dumps(value))  # noqa: S302 - our own bytes
 
 
 def every_node(root: Tree) -> list[Tree]:
@@ -236,7 +241,7 @@ _EDITS = [
 
 
 def edited(rng: random.Random, old: Tree) -> Tree:
-    new = copy.deepcopy(old)
+    new: Tree = copy_of(old)
     for _ in range(rng.choice([0, 1, 1, 2, 3, 5, 9])):
         rng.choice(_EDITS)(rng, rng.choice(every_node(new)))
     return new
@@ -249,7 +254,8 @@ def pair(rng: random.Random) -> tuple[Tree, Tree]:
     elif pick < 0.04:
         old = deep(rng)
     else:
-        old = tree(rng)
+        # Mostly small: edits that meet on one node are where a diff goes wrong.
+        old = tree(rng, rng.choice([2, 3, 3, 3, 3, 4]))
     if rng.random() < 0.1:
         return old, tree(rng, root_id=rng.choice(["root", "root", "other"]))
     return old, edited(rng, old)

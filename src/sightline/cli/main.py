@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "slots": ("sightline.cli.slots:slots", "Assemble a prompt from slots within a budget."),
     "strategy": ("sightline.cli.strategy:strategy", "List strategies, or check one on a session."),
     "tokens": ("sightline.cli.tokens:tokens", "Count the tokens of a text."),
+    "ledger": ("sightline.cli.ledger:ledger", "Check, query, copy and move conversations."),
     "tree": ("sightline.cli.tree:tree", "Check, format, project, diff and patch state trees."),
 }
 

@@ -8,28 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, get_args
 
 import msgspec
 
-from sightline.context.parts import (
-    File,
-    Message,
-    Reasoning,
-    Text,
-    ToolCall,
-    ToolResult,
-)
+from sightline.context.parts import Message, Part, Text, ToolResult
 from sightline.errors import InvalidInput, InvalidJson
 
 __all__ = ["message_from_json", "message_to_json", "read_json", "read_session", "read_text"]
 
 PARTS: Mapping[str, type[msgspec.Struct]] = {
-    "text": Text,
-    "tool_call": ToolCall,
-    "tool_result": ToolResult,
-    "reasoning": Reasoning,
-    "file": File,
+    kind.__struct_config__.tag: kind for kind in get_args(Part)
 }
 
 

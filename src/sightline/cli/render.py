@@ -177,7 +177,7 @@ def _message(number: int, item: object) -> Message:
 
 
 def _tail(given: object) -> list[str]:
-    texts = given if isinstance(given, list) else [] if given is None else [given]
+    texts: list[Any] = given if isinstance(given, list) else [] if given is None else [given]
     if not all(isinstance(text, str) for text in texts):
         raise InvalidInput("tail: neither text nor a list of texts")
     return texts

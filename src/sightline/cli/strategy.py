@@ -72,7 +72,7 @@ def check(
     settings = read_json(config)
     if not isinstance(settings, dict):
         raise InvalidInput("--config: not a JSON object")
-    runner = StrategyRunner(load_strategy(Path(file) if Path(file).suffix else file), settings)
+    runner = StrategyRunner(load_strategy(Path(file) if Path(file).is_file() else file), settings)
     said, history = _turn_of(read_session(read_text(session)), turn)
     counter = default_counter() if model is None else counter_for(model)
     given = Turn(said, history, Budget(budget), counter, Layers(system=system))

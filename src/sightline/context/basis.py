@@ -75,7 +75,6 @@ MODEL_PREFIXES: Final[dict[str, Basis]] = {
     "o3": O200K,
     "o4-mini": O200K,
     "gpt-oss": HARMONY,
-    "gpt-5.6": O200K_ASSUMED,
     "gpt-6": O200K_ASSUMED,
     "claude": CLAUDE,
     "gemini": GEMINI,
@@ -89,6 +88,10 @@ def basis_of(model: str) -> Basis:
     return MODEL_PREFIXES[max(matching, key=len)] if matching else UNKNOWN
 
 
+BYTES_PER_TOKEN: Final = 4
+UNKNOWN_FILE_TOKENS: Final = 3000  # the upper end of what Anthropic states for a PDF page
+
+
 def file_tokens(file: File, image_rule: str) -> int:
     """Weigh a file by its declared cost, its vendor's image rule, or its size."""
     if file.tokens is not None:
@@ -96,10 +99,6 @@ def file_tokens(file: File, image_rule: str) -> int:
     if file.mime.startswith("image/"):
         return IMAGE_RULES[image_rule](file.width or 0, file.height or 0)
     return UNKNOWN_FILE_TOKENS if file.size is None else math.ceil(file.size / BYTES_PER_TOKEN)
-
-
-BYTES_PER_TOKEN: Final = 4
-UNKNOWN_FILE_TOKENS: Final = 3000  # the upper end of what Anthropic states for a PDF page
 
 
 def _openai_tiles(width: int, height: int) -> int:

@@ -136,8 +136,9 @@ def _kind(previous: Wire, current: Wire, common: int) -> DriftKind:
     if common >= previous.boundary:
         return "appended"
     here = current.span_at(common)
-    if here is not None and _is_later_in(previous, current.data[here.start : here.end], common):
-        return "fold"
+    if here is not None and here.message >= 0:
+        piece = current.data[here.start : here.end]
+        return "fold" if _is_later_in(previous, piece, common) else "regression"
     return "regression"
 
 

@@ -6,7 +6,7 @@ third of the truth on Chinese). No vendor but OpenAI publishes its tokenizer, so
 every model beyond that table starts from this estimate times a factor.
 
 A `Calibration` is that factor as a value. It learns from pairs of (what we
-estimated, what the vendor billed) and forgets slowly, so that a model whose
+predicted, what the vendor reported) and forgets slowly, so that a model whose
 tokenizer changed under its name is followed. `Calibrations` holds them per
 model and survives `encode` → `decode`; who stores the bytes is the host's
 business.
@@ -19,6 +19,7 @@ from typing import Final
 
 import msgspec
 
+from sightline.context.basis import basis_of
 from sightline.errors import InvalidInput
 
 __all__ = ["Calibration", "Calibrations", "estimate"]
@@ -69,12 +70,16 @@ class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return self.start
         return min(MOST, max(LEAST, self.reported / self.estimated))
 
-    def observe(self, estimated: int, reported: int) -> Calibration:
-        """Return the calibration after one more report; `estimated` is before the factor."""
-        if estimated <= 0 or reported <= 0:
+    def observe(self, predicted: int, reported: int) -> Calibration:
+        """Return the calibration after one more report.
+
+        `predicted` is what a counter with this calibration said, such as the total of a
+        receipt; `reported` is the vendor's count of the same input.
+        """
+        if predicted <= 0 or reported <= 0:
             return self
         return Calibration(
-            self.estimated * FORGETTING + estimated,
+            self.estimated * FORGETTING + predicted / self.factor,
             self.reported * FORGETTING + reported,
             self.start,
         )
@@ -89,15 +94,13 @@ class Calibrations(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     models: dict[str, Calibration] = {}
 
-    def of(self, model: str, start: float = 1.0) -> Calibration:
-        """Return what is known of a model, or a fresh calibration that starts at `start`."""
-        return self.models.get(model) or Calibration(start=start)
+    def of(self, model: str) -> Calibration:
+        """Return what is known of a model, or where its family starts."""
+        return self.models.get(model) or Calibration(start=basis_of(model).start_factor)
 
-    def observe(
-        self, model: str, estimated: int, reported: int, start: float = 1.0
-    ) -> Calibrations:
+    def observe(self, model: str, predicted: int, reported: int) -> Calibrations:
         """Return the value that also knows this report."""
-        learnt = self.of(model, start).observe(estimated, reported)
+        learnt = self.of(model).observe(predicted, reported)
         return Calibrations({**self.models, model: learnt})
 
     def encode(self) -> bytes:

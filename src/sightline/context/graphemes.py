@@ -4,7 +4,8 @@ The promise: `cut_at_or_after` and `cut_at_or_before` never return a place insid
 extended grapheme cluster (Unicode Standard Annex 29). They may decline a few
 places that the annex allows, because each doubtful rule is read as "keep
 together", such as after a zero-width joiner or a virama. Each looks only at the
-neighbourhood of the place it is asked about.
+neighbourhood of the place it is asked about; after `LONGEST` code points without a
+place to cut, the text is no writing and is cut anyway.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from unicodedata import category, combining
 
 __all__ = ["cut_at_or_after", "cut_at_or_before"]
 
+LONGEST = 512  # text that is safe to stream has at most 30 marks on a letter
 ZWJ = "\u200d"
+FLAG_HALVES = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 VIRAMA_CLASS = 9  # the canonical combining class of the signs that join two consonants
 
 # Format characters that extend what they follow: the non-joiner and the tag characters.
@@ -27,16 +30,18 @@ PREPENDED = frozenset(
 
 def cut_at_or_after(text: str, index: int) -> int:
     """Return the first allowed cut at or after `index`."""
-    while 0 < index < len(text) and _joined(text, index):
-        index += 1
-    return index
+    for place in range(index, min(index + LONGEST, len(text))):
+        if place == 0 or not _joined(text, place):
+            return place
+    return min(index + LONGEST, len(text))
 
 
 def cut_at_or_before(text: str, index: int) -> int:
     """Return the last allowed cut at or before `index`."""
-    while 0 < index < len(text) and _joined(text, index):
-        index -= 1
-    return index
+    for place in range(index, max(index - LONGEST, 0), -1):
+        if place == len(text) or not _joined(text, place):
+            return place
+    return max(index - LONGEST, 0)
 
 
 def _joined(text: str, index: int) -> bool:
@@ -88,11 +93,7 @@ def _is_hangul_block(char: str) -> bool:
 
 def _splits_a_flag(text: str, index: int) -> bool:
     """GB12, GB13: flags are pairs, counted from the start of their run."""
-    start = index
-    while start and _is_flag_half(text[start - 1]):
-        start -= 1
-    return (index - start) % 2 == 1 and _is_flag_half(text[index])
-
-
-def _is_flag_half(char: str) -> bool:
-    return "\U0001f1e6" <= char <= "\U0001f1ff"
+    if text[index] not in FLAG_HALVES or text[index - 1] not in FLAG_HALVES:
+        return False
+    before = text[:index]
+    return (len(before) - len(before.rstrip(FLAG_HALVES))) % 2 == 1

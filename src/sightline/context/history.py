@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from operator import index as as_index
 
 from sightline.context.parts import Message, Role, units_of
 from sightline.context.tokens import Counter
@@ -17,8 +18,11 @@ from sightline.errors import InvalidInput
 __all__ = ["History"]
 
 
-class History(Sequence[Message]):
-    """Messages in the order they were said, without the input of this turn."""
+class History:
+    """Messages in the order they were said, without the input of this turn.
+
+    It has a length, can be walked and indexed, and is not sliced: that would split units.
+    """
 
     def __init__(self, messages: Sequence[Message], counter: Counter) -> None:
         self._messages = tuple(messages)
@@ -27,8 +31,8 @@ class History(Sequence[Message]):
     def __len__(self) -> int:
         return len(self._messages)
 
-    def __getitem__(self, index: int) -> Message:  # type: ignore[override]  # no slices: `range` keeps units whole
-        return self._messages[index]
+    def __getitem__(self, index: int) -> Message:
+        return self._messages[as_index(index)]
 
     def __iter__(self) -> Iterator[Message]:
         return iter(self._messages)

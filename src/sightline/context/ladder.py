@@ -79,7 +79,7 @@ class Ladder:
         fold that would leave nothing is not made.
         """
         over = self.total - allowance
-        if over <= 0 or grid <= 0:
+        if over <= 0:
             return self.highest(allowance)
         rung = self.highest(self.total - -(-over // grid) * grid)
         return rung if rung.cost else self.highest(allowance)
@@ -130,7 +130,7 @@ class CharLadder(Ladder):
 
     def _cut(self, text: UnitText, chars: int) -> Piece:
         messages = text.cut(chars, self._keep)
-        weights = self._counter.weigh(list(messages.values()))
+        weights = self._counter.weigh(list(messages.values()), remember=False)
         return Piece(messages, dict(zip(messages, weights, strict=True)))
 
     def _longest(self, text: UnitText, allowance: int) -> Piece | None:

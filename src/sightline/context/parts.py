@@ -163,11 +163,13 @@ def tool_rounds(messages: Sequence[Message]) -> list[tuple[int, ...]]:
         if one != other:
             home[max(one, other)] = min(one, other)
 
-    for index, message in enumerate(messages):
-        parts = message.parts
-        if len(parts) == 1 and type(parts[0]) is Text:
-            continue
-        for part in parts:
+    not_plain = [
+        index
+        for index, message in enumerate(messages)
+        if len(message.parts) != 1 or type(message.parts[0]) is not Text
+    ]
+    for index in not_plain:
+        for part in messages[index].parts:
             if isinstance(part, ToolCall):
                 callers[part.id] = index
                 if part.id in waiting:
@@ -176,8 +178,10 @@ def tool_rounds(messages: Sequence[Message]) -> list[tuple[int, ...]]:
                 caller = callers.get(part.call_id)
                 if caller is None:
                     caller = waiting.setdefault(part.call_id, index)
-                if caller != index:
+                if caller in home or index in home:
                     join(caller, index)
+                elif caller != index:
+                    home[index] = caller
     rounds: dict[int, list[int]] = {}
     for index in sorted(home):
         rounds.setdefault(root_of(index), []).append(index)

@@ -17,6 +17,7 @@ import msgspec
 
 from sightline.context.parts import Message
 from sightline.context.receipt import Receipt
+from sightline.errors import InvalidInput
 
 __all__ = ["Prompt", "digest_of", "serialize"]
 
@@ -38,6 +39,18 @@ class Prompt(msgspec.Struct, frozen=True):
     def tail(self) -> tuple[Message, ...]:
         """The volatile messages, rebuilt for every request."""
         return self.messages[self.boundary :]
+
+    def encode(self) -> bytes:
+        """Write it as JSON, receipt included."""
+        return msgspec.json.encode(self, enc_hook=list)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Prompt:
+        """Read what `encode` wrote; raise `InvalidInput` for anything else."""
+        try:
+            return msgspec.json.decode(data, type=cls)
+        except msgspec.DecodeError as error:
+            raise InvalidInput(f"not a prompt: {error}") from error
 
     def prefix_bytes(self) -> bytes:
         """Serialize tools and prefix; a later prompt with the same stable slots begins so."""

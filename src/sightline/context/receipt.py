@@ -18,6 +18,7 @@ import msgspec
 from sightline.context.options import Stability
 from sightline.context.parts import Role
 from sightline.context.tokens import Provenance
+from sightline.errors import InvalidInput
 
 __all__ = ["Lines", "MessageLine", "Notice", "Receipt", "Rule", "SlotLine"]
 
@@ -139,8 +140,11 @@ class Receipt(msgspec.Struct, frozen=True):
 
     @classmethod
     def decode(cls, data: bytes) -> Receipt:
-        """Read what `encode` wrote."""
-        return msgspec.json.decode(data, type=cls)
+        """Read what `encode` wrote; raise `InvalidInput` for anything else."""
+        try:
+            return msgspec.json.decode(data, type=cls)
+        except msgspec.DecodeError as error:
+            raise InvalidInput(f"not a receipt: {error}") from error
 
     def table(self) -> str:
         """Draw it for a terminal: slots in prompt order, the boundary, the sum, the warnings."""

@@ -107,13 +107,16 @@ class Config(Mapping[str, Value]):
 
     # Settings are as varied as strategies; a strategy knows the types it declared.
     def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(f"the schema has no {name!r}") from None
+        values: dict[str, Value] = object.__getattribute__(self, "_values")
+        if name not in values:
+            raise AttributeError(f"the schema has no {name!r}")
+        return values[name]
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"settings are frozen; {name!r} cannot be set")
+
+    def __reduce__(self) -> tuple[type[Config], tuple[dict[str, Value]]]:
+        return Config, (dict(self),)
 
     def __repr__(self) -> str:
         return f"Config({self._values!r})"

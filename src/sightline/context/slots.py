@@ -39,16 +39,16 @@ too much back to the slots that were cut, the most protected first, up to their
 maxima. A slot's unused share is simply room for the next. When the minima
 together exceed the room, all are taken as 0, so that priority alone decides.
 
-**Consequences** (each is a law in `tests/laws`). No slot can be given anything
+**Consequences** (laws in `tests/laws`). No slot can be given anything
 more without taking from another. A larger budget never takes from a slot unless
 another gained by it; without minima, unless a more protected one did. The same
 slots give the same prompt, always.
 
 **Stability.** `volatile` slots stand behind the boundary, whatever their position,
 so what changes every turn never moves what does not. A slot with `slack` is cut
-on a grid: the tokens cut from its start are a multiple of `slack` of the budget,
-counted from its first message. The grid is a function of the content, so the cut
-stays where it is while content is appended, and is the same after a restart.
+on a grid: at the first place at or after a multiple of `slack` of the budget,
+counted in tokens from its first message. The grid is a function of the content, so
+the cut stays where it is while content is appended, and is the same after a restart.
 """
 
 from __future__ import annotations
@@ -58,14 +58,15 @@ from typing import Any, TypeAlias, get_args
 
 import msgspec
 
-from sightline.context.assemble import Slot, assemble
+from sightline.context.assemble import assemble
 from sightline.context.budget import Budget
 from sightline.context.options import Keep, SlotOptions, Stability, TrimBehavior
 from sightline.context.parts import Input, Message, Role
 from sightline.context.prompt import Prompt
 from sightline.context.receipt import Notice
+from sightline.context.shares import Slot
 from sightline.context.tokens import Counter, counter_for, default_counter
-from sightline.errors import InvalidSlot
+from sightline.errors import InvalidInput, InvalidSlot
 
 __all__ = ["Content", "Slots"]
 
@@ -95,6 +96,7 @@ class Slots:
         self.counter = _resolve(counter)
         self._tools = tuple(tools)
         self._input = input
+        self._message = Message("user") if input is None else input.message()
         self._slots: list[Slot] = []
         self._input_slots: set[int] = set()
         self._rendered: Prompt | None = None
@@ -152,7 +154,7 @@ class Slots:
             raise InvalidSlot(name, "name", "a slot needs a name")
         options.check(name)
         messages = _messages_of(name, content, options.role or "user")
-        if self._input is not None and content in (self._input, self._input.text):
+        if self._input is not None and (content == self._input or messages == (self._message,)):
             self._input_slots.add(len(self._slots))
         self._slots.append(Slot(name, messages, options, len(self._slots)))
 
@@ -162,9 +164,12 @@ class Slots:
         Rendering changes nothing: render again, or add more and render again.
         """
         slots, notices = self._with_the_input_once()
-        self._rendered = assemble(
-            slots, self.budget.remaining_input_tokens, self.counter, self._tools, notices
-        )
+        try:
+            self._rendered = assemble(
+                slots, self.budget.remaining_input_tokens, self.counter, self._tools, notices
+            )
+        except UnicodeEncodeError:
+            raise _not_text(slots) from None
         return self._rendered
 
     def rendered(self, prompt: object) -> bool:
@@ -173,39 +178,50 @@ class Slots:
 
     def _with_the_input_once(self) -> tuple[list[Slot], list[Notice]]:
         """Add the input if it is missing; take it out wherever it is there a second time."""
-        if self._input is None:
+        if not self._message.parts:
             return self._slots, []
-        message = self._input.message()
         ordered = sorted(self._slots, key=lambda slot: slot.render_key)
-        holders = [slot.index for slot in ordered if slot.index in self._input_slots]
+        own = [slot for slot in ordered if slot.index in self._input_slots]
         # A history that was stored before the prompt is built ends with the input.
-        echoes = [
-            s.index for s in ordered if s.messages[-1:] == (message,) if s.index not in holders
-        ]
-        places = (holders + echoes[::-1]) or [len(self._slots)]
-        if places == [len(self._slots)]:
+        ending = [slot for slot in ordered if slot.messages[-1:] == (self._message,)]
+        places = own + [slot for slot in reversed(ending) if slot not in own]
+        if not places:
             added = Notice("input_added", "input", "no slot held the input; it was added")
-            return [*self._slots, self._input_slot(message)], [added]
+            return [*self._slots, self._input_slot()], [added]
         slots, notices = list(self._slots), []
-        for index in places[1:]:
-            slot = slots[index]
-            slots[index] = msgspec.structs.replace(slot, messages=slot.messages[:-1])
+        for slot in places[1:]:
+            slots[slot.index] = msgspec.structs.replace(slot, messages=slot.messages[:-1])
             reason = f"slot {slot.name!r}: the input is in the prompt already, and was taken out"
             notices.append(Notice("input_repeated", slot.name, reason))
         return slots, notices
 
-    def _input_slot(self, message: Message) -> Slot:
+    def _input_slot(self) -> Slot:
         """The input goes behind everything stable and is the last to be trimmed."""
         stable = [slot.render_key[1] for slot in self._slots if not slot.render_key[0]]
         priorities = [slot.options.priority for slot in self._slots]
-        options = SlotOptions(position=max(stable, default=0), priority=max(priorities, default=0))
-        return Slot("input", (message,), options, len(self._slots))
+        options = SlotOptions(
+            position=max(stable, default=0),
+            priority=max(priorities, default=0),
+            trim_behavior="char",
+            keep="middle-out",
+        )
+        return Slot("input", (self._message,), options, len(self._slots))
 
 
 def _resolve(counter: Counter | str | None) -> Counter:
     if counter is None:
         return default_counter()
     return counter_for(counter) if isinstance(counter, str) else counter
+
+
+def _not_text(slots: Sequence[Slot]) -> InvalidInput:
+    """Find what no encoding can carry."""
+    for slot in slots:
+        try:
+            msgspec.json.encode(slot.messages)
+        except UnicodeEncodeError:
+            return InvalidSlot(slot.name, "content", "has a lone surrogate, which no text can hold")
+    return InvalidInput("a tool's definition has a lone surrogate, which no text can hold")
 
 
 def _messages_of(slot: str, content: Content, role: Role) -> tuple[Message, ...]:

@@ -17,22 +17,21 @@ per message and needs nothing installed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 import msgspec
 
 from sightline.context.basis import ENCODINGS, PLAIN, Basis, basis_of, file_tokens
+from sightline.context.counts import Engine, SeenMessages
 from sightline.context.estimate import Calibration, estimate
 from sightline.context.parts import File, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.errors import InvalidInput, MissingExtra
 
 __all__ = [
     "CharsPerFour",
-    "CountCache",
     "Counter",
-    "Engine",
     "Provenance",
     "TextCounter",
     "counter_for",
@@ -40,7 +39,6 @@ __all__ = [
 ]
 
 Provenance: TypeAlias = Literal["counted", "estimated", "declared", "reported"]
-Tally: TypeAlias = Callable[[Sequence[str]], Sequence[int]]
 
 CHARS_PER_FOUR: Final = "chars/4"
 ESTIMATE: Final = "estimate"
@@ -65,96 +63,11 @@ class Counter(Protocol):
     def count(self, text: str) -> int:
         """Count one text by itself."""
 
-    def weigh(self, messages: Sequence[Message]) -> list[int]:
-        """Weigh messages, frame included, in order."""
+    def weigh(self, messages: Sequence[Message], *, remember: bool = True) -> list[int]:
+        """Weigh messages, frame included, in order; `remember` those that will come again."""
 
     def provenance_of(self, message: Message) -> Provenance:
         """Say where this message's weight comes from: its least certain part."""
-
-
-class CountCache:
-    """Counts by content, without holding on to the content.
-
-    A text is known by its hash (64 bits, keyed per process) and its length. Two
-    generations: when the young one is full it becomes the old one, and the old one is
-    forgotten. What is still in use is carried over on its next look-up.
-    """
-
-    def __init__(self, max_texts: int = 1_000_000) -> None:
-        self._max_texts = max_texts // 2
-        self._young: dict[tuple[int, int], int] = {}
-        self._old: dict[tuple[int, int], int] = {}
-
-    def get(self, text: str) -> int | None:
-        """Return the count of a text seen before."""
-        key = (hash(text), len(text))
-        tokens = self._young.get(key)
-        if tokens is None:
-            tokens = self._old.get(key)
-            if tokens is not None:
-                self._store(key, tokens)
-        return tokens
-
-    def learn(self, text: str, tokens: int) -> None:
-        """Remember a count, for example one that was stored with the message."""
-        self._store((hash(text), len(text)), tokens)
-
-    def __len__(self) -> int:
-        return len(self._young) + len(self._old)
-
-    def _store(self, key: tuple[int, int], tokens: int) -> None:
-        if len(self._young) >= self._max_texts:
-            self._old, self._young = self._young, {}
-        self._young[key] = tokens
-
-
-class SeenMessages:
-    """The weights of message objects that were weighed before: the same one, not an equal one.
-
-    A conversation is handed over again every turn. Looking its messages up by identity
-    costs a tenth of looking up what they say; holding on to them keeps their identities
-    from being given to others. Bounded by what it holds, and emptied at once.
-    """
-
-    def __init__(self, max_tokens: int = 24_000_000) -> None:
-        self._max_tokens = max_tokens
-        self._tokens = 0
-        self._weights: dict[int, int] = {}
-        self._held: list[Message] = []
-
-    def get_many(self, messages: Iterable[Message]) -> list[int | None]:
-        """Return the weights that are known, None for the others, in order."""
-        return list(map(self._weights.get, map(id, messages)))
-
-    def learn(self, message: Message, weight: int) -> None:
-        """Remember a message and its weight."""
-        if self._tokens > self._max_tokens:
-            self._weights, self._held, self._tokens = {}, [], 0
-        self._weights[id(message)] = weight
-        self._held.append(message)
-        self._tokens += weight + 16  # an empty message is an object, too
-
-
-class Engine:
-    """A tokenizer or a fit, with what it has counted so far.
-
-    Counters of models that share a vocabulary share its engine, and so its cache.
-    """
-
-    def __init__(self, tally: Tally, cache: CountCache | None = None) -> None:
-        self.tally = tally
-        self.cache = CountCache() if cache is None else cache
-
-    def learn(self, texts: Iterable[str]) -> None:
-        """Count what is new among these texts, in one batch."""
-        unknown = [text for text in set(texts) if self.cache.get(text) is None]
-        for text, tokens in zip(unknown, self.tally(unknown), strict=True):
-            self.cache.learn(text, tokens)
-
-    def count(self, text: str) -> int:
-        """Return a text's count, remembered if it is."""
-        known = self.cache.get(text)
-        return self.tally((text,))[0] if known is None else known
 
 
 class TextCounter:
@@ -183,7 +96,9 @@ class TextCounter:
         tokens = self._engine.tally((text,))[0]
         return tokens if self._correct is None else self._correct(tokens)
 
-    def weigh(self, messages: Sequence[Message]) -> list[int]:
+    def weigh(self, messages: Sequence[Message], *, remember: bool = True) -> list[int]:
+        if not remember:
+            return self._weigh_new(messages)
         weights = self._seen.get_many(messages)
         new = [index for index, weight in enumerate(weights) if weight is None]
         if new:
@@ -204,7 +119,10 @@ class TextCounter:
         return weights
 
     def provenance_of(self, message: Message) -> Provenance:
-        return _least_certain(message, self.provenance)
+        if self.provenance == "estimated":
+            return "estimated"
+        framed = self._basis.overhead.per_tool_call and (message.tool_calls or message.tool_results)
+        return "estimated" if framed else _file_provenance(message) or self.provenance
 
     def _fixed_tokens(self, part: Part) -> int:
         """What a part weighs beside its texts."""
@@ -228,7 +146,7 @@ class CharsPerFour:
     def count(self, text: str) -> int:
         return -(-len(text) // 4)
 
-    def weigh(self, messages: Sequence[Message]) -> list[int]:
+    def weigh(self, messages: Sequence[Message], *, remember: bool = True) -> list[int]:
         weights = []
         for message in messages:
             chars = files = 0
@@ -241,7 +159,7 @@ class CharsPerFour:
         return weights
 
     def provenance_of(self, message: Message) -> Provenance:
-        return _least_certain(message, self.provenance)
+        return _file_provenance(message) or self.provenance
 
 
 def counter_for(name: str, calibration: Calibration | None = None) -> Counter:
@@ -249,14 +167,14 @@ def counter_for(name: str, calibration: Calibration | None = None) -> Counter:
 
     Raise `MissingExtra` when an exact count was asked for and its tokenizer is not
     installed, `InvalidInput` for an empty name. A model whose tokenizer is not public
-    is estimated; `calibration` corrects the estimate.
+    is estimated; `calibration` corrects the estimate, and leaves an exact count alone.
     """
     if not name.strip():
         raise InvalidInput("a counter needs a name: an encoding, a model id, or chars/4")
     return _counter_for(name, calibration)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)
 def _counter_for(name: str, calibration: Calibration | None) -> Counter:
     if name == CHARS_PER_FOUR:
         return CharsPerFour()
@@ -266,8 +184,10 @@ def _counter_for(name: str, calibration: Calibration | None) -> Counter:
     if basis.encoding is None:
         correction = calibration or Calibration(start=basis.start_factor)
         return TextCounter(name, ESTIMATES, "estimated", basis, correction)
-    provenance: Provenance = "counted" if basis.exact else "estimated"
-    return TextCounter(name, _tokenizer(basis.encoding), provenance, basis)
+    engine = _tokenizer(basis.encoding)
+    if basis.exact:
+        return TextCounter(name, engine, "counted", basis)
+    return TextCounter(name, engine, "estimated", basis, calibration)
 
 
 def default_counter() -> Counter:
@@ -331,8 +251,9 @@ def _compact(arguments: dict[str, Any]) -> str:
     return msgspec.json.encode(arguments).decode()
 
 
-def _least_certain(message: Message, texts: Provenance) -> Provenance:
-    for part in message.parts:
-        if isinstance(part, File):
-            return "estimated" if part.tokens is None else "declared"
-    return texts
+def _file_provenance(message: Message) -> Provenance | None:
+    """Where the weight of a message's files comes from, if it has any."""
+    files = [part for part in message.parts if isinstance(part, File)]
+    if not files:
+        return None
+    return "estimated" if any(file.tokens is None for file in files) else "declared"

@@ -31,7 +31,7 @@ from sightline.context.strategies import DEFAULT
 from sightline.context.strategy import Context, Llm, Strategy, Turn, copy_of_state
 from sightline.errors import StrategyFailed
 
-__all__ = ["Built", "Limits", "StrategyRunner"]
+__all__ = ["Built", "Left", "Limits", "StrategyRunner"]
 
 T = TypeVar("T")
 
@@ -43,6 +43,14 @@ class Limits(msgspec.Struct, frozen=True):
     on_context_build: float = 20.0
     on_turn_end: float = 20.0
     on_error: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """The state that a hook left, or the one before it and what went wrong."""
+
+    state: dict[str, Any]
+    failure: StrategyFailed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,24 +94,23 @@ class StrategyRunner:
             return Built(self._fall_back(turn, failure), copy_of_state(state), failure)
         return Built(prompt, left)
 
-    async def start(self, turn: Turn, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Run `on_init` and return the state it left; a failure leaves it as it was."""
+    async def start(self, turn: Turn, state: Mapping[str, Any]) -> Left:
+        """Run `on_init`, if there is one."""
         return await self._run_optional("on_init", turn, state)
 
-    async def finish(self, turn: Turn, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Run `on_turn_end` and return the state it left; a failure leaves it as it was."""
+    async def finish(self, turn: Turn, state: Mapping[str, Any]) -> Left:
+        """Run `on_turn_end`, if there is one."""
         return await self._run_optional("on_turn_end", turn, state)
 
-    async def _run_optional(
-        self, hook: str, turn: Turn, state: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    async def _run_optional(self, hook: str, turn: Turn, state: Mapping[str, Any]) -> Left:
         if hook not in self.strategy.hooks:
-            return copy_of_state(state)
+            return Left(copy_of_state(state))
         try:
-            return (await self._run(hook, turn, state, lambda _ctx, _turn, _result: None))[1]
+            _, left = await self._run(hook, turn, state, lambda _ctx, _turn, _result: None)
         except StrategyFailed as failure:
             await self._report(turn, state, failure)
-            return copy_of_state(state)
+            return Left(copy_of_state(state), failure)
+        return Left(left)
 
     async def _run(
         self,

@@ -12,6 +12,7 @@ violation with its path.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -21,9 +22,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from sightline.errors import InvalidJson, InvalidTree
+from sightline.errors import InvalidTree
 from sightline.protocol.ids import ID_BYTES, RESERVED
-from sightline.protocol.jsontext import loads, members
+from sightline.protocol.jsontext import loads, members, text_from_bytes
 from sightline.protocol.limits import DEFAULT, Limits
 from sightline.protocol.rules import violations
 from sightline.protocol.siblings import Siblings
@@ -48,9 +49,12 @@ _content_refs: Final = msgspec.json.Decoder(list[ContentRef | None])
 _affordances: Final = msgspec.json.Decoder(tuple[Affordance, ...] | None)
 _encoder: Final = msgspec.json.Encoder(enc_hook=_hook)
 
+_PIECE: Final = 16 * 1024
+_NOT_OPENING: Final = bytes(set(range(1, 256)) - set(b"{["))
 _NOT_AN_OBJECT: Final = re.compile(rb"\0[^{]")
 _children_of: Final = attrgetter("child_list")
 _id_of: Final = attrgetter("id")
+_type_of: Final = attrgetter("type")
 _text_getters: Final = {name: attrgetter(f"{name}_json") for name in TEXT_FIELDS}
 
 
@@ -93,19 +97,13 @@ def _decode_exactly(data: bytes | str, limits: Limits) -> Node:
     return from_value(loads(data if isinstance(data, str) else text_from_bytes(data)), limits)
 
 
-def text_from_bytes(data: bytes) -> str:
-    """Read bytes as UTF-8. Raises InvalidJson at the first byte that is not."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        line_start = data.rfind(b"\n", 0, error.start) + 1
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InvalidJson("not UTF-8", line, error.start - line_start + 1) from None
-
-
 def _is_utf8(data: bytes) -> bool:
+    # Piece by piece: one wide character would make one string of it all four times as large.
+    decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        str(data, "utf-8")
+        for start in range(0, len(data), _PIECE):
+            decoder.decode(data[start : start + _PIECE])
+        decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         return False
     return True
@@ -175,7 +173,11 @@ def _is_sound(root: Node, limits: Limits) -> bool:
             return False
         if limits.nodes is not None and nodes > limits.nodes:
             return False
-        if not (_ids_are_sound(level, families, limits) and _texts_are_sound(level, limits)):
+        if not (
+            _ids_are_sound(level, families, limits)
+            and _types_are_sound(level, limits)
+            and _texts_are_sound(level, limits)
+        ):
             return False
         families = list(filter(None, map(_children_of, level)))
         level = list(chain.from_iterable(families))
@@ -186,7 +188,7 @@ def _ids_are_sound(level: list[Node], families: list[tuple[Node, ...]], limits: 
     ids = list(map(_id_of, level))
     distinct = set(ids)
     if len(distinct) != len(ids) and any(
-        len(set(map(_id_of, family))) != len(family) for family in families
+        len(set(map(_id_of, family))) != len(family) for family in families if len(family) > 1
     ):
         return False
     joined = "".join(ids)
@@ -197,6 +199,11 @@ def _ids_are_sound(level: list[Node], families: list[tuple[Node, ...]], limits: 
     if joined.isascii() and limits.id_bytes == ID_BYTES:
         return True  # the native parser has counted the characters
     return max(len(node_id.encode()) for node_id in distinct) <= limits.id_bytes
+
+
+def _types_are_sound(level: list[Node], limits: Limits) -> bool:
+    kinds = set(map(_type_of, level))
+    return max(map(len, map(str.encode, kinds))) <= limits.string_bytes
 
 
 def _texts_are_sound(level: list[Node], limits: Limits) -> bool:
@@ -234,14 +241,8 @@ def _sizes_are_sound(texts: list[Raw], limits: Limits) -> bool:
     A text nests no deeper than it has opening brackets, and holds no string longer
     than itself.
     """
-    joined = b"".join(texts)
+    joined = b"\0".join(texts)
     if len(joined) > limits.string_bytes and max(map(len, texts)) > limits.string_bytes:
         return False
-    brackets = joined.count(b"{") + joined.count(b"[")
-    if brackets < len(texts) + limits.value_levels:
-        return True
-    return all(
-        len(text) <= 2 * limits.value_levels
-        or bytes(text).count(b"{") + bytes(text).count(b"[") <= limits.value_levels
-        for text in texts
-    )
+    openings = joined.translate(None, _NOT_OPENING).split(b"\0")
+    return max(map(len, openings)) <= limits.value_levels

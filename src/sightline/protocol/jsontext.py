@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from json import decoder as json_decoder
 from typing import Any, Final, TypeAlias
@@ -35,13 +35,28 @@ __all__ = [
     "members",
     "read",
     "same",
+    "text_from_bytes",
     "text_of",
 ]
 
 # A field's JSON text, or UNSET where the field is absent.
 JsonText: TypeAlias = Raw | UnsetType
 
-_encoder: Final = msgspec.json.Encoder(decimal_format="number")
+
+def _plain(value: object) -> object:
+    """Stand in for what the native encoder does not take: other mappings, and subclasses."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
+
+
+_encoder: Final = msgspec.json.Encoder(decimal_format="number", enc_hook=_plain)
 _any: Final = msgspec.json.Decoder()
 _members: Final = msgspec.json.Decoder(dict[str, Raw])
 
@@ -63,15 +78,19 @@ _CONSTANT: Final = re.compile("|".join(_CONSTANTS))
 
 def text_of(value: object) -> Raw:
     """Write a JSON value, already known to be one, as its canonical text."""
-    return Raw(_encoder.encode(value))
+    try:
+        return Raw(_encoder.encode(value))
+    except RecursionError:
+        return Raw(b"".join(_pieces(value)))
 
 
 def read(text: Raw) -> Any:
-    """Read a JSON text as a Python value."""
+    """Read a JSON text as a Python value. Raises InvalidJson if it is none."""
     try:
         return _any.decode(text)
-    except msgspec.DecodeError:  # only a number out of range; the text is known to be JSON
-        return loads(bytes(text).decode())
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        # In text that is known to be JSON: a number out of range, or deep nesting.
+        return loads(text_from_bytes(bytes(text)))
 
 
 def members(text: JsonText) -> dict[str, Raw]:
@@ -96,6 +115,16 @@ def same(a: JsonText, b: JsonText) -> bool:
 
 
 _NULL: Final = Raw(b"null")
+
+
+def text_from_bytes(data: bytes) -> str:
+    """Read bytes as UTF-8. Raises InvalidJson at the first byte that is not."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line_start = data.rfind(b"\n", 0, error.start) + 1
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InvalidJson("not UTF-8", line, error.start - line_start + 1) from None
 
 
 def loads(text: str) -> Any:
@@ -127,6 +156,28 @@ def _reason(error: json.JSONDecodeError) -> str:
     if error.pos >= len(error.doc.rstrip()):
         return f"{reason}, but the text ends here"
     return reason
+
+
+def _pieces(value: object) -> Iterator[bytes]:
+    """Write with a stack of what is still to be written; its bytes are written as they are."""
+    stack: list[object] = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, bytes):
+            yield item
+        elif isinstance(item, Mapping):
+            stack.append(b"}")
+            for at, (key, member) in reversed(list(enumerate(item.items()))):
+                comma = b"," if at else b""
+                stack += (member, comma + _encoder.encode(key) + b":")
+            stack.append(b"{")
+        elif isinstance(item, (list, tuple)):
+            stack.append(b"]")
+            for at in range(len(item) - 1, -1, -1):
+                stack += (item[at], b"," if at else b"")
+            stack.append(b"[")
+        else:
+            yield _encoder.encode(item)
 
 
 def _loads_deep(text: str) -> Any:

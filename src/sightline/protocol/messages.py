@@ -18,8 +18,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from sightline.errors import InvalidJson, SightlineError
-from sightline.protocol.codec import text_from_bytes
-from sightline.protocol.jsontext import loads
+from sightline.protocol.jsontext import loads, text_from_bytes
 from sightline.protocol.view import View
 
 __all__ = [

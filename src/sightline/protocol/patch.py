@@ -21,10 +21,10 @@ from msgspec import UNSET, Raw, UnsetType
 
 from sightline.errors import InvalidInput, InvalidJson, InvalidPatch, InvalidPath, InvalidTree
 from sightline.protocol import codec
-from sightline.protocol.jsontext import loads, members, read, text_of
+from sightline.protocol.jsontext import loads, members, read, text_from_bytes, text_of
 from sightline.protocol.limits import DEFAULT, Limits
 from sightline.protocol.path import PatchPath, escape, parse_patch_path
-from sightline.protocol.rules import field_violations
+from sightline.protocol.rules import field_violations, value_violations
 from sightline.protocol.share import share
 from sightline.protocol.tree import ChildList, Node
 
@@ -46,6 +46,8 @@ class _Refused(Exception):
 
 _ops: Final = msgspec.json.Decoder(list[Op])
 _encoder: Final = msgspec.json.Encoder()
+# How large a value may be is for `apply` to say, who knows whether it is a tree.
+_ANY_SIZE: Final = Limits(string_bytes=1 << 62, value_levels=1 << 62)
 
 
 def encode_ops(ops: Sequence[Op]) -> bytes:
@@ -55,7 +57,7 @@ def encode_ops(ops: Sequence[Op]) -> bytes:
 
 def decode_ops(data: bytes | str) -> list[Op]:
     """Read a JSON list of ops. Raises InvalidJson, or InvalidPatch naming the op."""
-    text = codec.text_from_bytes(data) if isinstance(data, bytes) else data
+    text = text_from_bytes(data) if isinstance(data, bytes) else data
     try:
         return _ops.decode(msgspec.json.format(text, indent=-1))
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
@@ -82,9 +84,9 @@ def _op_from_value(i: int, item: object) -> Op:
         raise InvalidPatch(i, op, path, "'index' must be a whole number")
     if "value" not in item:
         return Op(op, path, index=index)
-    broken = list(field_violations("value", item["value"], "/"))
+    broken = next(value_violations(item["value"], "/value", _ANY_SIZE), None)
     if broken:
-        raise InvalidPatch(i, op, path, str(broken[0]))
+        raise InvalidPatch(i, op, path, str(broken))
     return Op(op, path, text_of(item["value"]), index)
 
 
@@ -167,7 +169,7 @@ def _with_child_list(node: Node, op: Op, limits: Limits) -> Node:
         value = read(_value(op))
         holder = codec.from_value({"id": node.id, "type": node.type, "children": value}, limits)
         children = holder.child_list
-    return node.with_child_list(children)
+    return share(node, node.with_child_list(children))
 
 
 def _with_whole_field(node: Node, field: str, op: Op, limits: Limits) -> Node:
@@ -176,7 +178,8 @@ def _with_whole_field(node: Node, field: str, op: Op, limits: Limits) -> Node:
         raise _Refused(f"there is no field {field!r}")
     if op.op == "remove":
         return node.with_field(field, UNSET)
-    return _checked(node, field, read(_value(op)), _value(op), limits)
+    _check(field, read(_value(op)), limits)
+    return node.with_text(field, _value(op))
 
 
 def _with_member(node: Node, field: str, key: str, op: Op, limits: Limits) -> Node:
@@ -187,7 +190,8 @@ def _with_member(node: Node, field: str, key: str, op: Op, limits: Limits) -> No
         del current[key]
         return node.with_text(field, text_of(current))
     current[key] = _value(op)
-    return _checked(node, field, {key: read(_value(op))}, text_of(current), limits)
+    _check(field, {key: read(_value(op))}, limits)
+    return node.with_text(field, text_of(current))
 
 
 def _with_inner_value(
@@ -201,7 +205,8 @@ def _with_inner_value(
     for token in tokens[:-1]:
         holder = holder[_key_in(holder, token)]
     _change_member(holder, tokens[-1], op)
-    return _checked(node, field, whole, text_of(whole), limits)
+    _check(field, whole, limits)
+    return node.with_text(field, text_of(whole))
 
 
 def _change_member(holder: Any, token: str, op: Op) -> None:
@@ -235,9 +240,8 @@ def _list_index(token: str, last: int) -> int:
     return int(token)
 
 
-def _checked(node: Node, field: str, value: object, text: Raw, limits: Limits) -> Node:
-    """Set a field's text, once the (changed part of the) value obeys the field's rules."""
+def _check(field: str, value: object, limits: Limits) -> None:
+    """Refuse the value of a field, or the part of it that changes, if it breaks a rule."""
     broken = next(field_violations(field, value, "/", limits), None)
     if broken is not None:
         raise _Refused(str(broken))
-    return node.with_text(field, text)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from sightline.errors import Violation
 from sightline.protocol.ids import RESERVED, id_problem
@@ -30,8 +30,6 @@ class _Rule(NamedTuple):
 
 
 def _is_count(value: Any) -> bool:
-    if isinstance(value, float):  # JSON has one kind of number: 3.0 is a whole one
-        return value >= 0 and value.is_integer()
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
@@ -51,10 +49,12 @@ def _one_of(*names: str) -> _Rule:
     return _Rule(lambda value: value in names, f"must be one of {' '.join(names)}")
 
 
+# A dict is one without asking the abstract class, which is slow to answer.
+_MAPPING: Final = (dict, Mapping)
 _STRING: Final = _Rule(lambda value: isinstance(value, str), "must be a string")
 _BOOL: Final = _Rule(lambda value: isinstance(value, bool), "must be true or false")
 _COUNT: Final = _Rule(_is_count, "must be a whole number, 0 or more")
-_OBJECT: Final = _Rule(lambda value: isinstance(value, Mapping), "must be an object")
+_OBJECT: Final = _Rule(lambda value: isinstance(value, _MAPPING), "must be an object")
 _LIST: Final = _Rule(lambda value: isinstance(value, (list, tuple)), "must be a list")
 
 META: Final = {
@@ -132,16 +132,19 @@ def field_violations(
         return
     where = join(path, name)
     if name == "meta":
-        yield from _member_violations(value, META, (), where)
+        yield from _member_violations(value, META, (), where, 1, limits)
     elif name == "content_ref":
-        yield from _member_violations(value, CONTENT_REF, _REQUIRED[name], where)
+        yield from _member_violations(value, CONTENT_REF, _REQUIRED[name], where, 1, limits)
     elif name == "affordances":
-        yield from _affordance_violations(value, where)
-    elif name == "properties" and not _OBJECT.holds(value):
-        yield Violation(where, f"{_OBJECT.text}, not {_kind(value)}")
-    elif name == "type" and not (isinstance(value, str) and value):
-        yield Violation(where, f"must be a name, not {_kind(value)}")
-    yield from value_violations(value, where, limits)
+        yield from _affordance_violations(value, where, limits)
+    else:
+        if name == "properties" and not _OBJECT.holds(value):
+            yield Violation(where, f"{_OBJECT.text}, not {_kind(value)}")
+        elif name == "type" and not isinstance(value, str):
+            yield Violation(where, f"must be a name, not {_kind(value)}")
+        elif name == "type" and not value:
+            yield Violation(where, "must be a name, not empty")
+        yield from value_violations(value, where, limits)
 
 
 def _node_violations(node: Mapping[Any, Any], path: str, limits: Limits) -> Iterator[Violation]:
@@ -181,14 +184,15 @@ def _children_violations(children: object, path: str) -> Iterator[Violation]:
             )
 
 
-def _affordance_violations(value: object, where: str) -> Iterator[Violation]:
+def _affordance_violations(value: object, where: str, limits: Limits) -> Iterator[Violation]:
     if not isinstance(value, (list, tuple)):
         yield Violation(where, f"{_LIST.text}, not {_kind(value)}")
+        yield from value_violations(value, where, limits)
         return
     seen: set[str] = set()
     for i, affordance in enumerate(value):
         yield from _member_violations(
-            affordance, AFFORDANCE, _REQUIRED["affordances"], f"{where}/{i}"
+            affordance, AFFORDANCE, _REQUIRED["affordances"], f"{where}/{i}", 2, limits
         )
         action = affordance.get("action") if isinstance(affordance, Mapping) else None
         if isinstance(action, str) and action in seen:
@@ -200,50 +204,79 @@ def _affordance_violations(value: object, where: str) -> Iterator[Violation]:
 
 
 def _member_violations(
-    value: object, rules: Mapping[str, _Rule], required: tuple[str, ...], where: str
+    value: object,
+    rules: Mapping[str, _Rule],
+    required: tuple[str, ...],
+    where: str,
+    level: int,
+    limits: Limits,
 ) -> Iterator[Violation]:
     if not isinstance(value, Mapping):
         yield Violation(where, f"{_OBJECT.text}, not {_kind(value)}")
+        yield from value_violations(value, where, limits, level)
         return
     for name in required:
         if value.get(name) is None:
             yield Violation(where, f"must have {name!r}")
-    for name, rule in rules.items():
-        member = value.get(name)
-        if member is not None and not rule.holds(member):
-            yield Violation(f"{where}/{name}", rule.text)
+    for name, member in value.items():
+        problem = _key_problem(name, limits)
+        if problem:
+            yield Violation(where, problem)
+        elif member is not None:
+            place = f"{where}/{escape(name)}"
+            rule = rules.get(name)
+            if rule is not None and not rule.holds(member):
+                yield Violation(place, rule.text)
+            yield from value_violations(member, place, limits, level + 1)
 
 
-def value_violations(value: object, where: str, limits: Limits) -> Iterator[Violation]:
-    """Yield everything in a value that is not JSON or is over a limit, with its pointer."""
-    stack: list[tuple[object, str, int]] = [(value, where, 1)]
+# Where a value stands in another: the way to its container, and its key or index there. Written
+# out only for a violation, so that deep nesting costs no more than its length.
+_Way: TypeAlias = "tuple[_Way | None, str | int]"
+
+
+def value_violations(
+    value: object, where: str, limits: Limits, level: int = 1
+) -> Iterator[Violation]:
+    """Yield everything in a value that is not JSON or is over a limit, with its pointer.
+
+    `level` is how deep the value itself stands in its field.
+    """
+    stack: list[tuple[object, _Way | None, int]] = [(value, None, level)]
     while stack:
-        item, place, level = stack.pop()
+        item, way, level = stack.pop()
+        problem = None
         if item is None or isinstance(item, bool):
             continue
         if isinstance(item, (str, int, float, Decimal)):
             problem = _scalar_problem(item, limits)
-            if problem:
-                yield Violation(place, problem)
-        elif not isinstance(item, (Mapping, list, tuple)):
-            yield Violation(place, f"{_kind(item)} is not a JSON value")
+        elif not isinstance(item, (dict, list, tuple, Mapping)):
+            problem = f"{_kind(item)} is not a JSON value"
         elif level > limits.value_levels:
-            yield Violation(
-                place, f"a value must not nest deeper than {limits.value_levels} levels"
-            )
-        elif isinstance(item, Mapping):
-            inner = []
+            problem = f"a value must not nest deeper than {limits.value_levels} levels"
+        elif isinstance(item, (list, tuple)):
+            last = len(item) - 1
+            stack.extend((item[i], (way, i), level + 1) for i in range(last, -1, -1))
+        else:
+            inner: list[tuple[object, _Way | None, int]] = []
             for key, member in item.items():
                 problem = _key_problem(key, limits)
                 if problem:
-                    yield Violation(place, problem)
+                    yield Violation(where + _pointer(way), problem)
                 else:
-                    inner.append((member, f"{place}/{escape(key)}", level + 1))
+                    inner.append((member, (way, key), level + 1))
             stack.extend(reversed(inner))
-        else:
-            stack.extend(
-                (member, f"{place}/{i}", level + 1) for i, member in reversed(list(enumerate(item)))
-            )
+            continue
+        if problem:
+            yield Violation(where + _pointer(way), problem)
+
+
+def _pointer(way: _Way | None) -> str:
+    tokens: list[str] = []
+    while way is not None:
+        way, token = way
+        tokens.append(f"/{escape(str(token))}")
+    return "".join(reversed(tokens))
 
 
 def _key_problem(key: object, limits: Limits) -> str | None:

@@ -19,24 +19,26 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
-from sightline.protocol.tree import Affordance, Meta, Node
+from sightline.protocol.tree import Affordance, Meta, Node, affordances_of
 
 __all__ = ["format_blocks", "format_tree"]
 
 _encoder: Final = msgspec.json.Encoder(decimal_format="number")
 _objects: Final = msgspec.json.Decoder(list[dict[str, Any] | None])
 _metas: Final = msgspec.json.Decoder(list[Meta | None])
-_affordances: Final = msgspec.json.Decoder(tuple[Affordance, ...] | None)
 
-_T = TypeVar("_T")
 _BLOCK: Final = 512
 _EMPTY: Final = Raw(b"{}")
 _NULL: Final = Raw(b"null")
+_CLOSE: Final = Raw(b")")
+_LINES: Final = bytes.maketrans(b"\0", b"\n")
+# What JSON text has of ASCII that can be seen, and the space between its tokens.
+_JSON_ASCII: Final = bytes(range(0x20, 0x7F)) + b"\t\n\r"
 _SHORT_ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 # Control characters, line and paragraph separators, bidi embeddings, overrides and isolates,
 # and what is no character at all.
@@ -68,6 +70,8 @@ def format_blocks(root: Node) -> Iterator[str]:
             if node.child_list:
                 stack.append((iter(node.child_list), indent + "  "))
                 break
+            if len(nodes) >= _BLOCK:
+                break
         else:
             stack.pop()
         if len(nodes) >= _BLOCK:
@@ -78,45 +82,86 @@ def format_blocks(root: Node) -> Iterator[str]:
 
 
 def _block(nodes: list[Node], indents: list[str]) -> str:
-    """Write many nodes at once: their strings are read, encoded and checked in bulk."""
+    """Write many nodes at once: what native code can do for all of them, it does for all.
+
+    A line is a run of pieces, text and JSON values, and one call encodes the pieces of
+    all lines. The encoder ends every piece with a line break, and no piece contains one:
+    text has been made plain, and JSON has them escaped. So all of these can go, and a
+    NUL, which no piece contains either, keeps the place where a line of ours begins.
+    """
+    texts = [node.properties_json or _EMPTY for node in nodes]
+    properties = _read_properties(nodes, texts)
     ids = [node.id for node in nodes]
-    types = [node.type for node in nodes]
-    metas = _read_all(_metas, [node.meta_json or _NULL for node in nodes])
-    properties = _read_properties(nodes)
     names = [_take_name(own) if own else "" for own in properties]
-    extras = _extras(properties)
     if not _is_plain("".join(chain(ids, names))):
         ids = [_plain(node_id) for node_id in ids]
         names = [_plain(name) for name in names]
-    if not all(kind.isalnum() and kind.isascii() for kind in set(types)):
-        types = [_plain(kind, _TYPE_PUNCTUATION) for kind in types]
-    names = [
-        f": {name}" if name and name != node_id else ""
-        for name, node_id in zip(names, ids, strict=True)
-    ]
-    tails = [
-        _tail(node, meta, indent) if meta is not None or node.affordances_json else ""
-        for node, meta, indent in zip(nodes, metas, indents, strict=True)
-    ]
-    columns = zip(indents, types, ids, names, extras, tails, strict=True)
-    return "\n".join(
-        [
-            f"{indent}[{kind}] {node_id}{name}{extra}{tail}"
-            for indent, kind, node_id, name, extra, tail in columns
-        ]
-    )
+    if not _is_plain_json(b",".join(texts)):
+        _make_values_plain(properties, texts)
+    types, first_keys, other_keys = _Types(), _Keys(" ("), _Keys(", ")
+    pieces: list[object] = []
+    append = pieces.append
+    columns = zip(nodes, indents, ids, names, properties, _read_metas(nodes), strict=True)
+    for node, indent, node_id, name, own, meta in columns:
+        shown = f": {name}" if name and name != node_id else ""
+        append(Raw(f"\0{indent}[{types[node.type]}] {node_id}{shown}".encode()))
+        if own:
+            keys = first_keys
+            for key, value in own.items():
+                append(keys[key])
+                append(value)
+                keys = other_keys
+            append(_CLOSE)
+        if meta is not None:
+            append(Raw(_hints(meta).encode()))
+        if node.affordances_json:
+            append(_actions(bytes(node.affordances_json)))
+        if meta is not None and meta.total_children is not None:
+            append(Raw(_note(meta, len(node.children), indent).encode()))
+    return _encoder.encode_lines(pieces).translate(_LINES, b"\n")[1:].decode()
 
 
-def _read_all(decoder: msgspec.json.Decoder[list[_T]], texts: list[Raw]) -> list[_T]:
-    return decoder.decode(b"[" + b",".join(texts) + b"]")
+class _Types(dict[str, str]):
+    """Types as they are shown; a block has few."""
+
+    def __missing__(self, kind: str) -> str:
+        self[kind] = shown = _plain(kind, _TYPE_PUNCTUATION)
+        return shown
 
 
-def _read_properties(nodes: list[Node]) -> list[dict[str, Any]]:
+class _Keys(dict[str, Raw]):
+    """Names of properties as they are shown, after what stands before them; a block has few."""
+
+    def __init__(self, before: str) -> None:
+        self._before = before
+
+    def __missing__(self, key: str) -> Raw:
+        self[key] = shown = Raw(f"{self._before}{_plain(key)}=".encode())
+        return shown
+
+
+def _make_values_plain(properties: list[dict[str, Any] | None], texts: list[Raw]) -> None:
+    """Put the plain JSON text of values in their place, where it may differ from their JSON."""
+    for own, text in zip(properties, texts, strict=True):
+        if own and not _is_plain_json(text):
+            for key, value in own.items():
+                own[key] = _plain_value(value)
+
+
+def _plain_value(value: object) -> Raw:
+    return Raw(_plain(_encoder.encode(value).decode()).encode())
+
+
+def _read_properties(nodes: list[Node], texts: list[Raw]) -> list[dict[str, Any] | None]:
     try:
-        read = _read_all(_objects, [node.properties_json or _EMPTY for node in nodes])
+        return _objects.decode(b"[" + b",".join(texts) + b"]")
     except msgspec.DecodeError:  # a number out of range somewhere: one by one, with care
         return [node.properties for node in nodes]
-    return [own or {} for own in read]
+
+
+def _read_metas(nodes: list[Node]) -> list[Meta | None]:
+    texts = [node.meta_json or _NULL for node in nodes]
+    return _metas.decode(b"[" + b",".join(texts) + b"]")
 
 
 def _take_name(properties: dict[str, Any]) -> str:
@@ -131,66 +176,31 @@ def _take_name(properties: dict[str, Any]) -> str:
     return "" if name is None else _encoder.encode(name).decode()
 
 
-def _extras(properties: list[dict[str, Any]]) -> list[str]:
-    """Write the other properties of many nodes as ` (key=json, …)`, or nothing."""
-    text = _encoder.encode_lines(properties).decode()
-    sizes = [len(own) for own in properties]
-    keys = sum(sizes)
-    objects = len(sizes) - sizes.count(0)
-    # Each key stands behind one `{"` or `,"` and before one `":`. Where there are no more of them
-    # than keys, no string contains one, and all can be rewritten at once.
-    if (
-        _is_plain_json(text)
-        and text.count('{"') == objects
-        and text.count(',"') == keys - objects
-        and text.count('":') == keys
-    ):
-        text = text.replace('{"', " (").replace(',"', ", ").replace('":', "=")
-        text = text.replace("}\n", ")\n").replace("{)\n", "\n")
-        return text.split("\n")[:-1]
-    return [_extra(own) if own else "" for own in properties]
+def _hints(meta: Meta) -> str:
+    """Write the summary and the salience, each where there is one."""
+    summary = f'  — "{_plain(meta.summary)}"' if meta.summary else ""
+    return summary if meta.salience is None else f"{summary}  {_salience(meta.salience)}"
 
 
-def _extra(properties: dict[str, Any]) -> str:
-    pairs = (
-        f"{_plain(key)}={_plain(_encoder.encode(value).decode())}"
-        for key, value in properties.items()
-    )
-    return f" ({', '.join(pairs)})"
-
-
-def _tail(node: Node, meta: Meta | None, indent: str) -> str:
-    """Write what few nodes have: summary, salience, actions, and the note on missing children."""
-    tail = note = ""
-    if meta is not None:
-        if meta.summary:
-            tail = f'  — "{_plain(meta.summary)}"'
-        if meta.salience is not None:
-            tail += f"  salience={_two_places(meta.salience)}"
-        note = _note(meta, len(node.children))
-    if node.affordances_json:
-        tail += _actions(bytes(node.affordances_json))
-    return f"{tail}\n{indent}  {note}" if note else tail
-
-
-def _note(meta: Meta, inline: int) -> str:
+def _note(meta: Meta, inline: int, indent: str) -> str:
+    """Write the line below a node that says which children are not here."""
     total = meta.total_children
     if total is None or total <= inline:
         return ""
     if meta.window is not None:
-        return f"(showing {inline} of {total})"
+        return f"\0{indent}  (showing {inline} of {total})"
     if inline == 0:
-        return f"({total} {'child' if total == 1 else 'children'} not loaded)"
+        return f"\0{indent}  ({total} {'child' if total == 1 else 'children'} not loaded)"
     return ""
 
 
 # Items of one collection tend to have the same actions, byte for byte.
 @lru_cache(maxsize=1024)
-def _actions(text: bytes) -> str:
-    affordances = _affordances.decode(text)
+def _actions(text: bytes) -> Raw:
+    affordances = affordances_of(Raw(text))
     if not affordances:
-        return ""
-    return f"  actions: {{{', '.join(_action(item) for item in affordances)}}}"
+        return Raw(b"")
+    return Raw(f"  actions: {{{', '.join(_action(item) for item in affordances)}}}".encode())
 
 
 def _action(affordance: Affordance) -> str:
@@ -214,21 +224,29 @@ def _type_of(schema: object) -> str:
 
 
 @lru_cache(maxsize=256)
-def _two_places(share: float) -> str:
-    return f"{math.floor(share * 100 + 0.5) / 100:g}"
+def _salience(share: float) -> str:
+    return f"salience={math.floor(share * 100 + 0.5) / 100:g}"
 
 
 def _is_plain(text: str) -> bool:
     """Vouch that no part of a text needs an escape; False means "look closer"."""
     return (
-        text.isascii() and text.isprintable() and "actions:" not in text and "salience=" not in text
+        text.isprintable()
+        and "actions:" not in text
+        and "salience=" not in text
+        and "—" not in text
     )
 
 
-def _is_plain_json(text: str) -> bool:
-    """The same for what a JSON encoder wrote, which has no control characters but DEL."""
+def _is_plain_json(text: bytes | Raw) -> bool:
+    """The same for the strings in JSON text, when it is written anew."""
+    text = bytes(text)
+    beyond_ascii = text.translate(None, _JSON_ASCII).decode()
     return (
-        text.isascii() and "\x7f" not in text and "actions:" not in text and "salience=" not in text
+        _is_plain(beyond_ascii)
+        and b"\\u" not in text
+        and b"actions:" not in text
+        and b"salience=" not in text
     )
 
 

@@ -112,7 +112,7 @@ else:  # what the wire can hold: a Siblings appears only where a tuple was chang
 _NO_META: Final = Meta()
 _NULL: Final = Raw(b"null")
 _read_meta: Final = msgspec.json.Decoder(Meta)
-_read_affordances: Final = msgspec.json.Decoder(tuple[Affordance, ...])
+_read_affordances: Final = msgspec.json.Decoder(tuple[Affordance, ...] | None)
 _read_content_ref: Final = msgspec.json.Decoder(ContentRef)
 
 
@@ -171,7 +171,9 @@ class Node(
         texts = {f"{name}_json": text_of(value[name]) for name in TEXT_FIELDS if name in value}
         unknown = {name: value[name] for name in sorted(value.keys() - RESERVED)}
         extra = Extra(text_of(unknown)) if unknown else UNSET
-        return msgspec.structs.replace(cls(value["id"], value["type"], extra=extra), **texts)
+        # A subclass of str, an enum's member say, is the plain string to the encoder.
+        node_id, kind = str.__str__(value["id"]), str.__str__(value["type"])
+        return msgspec.structs.replace(cls(node_id, kind, extra=extra), **texts)
 
     @property
     def properties(self) -> dict[str, Any]:
@@ -191,9 +193,7 @@ class Node(
     def affordances(self) -> tuple[Affordance, ...]:
         """What can be done with this node now."""
         text = self.affordances_json
-        if isinstance(text, UnsetType) or text == _NULL:
-            return ()
-        return _read_affordances.decode(text)
+        return () if isinstance(text, UnsetType) else affordances_of(text)
 
     @property
     def content_ref(self) -> ContentRef | None:
@@ -256,6 +256,9 @@ class Node(
         """Like `change`, with the path already taken apart."""
         steps = self._steps_to(ids)
         node = how(steps[-1][2] if steps else self)
+        if steps and node.id != ids[-1]:
+            rule = f"a change must keep the node's id, not make it {node.id!r}"
+            raise InvalidTree([Violation(format_path(ids), rule)])
         for parent, place, _ in reversed(steps):
             node = parent._with_child_at(place, node)
         return node
@@ -271,7 +274,7 @@ class Node(
         if broken:
             raise InvalidTree(broken)
         if name == "type":
-            return msgspec.structs.replace(self, type=value)
+            return msgspec.structs.replace(self, type=str.__str__(value))
         return self.with_text(name, text_of(value))
 
     def text(self, name: str) -> JsonText:
@@ -424,23 +427,37 @@ class Node(
         The form is remembered: the list says the same, so no reader can tell.
         """
         children = self.child_list
+        if isinstance(children, Siblings):
+            return children
         if not children:
             return ()
-        if isinstance(children, tuple) and len(children) > WIDE:
+        if len(children) > WIDE:
             wide = Siblings.of(children)
             msgspec.structs.force_setattr(self, "child_list", wide)
             return wide
         return children
 
 
+def affordances_of(text: Raw) -> tuple[Affordance, ...]:
+    """Read the text of a node's affordances, which is known to obey their rules."""
+    try:
+        return _read_affordances.decode(text) or ()
+    except msgspec.DecodeError:  # in a schema, a number that no double can hold
+        return msgspec.convert(read(text), tuple[Affordance, ...])
+
+
 def plain(value: Any) -> Any:
     """Turn the typed values of this module into plain ones; leave others as they are."""
-    if isinstance(value, (Meta, Affordance, ContentRef)):
-        named = ((name, getattr(value, name)) for name in value.__struct_fields__)
-        return {name: item for name, item in named if item is not None}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    return value
+        return [_plain_part(item) for item in value]
+    return _plain_part(value)
+
+
+def _plain_part(value: Any) -> Any:
+    if not isinstance(value, (Meta, Affordance, ContentRef)):
+        return value
+    named = ((name, getattr(value, name)) for name in value.__struct_fields__)
+    return {name: item for name, item in named if item is not None}
 
 
 def same_extra(a: Node, b: Node) -> bool:

@@ -19,6 +19,7 @@ the view of the next tree costs what changed, and shares the rest.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -223,21 +224,20 @@ def compact(root: Node, max_nodes: int) -> Node:
     and what is above or below a pinned node stay, over budget if need be.
     """
     outline = _Outline(root)
+    descendants = outline.descendants
     excess = len(outline.nodes) - max_nodes
-    if excess <= 0:
-        return root
-    hidden = bytearray(len(outline.nodes))
-    collapsed: set[int] = set()
-    for at in outline.candidates():
+    # Collapsed subtrees, none inside another, by where they begin.
+    collapsed: list[int] = []
+    for at in outline.candidates() if excess > 0 else ():
         if excess <= 0:
             break
-        if hidden[at]:
+        here = bisect_right(collapsed, at)
+        if here and at <= collapsed[here - 1] + descendants[collapsed[here - 1]]:
             continue
-        first, last = at + 1, at + 1 + outline.descendants[at]
-        excess -= outline.descendants[at] - hidden.count(1, first, last)
-        hidden[first:last] = b"\1" * (last - first)
-        collapsed.add(at)
-    return outline.rebuilt(collapsed, hidden)
+        swallowed = slice(here, bisect_right(collapsed, at + descendants[at]))
+        excess -= descendants[at] - sum(descendants[inner] for inner in collapsed[swallowed])
+        collapsed[swallowed] = [at]
+    return outline.rebuilt(collapsed)
 
 
 class _Outline:
@@ -278,18 +278,14 @@ class _Outline:
         scored.sort()
         return [at for _, at in scored]
 
-    def rebuilt(self, collapsed: set[int], hidden: bytearray) -> Node:
+    def rebuilt(self, collapsed: list[int]) -> Node:
         """Make the tree with these subtrees collapsed; what is above none of them is shared."""
-        results: dict[int, Node] = {}
-        dirty: set[int] = set()
-        for at in range(len(self.nodes) - 1, -1, -1):
-            if at in collapsed and not hidden[at]:
-                results[at] = compacted_node(self.nodes[at])
-            elif at in dirty:
+        results = {at: compacted_node(self.nodes[at]) for at in collapsed}
+        dirty = {self.parents[at] for at in collapsed}
+        for at in range(max(dirty, default=-1), -1, -1):
+            if at in dirty:
                 results[at] = self.nodes[at].with_child_list(self._children(at, results))
-            else:
-                continue
-            dirty.add(self.parents[at])
+                dirty.add(self.parents[at])
         return results.get(0, self.nodes[0])
 
     def _children(self, at: int, results: dict[int, Node]) -> tuple[Node, ...]:

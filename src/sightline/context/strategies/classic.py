@@ -27,5 +27,5 @@ def on_context_build(ctx: Context) -> Prompt:
     add("apps", layers.apps, role="user", priority=60)
     add("state", layers.state, role="user", priority=60)
     add("history", ctx.history.groups(ctx.config.window))
-    add("input", ctx.input, priority=95)
+    add("input", ctx.input, priority=95, trim_behavior="char", keep="middle-out")
     return ctx.slots.render()

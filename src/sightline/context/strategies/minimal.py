@@ -12,5 +12,5 @@ def on_context_build(ctx: Context) -> Prompt:
     """Lay out the turn."""
     ctx.slots.add("system", ctx.layers.system, role="system", priority=100)
     ctx.slots.add("history", list(ctx.history))
-    ctx.slots.add("input", ctx.input, priority=90)
+    ctx.slots.add("input", ctx.input, priority=90, trim_behavior="char", keep="middle-out")
     return ctx.slots.render()

@@ -32,10 +32,22 @@ def on_context_build(ctx: Context) -> Prompt:
         max_ratio=ctx.config.history_share,
         slack=ctx.config.slack,
     )
-    add("input", ctx.input, priority=80)
-    add("memos", layers.memos, priority=20, max_ratio=0.03, stability="volatile")
-    add("anchor", layers.anchor, priority=60, max_ratio=0.04, stability="volatile")
-    add("scratchpad", layers.scratchpad, priority=30, max_ratio=0.04, stability="volatile")
+    add("input", ctx.input, priority=80, trim_behavior="char", keep="middle-out")
+    for slot, content, priority, share in (
+        ("memos", layers.memos, 20, 0.03),
+        ("anchor", layers.anchor, 60, 0.04),
+        ("scratchpad", layers.scratchpad, 30, 0.04),
+    ):
+        add(
+            slot,
+            content,
+            priority=priority,
+            max_ratio=share,
+            stability="volatile",
+            trim_behavior="char",
+            keep="head",
+        )
+    # Blocks with an opening and a closing tag: there whole, or not at all.
     add("apps", layers.apps, priority=40, max_ratio=0.04, stability="volatile")
     add("state", layers.state, priority=70, max_ratio=0.15, stability="volatile")
     return ctx.slots.render()

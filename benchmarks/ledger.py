@@ -1,0 +1,208 @@
+"""The ledger raced: a turn's cost at any length, a window against peers, verify's speed.
+
+`python -m benchmarks.ledger [--quick]` prints the table. The peers run in an
+environment of their own, `.venv-bench`, which is made on first use; without it
+(no network) their rows say so. `--quick` leaves the million out.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.ledger_peers import turn
+from sightline.context.entries import Draft
+from sightline.context.parts import Message, ToolCall, ToolResult
+from sightline.context.window import Window
+from sightline.ledger import Ledger
+
+ROOT = Path(__file__).parent.parent
+SIZES = (1_000, 100_000, 1_000_000)
+WINDOW = Window(50)
+TURNS = 150
+PEER_MESSAGES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One race, in seconds. `bar` is the least ratio that the project promises."""
+
+    work: str
+    size: int
+    ours: float
+    peer: float | None = None
+    bar: float | None = None
+    unit: str = "s"
+    note: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times less than the peer's our cost is."""
+        return None if self.peer is None else self.peer / self.ours
+
+
+def run(*, quick: bool = False) -> list[Row]:
+    """Measure everything; takes about three minutes, most of it making the million."""
+    with ExitStack() as stack:
+        sizes = SIZES[:-1] if quick else SIZES
+        ledgers = {size: stack.enter_context(filled(size)) for size in sizes}
+        rows = turn_rows(ledgers)
+        rows += verify_rows(ledgers[100_000])
+    with filled(PEER_MESSAGES) as ledger:
+        rows += window_rows(ledger, peer_figures())
+    return rows
+
+
+def messages_of(number: int) -> list[Draft]:
+    (_, question), (_, arguments), (_, output), (_, answer) = turn(number)
+    call = ToolCall(f"c{number}", "read", json.loads(arguments))
+    messages = [
+        Message.of("user", question),
+        Message("assistant", (call,)),
+        Message("tool", (ToolResult(f"c{number}", output, "read"),)),
+        Message.of("assistant", answer),
+    ]
+    return [Draft(message, 100) for message in messages]
+
+
+@contextmanager
+def filled(size: int) -> Iterator[Ledger]:
+    """A ledger whose first session has so many messages."""
+    with tempfile.TemporaryDirectory() as place, Ledger(Path(place) / "l.db") as ledger:
+        session = ledger.sessions.create("long")
+        for first in range(0, size // 4, 1000):
+            numbers = range(first, min(first + 1000, size // 4))
+            batch = [draft for number in numbers for draft in messages_of(number)]
+            ledger.append(session.id, batch, strategy="openai")
+        ledger._store.checkpoint()
+        yield ledger
+
+
+def turn_rows(ledgers: dict[int, Ledger]) -> list[Row]:
+    """Append four messages durably and read the window; sizes in turn, so noise hits all."""
+    times: dict[int, list[float]] = {size: [] for size in ledgers}
+    for number in range(TURNS):
+        for size, ledger in ledgers.items():
+            drafts = messages_of(10_000_000 + number)
+            start = time.perf_counter()
+            ledger.append(1, drafts, strategy="openai", key=f"turn-{number}")
+            shown = ledger.window(1, WINDOW)
+            times[size].append(time.perf_counter() - start)
+            assert len(shown) == 200
+    medians = {size: statistics.median(values[5:]) for size, values in times.items()}
+    return [
+        Row(
+            "a turn: 4 messages stored durably, 50 groups read",
+            size,
+            ours,
+            peer=medians[SIZES[0]],
+            bar=1 / 1.5,
+            note="the peer is a ledger of 1,000",
+        )
+        for size, ours in medians.items()
+    ]
+
+
+def window_rows(ledger: Ledger, peers: dict[str, dict[str, float]]) -> list[Row]:
+    """Read a 50-group window.
+
+    `again`: one read after another, as for the requests of a tool loop; `after a
+    turn`: each after an append; `first`: by a process that has read nothing yet.
+    """
+    number = iter(range(10_000_000, 20_000_000))
+
+    def again() -> float:
+        return processor_time(lambda: ledger.window(1, WINDOW))
+
+    def after_a_turn() -> float:
+        ledger.append(1, messages_of(next(number)), strategy="openai")
+        return again()
+
+    def first() -> float:
+        with Ledger(ledger.path, mode="read") as fresh:
+            return processor_time(lambda: fresh.window(1, WINDOW))
+
+    rows = []
+    for name, measure in (("again", again), ("after a turn", after_a_turn), ("first", first)):
+        measure()
+        ours = min(measure() for _ in range(50))
+        for peer in ("openai-agents SQLiteSession", "llm LogStore"):
+            theirs = peers.get(peer, {}).get("again" if name == "first" else name)
+            bar = 10.0 if name == "again" else None
+            work = f"window of 50 groups, {name}, vs {peer}"
+            rows.append(Row(work, PEER_MESSAGES, ours, theirs, bar))
+    return rows
+
+
+def verify_rows(ledger: Ledger) -> list[Row]:
+    """Verify the whole file: its rows against their seals, beside SQLite's own check."""
+    ledger._store.checkpoint()
+    megabytes = ledger.path.stat().st_size / 1e6
+    connection = ledger._store._connection
+    whole = min(timed(lambda: ledger.verify().raise_if_damaged()) for _ in range(5))
+    before = time.thread_time()
+    ledger.verify()
+    rows = time.thread_time() - before  # of this thread alone
+    pages = min(timed(lambda: connection.execute("PRAGMA integrity_check").get) for _ in range(3))
+    note = f"{megabytes / whole:.0f} MB/s; the peer is 100 MB/s"
+    return [
+        Row("verify", 100_000, whole, megabytes / 100, 1.0, note=note),
+        Row("  of it rows and seals, processor time", 100_000, rows),
+        Row("  of it SQLite's integrity_check, beside them", 100_000, pages),
+    ]
+
+
+def timed(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def processor_time(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def peer_figures() -> dict[str, dict[str, float]]:
+    """Run the peers in their own environment, for seconds; nothing, if it cannot be made."""
+    place = ROOT / ".venv-bench"
+    python = place / "bin" / "python"
+    try:
+        if not python.exists():
+            venv.create(place, with_pip=True)
+            wanted = ROOT / "benchmarks" / "peers.txt"
+            subprocess.run([python, "-m", "pip", "install", "-q", "-r", wanted], check=True)
+        script = ROOT / "benchmarks" / "ledger_peers.py"
+        done = subprocess.run(
+            [python, script, str(PEER_MESSAGES)], check=True, capture_output=True, text=True
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"the peers cannot be run: {error}", file=sys.stderr)
+        return {}
+    figures: dict[str, dict[str, float]] = json.loads(done.stdout)
+    return figures
+
+
+def main() -> None:
+    rows = run(quick="--quick" in sys.argv)
+    print(f"{'':<66} {'size':>9} {'ours':>11} {'peer':>11} {'ratio':>8} {'bar':>6}")
+    for row in rows:
+        peer = "" if row.peer is None else f"{row.peer * 1e3:.3f} ms"
+        ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
+        bar = "" if row.bar is None else f"{row.bar:.2f}"
+        ours = f"{row.ours * 1e3:.3f} ms"
+        print(f"{row.work:<66} {row.size:>9,} {ours:>11} {peer:>11} {ratio:>8} {bar:>6} {row.note}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,255 @@
+"""`sightline ledger`: look after the record of conversations from a shell."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from sightline.errors import InvalidInput
+from sightline.ledger import Ledger, Session
+from sightline.ledger.place import default_path
+from sightline.ledger.retrieval import QueryLimits
+from sightline.ledger.store import Mode
+
+__all__ = ["ledger"]
+
+_SECONDS: Final = 30.0  # a person waits longer for an answer than a model's turn does
+
+
+def _examples(*lines: str) -> str:
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+_db: Final = click.option(
+    "--db",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The ledger file. Default: $SIGHTLINE_LEDGER, or the user's own ('ledger path' tells).",
+)
+
+
+def _open(db: Path | None, mode: Mode = "read") -> Ledger:
+    return Ledger(db or default_path(), mode=mode)
+
+
+def _json_line(value: object) -> None:
+    click.echo(msgspec.json.encode(value).decode())
+
+
+@click.group(
+    epilog=_examples(
+        "sightline ledger sessions --db work.db",
+        "sightline ledger verify --db work.db",
+    )
+)
+def ledger() -> None:
+    """Check, query, copy and move conversations."""
+
+
+@ledger.command(
+    epilog=_examples(
+        "sightline ledger path",
+        "sightline ledger path --db work.db",
+    )
+)
+@_db
+def path(db: Path | None) -> None:
+    """Print where the ledger is."""
+    click.echo(str(db or default_path()))
+
+
+@ledger.command(
+    epilog=_examples(
+        "sightline ledger verify --db work.db",
+        "sightline ledger verify --db work.db --json",
+    )
+)
+@_db
+@click.option("--json", "as_json", is_flag=True, help="The report as one JSON object.")
+def verify(db: Path | None, as_json: bool) -> None:
+    """Check every row against its seal, and the file against SQLite's rules.
+
+    Prints what was checked, or everything that is wrong, and then exits with 8.
+    """
+    with _open(db) as opened:
+        report = opened.verify()
+    if as_json:
+        _json_line(report)
+    else:
+        click.echo(
+            f"{report.sessions} sessions, {report.groups} groups, {report.messages} messages, "
+            f"{report.memos} memos: {'ok' if report.ok else 'DAMAGED'}"
+        )
+        for finding in report.findings:
+            click.echo(f"  {finding}")
+    report.raise_if_damaged()
+
+
+@ledger.command(
+    epilog=_examples(
+        "sightline ledger query --db work.db 'SELECT id, name FROM sessions'",
+        "sightline ledger query --db work.db --session 1 'SELECT role, content FROM messages'",
+    )
+)
+@click.argument("sql")
+@_db
+@click.option("--session", help="Only this session's rows: its number, name or uuid.")
+@click.option(
+    "--rows",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Rows that come back at most.",
+)
+def query(sql: str, db: Path | None, session: str | None, rows: int) -> None:
+    """Run one SELECT; a JSON object for each row. Dropped messages are not seen.
+
+    Reads SQL from stdin if it is '-'. Where something was left out, a hint on
+    stderr gives the query that continues.
+    """
+    text = sys.stdin.read() if sql == "-" else sql
+    limits = QueryLimits(rows=rows, cell_chars=1_000_000, total_chars=16_000_000, seconds=_SECONDS)
+    with _open(db) as opened:
+        session_id = opened.sessions.resolve(session).id if session else None
+        result = opened.query(text, session_id=session_id, limits=limits)
+    for line in result.lines():
+        click.echo(line)
+    for hint in result.hints:
+        click.echo(hint, err=True)
+
+
+@ledger.command(
+    epilog=_examples(
+        "sightline ledger export 1 --db work.db",
+        "sightline ledger export refactoring --db work.db > talk.jsonl; cat talk.jsonl",
+    )
+)
+@click.argument("session")
+@_db
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Into a file."
+)
+def export(session: str, db: Path | None, output: Path | None) -> None:
+    """Write a session as JSON Lines: the session first, then its messages."""
+    with _open(db) as opened:
+        lines = opened.export(opened.sessions.resolve(session).id)
+        if output is None:
+            for line in lines:
+                click.echo(line, nl=False)
+            return
+        try:
+            with output.open("xb") as stream:
+                stream.writelines(lines)
+        except OSError as error:
+            raise InvalidInput(f"{output}: {error.strerror}") from error
+
+
+@ledger.command(
+    name="import",
+    epilog=_examples(
+        "sightline ledger import talk.jsonl --db other.db",
+        "sightline ledger export 1 --db work.db | sightline ledger import --db other.db",
+    ),
+)
+@click.argument("source", type=click.File("rb"), default="-")
+@_db
+@click.option("--name", default="", help="Call the new session so.")
+def import_(source: Any, db: Path | None, name: str) -> None:
+    """Bring an exported session in, as a new one; prints its number."""
+    with _open(db, "write") as opened:
+        click.echo(opened.import_(source, name=name).id)
+
+
+@ledger.command(
+    epilog=_examples(
+        "sightline ledger backup copy.db --db work.db",
+    )
+)
+@click.argument("target", type=click.Path(path_type=Path))
+@_db
+def backup(target: Path, db: Path | None) -> None:
+    """Copy the whole ledger to a new file, while it is in use, and verify the copy."""
+    with _open(db) as opened:
+        click.echo(str(opened.backup(target)))
+
+
+@ledger.group(
+    invoke_without_command=True,
+    epilog=_examples(
+        "sightline ledger sessions --db work.db",
+        "sightline ledger sessions --db work.db --json",
+    ),
+)
+@_db
+@click.option("--json", "as_json", is_flag=True, help="One JSON object for each session.")
+@click.pass_context
+def sessions(context: click.Context, db: Path | None, as_json: bool) -> None:
+    """List the sessions, the most recent first; or rename, clone or delete one."""
+    context.obj = db
+    if context.invoked_subcommand is not None:
+        return
+    with _open(db) as opened:
+        for session in opened.sessions.recent():
+            if as_json:
+                _json_line(session)
+            else:
+                click.echo(_session_line(session))
+
+
+@sessions.command(
+    epilog=_examples(
+        "sightline ledger sessions --db work.db rename 1 'parser rewrite'",
+    )
+)
+@click.argument("session")
+@click.argument("name")
+@click.pass_obj
+def rename(db: Path | None, session: str, name: str) -> None:
+    """Give a session another name."""
+    with _open(db, "write") as opened:
+        found = opened.sessions.resolve(session)
+        click.echo(_session_line(opened.sessions.rename(found.id, name)))
+
+
+@sessions.command(
+    epilog=_examples(
+        "sightline ledger sessions --db work.db clone 1 --name 'another way'",
+    )
+)
+@click.argument("session")
+@click.option("--name", default="", help="Call the clone so.")
+@click.pass_obj
+def clone(db: Path | None, session: str, name: str) -> None:
+    """Copy a session; nothing done in one of the two touches the other."""
+    with _open(db, "write") as opened:
+        found = opened.sessions.resolve(session)
+        click.echo(_session_line(opened.sessions.clone(found.id, name)))
+
+
+@sessions.command(
+    epilog=_examples(
+        "sightline ledger sessions --db work.db delete 1 --yes",
+    )
+)
+@click.argument("session")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def delete(db: Path | None, session: str, yes: bool) -> None:
+    """Delete a session for good, after asking."""
+    with _open(db, "write") as opened:
+        found = opened.sessions.resolve(session)
+        if not yes:
+            click.echo(_session_line(found), err=True)
+            click.confirm("Delete this session for good?", abort=True, err=True)
+        opened.sessions.delete(found.id, confirm=found.uuid)
+        click.echo(f"deleted session {found.id}, {found.name}")
+
+
+def _session_line(session: Session) -> str:
+    return (
+        f"{session.id:>5}  {session.updated_at[:16].replace('T', ' ')}  "
+        f"{session.groups:>6} groups  {session.tokens:>9} tokens  {session.name}"
+    )

@@ -1,0 +1,105 @@
+"""Memos: tags that agree with each other, and which memos a prompt calls for.
+
+Tags are lower case, hyphenated, without punctuation, so that `Arch Decision`,
+`arch_decision` and `#arch-decision` are one tag. A prompt calls for memos by its
+keywords: first those whose tags (or a hyphenated part of one) match, then those
+whose content does; more matches first, then the newer one; five at most.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from sightline.errors import InvalidInput
+
+__all__ = ["MAX_KEYWORDS", "TOP", "Memo", "keywords", "normal_tags", "rank", "tag_words"]
+
+TOP: Final = 5
+MAX_KEYWORDS: Final = 32
+MAX_TAGS: Final = 32
+MAX_TAG: Final = 64
+_WORD: Final = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
+_NOT_WORD: Final = re.compile(r"[\W_]+")
+
+# Words that say nothing about a subject, and the phrases ("go on", "next") by which
+# ranked retrieval once filled prompts with noise.
+STOP_WORDS: Final = frozenset(
+    """
+    a about above after again all also am an and any are as at be because been before being below
+    between both but by can can't could did do does doing don't done down during each else etc ever
+    every few for from further get give go going good got had has have having he her here hers him
+    his how i i'd i'll i'm i've if in into is isn't it it's its itself just keep let let's like make
+    many maybe me more most much must my new next no nor not now of off ok okay on once one only or
+    other our out over own please put same see shall she should show so some still such take tell
+    than thanks that that's the their them then there these they thing things this those through to
+    too try two under until up use used using very want was way we well were what what's when where
+    which while who whom why will with without work works would yes yet you your yours continue
+    """.split()  # noqa: SIM905 - a text is the readable form of this list
+)
+
+
+class Memo(msgspec.Struct, frozen=True):
+    """Something worth knowing in later sessions. `home` names the ledger it is kept in."""
+
+    id: int
+    content: str
+    tags: tuple[str, ...]
+    created_at: str
+    updated_at: str
+    home: str = ""
+
+
+def normal_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Normalise tags: one spelling, no repeats, sorted. Raise `InvalidInput` on an empty one."""
+    normal = set()
+    for tag in tags:
+        plain = _NOT_WORD.sub("-", tag.casefold()).strip("-")
+        if not plain or len(plain) > MAX_TAG:
+            raise InvalidInput(f"a tag has 1 to {MAX_TAG} letters or digits; not {tag[:80]!r}")
+        normal.add(plain)
+    if len(normal) > MAX_TAGS:
+        raise InvalidInput(f"a memo has at most {MAX_TAGS} tags, not {len(normal)}")
+    return tuple(sorted(normal))
+
+
+def tag_words(tags: Iterable[str]) -> frozenset[str]:
+    """Collect the words a prompt may name these tags by: each tag, and its hyphenated parts."""
+    words: set[str] = set()
+    for tag in tags:
+        words.add(tag)
+        words.update(tag.split("-"))
+    return frozenset(words)
+
+
+def keywords(prompt: str) -> tuple[str, ...]:
+    """Take the words of a prompt that say what it is about, in order, without repeats."""
+    found: dict[str, None] = {}
+    for match in _WORD.finditer(prompt.casefold()):
+        word = match[0].replace("\u2019", "'")
+        for candidate in (word, *word.split("-")) if "-" in word else (word,):
+            if candidate not in STOP_WORDS and (len(candidate) > 1 or not candidate.isascii()):
+                found[candidate.replace("'", "")] = None
+        if len(found) >= MAX_KEYWORDS:
+            break
+    return tuple(found)[:MAX_KEYWORDS]
+
+
+def rank(
+    tag_matches: Mapping[int, int],
+    content_matches: Mapping[int, int],
+    recency: Mapping[int, int],
+    top: int = TOP,
+) -> list[int]:
+    """Order memo ids by matches in tags, then in content, then newest; the best `top`."""
+    return sorted(
+        tag_matches.keys() | content_matches.keys(),
+        key=lambda memo: (
+            -tag_matches.get(memo, 0),
+            -content_matches.get(memo, 0),
+            -recency[memo],
+        ),
+    )[:top]

@@ -1,0 +1,153 @@
+"""Keep keys out of the record.
+
+`redact(text)` replaces what looks like a credential by `[redacted:KIND]`, and
+`redact(redact(text)) == redact(text)`. The shapes are those that vendors publish
+(fixed prefixes, lengths) and the places where people paste the others (headers,
+URLs, assignments). A shape is a guess: it can miss a secret and can hit a
+harmless string, which is why it can be turned off, and why hosts must not rely
+on it alone.
+
+Patterns repeat single character classes within bounds and nothing nested, so the
+time is linear in the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from sightline.context.parts import Message, Part
+
+__all__ = ["KINDS", "redact", "redact_json", "redact_message"]
+
+# Not in the middle of a longer word, of base64 or of a path.
+_EDGE: Final = r"(?<![A-Za-z0-9_/+-])"
+
+# kind → (words one of which must be there for the pattern to be tried, pattern).
+# The secret is the group `secret` where there is one, else the whole match.
+_SHAPES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+    "private-key": (
+        ("-----BEGIN",),
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+        r"[^-]{0,20000}(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?",
+    ),
+    "anthropic-key": (("sk-ant-",), _EDGE + r"sk-ant-[A-Za-z0-9_-]{16,}"),
+    "openrouter-key": (("sk-or-",), _EDGE + r"sk-or-[A-Za-z0-9_-]{16,}"),
+    "openai-key": (("sk-",), _EDGE + r"sk-(?!ant-|or-)[A-Za-z0-9_-]{20,}"),
+    "google-key": (("AIza",), _EDGE + r"AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])"),
+    "google-token": (("ya29.",), _EDGE + r"ya29\.[A-Za-z0-9_-]{20,}"),
+    "aws-key-id": (
+        ("AKIA", "ASIA"),
+        _EDGE + r"(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])",
+    ),
+    "github-token": (
+        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+        _EDGE + r"(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,})",
+    ),
+    "gitlab-token": (("glpat-",), _EDGE + r"glpat-[A-Za-z0-9_-]{16,}"),
+    "slack-token": (("xox",), _EDGE + r"xox[abeoprs]-[A-Za-z0-9-]{10,}"),
+    "slack-webhook": (
+        ("hooks.slack.com",),
+        r"hooks\.slack\.com/(?P<secret>services/[A-Za-z0-9/]{20,})",
+    ),
+    "stripe-key": (("k_live_", "k_test_"), _EDGE + r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
+    "npm-token": (("npm_",), _EDGE + r"npm_[A-Za-z0-9]{30,}"),
+    "pypi-token": (("pypi-",), _EDGE + r"pypi-[A-Za-z0-9_-]{50,}"),
+    "huggingface-token": (("hf_",), _EDGE + r"hf_[A-Za-z0-9]{30,}"),
+    "sendgrid-key": (("SG.",), _EDGE + r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
+    "groq-key": (("gsk_",), _EDGE + r"gsk_[A-Za-z0-9]{30,}"),
+    "digitalocean-token": (("do",), _EDGE + r"do[oprt]_v1_[a-f0-9]{40,}"),
+    "age-key": (("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-1[A-Z0-9]{50,}"),
+    "jwt": (
+        ("eyJ",),
+        _EDGE + r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{16,}",
+    ),
+    "authorization": (
+        ("uthorization", "UTHORIZATION"),
+        r"(?i:authorization)[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:(?i:bearer|basic|token)\s{1,4})?"
+        r"(?P<secret>[A-Za-z0-9_~+/.=-]{12,})",
+    ),
+    "url-password": (("://",), r"://[^\s:/@\[\]]{1,100}:(?P<secret>[^\s/@\[\]]{1,200})@"),
+    "assigned-secret": (
+        ("secret", "passw", "api", "access", "auth", "private_key"),
+        r"(?i:secret|password|passwd|api[_-]?key|access[_-]?key|auth[_-]?token|access[_-]?token"
+        r"|private_key)[A-Za-z0-9_-]{0,40}[\"']?\s{0,4}[:=]\s{0,4}[\"']?"
+        r"(?P<secret>[A-Za-z0-9_~+/.=!@#$%^&*-]{12,})",
+    ),
+}
+KINDS: Final = tuple(_SHAPES)
+_COMPILED: Final = [
+    (kind, words, re.compile(pattern)) for kind, (words, pattern) in _SHAPES.items()
+]
+
+
+def redact(text: str) -> str:
+    """Replace what looks like a credential; the same text if nothing does."""
+    folded: str | None = None
+    for kind, words, pattern in _COMPILED:
+        if kind == "assigned-secret":
+            folded = text.casefold() if folded is None else folded
+            if not any(word in folded for word in words):
+                continue
+        elif not any(word in text for word in words):
+            continue
+        text = pattern.sub(_blank(kind), text)
+    return text
+
+
+def redact_json(value: Any) -> Any:
+    """Redact every string in a JSON value, keys included."""
+    match value:
+        case str():
+            return redact(value)
+        case list() | tuple():
+            return [redact_json(item) for item in value]
+        case dict():
+            return {redact(key): _redact_field(key, item) for key, item in value.items()}
+        case _:
+            return value
+
+
+def redact_message(message: Message) -> Message:
+    """Redact every part of a message, the vendor's raw form included."""
+    parts = tuple(_redact_part(part) for part in message.parts)
+    return message if parts == message.parts else Message(message.role, parts)
+
+
+def _redact_part(part: Part) -> Part:
+    changed = {}
+    for field in part.__struct_fields__:
+        value = getattr(part, field)
+        if isinstance(value, str):
+            clean: Any = redact(value)
+        elif isinstance(value, msgspec.Struct):
+            clean = type(value)(**redact_json(msgspec.structs.asdict(value)))
+        else:
+            clean = redact_json(value)
+        if clean != value:
+            changed[field] = clean
+    return msgspec.structs.replace(part, **changed) if changed else part
+
+
+def _redact_field(key: str, value: Any) -> Any:
+    """Redact a field's value with its name in view: `{"api_key": "…"}` is an assignment."""
+    if not isinstance(value, str):
+        return redact_json(value)
+    prefix = f"{key}: "
+    named = redact(prefix + value)
+    return named[len(prefix) :] if named.startswith(prefix) else redact(value)
+
+
+def _blank(kind: str) -> Callable[[re.Match[str]], str]:
+    mark = f"[redacted:{kind}]"
+
+    def blank(match: re.Match[str]) -> str:
+        if "secret" not in match.re.groupindex:
+            return mark
+        start, end = match.span("secret")
+        return f"{match.string[match.start() : start]}{mark}{match.string[end : match.end()]}"
+
+    return blank

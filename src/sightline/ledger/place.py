@@ -1,0 +1,18 @@
+"""Where a ledger lives, if nobody says otherwise."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from platformdirs import user_data_path
+
+__all__ = ["default_path"]
+
+
+def default_path() -> Path:
+    """Give `SIGHTLINE_LEDGER` if it is set, else the user's own ledger for this platform."""
+    chosen = os.environ.get("SIGHTLINE_LEDGER")
+    if chosen:
+        return Path(chosen).expanduser()
+    return user_data_path("sightline", appauthor=False) / "ledger.db"

@@ -1,0 +1,162 @@
+"""What requests weighed and cost, and how their prompts were put together.
+
+A request's weight is a snapshot of the session: all input plus all output, the
+same number for every message that came of it. It grows from turn to turn and
+shrinks only when a window folds. Money spent stays spent: usage survives undo
+and remove, and what a clone inherits is not counted again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from sightline.context.entries import Basis
+from sightline.context.redact import redact_json
+from sightline.context.storable import check_json
+from sightline.errors import InvalidInput
+from sightline.ledger.gate import Gate
+from sightline.ledger.store import Store
+from sightline.ledger.transaction import Row, Transaction, find_session, many
+
+__all__ = ["Accounts", "Receipt", "Totals", "Usage", "add_usage"]
+
+
+class Usage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One request. `cached_tokens` are part of `prompt_tokens`; money in billionths of a dollar."""
+
+    model: str
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+    cost_nanousd: int | None = None
+    basis: Basis = "reported"
+
+    @property
+    def snapshot(self) -> int:
+        """What the session weighed in the model's memory when the request was made."""
+        return self.prompt_tokens + self.completion_tokens
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """Sums over requests. Requests of unknown cost are in `unpriced`, not in the cost."""
+
+    requests: int
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+    cost_nanousd: int
+    unpriced: int
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """How one prompt was put together; `body` is the assembler's own account of it."""
+
+    id: int
+    group_id: int | None
+    usage_id: int | None
+    prefix_digest: str
+    body: dict[str, Any]
+    created_at: str
+
+
+class Accounts:
+    """The usage and the receipts of a ledger's sessions."""
+
+    def __init__(self, store: Store, gate: Gate) -> None:
+        self._store = store
+        self._gate = gate
+
+    def record(self, session_id: int, usage: Usage, *, group_id: int | None = None) -> int:
+        """Store a request that brought no message (a failed or a background one); return its id."""
+        with self._store.write() as tx:
+            return add_usage(tx, self._gate, tx.session(session_id), usage, group_id)
+
+    def requests(self, session_id: int) -> list[Usage]:
+        """List the requests of a session in order."""
+        with self._store.read() as connection:
+            find_session(connection, session_id)
+            rows = many(
+                connection,
+                f"SELECT {', '.join(Usage.__struct_fields__)} FROM usage "
+                "WHERE session_id = ? ORDER BY id",
+                (session_id,),
+            )
+        return [Usage(**row) for row in rows]
+
+    def totals(self, session_id: int | None = None) -> Totals:
+        """Sum up a session, or the whole ledger; inherited requests are left out."""
+        with self._store.read() as connection:
+            rows = many(
+                connection,
+                "SELECT count(*) AS requests, "
+                "coalesce(sum(prompt_tokens), 0) AS prompt_tokens, "
+                "coalesce(sum(completion_tokens), 0) AS completion_tokens, "
+                "coalesce(sum(cached_tokens), 0) AS cached_tokens, "
+                "coalesce(sum(cost_nanousd), 0) AS cost_nanousd, "
+                "count(*) - count(cost_nanousd) AS unpriced "
+                "FROM usage WHERE NOT inherited AND (?1 IS NULL OR session_id = ?1)",
+                (session_id,),
+            )
+        return Totals(**rows[0])
+
+    def add_receipt(
+        self,
+        session_id: int,
+        body: dict[str, Any],
+        *,
+        prefix_digest: str,
+        group_id: int | None = None,
+        usage_id: int | None = None,
+    ) -> int:
+        """Store a prompt's receipt; return its id."""
+        check_json(body, "the receipt")
+        text = msgspec.json.encode(redact_json(body) if self._gate.redacting else body).decode()
+        row: Row = {
+            "group_id": group_id,
+            "usage_id": usage_id,
+            "prefix_digest": self._gate.line(prefix_digest, "a receipt's digest"),
+            "body": self._gate.text(text, "the receipt", self._gate.limits.receipt),
+        }
+        with self._store.write() as tx:
+            return tx.insert(tx.session(session_id), "receipts", {**row, "created_at": tx.now})
+
+    def receipts(self, session_id: int) -> list[Receipt]:
+        """List the receipts of a session in order."""
+        with self._store.read() as connection:
+            find_session(connection, session_id)
+            rows = many(
+                connection,
+                f"SELECT {', '.join(Receipt.__struct_fields__)} FROM receipts "
+                "WHERE session_id = ? ORDER BY id",
+                (session_id,),
+            )
+        return [Receipt(**{**row, "body": msgspec.json.decode(row["body"])}) for row in rows]
+
+
+def add_usage(
+    tx: Transaction,
+    gate: Gate,
+    session: Row,
+    usage: Usage,
+    group_id: int | None,
+    *,
+    inherited: bool = False,
+) -> int:
+    """Check and store a request; return its id."""
+    for field in ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_nanousd"):
+        value = getattr(usage, field)
+        if value is not None or field != "cost_nanousd":
+            gate.count(value, field)
+    if usage.cached_tokens > usage.prompt_tokens:
+        raise InvalidInput("cached_tokens are part of prompt_tokens and cannot be more")
+    if usage.basis not in ("counted", "estimated", "reported"):
+        raise InvalidInput(f"a basis is counted, estimated or reported; not {usage.basis!r}")
+    row: Row = msgspec.structs.asdict(usage)
+    row["model"] = gate.line(usage.model, "a model's name")
+    return tx.insert(
+        session,
+        "usage",
+        {**row, "group_id": group_id, "inherited": int(inherited), "created_at": tx.now},
+    )

@@ -1,0 +1,214 @@
+"""`sightline ledger …`: answers on stdout, one line of complaint on stderr, stable exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from ledger.helpers import example_files, fill, tamper
+from sightline.cli.ledger import ledger as ledger_command
+from sightline.cli.main import run
+from sightline.context.parts import Message
+from sightline.ledger import Ledger
+
+COMMANDS = [
+    *["path", "verify", "query", "export", "import", "backup", "sessions"],
+    *["sessions rename", "sessions clone", "sessions delete"],
+]
+
+
+@pytest.fixture
+def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A ledger with one session, which is the default one."""
+    path = tmp_path / "l.db"
+    with Ledger(path) as ledger:
+        fill(ledger, ledger.sessions.create("talk").id, 2, tokens=5)
+    monkeypatch.setenv("SIGHTLINE_LEDGER", str(path))
+    return path
+
+
+def ask(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = run(["ledger", *arguments])
+    out, err = capfd.readouterr()
+    return code, out, err
+
+
+def test_path_names_the_ledger_and_the_option_wins(
+    db: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(capfd, "path") == (0, f"{db}\n", "")
+    assert ask(capfd, "path", "--db", "other.db") == (0, "other.db\n", "")
+
+
+@pytest.mark.parametrize(
+    "command", [*COMMANDS, "sessions rename", "sessions clone", "sessions delete"]
+)
+def test_every_command_has_help_with_examples(
+    capfd: pytest.CaptureFixture[str], command: str
+) -> None:
+    code, out, _ = ask(capfd, *command.split(), "--help")
+    assert code == 0
+    assert "Examples:\n    sightline ledger" in out
+
+
+def examples(command: click.Command = ledger_command) -> Iterator[str]:
+    yield from (command.epilog or "").partition("Examples:\n")[2].strip().splitlines()
+    if isinstance(command, click.Group):
+        for child in command.commands.values():
+            yield from examples(child)
+
+
+@pytest.mark.parametrize("line", sorted({line.strip() for line in examples()}))
+def test_every_example_in_help_runs_and_says_something(line: str, tmp_path: Path) -> None:
+    example_files(tmp_path)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", line],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
+@pytest.mark.usefixtures("db")
+def test_verify_says_ok(capfd: pytest.CaptureFixture[str]) -> None:
+    assert ask(capfd, "verify") == (0, "1 sessions, 2 groups, 8 messages, 0 memos: ok\n", "")
+    code, out, _ = ask(capfd, "verify", "--json")
+    assert code == 0
+    assert json.loads(out)["findings"] == []
+
+
+def test_verify_of_a_damaged_ledger_lists_findings_and_exits_8(
+    db: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    tamper(db, "UPDATE messages SET content = 'forged' WHERE id = 3")
+    code, out, err = ask(capfd, "verify")
+    assert code == 8
+    assert "DAMAGED\n  session 1: message 3 (seq 2) was altered" in out
+    assert err.startswith("sightline: session 1: message 3")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.usefixtures("db")
+def test_query_prints_one_object_a_row_and_hints_on_stderr(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    code, out, err = ask(
+        capfd, "query", "--rows", "1", "SELECT id, role FROM messages ORDER BY id DESC"
+    )
+    assert (code, json.loads(out)) == (0, {"id": 8, "role": "assistant"})
+    assert err.startswith("[more rows; continue with")
+    code, out, _ = ask(capfd, "query", "--session", "talk", "SELECT count(*) AS n FROM messages")
+    assert json.loads(out) == {"n": 8}
+
+
+@pytest.mark.usefixtures("db")
+def test_query_reads_stdin(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("SELECT 1 AS one"))
+    assert ask(capfd, "query", "-") == (0, '{"one":1}\n', "")
+
+
+def test_a_session_goes_out_to_a_file_and_comes_back(
+    db: Path, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "talk.jsonl"
+    assert ask(capfd, "export", "talk", "-o", str(file))[0] == 0
+    _, out, _ = ask(capfd, "export", "1")
+    assert out.encode() == file.read_bytes()
+    assert ask(capfd, "import", str(file), "--name", "copy") == (0, "2\n", "")
+    with Ledger(db) as ledger:
+        assert len(ledger.window(2)) == 8
+    code, _, err = ask(capfd, "export", "talk", "-o", str(file))
+    assert (code, err) == (2, f"sightline: {file}: File exists\n")
+
+
+def test_backup_prints_where_it_is(
+    capfd: pytest.CaptureFixture[str], db: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "copy.db"
+    assert ask(capfd, "backup", str(target)) == (0, f"{target}\n", "")
+    code, _, err = ask(capfd, "backup", str(target))
+    assert code == 2
+    assert "never overwrites" in err
+    assert ask(capfd, "verify", "--db", str(target))[0] == 0
+    assert db.exists()
+
+
+@pytest.mark.usefixtures("db")
+def test_sessions_are_listed_renamed_cloned_and_deleted(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert ask(capfd, "sessions", "rename", "talk", "chat")[0] == 0
+    assert ask(capfd, "sessions", "clone", "chat", "--name", "twin")[0] == 0
+    _, out, _ = ask(capfd, "sessions")
+    assert [line.split(maxsplit=7)[-1] for line in out.splitlines()] == ["twin", "chat"]
+    assert "2 groups" in out
+    assert "40 tokens" in out
+    assert ask(capfd, "sessions", "delete", "twin", "--yes")[0] == 0
+    _, out, _ = ask(capfd, "sessions", "--json")
+    assert [json.loads(line)["name"] for line in out.splitlines()] == ["chat"]
+
+
+def test_deleting_asks_first_and_takes_no_for_an_answer(
+    db: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    code, out, err = ask(capfd, "sessions", "delete", "1")
+    assert (code, out) == (130, "")
+    assert "Delete this session for good?" in err
+    with Ledger(db) as ledger:
+        assert ledger.sessions.get(1).name == "talk"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["export", "nobody"], "no session 'nobody'"),
+        (["query", "DROP TABLE messages"], "only a query"),
+        (["query", "SELECT a FROM nowhere"], "no such table: nowhere"),
+        (["query", "--session", "9", "SELECT 1"], "no session '9'"),
+        (["verify", "--db", "missing.db"], "there is no ledger at missing.db"),
+        (["sessions", "rename", "1", "a\nb"], "one line of printable text"),
+        (["import", "missing.jsonl"], "No such file"),
+        (["verify", "--loud"], "No such option"),
+    ],
+)
+@pytest.mark.usefixtures("db")
+def test_bad_input_is_one_line_on_stderr_and_exit_2(
+    capfd: pytest.CaptureFixture[str], arguments: list[str], reason: str
+) -> None:
+    code, out, err = ask(capfd, *arguments)
+    assert (code, out) == (2, "")
+    assert reason in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.usefixtures("db")
+def test_a_bad_import_names_the_line(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "bad.jsonl").write_text('{"kind":"session","format":1,"name":"n"}\nnonsense\n')
+    code, _, err = ask(capfd, "import", str(tmp_path / "bad.jsonl"))
+    assert code == 2
+    assert "line 2: " in err
+
+
+def test_what_a_shell_prints_of_a_conversation_has_no_control_characters(
+    db: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with Ledger(db) as ledger:
+        ledger.append(1, [Message.of("user", "\x1b]0;title\x07 \u202e")], strategy="s")
+    _, out, _ = ask(capfd, "query", "SELECT content FROM messages ORDER BY id DESC LIMIT 1")
+    assert "\x1b" not in out

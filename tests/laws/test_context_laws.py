@@ -1,0 +1,157 @@
+"""Laws of window, truncation, state and redaction."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import apsw.unicode
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from context.entry_values import result_entry
+from laws.messages import texts
+from sightline.context.entries import Entry
+from sightline.context.memos import keywords, normal_tags
+from sightline.context.redact import redact
+from sightline.context.state import HEADING, extract_state, strip_state
+from sightline.context.storable import check_text, storable
+from sightline.context.truncate import Tiers, hint_for, truncate
+from sightline.context.window import TokenWindow, Window
+from sightline.errors import QueryRefused
+from sightline.ledger.statement import one_statement
+
+
+@settings(deadline=None)
+@given(st.integers(1, 50), st.integers(0, 20), st.integers(0, 300))
+def test_a_window_moves_its_start_only_at_fold_points(size: int, slack: int, total: int) -> None:
+    window = Window(size, slack)
+    starts = [n - window.shown(n) for n in range(total + 1)]
+    assert starts == sorted(starts)
+    moved = [n for n in range(1, total + 1) if starts[n] != starts[n - 1]]
+    assert all(later - earlier == slack + 1 for earlier, later in pairwise(moved))
+    assert all(min(n, size) <= window.shown(n) <= size + slack for n in range(total + 1))
+
+
+@settings(deadline=None)
+@given(st.integers(1, 1000), st.floats(0, 1), st.integers(0, 5000))
+def test_a_token_cut_is_enough_and_at_most_one_step_too_much(
+    budget: int, step: float, total: int
+) -> None:
+    left_out = TokenWindow(budget, step).left_out(total)
+    assert total - left_out <= budget
+    if total > budget:
+        assert left_out - (total - budget) < max(1, int(budget * step))
+    else:
+        assert left_out == 0
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=6), st.integers(1, 6), st.integers(0, 6))
+def test_a_settled_result_changes_its_form_once_at_most(
+    groups: list[int], batch: int, recent: int
+) -> None:
+    tiers = Tiers(settle=True, batch=batch, recent=recent)
+    history: list[Entry] = []
+    seen: dict[int, list[str]] = {}
+    for group, count in enumerate(groups):
+        for _ in range(count):
+            history.append(result_entry(len(history), "0123456789" * 600, group=group))
+            for shown in truncate(history, tiers, active_group=group):
+                forms = seen.setdefault(shown.id, [])
+                form = shown.message.tool_results[0].content
+                if not forms or forms[-1] != form:
+                    forms.append(form)
+    assert all(len(forms) <= 2 for forms in seen.values())
+
+
+# What this Python knows by name; a later Unicode may join what is still unassigned here.
+known_text = st.text(st.characters(exclude_categories=["Cn", "Cs"]), max_size=400)
+
+
+@settings(deadline=None)
+@given(known_text, st.integers(0, 300), st.floats(0, 0.9))
+@example("🇩🇪" * 50, 101, 0.5)
+@example("e\u0301" * 100, 51, 0.3)
+@example("각" * 10 + "\u1100\u1161\u11a8" * 40, 50, 0.25)
+@example("क्षि" * 60, 61, 0.25)
+def test_a_cut_keeps_to_its_limit_and_to_whole_graphemes(
+    text: str, limit: int, share: float
+) -> None:
+    tiers = Tiers(recent_chars=limit, tail_share=share)
+    (shown,) = truncate([result_entry(0, text)], tiers)
+    content = shown.message.tool_results[0].content
+    if len(text) <= limit:
+        assert content == text
+        return
+    kept = content.removesuffix(hint_for(100))
+    head, _, tail = kept.partition("\n[…]\n") if "\n[…]\n" in kept else (kept, "", "")
+    assert len(kept) <= limit
+    boundaries = [0]
+    while boundaries[-1] < len(text):
+        boundaries.append(apsw.unicode.grapheme_next_break(text, boundaries[-1]))
+    assert text.startswith(head)
+    assert text.endswith(tail)
+    assert len(head) in boundaries
+    assert len(text) - len(tail) in boundaries
+
+
+@settings(deadline=None)
+@given(texts, texts)
+def test_a_state_that_is_written_is_found_and_taken_out(before: str, block: str) -> None:
+    block = re.sub(r"(?m)^[ #`~]+", "", block).strip()
+    before = re.sub(r"[`~]", "", before).rstrip()
+    text = f"{before}\n{HEADING}\n{block}"
+    assert extract_state(text) == f"{HEADING}\n{block}".strip()
+    assert strip_state(text) == before
+
+
+secretish = st.lists(
+    st.sampled_from(
+        ["sk-ant-", "sk-", "ghp_", "Authorization: Bearer ", "password=", "://a:", "@", "eyJ", ".",
+         "a1B2" * 10, " ", '"', "-----BEGIN PRIVATE KEY-----", "[redacted:jwt]", "AKIA"]
+    ) | texts,
+    max_size=12,
+).map("".join)  # fmt: skip
+
+
+@settings(deadline=None)
+@given(secretish)
+def test_redacting_twice_is_redacting_once(text: str) -> None:
+    assert redact(redact(text)) == redact(text)
+
+
+@settings(deadline=None)
+@given(st.text(max_size=100))
+def test_a_text_made_storable_is_and_stays_so(text: str) -> None:
+    made = storable(text)
+    assert check_text(made, "text") == made == storable(made)
+    assert len(made) == len(text)
+
+
+@settings(deadline=None)
+@given(st.text(max_size=200))
+def test_keywords_are_tags_already(prompt: str) -> None:
+    for word in keywords(prompt):
+        assert '"' not in word
+        assert "\x00" not in word
+    assert normal_tags(normal_tags(["a"])) == ("a",)
+
+
+sql = st.lists(
+    st.sampled_from(
+        ["SELECT ", "1", "'a;b'", '"c--d"', "--x\n", "/*y*/", "/*", ";", "-", "/", "\n"]
+    ),
+    max_size=12,
+).map("".join)
+
+
+@settings(deadline=None)
+@given(sql)
+def test_a_bare_statement_stays_as_it_is_and_fits_into_parentheses(text: str) -> None:
+    try:
+        bare = one_statement(text, 1000)
+    except QueryRefused:
+        return
+    assert one_statement(bare, 1000) == bare
+    assert one_statement(f"SELECT * FROM ({bare}) LIMIT 1", 1000).endswith(") LIMIT 1")

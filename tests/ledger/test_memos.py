@@ -1,0 +1,125 @@
+"""Memos: found by what a prompt is about, in the project's ledger and the user's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sightline.errors import InvalidInput, NotFound, TooLarge
+from sightline.ledger import Ledger, MemoShelf
+
+
+@pytest.fixture
+def memos(ledger: Ledger) -> Ledger:
+    ledger.memos.save("Ports are allocated from 4100 upwards.", ["Arch Decision", "ports"])
+    ledger.memos.save("The parser must not recurse: deep input killed it.", ["gotcha", "parser"])
+    ledger.memos.save("Dates on the wire are UTC; the parser rejects others.", ["api-design"])
+    return ledger
+
+
+def ids(found: list[object]) -> list[int]:
+    return [memo.id for memo in found]  # type: ignore[attr-defined]  # memos in, numbers out
+
+
+def test_tags_have_one_spelling(ledger: Ledger) -> None:
+    memo = ledger.memos.save("x", ["#Arch_Decision", "arch decision", "ARCH-DECISION", "b!"])
+    assert memo.tags == ("arch-decision", "b")
+
+
+@pytest.mark.parametrize("tags", [[], ["!!"], ["x" * 65], [f"t{n}" for n in range(33)]])
+def test_a_memo_without_usable_tags_is_refused(ledger: Ledger, tags: list[str]) -> None:
+    with pytest.raises(InvalidInput):
+        ledger.memos.save("content", tags)
+    assert ledger.memos.recent() == []
+
+
+def test_a_memo_needs_content_and_has_a_limit(ledger: Ledger) -> None:
+    with pytest.raises(InvalidInput, match="needs content"):
+        ledger.memos.save("  \n", ["t"])
+    with pytest.raises(TooLarge, match="the memo"):
+        ledger.memos.save("x" * 70_000, ["t"])
+
+
+def test_memos_are_found_by_tags_and_their_hyphenated_parts(memos: Ledger) -> None:
+    assert ids([*memos.memos.tagged(["arch"])]) == [1]
+    assert ids([*memos.memos.tagged(["Arch Decision", "ports"])]) == [1]
+    assert ids([*memos.memos.tagged(["api", "gotcha"])]) == [3, 2]
+    assert memos.memos.tagged(["absent"]) == []
+
+
+def test_a_match_in_a_tag_comes_before_one_in_content(memos: Ledger) -> None:
+    assert ids([*memos.memos.relevant("why does the PARSER, of all, fail?")]) == [2, 3]
+
+
+def test_more_matches_come_first_then_the_newer(memos: Ledger) -> None:
+    assert ids([*memos.memos.relevant("dates that the parser rejects, wire format")]) == [
+        2,
+        3,
+    ]
+    assert ids([*memos.memos.search("parser")]) == [3, 2]
+    assert ids([*memos.memos.search("parser recurse")]) == [2, 3]
+
+
+@pytest.mark.parametrize("prompt", ["continue", "go on", "next, please!", "ok", "...", "", "don't"])
+def test_phrases_that_mean_nothing_find_nothing(memos: Ledger, prompt: str) -> None:
+    memos.memos.save("continue go on next please ok don t", ["noise"])
+    assert memos.memos.relevant(prompt) == []
+
+
+@pytest.mark.parametrize(
+    "prompt", ['" OR 1', "NEAR(a b)", "a* -b ^c", "content:ports", "'; DROP", "ports\x00", "AND OR"]
+)
+def test_a_prompt_is_never_read_as_a_search_language(memos: Ledger, prompt: str) -> None:
+    memos.memos.relevant(prompt)
+    memos.memos.search(prompt)
+
+
+def test_five_at_most_come_by_themselves(ledger: Ledger) -> None:
+    for number in range(9):
+        ledger.memos.save(f"note {number}", ["deploy"])
+    assert ids([*ledger.memos.relevant("how do we deploy?")]) == [9, 8, 7, 6, 5]
+
+
+def test_an_edited_memo_is_found_by_its_new_words_and_is_the_newest(memos: Ledger) -> None:
+    memo = memos.memos.edit(1, content="Sockets live under /run.", tags=["sockets"])
+    assert memo.tags == ("sockets",)
+    assert memos.memos.relevant("which ports?") == []
+    assert ids([*memos.memos.relevant("sockets")]) == [1]
+    assert ids([*memos.memos.recent()]) == [1, 3, 2]
+    assert memos.memos.edit(1, content="Other.").tags == ("sockets",)
+    assert memos.verify().ok
+
+
+def test_a_deleted_memo_is_gone_from_indexes_and_file(memos: Ledger) -> None:
+    memos.memos.save("XYZZYPLUGH", ["magic"])
+    memos.memos.delete(4)
+    for gone in (lambda: memos.memos.get(4), lambda: memos.memos.delete(4)):
+        with pytest.raises(NotFound, match="no memo 4"):
+            gone()
+    assert memos.memos.relevant("magic xyzzyplugh") == []
+    assert memos.verify().ok
+
+
+def test_memos_belong_to_no_session(memos: Ledger) -> None:
+    session = memos.sessions.create("s")
+    memos.sessions.delete(session.id, confirm="s")
+    assert len(memos.memos.recent()) == 3
+
+
+def test_a_shelf_reads_a_projects_and_the_users_memos_as_one(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "project.db") as project, Ledger(tmp_path / "user.db") as user:
+        shelf = MemoShelf({"project": project.memos, "user": user.memos})
+        shelf.home("project").save("tabs here", ["style"])
+        shelf.home("user").save("spaces everywhere, in style", ["style", "spaces"])
+        found = shelf.relevant("style: tabs or spaces?")
+        assert [(memo.home, memo.content) for memo in found] == [
+            ("user", "spaces everywhere, in style"),
+            ("project", "tabs here"),
+        ]
+        assert [memo.home for memo in shelf.tagged(["style"])] == ["project", "user"]
+        assert len(shelf.relevant("style", limit=1)) == 1
+        with pytest.raises(NotFound, match="there are project, user"):
+            shelf.home("team")
+    with pytest.raises(InvalidInput, match="at least one ledger"):
+        MemoShelf({})

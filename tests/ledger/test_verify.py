@@ -1,0 +1,209 @@
+"""Verify finds what was changed behind the ledger's back, wherever it was changed."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import apsw
+import pytest
+
+from ledger.helpers import contents, fill, group_ids, tamper
+from sightline.context.parts import Message
+from sightline.errors import LedgerDamaged, SightlineError
+from sightline.ledger import Ledger, Usage
+from sightline.ledger.schema import TABLES
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ledger with something in every table."""
+    path = tmp_path_factory.mktemp("sound") / "l.db"
+    with Ledger(path) as ledger:
+        for name in ("one", "two"):
+            session = ledger.sessions.create(name, project="/p")
+            fill(ledger, session.id, 6, tokens=3)
+            groups = group_ids(ledger, session.id)
+            ledger.groups.drop(session.id, groups[1])
+            ledger.groups.remove(session.id, groups[2])
+            ledger.accounts.record(session.id, Usage("m", 10, 5, 2, 7), group_id=groups[0])
+            ledger.accounts.add_receipt(session.id, {"slots": []}, prefix_digest="00")
+            ledger.scratchpad.replace(session.id, "plan")
+            ledger.groups.undo(session.id)
+        ledger.memos.save("memo one", ["tag-a"])
+        ledger.memos.save("memo two", ["tag-b"])
+        assert ledger.verify().ok
+    return path
+
+
+@pytest.fixture
+def copy(sound: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "copy.db"
+    shutil.copy(sound, path)
+    return path
+
+
+def findings(path: Path) -> tuple[str, ...]:
+    with Ledger(path) as ledger:
+        return ledger.verify().findings
+
+
+CHANGED = {"TEXT": "'changed'", "INTEGER": "{old} + 1", "BLOB": "zeroblob(32)"}
+# A value that the column's own rule allows, where it has one.
+ALLOWED = {
+    ("groups", "status"): "CASE status WHEN 'live' THEN 'dropped' ELSE 'live' END",
+    ("messages", "role"): "CASE role WHEN 'user' THEN 'tool' ELSE 'user' END",
+    ("messages", "dropped"): "1 - dropped",
+    ("groups", "salt"): "zeroblob(16)",
+    ("llm_memos", "tags"): "'[\"other\"]'",
+}
+COLUMNS = [
+    (table, column.name)
+    for table, described in TABLES.items()
+    for column in described.columns
+    if column.name not in ("status", "id") or (table, column.name) == ("groups", "status")
+]
+
+
+@pytest.mark.parametrize(("table", "column"), COLUMNS)
+def test_any_changed_column_of_any_row_is_found(copy: Path, table: str, column: str) -> None:
+    kind = {c.name: c.type for c in TABLES[table].columns}[column]
+    value = ALLOWED.get((table, column), CHANGED[kind]).format(old=f"coalesce({column}, 0)")
+    last = f"SELECT max(rowid) FROM {table}"
+    tamper(copy, f"UPDATE {table} SET {column} = {value} WHERE rowid = ({last})")
+    assert findings(copy)
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("which", ["min", "max"])
+def test_any_missing_row_is_found(copy: Path, table: str, which: str) -> None:
+    tamper(copy, f"DELETE FROM {table} WHERE rowid = (SELECT {which}(rowid) FROM {table})")
+    try:
+        assert findings(copy)
+    except SightlineError:
+        assert table == "ledger"  # without its own row a ledger does not even open
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        # two messages change places
+        "UPDATE messages SET seq = CASE seq WHEN 0 THEN 1000 WHEN 1 THEN 0 END "
+        "WHERE session_id = 1 AND seq < 2; UPDATE messages SET seq = 1 WHERE seq = 1000",
+        # the last group, or message, was never there
+        "DELETE FROM messages WHERE group_id = 5; DELETE FROM groups WHERE id = 5",
+        "DELETE FROM messages WHERE session_id = 1 AND seq = "
+        "(SELECT max(seq) FROM messages WHERE session_id = 1)",
+        # a whole session, with all it held
+        "DELETE FROM messages WHERE session_id = 1; DELETE FROM groups WHERE session_id = 1;"
+        "DELETE FROM session_state WHERE session_id = 1; DELETE FROM usage WHERE session_id = 1;"
+        "DELETE FROM receipts WHERE session_id = 1; DELETE FROM undone WHERE session_id = 1;"
+        "DELETE FROM sessions WHERE id = 1",
+        # a whole session but its row
+        "DELETE FROM sessions WHERE id = 1",
+        # a message comes back from the dead, or from nowhere
+        "INSERT INTO messages SELECT id + 500, session_id, group_id, seq + 500, role, content, "
+        "parts, outcome, dropped, parsing_strategy, tool_call_id, tokens, tokens_basis, "
+        "created_at, append_key, digest, usage_id FROM messages WHERE id = 1",
+        "UPDATE messages SET group_id = 3 WHERE group_id = 1",
+        "UPDATE messages SET session_id = 99 WHERE session_id = 1",
+        "UPDATE usage SET session_id = 99",
+        "DELETE FROM memo_words",
+        # dropped, consistently
+        "UPDATE groups SET status = 'live' WHERE status = 'dropped';"
+        "UPDATE messages SET dropped = 0 WHERE dropped = 1",
+    ],
+)
+def test_rows_out_of_order_missing_or_added_are_found(copy: Path, sql: str) -> None:
+    tamper(copy, sql)
+    assert findings(copy)
+
+
+def test_every_flipped_bit_is_found_or_changed_nothing(sound: Path, tmp_path: Path) -> None:
+    """70 bits in the text of messages, and 60 anywhere in the file."""
+    original = sound.read_bytes()
+    chance = random.Random(70)
+    words = [m for m in range(len(original)) if original.startswith((b"question", b"answer "), m)]
+    places = [chance.choice(words) + chance.randrange(8) for _ in range(70)]
+    places += [chance.randrange(len(original)) for _ in range(60)]
+    reference = contents(sound)
+    seen_by_sqlite = 0
+    path = tmp_path / "flipped.db"
+    for number, place in enumerate(places):
+        flipped = bytearray(original)
+        flipped[place] ^= 1 << chance.randrange(8)
+        path.write_bytes(flipped)
+        found = is_found(path)
+        if number < 70:
+            assert found, f"bit flip at byte {place} was not found"
+            seen_by_sqlite += sqlite_finds(path)
+        elif not found:
+            assert contents(path) == reference, f"bit flip at byte {place} changed something"
+    assert seen_by_sqlite < 10  # which is why there is a verify of our own
+
+
+def is_found(path: Path) -> bool:
+    try:
+        with Ledger(path, mode="read") as ledger:
+            return not ledger.verify().ok
+    except SightlineError:
+        return True
+
+
+def sqlite_finds(path: Path) -> bool:
+    connection = apsw.Connection(str(path))
+    try:
+        return bool(connection.execute("PRAGMA integrity_check").get != "ok")
+    except apsw.CorruptError:
+        return True
+    finally:
+        connection.close()
+
+
+def test_text_that_is_no_longer_text_is_found_and_named(copy: Path) -> None:
+    tamper(copy, "UPDATE messages SET content = CAST(x'ff41' AS TEXT) WHERE id = 4")
+    assert any("message 4 " in finding for finding in findings(copy))
+    tamper(copy, "UPDATE sessions SET name = CAST(x'ff41' AS TEXT) WHERE id = 1")
+    assert any("sessions cannot be read" in finding for finding in findings(copy))
+
+
+def test_the_finding_names_the_session_and_the_message(copy: Path) -> None:
+    tamper(copy, "UPDATE messages SET content = 'forged' WHERE id = 1")
+    first = findings(copy)[0]
+    assert first.startswith("session 1: message 1 (seq 0) was altered")
+    with Ledger(copy) as ledger, pytest.raises(LedgerDamaged, match="message 1"):
+        ledger.verify().raise_if_damaged()
+
+
+def test_a_report_counts_what_it_looked_at(sound: Path) -> None:
+    with Ledger(sound, mode="read") as ledger:
+        report = ledger.verify()
+    assert (report.sessions, report.groups, report.messages, report.memos) == (2, 12, 32, 2)
+    report.raise_if_damaged()
+
+
+def test_a_ledger_that_was_never_used_verifies(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "l.db") as ledger:
+        assert ledger.verify().ok
+
+
+def test_a_broken_index_is_found(copy: Path) -> None:
+    connection = apsw.Connection(str(copy))
+    connection.execute("PRAGMA writable_schema = ON")
+    connection.execute(
+        "UPDATE sqlite_schema SET sql = replace(sql, 'tokens_before)', 'tokens)') "
+        "WHERE name = 'groups_by_weight'"
+    )
+    connection.close()
+    assert any(finding.startswith("SQLite:") for finding in findings(copy))
+
+
+def test_a_long_list_of_findings_has_an_end(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    with Ledger(path) as ledger:
+        session = ledger.sessions.create("s")
+        messages = [Message.of("user", str(n)) for n in range(1100)]
+        ledger.append(session.id, messages, strategy="s")
+    tamper(path, "UPDATE messages SET content = 'x'")
+    assert len(findings(path)) == 1000
