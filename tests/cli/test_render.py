@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from sightline.cli.main import run
 from support.shell import Run
 
 PROMPT: dict[str, Any] = {
@@ -18,6 +21,21 @@ PROMPT: dict[str, Any] = {
     "tools": [{"name": "mail.search", "description": "Search.", "parameters": {}}],
     "tail": "<slop-state>1</slop-state>",
 }
+
+
+@pytest.fixture
+def sightline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The command line, in an empty directory and in this process."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*args: str, stdin: bytes | str = b"") -> CompletedProcess[bytes]:
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        with CliRunner().isolation(input=data) as streams:
+            code = run(list(args))
+            out, err = streams[0].getvalue(), streams[1].getvalue()
+        return CompletedProcess(args, code, out, err)
+
+    return call
 
 
 def rendered(sightline: Run, *args: str, prompt: object = PROMPT) -> Any:

@@ -416,6 +416,47 @@ def test_our_event_stream_reader_agrees_with_botocore() -> None:
     assert [(f.event, f.data) for f in EventStreamReader().feed(BEDROCK)] == expected
 
 
+def damaged(headers: bytes) -> bytes:
+    prelude = struct.pack(">II", 16 + len(headers), len(headers))
+    body = prelude + struct.pack(">I", zlib.crc32(prelude)) + headers
+    return body + struct.pack(">I", zlib.crc32(body))
+
+
+def test_event_headers_of_every_kind_are_stepped_over() -> None:
+    values = {0: b"", 1: b"", 2: b"1", 3: b"12", 4: b"1234", 5: b"12345678", 8: b"12345678"}
+    pairs = b"".join(b"\x01h" + bytes([kind]) + value for kind, value in values.items())
+    headers = pairs + b"\x01b\x06\x00\x02xx" + b"\x0b:event-type\x07\x00\x01e"
+    [frame] = EventStreamReader().feed(damaged(headers))
+    assert (frame.event, frame.data) == ("e", b"")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        damaged(b"\x05ab"),
+        damaged(b"\x01h\x20"),
+        struct.pack(">III", 4, 0, zlib.crc32(struct.pack(">II", 4, 0))),
+        BEDROCK[:-1] + b"\x00",
+        b"x" * 20,
+    ],
+)
+def test_a_damaged_event_breaks_the_stream_and_no_more(data: bytes) -> None:
+    assert reply("bedrock", data).reason in ("incomplete", "tool_calls")
+
+
+def test_a_frame_without_an_end_is_not_collected_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sightline.dialects.framing.MAX_FRAME", 100)
+    assert "more than 100 bytes" in reply("openai_chat", b"data: " + b"x" * 200).detail
+    assert "more than 100 bytes" in reply("ollama", b"x" * 200).detail
+
+
+def test_content_in_pieces_is_text() -> None:
+    piece = {"choices": [{"delta": {"content": [{"type": "text", "text": "a"}]},
+                          "finish_reason": "stop"}]}  # fmt: skip
+    stopped = reply("openai_chat", sse(piece))
+    assert (stopped.reason, stopped.message.text) == ("end", "a")
+
+
 def test_a_decoder_is_abstract() -> None:
     with pytest.raises(NotImplementedError):
         Decoder()

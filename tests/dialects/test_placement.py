@@ -52,6 +52,24 @@ def test_the_tail_is_behind_the_boundary_and_once_only(endpoint: str) -> None:
         assert request.data.count(b"<slop-state generated_at") == expected
 
 
+@pytest.mark.parametrize("endpoint", ["anthropic", "bedrock", "gemini", "openai-responses"])
+def test_a_profile_can_put_the_tail_into_the_user_s_turn_anywhere(endpoint: str) -> None:
+    values = {**FREE, "tail.plain": "into_user", "tail.after_tools": "into_user"}
+    request = encode(CASES["tool_loop"](), profile_for(endpoint, overrides=values))
+    written_out = request.data.decode()
+    assert written_out.index("<slop-state gen") < written_out.index("call_1")
+    assert "tail_before_tool_rounds" in codes(request)
+    # A mark behind the tail would be on something that the next tail voids.
+    marks = ("cache_control", "cachePoint", "prompt_cache_breakpoint")
+    assert all(mark not in written_out[written_out.index("<slop-state gen") :] for mark in marks)
+
+
+def test_with_nothing_said_the_tail_is_a_message_of_its_own() -> None:
+    receipt = CASES["plain"]().receipt
+    only = Prompt((Message.of("user", TAIL),), 0, receipt)
+    assert written("ollama", only).body["messages"] == [{"role": "user", "content": TAIL}]
+
+
 def test_mistral_gets_an_assistant_message_between_results_and_tail() -> None:
     request = written("mistral", CASES["tool_loop"]())
     assert [m["role"] for m in request.body["messages"]][-3:] == ["tool", "assistant", "user"]
@@ -260,6 +278,56 @@ def test_later_instructions_keep_their_role_where_the_api_has_one() -> None:
         ("anthropic", "claude-sonnet-5"), ("gemini", ""), ("bedrock", ""), ("vllm", ""),
     ):  # fmt: skip
         assert "system_as_user" in codes(written(endpoint, prompt(history), model))
+
+
+def test_several_instructions_are_one_where_the_api_takes_one() -> None:
+    history = [Message.of("system", "Be kind."), *say("hi")]
+    messages = written("vllm", prompt(history)).body["messages"]
+    assert [message["role"] for message in messages] == ["system", "user"]
+    assert messages[0]["content"].endswith("\n\nBe kind.")
+
+
+def test_a_message_s_phase_comes_back() -> None:
+    said = Message("assistant", (Text("Hm.", Raw("openai_responses", {"phase": "commentary"})),))
+    items = written("openai-responses", prompt([ASK, said, *say("and?")])).body["input"]
+    assert items[2] == {
+        "type": "message", "role": "assistant", "content": "Hm.", "phase": "commentary",
+    }  # fmt: skip
+
+
+def test_files_at_an_address_are_left_for_the_vendor_to_fetch() -> None:
+    from sightline.context.parts import File
+
+    picture = File("https://example.org/cat.png", "image/png")
+    paper = File("https://example.org/p.pdf", "application/pdf")
+    bucket = File("s3://bucket/cat.png", "image/png")
+    said = [Message("user", (Text("see"), picture, paper, bucket))]
+    for endpoint in ("gemini", "anthropic", "openai-responses"):
+        out = written(endpoint, prompt(said)).data.decode()
+        assert "https://example.org/cat.png" in out
+        assert "https://example.org/p.pdf" in out
+    assert (
+        '"s3Location":{"uri":"s3://bucket/cat.png"}'
+        in written("bedrock", prompt(said)).data.decode()
+    )
+
+
+def test_a_result_without_a_name_gets_its_call_s_where_one_is_needed() -> None:
+    answer = Message("tool", (ToolResult("call_1", "x"),))
+    body = written("gemini", prompt([ASK, Message("assistant", (CALL,)), answer])).body
+    assert body["contents"][2]["parts"][0]["functionResponse"]["name"] == "mail.search"
+
+
+def test_where_nothing_may_be_marked_nothing_is() -> None:
+    from sightline.context.parts import File
+
+    paper = File("data:application/pdf;base64,aGk=", "application/pdf", "p.pdf")
+    receipt = CASES["plain"]().receipt
+    assert written("bedrock", Prompt((Message("user", (paper,)),), 1, receipt)).marks == 0
+    assert written("bedrock", Prompt((), 0, receipt)).marks == 0
+    tools = ({"name": "run"},)
+    only_tools = written("anthropic", Prompt((ASK,), 1, receipt, tools))
+    assert only_tools.body["tools"][-1]["cache_control"] == {"type": "ephemeral"}
 
 
 def test_a_named_cached_content_replaces_what_it_holds() -> None:
