@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "demo": ("sightline.cli.demo:demo", "Show the demo app's state."),
     "tail": ("sightline.cli.tail:tail", "Write the state blocks that end a request."),
     "tools": ("sightline.cli.tools:tools", "Write what a model can call, from a tree."),
+    "render": ("sightline.cli.render:render", "Write a prompt as a vendor's request JSON."),
     "slots": ("sightline.cli.slots:slots", "Assemble a prompt from slots within a budget."),
     "strategy": ("sightline.cli.strategy:strategy", "List strategies, or check one on a session."),
     "tokens": ("sightline.cli.tokens:tokens", "Count the tokens of a text."),
