@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from sightline.context.prompt import Prompt
     from sightline.context.slots import Slots
     from sightline.errors import InvalidTree, SightlineError, Violation
+    from sightline.hub.client import Client
+    from sightline.hub.hub import Hub
     from sightline.ledger import Ledger
     from sightline.protocol.codec import decode as decode_tree
     from sightline.protocol.codec import encode as encode_tree
@@ -25,11 +27,14 @@ if TYPE_CHECKING:
     from sightline.protocol.text import format_tree
     from sightline.protocol.tree import Affordance, ContentRef, Meta, Node
     from sightline.protocol.view import Projector, View, project
+    from sightline.protocol.world import World
 
 __all__ = [
     "Affordance",
     "Budget",
+    "Client",
     "ContentRef",
+    "Hub",
     "InvalidTree",
     "Ledger",
     "Message",
@@ -42,6 +47,7 @@ __all__ = [
     "Slots",
     "View",
     "Violation",
+    "World",
     "apply",
     "decode_tree",
     "diff",
@@ -55,8 +61,10 @@ __all__ = [
 # Public name → where it lives, and its name there if it differs.
 _HOMES = {
     "Affordance": "protocol.tree",
+    "Client": "hub.client",
     "Budget": "context.budget",
     "ContentRef": "protocol.tree",
+    "Hub": "hub.hub",
     "InvalidTree": "errors",
     "Ledger": "ledger",
     "Message": "context.parts",
@@ -69,6 +77,7 @@ _HOMES = {
     "Slots": "context.slots",
     "View": "protocol.view",
     "Violation": "errors",
+    "World": "protocol.world",
     "apply": "protocol.patch",
     "decode_tree": "protocol.codec:decode",
     "diff": "protocol.diff",

@@ -21,6 +21,7 @@ __all__ = [
     "naming",
     "read_as",
     "read_bytes",
+    "read_window",
     "source_argument",
     "write_json",
     "write_text",
@@ -76,6 +77,15 @@ def read_bytes(source: str, max_bytes: int) -> bytes:
     if len(data) > max_bytes:
         raise TooLarge(f"more than {max_bytes} bytes; --max-bytes raises the limit")
     return data
+
+
+def read_window(text: str) -> tuple[int, int]:
+    """Read the value of --window. Raises InvalidInput."""
+    offset, _, count = text.partition(",")
+    try:
+        return int(offset), int(count)
+    except ValueError:
+        raise InvalidInput(f"--window must be OFFSET,COUNT, two whole numbers: {text}") from None
 
 
 def write_json(data: bytes) -> None:
