@@ -33,7 +33,7 @@ LINE: list[set[str]] = [
     {"__main__", "__init__"},
 ]
 # Rooms that a neighbour on its right may not skip to, but that share a line on purpose.
-NEIGHBOURS = {("host", "config"), ("turn", "policy")}
+NEIGHBOURS = {("host", "config"), ("turn", "policy"), ("app", "hub")}
 PURE = {"errors", "events", "protocol", "projection", "context", "dialects", "turn", "policy"}
 
 # What a pure module may use besides the project: computation only.

@@ -10,11 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sightline.app.app import App
+    from sightline.app.call import Call
     from sightline.context.budget import Budget
     from sightline.context.parts import Message
     from sightline.context.prompt import Prompt
     from sightline.context.slots import Slots
-    from sightline.errors import InvalidTree, SightlineError, Violation
+    from sightline.errors import ActionError, InvalidTree, SightlineError, Violation
     from sightline.hub.client import Client
     from sightline.hub.hub import Hub
     from sightline.ledger import Ledger
@@ -30,8 +32,11 @@ if TYPE_CHECKING:
     from sightline.protocol.world import World
 
 __all__ = [
+    "ActionError",
     "Affordance",
+    "App",
     "Budget",
+    "Call",
     "Client",
     "ContentRef",
     "Hub",
@@ -60,9 +65,12 @@ __all__ = [
 
 # Public name → where it lives, and its name there if it differs.
 _HOMES = {
+    "ActionError": "errors",
     "Affordance": "protocol.tree",
+    "App": "app.app",
     "Client": "hub.client",
     "Budget": "context.budget",
+    "Call": "app.call",
     "ContentRef": "protocol.tree",
     "Hub": "hub.hub",
     "InvalidTree": "errors",

@@ -5,9 +5,11 @@ the message is for people and says what is wrong and where. `exit_code` is what
 the command line returns for it.
 
     SightlineError                    1  unexpected
+    ├── ActionError                   5  action_refused  raised by an app: not done, and why
     ├── InvalidInput                  2  invalid_input   the caller gave something unusable
     │   ├── InvalidJson                  invalid_json    not JSON; line and column are known
     │   ├── InvalidTree                  invalid_tree    breaks rules of the tree; lists them all
+    │   ├── InvalidDescriptor            invalid_descriptor  an app described a node wrongly
     │   ├── InvalidPath                  invalid_path    not a path, or nothing is there
     │   ├── InvalidPatch                 invalid_patch   an operation that cannot be applied
     │   ├── InvalidSlot                  invalid_slot    names the slot and the option
@@ -36,8 +38,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 __all__ = [
+    "ActionError",
     "ActionFailed",
     "DoesNotFit",
+    "InvalidDescriptor",
     "InvalidInput",
     "InvalidJson",
     "InvalidPatch",
@@ -66,8 +70,24 @@ __all__ = [
 class SightlineError(Exception):
     """The root of the tree; catch it to catch them all."""
 
-    code: ClassVar[str] = "internal"
+    code: str = "internal"
     exit_code: ClassVar[int] = 1
+
+
+class ActionError(SightlineError):
+    """An action was not done. Raise it in a handler to choose what the caller is told.
+
+    `code` is one of the protocol's: `not_found`, `invalid_params`, `unauthorized`,
+    `conflict`, `internal`. The message is shown to the caller as it is.
+    """
+
+    code = "action_refused"
+    exit_code = 5
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
 
 
 class DoesNotFit(SightlineError):
@@ -129,6 +149,18 @@ class InvalidTree(InvalidInput):
         first = str(self.violations[0])
         more = len(self.violations) - 1
         super().__init__(first if not more else f"{first} (and {more} more)")
+
+
+class InvalidDescriptor(InvalidInput):
+    """What an app gave for a node cannot become one. `path` says where, `key` which part of it."""
+
+    code = "invalid_descriptor"
+
+    def __init__(self, path: str, key: str | None, reason: str) -> None:
+        super().__init__(f"{path}: {reason}" if key is None else f"{path}: {key!r} {reason}")
+        self.path = path
+        self.key = key
+        self.reason = reason
 
 
 class InvalidPath(InvalidInput):

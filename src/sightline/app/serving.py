@@ -95,6 +95,11 @@ class Serving:
             await asyncio.gather(*tasks, return_exceptions=True)
             await link.close()
 
+    @property
+    def connections(self) -> list[Connection]:
+        """The connections that are served now."""
+        return list(self._lines)
+
     def changed(self) -> None:
         """Say that a tree was published; subscribers are told within the coalescing time."""
         loop = self._loop

@@ -1,6 +1,8 @@
-"""`sightline demo`: the demo app's state."""
+"""`sightline demo`: the demo app, live or as a picture."""
 
 from __future__ import annotations
+
+import asyncio
 
 import click
 
@@ -17,13 +19,37 @@ Examples:
   sightline demo --json | sightline tree project --depth 1
 """
 )
+@click.option("--ws", "port", type=click.IntRange(0, 65535), help="Serve a WebSocket at this port.")
+@click.option("--unix", "socket", type=click.Path(), help="Serve a Unix socket at this path.")
 @click.option("--print", "as_text", is_flag=True, help="Show the state as a model would see it.")
 @click.option("--json", "as_json", is_flag=True, help="Show the state as JSON.")
-def demo(*, as_text: bool, as_json: bool) -> None:
-    """Show the state of the demo app, a small mail and calendar program."""
+def demo(*, port: int | None, socket: str | None, as_text: bool, as_json: bool) -> None:
+    """Serve the demo app, a small mail and calendar program, until interrupted.
+
+    It can be found by `sightline apps`, and prints where it is. Without --ws and --unix it
+    serves both, at places of its own choice.
+    """
     if as_text and as_json:
         raise click.UsageError("--print and --json are two ways to show one thing: choose")
+    if (as_text or as_json) and (port is not None or socket is not None):
+        raise click.UsageError("--print and --json show the state; they serve nothing")
     if as_json:
         write_json(encode(demo_tree()))
-    else:
+    elif as_text:
         write_text(format_blocks(demo_tree()))
+    else:
+        asyncio.run(_serve(port, socket))
+
+
+async def _serve(port: int | None, socket: str | None) -> None:
+    # Not needed to show the picture, and slower to load than it is to show.
+    from sightline.demo.app import demo_app
+
+    chosen = port is not None or socket is not None
+    served = demo_app().serving(
+        port=port if chosen else 0,
+        unix=(socket or False) if chosen else True,
+    )
+    async with served as addresses:
+        write_text(addresses)
+        await asyncio.Event().wait()

@@ -19,7 +19,7 @@ one that asks faster than it reads.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -64,14 +64,17 @@ _FRAME_BYTES: Final = 160
 
 @dataclass(frozen=True, slots=True)
 class InvokeRequested:
-    """The consumer asks for an action that the node exposes; the app must `send_result`."""
+    """The consumer asks for an action that the node exposes; the app must `send_result`.
+
+    `node` is None where the tree has none at the path and the app may still make one.
+    """
 
     id: str
     path: str
     action: str
     params: dict[str, Any]
-    node: Node
-    affordance: Affordance
+    node: Node | None
+    affordance: Affordance | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +152,11 @@ class Connection:
         self._closed = False
         self._hello: bytes | None = serialize(Hello(provider.info))
         provider.ready.add(self)
+
+    @property
+    def audience(self) -> Hashable:
+        """Whose tree this connection sees."""
+        return self._audience.key
 
     @property
     def wants_input(self) -> bool:
@@ -338,9 +346,14 @@ class Connection:
             self.refuse(message.id, "bad_request", reason)
             return []
         self._invocations.add(message.id)
+        params = message.params or {}
         try:
             node = self._audience.tree.at(message.path)
         except InvalidPath as error:
+            if self._provider.makes_nodes:
+                return [
+                    InvokeRequested(message.id, message.path, message.action, params, None, None)
+                ]
             self.send_result(message.id, error=ErrorInfo("not_found", str(error)))
             return []
         offered = (item for item in node.affordances if item.action == message.action)
@@ -349,7 +362,6 @@ class Connection:
             reason = f"{message.path} does not offer {message.action!r} now"
             self.send_result(message.id, error=ErrorInfo("not_found", reason))
             return []
-        params = message.params or {}
         return [InvokeRequested(message.id, message.path, message.action, params, node, affordance)]
 
     def _pause(self, subscription_id: str, *, paused: bool) -> None:

@@ -76,6 +76,8 @@ class Provider:
         self.info = info
         self.limits = limits or ProviderLimits()
         self.version = 0
+        # Whether the app makes nodes when they are asked for, beyond those in its tree.
+        self.makes_nodes = False
         self.ready: set[Connection] = set()
         self._audiences: dict[Hashable, Audience] = {}
         self.publish(tree)
@@ -88,7 +90,9 @@ class Provider:
         """Set an audience's tree; `flush` tells its subscribers."""
         known = self._audiences.get(audience)
         if known is None:
-            self._audiences[audience] = Audience(self, tree)
+            # A later life of an audience is not the one that an old resume point speaks of.
+            self.version += 1
+            self._audiences[audience] = Audience(self, audience, tree)
         else:
             known.tree = tree
 
@@ -124,8 +128,9 @@ class Provider:
 class Audience:
     """One tree, as it was lately, and the groups that watch parts of it."""
 
-    def __init__(self, provider: Provider, tree: Node) -> None:
+    def __init__(self, provider: Provider, key: Hashable, tree: Node) -> None:
         self.provider = provider
+        self.key = key
         self.tree = tree
         self.groups: dict[tuple[tuple[str, ...], View], Group] = {}
         kept = provider.limits.kept_versions

@@ -1,0 +1,180 @@
+"""Live apps against `slop-ai`: one change to many subscribers, their memory, an idle refresh.
+
+All in one process; every message is encoded on both sides, none is sent. The peer
+holds a deep copy of the tree per subscriber, so its figures for many subscribers are
+taken from few: its cost is linear in them (the rows for 5 and 10 show it).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from functools import partial
+from itertools import count
+from typing import Any
+
+from slop_ai import SlopServer
+
+from benchmarks.harness import Row, allocated, measure
+from sightline.app.app import App
+from sightline.protocol.connection import Connection
+from sightline.protocol.messages import Subscribe, serialize
+from sightline.protocol.provider import Provider
+
+__all__ = ["run"]
+
+_PEER_SUBSCRIBERS = (5, 10)
+_SUBSCRIBE = serialize(Subscribe("s1"))
+
+
+class State:
+    """A hundred folders of messages, in one of which something changes."""
+
+    def __init__(self, nodes: int) -> None:
+        self.folders = 100 if nodes >= 10_000 else 10
+        self.messages = nodes // self.folders - 1
+        self.turn = 0
+
+    def folder(self, number: int) -> dict[str, Any]:
+        """One folder, as both sides take it."""
+        items = [
+            {
+                "id": f"m{n}",
+                "props": {
+                    "title": f"Message {n}",
+                    "from": "ana@fjord.example",
+                    "unread": n % 3 == 0,
+                    "turn": self.turn if number == n == 3 else 0,
+                },
+            }
+            for n in range(self.messages)
+        ]
+        return {"type": "collection", "props": {"label": f"Folder {number}"}, "items": items}
+
+
+class OurSide:
+    """Our app, and the protocol's machine with some subscribers."""
+
+    def __init__(self, state: State, subscribers: int) -> None:
+        self.state = state
+        self.app = App("mail", "Mail")
+        for number in range(state.folders):
+            self.app.node(f"f{number}")(partial(state.folder, number))
+        self.provider = Provider(self.app.info, self.app.tree())
+        self.connections = [self.connect() for _ in range(subscribers)]
+
+    def connect(self) -> Connection:
+        """Add a subscriber of the root that has taken its snapshot."""
+        connection = self.provider.connect()
+        connection.receive(_SUBSCRIBE)
+        while connection.frames_to_send():
+            pass
+        return connection
+
+    def change(self, turn: int) -> int:
+        """Change one node, and encode what everybody is told."""
+        self.app.update("f3/m3", props={"turn": turn})
+        self.provider.publish(self.app.tree())
+        self.provider.flush()
+        return sum(len(connection.frames_to_send()) for connection in self.connections)
+
+
+class _PeerConnection:
+    def __init__(self) -> None:
+        self.messages = 0
+
+    def send(self, message: dict[str, Any]) -> None:
+        json.dumps(message).encode()
+        self.messages += 1
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class PeerSide:
+    """The peer's server with some subscribers."""
+
+    def __init__(self, state: State, subscribers: int) -> None:
+        self.state = state
+        self.server = SlopServer("mail", "Mail")
+        # Registering one by one would rebuild the peer's tree each time.
+        self.server._dynamic.update(
+            (f"f{number}", partial(state.folder, number)) for number in range(state.folders)
+        )
+        self.server.refresh()
+        self.connections = [self.connect() for _ in range(subscribers)]
+
+    def connect(self) -> _PeerConnection:
+        """Add a subscriber of the root."""
+        connection = _PeerConnection()
+        self.server.handle_connection(connection)
+        ask = {"type": "subscribe", "id": "s1", "path": "/", "depth": -1}
+        asyncio.run(self.server.handle_message(connection, ask))
+        return connection
+
+    def change(self, turn: int) -> None:
+        """Change one node, and encode what everybody is told."""
+        self.state.turn = turn
+        self.server.refresh()
+
+
+def run(*, quick: bool = False) -> list[Row]:
+    """Run all races of this module; `quick` shows that they run, on small trees."""
+    nodes = 500 if quick else 10_000
+    subscribers = (5, 20) if quick else (10, 100, 1_000)
+    return [
+        *_fan_out(nodes, subscribers),
+        *_memory(nodes, subscribers[-1]),
+        *_idle_refresh(nodes),
+    ]
+
+
+def _fan_out(nodes: int, subscribers: tuple[int, ...]) -> Iterator[Row]:
+    turns = count(1)
+    peer_cost: dict[int, float] = {}
+    for few in _PEER_SUBSCRIBERS:
+        peer = PeerSide(State(nodes), few)
+        peer_cost[few] = measure(lambda peer=peer: peer.change(next(turns)), 1)  # type: ignore[misc]  # bound now
+    few = _PEER_SUBSCRIBERS[-1]
+    for many in subscribers:
+        ours = OurSide(State(nodes), many)
+        assert ours.change(next(turns)) == many
+        cost = measure(lambda ours=ours: ours.change(next(turns)), 5)  # type: ignore[misc]  # bound now
+        note = f"{nodes:,} nodes"
+        if many > few:
+            note += f"; peer extrapolated from {few}"
+        bar = 500 if many >= 1_000 else None
+        yield Row(
+            "one change to K subscribers", many, cost, peer_cost[few] * many / few, bar, note=note
+        )
+    yield Row(
+        "the peer's growth in K",
+        few,
+        peer_cost[few],
+        note=f"{peer_cost[5]:.3g} s for 5 subscribers",
+    )
+
+
+def _memory(nodes: int, subscribers: int) -> Iterator[Row]:
+    ours = OurSide(State(nodes), 1)
+    added = allocated(lambda: [ours.connect() for _ in range(subscribers)]) / subscribers
+    peer = PeerSide(State(nodes), 1)
+    peer_added = allocated(peer.connect)
+    yield Row(
+        "memory per further subscription", subscribers, added, float(peer_added), unit="bytes",
+        note=f"{added:,.0f} bytes",
+    )  # fmt: skip
+
+
+def _idle_refresh(nodes: int) -> Iterator[Row]:
+    ours = OurSide(State(nodes), 0)
+    peer = PeerSide(State(nodes), 0)
+    cost = measure(ours.app.refresh, 5)
+    yield Row("refresh() with nothing changed", nodes, cost, measure(peer.server.refresh, 3), 5)
+
+
+if __name__ == "__main__":
+    from benchmarks.harness import table
+
+    print(table(run()))

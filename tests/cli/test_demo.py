@@ -1,0 +1,57 @@
+"""`sightline demo` serves a live app that the other commands find and use."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from support.shell import PROGRAM, Run, runner
+
+
+@contextmanager
+def demo(directory: Path, *options: str) -> Iterator[list[str]]:
+    """Run the demo while the block runs; gives the addresses that it printed."""
+    environment = {**os.environ, "SLOP_PROVIDERS": str(directory / "providers")}
+    process = subprocess.Popen(
+        [PROGRAM, "demo", *options], stdout=subprocess.PIPE, env=environment, cwd=directory
+    )
+    assert process.stdout is not None
+    try:
+        count = 1 if options else 2
+        yield [process.stdout.readline().decode().strip() for _ in range(count)]
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert not (directory / "providers" / "desk.json").exists()
+
+
+def test_it_is_found_by_name_and_used_from_the_shell(tmp_path: Path) -> None:
+    run: Run = runner(tmp_path, SLOP_PROVIDERS=str(tmp_path / "providers"))
+    with demo(tmp_path) as (unix, ws):
+        assert unix.startswith("unix:/")
+        assert ws.startswith("ws://127.0.0.1:")
+        assert b"desk" in run("apps").stdout
+        params = '{"title": "Call", "start": "15:00"}'
+        done = run("invoke", "desk", "/calendar", "add_event", "--params", params)
+        assert done.returncode == 0, done.stderr
+        shown = run("query", ws, "/calendar")
+        assert [child["id"] for child in json.loads(shown.stdout)["children"]] == [
+            "evt-7", "evt-9", "evt-8",
+        ]  # fmt: skip
+
+
+def test_it_serves_where_it_is_told(tmp_path: Path) -> None:
+    own = tmp_path / "run" / "desk.sock"
+    with demo(tmp_path, "--unix", str(own)) as [address]:
+        assert address == f"unix:{own}"
+
+
+def test_it_does_not_serve_and_show_at_once(sightline: Run) -> None:
+    assert sightline("demo", "--print", "--ws", "0").returncode == 2
+    assert sightline("demo", "--print", "--json").returncode == 2

@@ -1,0 +1,30 @@
+"""A real web server on loopback, for as long as a block runs."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import uvicorn
+
+
+@asynccontextmanager
+async def served(application: Any) -> AsyncIterator[str]:
+    """Run an ASGI application on a free port of loopback."""
+    config = uvicorn.Config(
+        application, log_level="warning", ws="websockets-sansio", timeout_graceful_shutdown=1
+    )
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        running = asyncio.create_task(server.serve(sockets=[listening]))
+        while not server.started:
+            await asyncio.sleep(0)
+        try:
+            yield f"127.0.0.1:{port}"
+        finally:
+            server.should_exit = True
+            await running
