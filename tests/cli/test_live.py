@@ -9,15 +9,16 @@ import pty
 import select
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
 import pytest
 
 from sightline.cli.main import run as run_here
 from sightline.transports.websocket import serve_websocket
 from support.live import LiveApp, announced_app, command
-from support.shell import PROGRAM, Run, runner
+from support.shell import PROGRAM
 
 pytestmark = pytest.mark.usefixtures("app")
 
@@ -29,50 +30,68 @@ def app(tmp_path: Path) -> Iterator[None]:
         yield
 
 
+class Done(NamedTuple):
+    """What came of a command."""
+
+    code: int
+    out: str
+    err: str
+
+
+Run: TypeAlias = Callable[[str], Done]
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """The command line, looking for apps in the test's own directory."""
-    return runner(tmp_path, SLOP_PROVIDERS=str(tmp_path))
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """The command line, in this process and looking for apps in the test's own directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLOP_PROVIDERS", str(tmp_path))
+
+    def run(line: str) -> Done:
+        code = run_here(shlex.split(line))
+        return Done(code, *capfd.readouterr())
+
+    return run
 
 
 def test_apps_are_listed(run: Run, tmp_path: Path) -> None:
-    assert run("apps").stdout.decode() == f"live  Live  unix:{tmp_path}/live.sock\n"
-    [line] = run("apps", "--json").stdout.splitlines()
+    assert run("apps").out == f"live  Live  unix:{tmp_path}/live.sock\n"
+    [line] = run("apps --json").out.splitlines()
     listed = json.loads(line)
     assert (listed["id"], listed["address"]) == ("live", f"unix:{tmp_path}/live.sock")
 
 
-def test_no_apps_is_no_error_and_ignored_ones_can_be_explained(tmp_path: Path) -> None:
+def test_no_apps_is_no_error_and_ignored_ones_can_be_explained(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "bad.json").write_text("{")
-    run = runner(tmp_path, SLOP_PROVIDERS=str(elsewhere))
-    done = run("apps")
-    assert (done.returncode, done.stdout) == (0, b"")
-    assert b"no app has announced itself" in done.stderr
-    assert b"bad.json: not a descriptor" in run("apps", "--all").stderr
+    monkeypatch.setenv("SLOP_PROVIDERS", str(elsewhere))
+    assert run("apps") == (0, "", "no app has announced itself\n")
+    assert "bad.json: not a descriptor" in run("apps --all").err
 
 
 def test_a_query_writes_the_tree(run: Run) -> None:
-    tree = json.loads(run("query", "unix:live.sock", "/inbox", "--depth", "0").stdout)
+    tree = json.loads(run("query unix:live.sock /inbox --depth 0").out)
     assert (tree["id"], tree["meta"]["total_children"]) == ("inbox", 3)
-    seen = json.loads(run("query", "live", "--min-salience", "0.6").stdout)
+    seen = json.loads(run("query live --min-salience 0.6").out)
     assert [child["id"] for child in seen["children"]] == ["inbox"]
-    window = json.loads(run("query", "live", "/inbox", "--window", "1,1").stdout)
+    window = json.loads(run("query live /inbox --window 1,1").out)
     assert [child["id"] for child in window["children"]] == ["msg-2"]
-    text = run("query", "live", "/inbox", "--types", "collection", "--text").stdout
-    assert text.startswith(b"[collection] inbox: Inbox")
+    text = run("query live /inbox --types collection --text").out
+    assert text.startswith("[collection] inbox: Inbox")
 
 
 def test_a_provider_can_be_started_for_one_question(run: Run) -> None:
-    done = run("query", "stdio:" + " ".join(command("--stdio")), "--depth", "0")
-    assert json.loads(done.stdout)["id"] == "app"
+    done = run(shlex.join(["query", f"stdio:{shlex.join(command('--stdio'))}", "--depth", "0"]))
+    assert json.loads(done.out)["id"] == "app"
 
 
 def test_an_invoke_writes_the_outcome(run: Run) -> None:
-    done = run("invoke", "live", "/", "echo", "--params", '{"a": [1, null]}')
-    assert json.loads(done.stdout) == {"status": "ok", "data": {"a": [1, None]}}
-    assert json.loads(run("invoke", "live", "/", "count").stdout)["data"] == {"n": 1}
+    done = run("""invoke live / echo --params '{"a": [1, null]}'""")
+    assert json.loads(done.out) == {"status": "ok", "data": {"a": [1, None]}}
+    assert json.loads(run("invoke live / count").out)["data"] == {"n": 1}
 
 
 @pytest.mark.parametrize(
@@ -95,20 +114,10 @@ def test_an_invoke_writes_the_outcome(run: Run) -> None:
         ("watch unix:missing.sock", 4, "missing.sock"),
     ],
 )
-def test_errors_are_one_line_and_an_exit_code(
-    line: str,
-    code: int,
-    says: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SLOP_PROVIDERS", str(tmp_path))
-    assert run_here(shlex.split(line)) == code
-    out, complaints = capfd.readouterr()
-    assert out == ""
-    [complaint] = complaints.splitlines()
+def test_errors_are_one_line_and_an_exit_code(run: Run, line: str, code: int, says: str) -> None:
+    done = run(line)
+    assert (done.code, done.out) == (code, "")
+    [complaint] = done.err.splitlines()
     assert says in complaint
 
 
@@ -125,23 +134,33 @@ async def test_a_token_is_needed_where_one_is_set(
         assert "s3cret" not in "".join(capfd.readouterr())
 
 
-def test_watch_writes_one_event_a_line(run: Run, tmp_path: Path) -> None:
-    watching = subprocess.Popen(
-        [PROGRAM, "watch", "live", "--json", "--count", "3"],
-        cwd=tmp_path, env={**os.environ, "SLOP_PROVIDERS": str(tmp_path)}, stdout=subprocess.PIPE,
-    )  # fmt: skip
-    assert watching.stdout is not None
-    connected, snapshot = [json.loads(watching.stdout.readline()) for _ in range(2)]
-    assert (connected["event"], connected["provider"]["id"]) == ("connected", "live")
-    assert (snapshot["event"], snapshot["tree"]["id"]) == ("snapshot", "app")
-    run("invoke", "live", "/", "count")
-    patch = json.loads(watching.stdout.readline())
-    assert (patch["event"], patch["ops"]) == (
-        "patch",
-        [{"op": "replace", "path": "/properties/n", "value": 1}],
-    )
-    watching.stdout.close()
-    assert watching.wait(30) == 0
+def watching(directory: Path, *options: str, **popen: Any) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "SLOP_PROVIDERS": str(directory), **popen.pop("env", {})}
+    command = [PROGRAM, "watch", "live", *options]
+    return subprocess.Popen(command, cwd=directory, env=environment, **popen)
+
+
+def test_watch_writes_one_event_a_line_and_waits_for_a_provider_that_goes(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir(mode=0o700)
+    app = LiveApp()
+    with announced_app(own, app):
+        watch = watching(own, "--json", "--count", "6", stdout=subprocess.PIPE)
+        assert watch.stdout is not None
+        events = [json.loads(watch.stdout.readline()) for _ in range(2)]
+        assert (events[0]["event"], events[0]["provider"]["id"]) == ("connected", "live")
+        assert (events[1]["event"], events[1]["tree"]["id"]) == ("snapshot", "app")
+        app.publish(app.tree.with_property("n", 1))
+        patch = json.loads(watch.stdout.readline())
+        assert (patch["event"], patch["ops"]) == (
+            "patch",
+            [{"op": "replace", "path": "/properties/n", "value": 1}],
+        )
+    with announced_app(own, LiveApp(epoch="2")):
+        events = [json.loads(watch.stdout.readline()) for _ in range(3)]
+        assert [event["event"] for event in events] == ["disconnected", "connected", "snapshot"]
+        assert watch.wait(30) == 0
+    watch.stdout.close()
 
 
 def read_until(terminal: int, mark: bytes) -> None:
@@ -152,8 +171,9 @@ def read_until(terminal: int, mark: bytes) -> None:
 
 
 def test_watch_writes_whole_trees_into_a_pipe(run: Run) -> None:
-    done = run("watch", "live", "/inbox", "--depth", "0", "--count", "1")
-    assert done.stdout.startswith(b"[collection] inbox")
+    assert run("watch live /inbox --depth 0 --count 1").out.startswith("[collection] inbox")
+    [_, snapshot] = run("watch live /inbox --depth 0 --json --count 2").out.splitlines()
+    assert json.loads(snapshot)["tree"]["id"] == "inbox"
 
 
 @pytest.mark.parametrize(
@@ -163,13 +183,11 @@ def test_watch_marks_what_changed_on_a_terminal(
     run: Run, tmp_path: Path, environment: dict[str, str], mark: bytes
 ) -> None:
     ours, theirs = pty.openpty()
-    watching = subprocess.Popen(
-        [PROGRAM, "watch", "live", "--depth", "1", "--count", "2"], cwd=tmp_path, stdout=theirs,
-        env={**os.environ, "SLOP_PROVIDERS": str(tmp_path), "TERM": "xterm", **environment},
-    )  # fmt: skip
+    options = ("--depth", "1", "--count", "2")
+    watch = watching(tmp_path, *options, stdout=theirs, env={"TERM": "xterm", **environment})
     os.close(theirs)
     read_until(ours, b"[root] app (n=0)")
-    run("invoke", "live", "/", "count")
+    run("invoke live / count")
     read_until(ours, mark)
-    assert watching.wait(30) == 0
+    assert watch.wait(30) == 0
     os.close(ours)

@@ -313,6 +313,14 @@ async def test_what_a_provider_says_wrong_is_skipped(caplog: pytest.LogCaptureFi
     assert "not JSON" in caplog.text
 
 
+async def test_a_first_snapshot_is_not_waited_for_without_end() -> None:
+    line = Line(LiveApp())
+    line.up = False
+    async with Client(line.dial) as client:
+        with pytest.raises(TimedOut, match="no snapshot"):
+            await client.subscribe().first(0.01)
+
+
 async def test_closing_fails_what_waits() -> None:
     line = Line(LiveApp())
     client = Client(line.dial)

@@ -271,3 +271,31 @@ def test_an_illegal_descriptor_cannot_be_made() -> None:
         Descriptor("a/b", "A", Unix("/x"))
     with pytest.raises(InvalidInput, match="machine"):
         Descriptor("a", "A", Ws("ws://evil.example/"))
+
+
+def test_a_place_that_is_no_directory_is_said_to_be_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    [ignored] = Discovery([file]).look().ignored
+    assert ignored.reason == "Not a directory"
+    monkeypatch.setenv("SLOP_PROVIDERS", f"{tmp_path}/lasting:{file}/under")
+    with announced(MAIL) as path:
+        assert path == tmp_path / "lasting" / "mail.json"
+
+
+@pytest.mark.parametrize(
+    ("transport", "address"),
+    [
+        (Unix("/run/a.sock"), "unix:/run/a.sock"),
+        (Ws("ws://localhost:1/slop"), "ws://localhost:1/slop"),
+        (Stdio(("a", "--b")), "stdio:a"),
+    ],
+    ids=["unix", "ws", "stdio"],
+)
+async def test_every_descriptor_has_an_address(transport: Unix | Ws | Stdio, address: str) -> None:
+    found = Descriptor("a", "A", transport)
+    assert found.address == address
+    with pytest.raises((Unreachable, Unauthorized)):
+        await dial_descriptor(found)()

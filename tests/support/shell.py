@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,15 +18,14 @@ class Run(Protocol):
     ) -> subprocess.CompletedProcess[bytes]: ...
 
 
-def runner(directory: Path, **environment: str) -> Run:
-    """Run in this directory, with additions to the environment."""
+def runner(directory: Path) -> Run:
+    """Run in this directory."""
 
     def run(*args: str, stdin: bytes | str = b"") -> subprocess.CompletedProcess[bytes]:
         data = stdin.encode() if isinstance(stdin, str) else stdin
         command = [PROGRAM, *args]
         return subprocess.run(
-            command, input=data, capture_output=True, cwd=directory, timeout=120, check=False,
-            env={**os.environ, **environment},
-        )  # fmt: skip
+            command, input=data, capture_output=True, cwd=directory, timeout=120, check=False
+        )
 
     return run

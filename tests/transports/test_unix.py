@@ -135,3 +135,11 @@ async def test_the_end_of_the_server_is_the_end_of_its_links(tmp_path: Path) -> 
         assert await link.receive() == b"hi"
     assert await link.receive() is None
     await link.close()
+
+
+async def test_a_socket_that_cannot_be_made_is_an_error_that_says_why(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file" / "app.sock", tmp_path / ("x" * 120)):
+        with pytest.raises(InvalidInput, match="cannot serve unix:"):
+            async with serve_unix(echo, path):
+                raise AssertionError("served from nowhere")
