@@ -33,7 +33,7 @@ class Row:
     ours: float
     peer: float | None = None
     bar: float | None = None
-    unit: Literal["s", "bytes"] = "s"
+    unit: Literal["s", "bytes", "tokens"] = "s"
     note: str = ""
 
     @property
@@ -133,6 +133,8 @@ def _times(ratio: float) -> str:
 def _quantity(amount: float, unit: str) -> str:
     if unit == "bytes":
         return f"{amount / 1e6:.3g} MB"
+    if unit == "tokens":
+        return f"{amount:,.0f} tokens"
     for scale, name in ((1, "s"), (1e3, "ms")):
         if amount * scale >= 1:
             return f"{amount * scale:.3g} {name}"

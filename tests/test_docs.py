@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import re
 import subprocess
@@ -100,9 +101,23 @@ def example_files(tmp_path: Path) -> Path:
     (tmp_path / "old.json").write_bytes(encode(old))
     (tmp_path / "new.json").write_bytes(encode(new))
     (tmp_path / "ops.json").write_text(ops)
+    world = b'{"apps":[{"id":"desk","name":"Desk","tree":%s}],"available":[{"id":"notes"}]}'
+    (tmp_path / "world.json").write_bytes(world % encode(old))
     (tmp_path / "notes.txt").write_text("hello")
     request = '{"budget": 20, "counter": "chars/4", "slots": [{"name": "input", "content": "Hi"}]}'
     (tmp_path / "request.json").write_text(request)
+    said = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}]
+    tools = [{"name": "run", "description": "Run it.", "parameters": {"type": "object"}}]
+    more = [*said, {"role": "assistant", "content": "hello"}, {"role": "user", "content": "why?"}]
+    slots = [{"name": "history", "content": said}]
+    for name, value in {
+        "prompt.json": {"messages": said, "tools": tools, "tail": "<slop-state>…</slop-state>"},
+        "next.json": {"messages": more, "tools": tools, "tail": "<slop-state>!</slop-state>"},
+        "tools.json": {"tools": tools, "resolve": {}},
+        "slots.json": {"budget": 100, "counter": "chars/4", "slots": slots},
+    }.items():
+        (tmp_path / name).write_text(json.dumps(value))
+    (tmp_path / "tail.txt").write_text("<slop-state>…</slop-state>")
     with Ledger(tmp_path / "work.db") as ledger:
         session = ledger.sessions.create("refactoring")
         ledger.append(session.id, [Message.of("user", "hello")], strategy="openai")

@@ -1,0 +1,184 @@
+"""The common half of all decoders: bytes in, events out, one end whatever happens.
+
+A dialect's decoder says how one frame of its stream changes the reply; this holds the
+reply. The promises: any chunking gives the same events; nothing the vendor sends makes
+it raise; after `close` there has been exactly one `Stopped`; a reply that broke off has
+no tool calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from typing import Any, ClassVar
+
+import msgspec
+
+from sightline.context.parts import Message, Part, Raw, Reasoning, Text, ToolCall
+from sightline.dialects.events import (
+    Event,
+    ReasoningDelta,
+    Stopped,
+    StopReason,
+    TextDelta,
+    ToolCalled,
+    UsageReported,
+)
+from sightline.dialects.framing import BrokenStream, Frame, Reader
+from sightline.dialects.usage import CacheMiss, usage_from
+
+__all__ = ["Decoder", "Open", "decode"]
+
+
+class Open(msgspec.Struct):
+    """A part of the reply that is still being said. `raw` is what must be replayed with it."""
+
+    kind: str
+    text: str = ""
+    call_id: str = ""
+    name: str = ""
+    raw: Any = None
+
+
+class Decoder:
+    """Feed it the bytes of a response; `names` leads from the vendor's tool names to ours."""
+
+    dialect: ClassVar[str]
+
+    def __init__(self, names: Mapping[str, str] | None = None) -> None:
+        self._reader = self._make_reader()
+        self._names = names or {}
+        self._open: dict[Any, Open] = {}
+        self._stop: tuple[StopReason, str] | None = None
+        self._usage: Mapping[str, Any] | None = None
+        self._cache_miss: CacheMiss | None = None
+        self._response_id = ""
+        self._ended = False
+
+    # What a dialect provides.
+
+    def _make_reader(self) -> Reader:
+        raise NotImplementedError
+
+    def _receive(self, event: str, value: Any) -> Iterator[Event]:
+        """Take one frame's JSON."""
+        raise NotImplementedError
+
+    # What a caller uses.
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Take more bytes; return the events they complete. Nothing comes after `Stopped`."""
+        return self._guarded(self._reader.feed(data)) if not self._ended else []
+
+    def receive(self, value: Mapping[str, Any], event: str = "") -> list[Event]:
+        """Take one event that somebody else has unpacked already, a vendor's SDK for one."""
+        if self._ended:
+            return []
+        return self._step(Frame(event, msgspec.json.encode(value)))
+
+    def close(self) -> list[Event]:
+        """Take the end of the stream; the last event is `Stopped` if it has not been."""
+        if self._ended:
+            return []
+        events = self._guarded(self._reader.close())
+        if not self._ended:
+            reason, detail = self._stop or ("incomplete", "the stream ended before the reply did")
+            events += self._end(reason, detail)
+        return events
+
+    def _guarded(self, frames: Iterator[Frame]) -> list[Event]:
+        events: list[Event] = []
+        try:
+            for frame in frames:
+                events += self._step(frame)
+                if self._ended:
+                    break
+        except BrokenStream as error:
+            # After the vendor's last word a torn trailer takes nothing away.
+            events += self._end(*(self._stop or ("incomplete", str(error))))
+        return events
+
+    def _step(self, frame: Frame) -> list[Event]:
+        try:
+            value = self._parse(frame)
+            return list(self._receive(frame.event, value))
+        except (msgspec.DecodeError, KeyError, TypeError, AttributeError, ValueError) as error:
+            return self._end("incomplete", f"not understood: {error}"[:200])
+
+    def _parse(self, frame: Frame) -> Any:
+        return msgspec.json.decode(frame.data)
+
+    # What a dialect's `_receive` calls.
+
+    def _say(self, key: Any, text: str) -> Iterator[Event]:
+        if text:
+            self._part(key, "text").text += text
+            yield TextDelta(text)
+
+    def _think(self, key: Any, text: str) -> Iterator[Event]:
+        if text:
+            self._part(key, "reasoning").text += text
+            yield ReasoningDelta(text)
+
+    def _part(self, key: Any, kind: str) -> Open:
+        return self._open.setdefault(key, Open(kind))
+
+    def _end(self, reason: StopReason, detail: str = "") -> list[Event]:
+        """Close the reply: calls, usage, stop."""
+        if self._ended:
+            return []
+        self._ended = True
+        parts: list[Part] = []
+        calls: list[ToolCall] = []
+        for part in self._open.values():
+            if part.kind != "tool_call":
+                made = self._made(part)
+                if made is not None:
+                    parts.append(made)
+            elif reason not in ("incomplete", "error"):
+                call = self._call(part)
+                if call is None:
+                    reason, detail = "incomplete", f"the arguments of {part.name!r} are cut off"
+                else:
+                    calls.append(call)
+                    parts.append(call)
+        if reason in ("incomplete", "error"):
+            parts = [part for part in parts if not isinstance(part, ToolCall)]
+            calls = []
+        elif calls and reason == "end":
+            reason = "tool_calls"
+        events: list[Event] = [ToolCalled(call) for call in calls]
+        if self._usage is not None:
+            events.append(UsageReported(usage_from(self.dialect, self._usage), self._cache_miss))
+        message = Message("assistant", tuple(parts))
+        return [*events, Stopped(reason, message, detail, self._response_id)]
+
+    def _made(self, part: Open) -> Part | None:
+        raw = None if part.raw is None else Raw(self.dialect, part.raw)
+        if part.kind == "text":
+            return Text(part.text, raw) if part.text else None
+        return Reasoning(part.text, raw) if part.text or raw is not None else None
+
+    def _call(self, part: Open) -> ToolCall | None:
+        try:
+            arguments = msgspec.json.decode(part.text) if part.text.strip() else {}
+        except msgspec.DecodeError:
+            return None
+        if not isinstance(arguments, dict) or not part.name:
+            return None
+        raw = None if part.raw is None else Raw(self.dialect, part.raw)
+        call_id = part.call_id or self._made_id(part)
+        return ToolCall(call_id, self._names.get(part.name, part.name), arguments, raw)
+
+    def _made_id(self, part: Open) -> str:
+        """Name a call whose vendor does not: by its place in this reply and what it says."""
+        place = [other is part for other in self._open.values()].index(True)
+        told = f"{self._response_id}/{place}/{part.name}/{part.text}"
+        return f"call_{sha256(told.encode()).hexdigest()[:16]}"
+
+
+def decode(decoder: Decoder, chunks: Iterable[bytes]) -> Iterator[Event]:
+    """Run a whole stream through a decoder."""
+    for chunk in chunks:
+        yield from decoder.feed(chunk)
+    yield from decoder.close()

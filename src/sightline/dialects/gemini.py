@@ -1,0 +1,221 @@
+"""Google's Gemini API (generateContent).
+
+    parameters · tools · systemInstruction · contents[user · model · …] │ user: tail
+
+Content that holds function responses is read as written by the model's side, so the
+tail is a content of its own behind it and never shares one. Caching is automatic on
+equal prefixes; a named `cachedContent` holds tools, instructions and the first
+messages, and a request that builds upon it must not repeat them.
+
+Where a model signs its calls, the first call of a turn must come back signed; a call
+that another vendor made gets the documented stand-in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from sightline.context.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
+from sightline.context.prompt import Prompt
+from sightline.dialects.attachments import inline, placeholder
+from sightline.dialects.blocks import Block, merged
+from sightline.dialects.decoder import Decoder as BaseDecoder
+from sightline.dialects.events import Event, StopReason
+from sightline.dialects.framing import SseReader
+from sightline.dialects.names import wire_id
+from sightline.dialects.profile import Profile
+from sightline.dialects.request import Draft, Options, Request, Written, assemble
+from sightline.dialects.turns import Turn
+from sightline.errors import InvalidInput
+
+__all__ = ["NAME", "Decoder", "cached_content_body", "encode"]
+
+NAME: Final = "gemini"
+UNSIGNED: Final = "skip_thought_signature_validator"
+START: Final = "(the conversation begins with the model's message)"
+RESPONSES, WORDS = 1, 0
+
+
+def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
+    """Write the request."""
+    return assemble(prompt, profile, options, _write, "auto")
+
+
+def cached_content_body(
+    prompt: Prompt, profile: Profile, messages: int, ttl_s: int = 3600
+) -> dict[str, Any]:
+    """Write the body that creates a named resource of the first `messages` messages.
+
+    The resource is worth its storage for what many requests share: tools, instructions,
+    long documents. Name it in `Options.cached_content`, with the same `messages`.
+    """
+    if not 0 <= messages <= prompt.boundary:
+        raise InvalidInput(f"{messages} messages: the prefix has {prompt.boundary}")
+    held = Prompt(prompt.messages[:messages], messages, prompt.receipt, prompt.tools)
+    body = encode(held, profile).body
+    body.pop("generationConfig")
+    return {"model": f"models/{profile.model}", "ttl": f"{ttl_s}s", **body}
+
+
+def _write(draft: Draft) -> Written:
+    options = draft.options
+    body: dict[str, Any] = {"generationConfig": {"maxOutputTokens": draft.max_output_tokens}}
+    body |= options.extra
+    held = options.cached_content
+    if held is not None:
+        body["cachedContent"] = held.name
+    elif draft.tools:
+        declared = [
+            {
+                "name": draft.names.wire(tool.name),
+                "description": tool.description,
+                "parametersJsonSchema": tool.parameters,
+            }
+            for tool in draft.tools
+        ]
+        body["tools"] = [{"functionDeclarations": declared}]
+    system, rest = draft.system_and_rest()
+    texts = [{"text": part.text} for t in system for part in t.parts if isinstance(part, Text)]
+    if texts and held is None:
+        body["systemInstruction"] = {"parts": texts}
+    if held is not None:
+        rest = [turn for turn in rest if not 0 <= turn.origin < held.messages]
+    contents, origins = merged(_blocks(draft, rest), "parts")
+    return {**body, "contents": contents}, origins
+
+
+def _blocks(draft: Draft, turns: list[Turn]) -> list[Block]:
+    blocks: list[Block] = []
+    if turns and turns[0].role == "assistant" and draft.options.cached_content is None:
+        blocks.append(Block("user", {"text": START}))
+    for turn in turns:
+        if turn.role == "system":
+            draft.note("system_as_user", "a later system message is sent as the user's")
+        role = "model" if turn.role == "assistant" else "user"
+        lane = RESPONSES if turn.role == "tool" else WORDS
+        called = False
+        for part in turn.parts:
+            data = _part(draft, part, first_call=not called)
+            if data is not None:
+                blocks.append(Block(role, data, turn.origin, turn.stable, lane=lane))
+            called = called or isinstance(part, ToolCall)
+        for part in turn.tail:
+            data = _part(draft, part, first_call=False)
+            if data is not None:
+                blocks.append(Block(role, data, turn.origin, stable=False, lane=lane))
+    return blocks
+
+
+def _part(draft: Draft, part: Part, *, first_call: bool) -> dict[str, Any] | None:
+    signed: dict[str, Any] = {}
+    if part.raw is not None and part.raw.strategy == NAME:
+        signed = {"thoughtSignature": part.raw.data["thoughtSignature"]}
+    if isinstance(part, Text):
+        return {"text": part.text, **signed}
+    if isinstance(part, ToolCall):
+        if first_call and not signed:
+            signed = {"thoughtSignature": UNSIGNED}
+        call = {
+            "id": wire_id(part.id, draft.profile.tools.ids),
+            "name": draft.names.wire(part.name),
+            "args": part.arguments,
+        }
+        return {"functionCall": call, **signed}
+    if isinstance(part, ToolResult):
+        response = {
+            "id": wire_id(part.call_id, draft.profile.tools.ids),
+            "name": draft.names.wire(part.name or _called(draft, part.call_id)),
+            "response": {"error" if part.is_error else "output": part.content},
+        }
+        return {"functionResponse": response}
+    if isinstance(part, Reasoning):
+        # Thoughts are summaries, not input; what must return is the signature on other parts.
+        return None
+    return _file(draft, part)
+
+
+def _called(draft: Draft, call_id: str) -> str:
+    """Return the name of the call that a result answers: it must be repeated here."""
+    for turn in draft.turns:
+        for call in turn.calls:
+            if call.id == call_id:
+                return call.name
+    return call_id
+
+
+def _file(draft: Draft, file: File) -> dict[str, Any]:
+    data = inline(file)
+    if data is not None:
+        return {"inlineData": {"mimeType": data.mime, "data": data.data}}
+    if file.uri.startswith(("https://", "gs://")):
+        return {"fileData": {"mimeType": file.mime, "fileUri": file.uri}}
+    draft.note("file_as_text", f"{file.name or file.uri[:40]} ({file.mime}) is sent as words")
+    return {"text": placeholder(file)}
+
+
+STOPS: Final[dict[str, StopReason]] = {
+    "STOP": "end",
+    "MAX_TOKENS": "length",
+    "MALFORMED_FUNCTION_CALL": "incomplete",
+    "MALFORMED_RESPONSE": "incomplete",
+    "UNEXPECTED_TOOL_CALL": "incomplete",
+    "TOO_MANY_TOOL_CALLS": "incomplete",
+    "SAFETY": "refused",
+    "RECITATION": "refused",
+    "BLOCKLIST": "refused",
+    "PROHIBITED_CONTENT": "refused",
+    "SPII": "refused",
+    "IMAGE_SAFETY": "refused",
+    "LANGUAGE": "refused",
+}
+
+
+class Decoder(BaseDecoder):
+    """Whole responses, one after the other; the last one has the reason and the usage.
+
+    There is no end mark: the stream is over when it is closed after a finish reason.
+    """
+
+    dialect = NAME
+
+    def _make_reader(self) -> SseReader:
+        return SseReader()
+
+    def _receive(self, event: str, value: Any) -> Iterator[Event]:
+        if "error" in value:
+            yield from self._end("error", str(value["error"].get("message", "")))
+            return
+        self._response_id = value.get("responseId") or self._response_id
+        self._usage = value.get("usageMetadata") or self._usage
+        blocked = (value.get("promptFeedback") or {}).get("blockReason")
+        if blocked:
+            self._stop = ("refused", blocked)
+        for candidate in (value.get("candidates") or ())[:1]:
+            for part in (candidate.get("content") or {}).get("parts") or ():
+                yield from self._said(part)
+            reason = candidate.get("finishReason")
+            if reason:
+                stop = STOPS.get(reason, "end")
+                self._stop = (stop, "" if stop in ("end", "length") else reason)
+
+    def _said(self, part: dict[str, Any]) -> Iterator[Event]:
+        signature = part.get("thoughtSignature")
+        raw = {"thoughtSignature": signature} if signature else None
+        if "functionCall" in part:
+            call = part["functionCall"]
+            made = self._part(("call", len(self._open)), "tool_call")
+            made.call_id, made.name, made.raw = call.get("id") or "", call["name"], raw
+            made.text = msgspec.json.encode(call.get("args") or {}).decode()
+        elif part.get("thought"):
+            yield from self._think("reasoning", part.get("text") or "")
+        elif "text" in part:
+            # Pieces of one text are one part, until a signature closes it.
+            last = next(reversed(self._open.items()), None)
+            same = last is not None and last[1].kind == "text" and last[1].raw is None
+            key = last[0] if same and last is not None else ("text", len(self._open))
+            yield from self._say(key, part["text"])
+            if raw is not None:
+                self._part(key, "text").raw = raw

@@ -1,0 +1,148 @@
+"""What a dialect must know about the other side: one value, made of small groups.
+
+Every difference between vendors that a dialect acts upon is a field here; the tables
+that fill them are `endpoints` and `catalogue`, and `profiles` puts them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+__all__ = [
+    "Cache",
+    "CacheStyle",
+    "Layer",
+    "Messages",
+    "Placement",
+    "Prices",
+    "Profile",
+    "Reasoning",
+    "Tail",
+    "Tools",
+]
+
+CacheStyle: TypeAlias = Literal[
+    "none", "automatic", "breakpoint", "cache_control", "cache_point", "cached_content"
+]
+Placement: TypeAlias = Literal["message", "filler", "into_user", "prepend"]
+IdRule: TypeAlias = Literal["opaque", "safe", "dotted", "nine", "none"]
+Replay: TypeAlias = Literal["never", "always"]
+
+
+class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Dollars per million tokens; None where nobody published one.
+
+    Above `long_tokens` of input every price of the request is multiplied by
+    `long_factor`. `cache_write_long` is for the longer of two lifetimes.
+    """
+
+    input: float | None = None
+    output: float | None = None
+    cache_read: float | None = None
+    cache_write: float | None = None
+    cache_write_long: float | None = None
+    long_tokens: int = 0
+    long_factor: float = 1.0
+
+
+class Cache(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a prefix is cached. 0 means no limit; an empty name means there is no such thing."""
+
+    style: CacheStyle = "none"
+    max_marks: int = 0
+    min_tokens: int = 0
+    lookback_blocks: int = 0
+    ttl: str = ""
+    ttls: tuple[str, ...] = ()
+    routing_field: str = ""
+    routing_header: str = ""
+    diagnostics: bool = False
+
+
+class Tail(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the volatile tail goes: in a plain turn, and when tool results come last.
+
+    message     a user message of its own; merged into the user's turn by APIs that do so
+    filler      the same, behind a short assistant message that the API wants in between
+    into_user   appended to the last text of the user, wherever that stands
+    prepend     before the history: the known cache regression
+    """
+
+    plain: Placement = "message"
+    after_tools: Placement = "message"
+    filler: str = "OK"
+
+
+class Tools(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What may name a tool and a call. 0 is no limit."""
+
+    first: str = "A-Za-z_"
+    rest: str = "A-Za-z0-9_-"
+    max_name: int = 64
+    ids: IdRule = "opaque"
+    max_tools: int = 0
+
+
+class Reasoning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What happens to the model's own reasoning when it is sent back.
+
+    `field` is where chat APIs keep it; `required` demands it on every assistant message
+    with tool calls, be it empty. `bound` blocks are void once anything before them changed.
+    """
+
+    replay: Replay = "never"
+    field: str = ""
+    required: bool = False
+    bound: bool = False
+
+
+class Messages(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How messages are written."""
+
+    system_role: Literal["system", "developer"] = "system"
+    inline_system: bool = True
+    single_system: bool = False
+    content: Literal["text", "parts"] = "text"
+    output_field: str = "max_tokens"
+    usage_option: bool = True
+    images: bool = True
+    documents: bool = True
+
+
+class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything a dialect needs to know about the other side."""
+
+    endpoint: str
+    model: str
+    dialect: str
+    path: str = ""
+    window_tokens: int = 128_000
+    max_output_tokens: int = 16_384
+    prices: Prices = Prices()
+    cache: Cache = Cache()
+    tail: Tail = Tail()
+    tools: Tools = Tools()
+    reasoning: Reasoning = Reasoning()
+    messages: Messages = Messages()
+    sources: dict[str, str] = {}
+
+    def source_of(self, field: str) -> str:
+        """Say where a field's value comes from; fields are dotted, as in a layer."""
+        return self.sources.get(field, "default")
+
+
+class Layer(msgspec.Struct, frozen=True):
+    """Values for some fields, where they come from, and which models they are for."""
+
+    source: str
+    values: Mapping[str, Any]
+    models: tuple[str, ...] = ("*",)
+
+    def matches(self, model: str) -> bool:
+        """Tell whether it is for this model; a routing prefix (`openai/…`) does not count."""
+        bare = model.rsplit("/", 1)[-1].lower()
+        return any(fnmatchcase(name, at) for at in self.models for name in (bare, model.lower()))

@@ -1,0 +1,180 @@
+"""What a request used, in one unit, and what it cost.
+
+    input_tokens  = all of the prompt: fresh + cache_read + cache_write
+    output_tokens = all that was generated, reasoning included
+
+Vendors disagree on what their totals contain: Anthropic and Bedrock leave cached
+tokens out of the input, the others count them in; Gemini leaves thoughts out of the
+output. `usage_from` settles that, `cost` applies a profile's prices.
+
+The package genai-prices reads the same fields, and a test compares us with it. It is
+not used here because it brings an HTTP client to a room without input or output, and
+because prices must come from the profile, where they can be overridden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from sightline.dialects.profile import Prices
+
+__all__ = ["CacheMiss", "Usage", "cache_miss_from", "cost", "usage_from"]
+
+MILLION: Final = 1_000_000
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """Tokens as the vendor reported them. `cache_write_long_tokens` are part of the writes."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cache_write_long_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    @property
+    def fresh_tokens(self) -> int:
+        """Input that was neither read from a cache nor written to one."""
+        return self.input_tokens - self.cache_read_tokens - self.cache_write_tokens
+
+    @property
+    def cached_share(self) -> float:
+        """How much of the input came from the cache."""
+        return self.cache_read_tokens / self.input_tokens if self.input_tokens else 0.0
+
+
+class CacheMiss(msgspec.Struct, frozen=True):
+    """Why the vendor could not reuse a prefix, in its own word, and how much was lost."""
+
+    reason: str
+    missed_tokens: int = 0
+
+
+def cost(usage: Usage, prices: Prices) -> float | None:
+    """Return dollars; None where the model has no price. A missing cache price is the input's."""
+    if prices.input is None or prices.output is None:
+        return None
+    read = prices.input if prices.cache_read is None else prices.cache_read
+    write = prices.input if prices.cache_write is None else prices.cache_write
+    write_long = write if prices.cache_write_long is None else prices.cache_write_long
+    short = usage.cache_write_tokens - usage.cache_write_long_tokens
+    total = (
+        usage.fresh_tokens * prices.input
+        + usage.cache_read_tokens * read
+        + short * write
+        + usage.cache_write_long_tokens * write_long
+        + usage.output_tokens * prices.output
+    )
+    is_long = prices.long_tokens and usage.input_tokens > prices.long_tokens
+    return total * (prices.long_factor if is_long else 1.0) / MILLION
+
+
+def usage_from(dialect: str, reported: Mapping[str, Any]) -> Usage:
+    """Read the usage object of a dialect's response. What is not reported is 0."""
+    return READERS[dialect](reported)
+
+
+def cache_miss_from(dialect: str, response: Mapping[str, Any]) -> CacheMiss | None:
+    """Read why the cache was missed from a response; None if it was not, or nobody asked."""
+    if dialect == "anthropic":
+        reason = _at(response, "diagnostics", "cache_miss_reason")
+        if isinstance(reason, Mapping):
+            return CacheMiss(str(reason.get("type")), _int(reason, "cache_missed_input_tokens"))
+    if dialect == "openai_responses":
+        told = response.get("prompt_cache_diagnostics")
+        if isinstance(told, Mapping) and told.get("type") != "cache_hit":
+            reason = told.get("reason") or told.get("type")
+            return CacheMiss(str(reason), _int(told, "cache_missed_tokens"))
+    return None
+
+
+def _at(value: Any, *path: str) -> Any:
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _int(value: Any, *path: str) -> int:
+    found = _at(value, *path)
+    return int(found) if isinstance(found, int | float) and not isinstance(found, bool) else 0
+
+
+def _openai_chat(told: Mapping[str, Any]) -> Usage:
+    read = _int(told, "prompt_tokens_details", "cached_tokens")
+    return Usage(
+        input_tokens=_int(told, "prompt_tokens"),
+        output_tokens=_int(told, "completion_tokens"),
+        # DeepSeek's own name for it, from before it took OpenAI's.
+        cache_read_tokens=read or _int(told, "prompt_cache_hit_tokens"),
+        cache_write_tokens=_int(told, "prompt_tokens_details", "cache_write_tokens"),
+        reasoning_tokens=_int(told, "completion_tokens_details", "reasoning_tokens"),
+    )
+
+
+def _openai_responses(told: Mapping[str, Any]) -> Usage:
+    details = "input_tokens_details"
+    return Usage(
+        input_tokens=_int(told, "input_tokens"),
+        output_tokens=_int(told, "output_tokens"),
+        cache_read_tokens=_int(told, details, "cached_tokens"),
+        cache_write_tokens=_int(told, details, "cache_write_tokens"),
+        cache_write_long_tokens=_int(told, details, "cache_write_tokens_details", "ttl_12h_tokens"),
+        reasoning_tokens=_int(told, "output_tokens_details", "reasoning_tokens"),
+    )
+
+
+def _anthropic(told: Mapping[str, Any]) -> Usage:
+    read = _int(told, "cache_read_input_tokens")
+    write = _int(told, "cache_creation_input_tokens")
+    return Usage(
+        input_tokens=_int(told, "input_tokens") + read + write,
+        output_tokens=_int(told, "output_tokens"),
+        cache_read_tokens=read,
+        cache_write_tokens=write,
+        cache_write_long_tokens=_int(told, "cache_creation", "ephemeral_1h_input_tokens"),
+        reasoning_tokens=_int(told, "output_tokens_details", "thinking_tokens"),
+    )
+
+
+def _gemini(told: Mapping[str, Any]) -> Usage:
+    thoughts = _int(told, "thoughtsTokenCount")
+    return Usage(
+        input_tokens=_int(told, "promptTokenCount") + _int(told, "toolUsePromptTokenCount"),
+        output_tokens=_int(told, "candidatesTokenCount") + thoughts,
+        cache_read_tokens=_int(told, "cachedContentTokenCount"),
+        reasoning_tokens=thoughts,
+    )
+
+
+def _bedrock(told: Mapping[str, Any]) -> Usage:
+    read, write = _int(told, "cacheReadInputTokens"), _int(told, "cacheWriteInputTokens")
+    details = told.get("cacheDetails")
+    long = [d for d in details if _at(d, "ttl") == "1h"] if isinstance(details, list) else []
+    return Usage(
+        input_tokens=_int(told, "inputTokens") + read + write,
+        output_tokens=_int(told, "outputTokens"),
+        cache_read_tokens=read,
+        cache_write_tokens=write,
+        cache_write_long_tokens=sum(_int(detail, "inputTokens") for detail in long),
+    )
+
+
+def _ollama(told: Mapping[str, Any]) -> Usage:
+    # It reports what it evaluated; what it reused is not told.
+    return Usage(
+        input_tokens=_int(told, "prompt_eval_count"), output_tokens=_int(told, "eval_count")
+    )
+
+
+READERS: Final[dict[str, Callable[[Mapping[str, Any]], Usage]]] = {
+    "openai_chat": _openai_chat,
+    "openai_responses": _openai_responses,
+    "anthropic": _anthropic,
+    "gemini": _gemini,
+    "bedrock": _bedrock,
+    "ollama": _ollama,
+}

@@ -1,0 +1,462 @@
+"""Streams, whole, cut and broken."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+import zlib
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from botocore.eventstream import EventStreamBuffer
+
+from sightline.context.parts import Raw, Reasoning, Text
+from sightline.dialects import DIALECTS, decode
+from sightline.dialects.decoder import Decoder
+from sightline.dialects.events import (
+    Event,
+    ReasoningDelta,
+    Stopped,
+    TextDelta,
+    ToolCalled,
+    UsageReported,
+)
+from sightline.dialects.framing import EventStreamReader, SseReader
+from sightline.dialects.usage import CacheMiss, Usage
+
+
+def sse(*values: Any, named: bool = False, end: bytes = b"") -> bytes:
+    out = b""
+    for value in values:
+        head = f"event: {value['type']}\n" if named else ""
+        out += f"{head}data: {json.dumps(value, ensure_ascii=False)}\n\n".encode()
+    return out + end
+
+
+def event_stream(*events: tuple[str, Any]) -> bytes:
+    """Pack events as AWS does."""
+    out = b""
+    for name, value in events:
+        payload = json.dumps(value).encode()
+        kind = b":exception-type" if name.endswith("Exception") else b":event-type"
+        pairs = ((kind, name.encode()), (b":content-type", b"application/json"))
+        headers = b"".join(
+            bytes([len(key)]) + key + b"\x07" + struct.pack(">H", len(text)) + text
+            for key, text in pairs
+        )
+        prelude = struct.pack(">II", 16 + len(headers) + len(payload), len(headers))
+        body = prelude + struct.pack(">I", zlib.crc32(prelude)) + headers + payload
+        out += body + struct.pack(">I", zlib.crc32(body))
+    return out
+
+
+CHAT = sse(
+    {"id": "c1", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]},
+    {"id": "c1", "choices": [{"index": 0, "delta": {"reasoning_content": "Let me "}}]},
+    {"id": "c1", "choices": [{"index": 0, "delta": {"reasoning_content": "see."}}]},
+    {"id": "c1", "choices": [{"index": 0, "delta": {"content": "Søk"}}]},
+    {"id": "c1", "choices": [{"index": 0, "delta": {"tool_calls": [
+        {"index": 0, "id": "a", "type": "function",
+         "function": {"name": "mail_search_pg3lc4uv", "arguments": '{"q":'}}]}}]},
+    {"id": "c1", "choices": [{"index": 0, "delta": {"tool_calls": [
+        {"index": 0, "function": {"arguments": '"☃"}'}},
+        {"index": 1, "id": "b", "function": {"name": "now", "arguments": ""}}]}}]},
+    {"id": "c1", "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
+    {"id": "c1", "choices": [], "usage": {
+        "prompt_tokens": 100, "completion_tokens": 9,
+        "prompt_tokens_details": {"cached_tokens": 80, "cache_write_tokens": 10},
+        "completion_tokens_details": {"reasoning_tokens": 4}}},
+    end=b"data: [DONE]\n\n",
+)  # fmt: skip
+RESPONSES = sse(
+    {"type": "response.created", "response": {"id": "r1"}},
+    {"type": "response.output_item.added", "output_index": 0, "item": {"type": "reasoning"}},
+    {"type": "response.reasoning_summary_text.delta", "output_index": 0, "delta": "Let me see."},
+    {"type": "response.output_item.done", "output_index": 0, "item": {
+        "type": "reasoning", "id": "rs1", "summary": [], "encrypted_content": "ZW5j",
+        "status": None}},
+    {"type": "response.output_item.added", "output_index": 1, "item": {"type": "message"}},
+    {"type": "response.output_text.delta", "output_index": 1, "delta": "Søk"},
+    {"type": "response.output_item.done", "output_index": 1, "item": {
+        "type": "message", "phase": "commentary"}},
+    {"type": "response.output_item.added", "output_index": 2, "item": {"type": "function_call"}},
+    {"type": "response.function_call_arguments.delta", "output_index": 2, "delta": '{"q":'},
+    {"type": "response.output_item.done", "output_index": 2, "item": {
+        "type": "function_call", "call_id": "a", "name": "mail_search_pg3lc4uv",
+        "arguments": '{"q":"☃"}'}},
+    {"type": "response.output_item.done", "output_index": 3, "item": {
+        "type": "function_call", "call_id": "b", "name": "now", "arguments": "{}"}},
+    {"type": "response.completed", "response": {
+        "id": "r1",
+        "usage": {"input_tokens": 100, "output_tokens": 9,
+                  "input_tokens_details": {"cached_tokens": 80, "cache_write_tokens": 10},
+                  "output_tokens_details": {"reasoning_tokens": 4}},
+        "prompt_cache_diagnostics": {"type": "cache_miss", "reason": "tools_changed",
+                                     "cache_missed_tokens": 70}}},
+    named=True,
+)  # fmt: skip
+ANTHROPIC = sse(
+    {"type": "message_start", "message": {
+        "id": "m1",
+        "diagnostics": {"cache_miss_reason": {"type": "tools_changed",
+                                              "cache_missed_input_tokens": 70}},
+        "usage": {"input_tokens": 10, "cache_read_input_tokens": 80,
+                  "cache_creation_input_tokens": 10, "output_tokens": 1}}},
+    {"type": "ping"},
+    {"type": "content_block_start", "index": 0,
+     "content_block": {"type": "thinking", "thinking": "", "signature": ""}},
+    {"type": "content_block_delta", "index": 0,
+     "delta": {"type": "thinking_delta", "thinking": "Let me see."}},
+    {"type": "content_block_delta", "index": 0,
+     "delta": {"type": "signature_delta", "signature": "c2ln"}},
+    {"type": "content_block_stop", "index": 0},
+    {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "Søk"}},
+    {"type": "content_block_stop", "index": 1},
+    {"type": "content_block_start", "index": 2, "content_block": {
+        "type": "tool_use", "id": "a", "name": "mail_search_pg3lc4uv", "input": {}}},
+    {"type": "content_block_delta", "index": 2,
+     "delta": {"type": "input_json_delta", "partial_json": '{"q":'}},
+    {"type": "content_block_delta", "index": 2,
+     "delta": {"type": "input_json_delta", "partial_json": '"☃"}'}},
+    {"type": "content_block_stop", "index": 2},
+    {"type": "content_block_start", "index": 3, "content_block": {
+        "type": "tool_use", "id": "b", "name": "now", "input": {}}},
+    {"type": "content_block_stop", "index": 3},
+    {"type": "message_delta", "delta": {"stop_reason": "tool_use"},
+     "usage": {"output_tokens": 9, "output_tokens_details": {"thinking_tokens": 4}}},
+    {"type": "message_stop"},
+    named=True,
+)  # fmt: skip
+GEMINI = sse(
+    {"responseId": "g1", "candidates": [{"content": {"role": "model", "parts": [
+        {"text": "Let me see.", "thought": True}]}}]},
+    {"responseId": "g1", "candidates": [{"content": {"role": "model", "parts": [
+        {"text": "Søk"}]}}]},
+    {"responseId": "g1", "candidates": [{"content": {"role": "model", "parts": [
+        {"functionCall": {"id": "a", "name": "mail_search_pg3lc4uv", "args": {"q": "☃"}},
+         "thoughtSignature": "c2ln"},
+        {"functionCall": {"id": "b", "name": "now", "args": {}}}]}, "finishReason": "STOP"}],
+     "usageMetadata": {"promptTokenCount": 100, "cachedContentTokenCount": 80,
+                       "candidatesTokenCount": 5, "thoughtsTokenCount": 4}},
+)  # fmt: skip
+BEDROCK = event_stream(
+    ("messageStart", {"role": "assistant"}),
+    ("contentBlockDelta", {"contentBlockIndex": 0,
+                           "delta": {"reasoningContent": {"text": "Let me see."}}}),
+    ("contentBlockDelta", {"contentBlockIndex": 0,
+                           "delta": {"reasoningContent": {"signature": "c2ln"}}}),
+    ("contentBlockStop", {"contentBlockIndex": 0}),
+    ("contentBlockDelta", {"contentBlockIndex": 1, "delta": {"text": "Søk"}}),
+    ("contentBlockStart", {"contentBlockIndex": 2, "start": {
+        "toolUse": {"toolUseId": "a", "name": "mail_search_pg3lc4uv"}}}),
+    ("contentBlockDelta", {"contentBlockIndex": 2, "delta": {"toolUse": {"input": '{"q":'}}}),
+    ("contentBlockDelta", {"contentBlockIndex": 2, "delta": {"toolUse": {"input": '"☃"}'}}}),
+    ("contentBlockStart", {"contentBlockIndex": 3, "start": {
+        "toolUse": {"toolUseId": "b", "name": "now"}}}),
+    ("messageStop", {"stopReason": "tool_use"}),
+    ("metadata", {"usage": {"inputTokens": 10, "outputTokens": 9, "totalTokens": 109,
+                            "cacheReadInputTokens": 80, "cacheWriteInputTokens": 10}}),
+)  # fmt: skip
+OLLAMA = b"".join(
+    json.dumps(value, ensure_ascii=False).encode() + b"\n"
+    for value in (
+        {"message": {"role": "assistant", "content": "", "thinking": "Let me see."}},
+        {"message": {"role": "assistant", "content": "Søk"}},
+        {"message": {"role": "assistant", "content": "", "tool_calls": [
+            {"function": {"name": "mail_search_pg3lc4uv", "arguments": {"q": "☃"}}},
+            {"function": {"name": "now", "arguments": {}}}]}},
+        {"message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "stop",
+         "prompt_eval_count": 100, "eval_count": 9, "created_at": "2026-11-15T06:00:00Z"},
+    )
+)  # fmt: skip
+
+STREAMS: dict[str, bytes] = {
+    "openai_chat": CHAT,
+    "openai_responses": RESPONSES,
+    "anthropic": ANTHROPIC,
+    "gemini": GEMINI,
+    "bedrock": BEDROCK,
+    "ollama": OLLAMA,
+}
+NAMES = {"mail_search_pg3lc4uv": "mail.search"}
+every_dialect = pytest.mark.parametrize("dialect", STREAMS)
+
+
+def events_of(dialect: str, chunks: Sequence[bytes]) -> list[Event]:
+    return list(decode(DIALECTS[dialect].decoder(NAMES), chunks))
+
+
+@every_dialect
+def test_a_whole_stream_says_what_was_said(dialect: str) -> None:
+    events = events_of(dialect, [STREAMS[dialect]])
+    texts = [event.text for event in events if isinstance(event, TextDelta)]
+    thoughts = [event.text for event in events if isinstance(event, ReasoningDelta)]
+    calls = [event.call for event in events if isinstance(event, ToolCalled)]
+    assert "".join(texts) == "Søk"
+    assert "".join(thoughts) == "Let me see."
+    assert [(c.name, c.arguments) for c in calls] == [("mail.search", {"q": "☃"}), ("now", {})]
+    assert len({call.id for call in calls}) == 2
+    last = events[-1]
+    assert isinstance(last, Stopped)
+    assert last.reason == "tool_calls"
+    assert last.message.tool_calls == tuple(calls)
+    assert last.message.text == "Søk"
+
+
+@every_dialect
+def test_usage_is_told_in_one_unit(dialect: str) -> None:
+    [told] = [e for e in events_of(dialect, [STREAMS[dialect]]) if isinstance(e, UsageReported)]
+    assert (told.usage.input_tokens, told.usage.output_tokens) == (100, 9)
+    if dialect != "ollama":
+        assert told.usage.cache_read_tokens == 80
+    if dialect in ("anthropic", "openai_responses"):
+        assert told.cache_miss == CacheMiss("tools_changed", 70)
+
+
+REPLAYED: dict[str, Callable[[tuple[Any, ...]], Raw | None]] = {
+    "anthropic": lambda parts: parts[0].raw,
+    "bedrock": lambda parts: parts[0].raw,
+    "openai_responses": lambda parts: parts[0].raw,
+    "gemini": lambda parts: parts[2].raw,
+}
+
+
+@pytest.mark.parametrize("dialect", REPLAYED)
+def test_what_must_be_replayed_is_kept_as_it_came(dialect: str) -> None:
+    stopped = events_of(dialect, [STREAMS[dialect]])[-1]
+    assert isinstance(stopped, Stopped)
+    raw = REPLAYED[dialect](stopped.message.parts)
+    assert raw is not None
+    assert raw.strategy == dialect
+    assert "c2ln" in json.dumps(raw.data) or "ZW5j" in json.dumps(raw.data)
+
+
+@every_dialect
+def test_a_stream_cut_in_two_anywhere_gives_the_same_events(dialect: str) -> None:
+    data = STREAMS[dialect]
+    whole = events_of(dialect, [data])
+    for at in range(len(data) + 1):
+        assert events_of(dialect, [data[:at], data[at:]]) == whole
+
+
+@every_dialect
+def test_a_stream_in_random_pieces_gives_the_same_events(dialect: str) -> None:
+    data = STREAMS[dialect]
+    whole = events_of(dialect, [data])
+    chance = random.Random(5)
+    assert events_of(dialect, [data[i : i + 1] for i in range(len(data))]) == whole
+    for _ in range(200):
+        cuts = sorted(chance.choices(range(len(data) + 1), k=chance.randint(1, 40)))
+        edges = [0, *cuts, len(data)]
+        chunks = [data[a:b] for a, b in pairwise(edges)]
+        assert events_of(dialect, chunks) == whole
+
+
+@every_dialect
+def test_a_stream_that_breaks_off_is_incomplete_and_has_no_calls(dialect: str) -> None:
+    data = STREAMS[dialect]
+    whole = events_of(dialect, [data])
+    seen = set()
+    for at in range(len(data)):
+        events = events_of(dialect, [data[:at]])
+        stopped = [event for event in events if isinstance(event, Stopped)]
+        assert events[-1:] == stopped
+        last = stopped[0]
+        seen.add(last.reason)
+        if last.reason == "incomplete":
+            assert last.incomplete
+            assert not any(isinstance(event, ToolCalled) for event in events)
+            assert not last.message.tool_calls
+        else:
+            # Only what comes after the vendor's last word may be missing.
+            assert last.message == whole[-1].message  # type: ignore[union-attr]  # a Stopped
+    assert "incomplete" in seen
+
+
+@every_dialect
+def test_garbage_ends_the_reply_and_raises_nothing(dialect: str) -> None:
+    chance = random.Random(11)
+    data = STREAMS[dialect]
+    for _ in range(400):
+        broken = bytearray(data)
+        for _ in range(chance.randint(1, 6)):
+            broken[chance.randrange(len(broken))] = chance.randrange(256)
+        events = events_of(dialect, [bytes(broken)])
+        assert sum(isinstance(event, Stopped) for event in events) == 1
+        assert isinstance(events[-1], Stopped)
+
+
+def reply(dialect: str, *chunks: bytes) -> Stopped:
+    stopped = events_of(dialect, chunks)[-1]
+    assert isinstance(stopped, Stopped)
+    return stopped
+
+
+def test_arguments_cut_by_the_length_limit_are_no_call() -> None:
+    data = sse(
+        {"choices": [{"delta": {"tool_calls": [
+            {"index": 0, "id": "a", "function": {"name": "f", "arguments": '{"q": 1'}}]}}]},
+        {"choices": [{"delta": {}, "finish_reason": "length"}]},
+        end=b"data: [DONE]\n\n",
+    )  # fmt: skip
+    stopped = reply("openai_chat", data)
+    assert (stopped.reason, stopped.message.parts) == ("incomplete", ())
+
+
+ERRORS = {
+    "openai_chat": sse({"error": {"message": "overloaded"}}),
+    "openai_responses": sse({"type": "error", "message": "overloaded"}),
+    "anthropic": sse({"type": "error", "error": {"type": "x", "message": "overloaded"}}),
+    "gemini": sse({"error": {"code": 503, "message": "overloaded"}}),
+    "bedrock": event_stream(("throttlingException", {"message": "overloaded"})),
+    "ollama": b'{"error": "overloaded"}\n',
+}
+
+
+@every_dialect
+def test_an_error_in_the_stream_is_told(dialect: str) -> None:
+    stopped = reply(dialect, ERRORS[dialect])
+    assert stopped.reason == "error"
+    assert "overloaded" in stopped.detail
+    assert stopped.incomplete
+
+
+def test_refusals_and_limits_are_told_apart() -> None:
+    chat = {"choices": [{"delta": {"refusal": "I can't."}, "finish_reason": None}]}
+    assert reply("openai_chat", sse(chat, end=b"data: [DONE]\n\n")).reason == "refused"
+    gemini = {"candidates": [{"content": {"parts": []}, "finishReason": "SAFETY"}]}
+    assert (reply("gemini", sse(gemini)).reason, reply("gemini", sse(gemini)).detail) == (
+        "refused",
+        "SAFETY",
+    )
+    blocked = reply("gemini", sse({"promptFeedback": {"blockReason": "OTHER"}}))
+    assert blocked.reason == "refused"
+    late = {"type": "response.incomplete", "response": {
+        "incomplete_details": {"reason": "max_output_tokens"}}}  # fmt: skip
+    assert reply("openai_responses", sse(late)).reason == "length"
+    failed = {"type": "response.failed", "response": {"error": {"message": "no"}}}
+    assert reply("openai_responses", sse(failed)).reason == "error"
+    refusal = {"type": "response.refusal.delta", "output_index": 0, "delta": "No."}
+    done = {"type": "response.completed", "response": {}}
+    assert reply("openai_responses", sse(refusal, done)).reason == "refused"
+
+
+def test_thinking_without_its_signature_is_kept_as_text_only() -> None:
+    data = ANTHROPIC[: ANTHROPIC.index(b"event: content_block_delta", 900)]
+    stopped = reply("anthropic", data.replace(b'"signature": "c2ln"', b'"signature": ""'))
+    assert stopped.message.parts[:1] == (Reasoning("Let me see."),)
+
+
+def test_redacted_thinking_is_replayed_whole() -> None:
+    data = sse(
+        {"type": "message_start", "message": {"id": "m"}},
+        {"type": "content_block_start", "index": 0,
+         "content_block": {"type": "redacted_thinking", "data": "eA=="}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}},
+        {"type": "message_stop"},
+    )  # fmt: skip
+    raw = Raw("anthropic", {"type": "redacted_thinking", "data": "eA=="})
+    assert reply("anthropic", data).message.parts == (Reasoning("", raw),)
+    redacted = {"reasoningContent": {"redactedContent": "eA=="}}
+    events: tuple[tuple[str, Any], ...] = (
+        ("contentBlockDelta", {"contentBlockIndex": 0, "delta": redacted}),
+        ("messageStop", {"stopReason": "end_turn"}),
+        ("metadata", {"usage": {}}),
+    )
+    raw = Raw("bedrock", {"redactedContent": "eA=="})
+    assert reply("bedrock", event_stream(*events)).message.parts == (Reasoning("", raw),)
+
+
+def test_a_text_with_a_signature_ends_there() -> None:
+    data = sse(
+        {"candidates": [{"content": {"parts": [{"text": "a"}, {"text": "b"}]}}]},
+        {"candidates": [{"content": {"parts": [{"text": "c", "thoughtSignature": "s"}]}}]},
+        {"candidates": [{"content": {"parts": [{"text": "d"}]}, "finishReason": "STOP"}]},
+    )
+    signed = Raw("gemini", {"thoughtSignature": "s"})
+    assert reply("gemini", data).message.parts == (Text("abc", signed), Text("d"))
+
+
+def test_an_sdk_may_hand_over_unpacked_events() -> None:
+    decoder = DIALECTS["bedrock"].decoder()
+    told: list[Event] = []
+    told += decoder.receive({"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"text": "a"}}})
+    told += decoder.receive({"messageStop": {"stopReason": "end_turn"}})
+    told += decoder.receive({"metadata": {"usage": {"inputTokens": 1, "outputTokens": 2}}})
+    assert told[0] == TextDelta("a")
+    assert told[1] == UsageReported(Usage(1, 2))
+    assert told[2].reason == "end"  # type: ignore[union-attr]  # a Stopped
+    assert decoder.receive({"messageStart": {}}) == decoder.feed(b"x") == decoder.close() == []
+
+
+def test_ids_are_made_where_the_vendor_has_none() -> None:
+    first, again = (reply("ollama", OLLAMA).message.tool_calls for _ in range(2))
+    assert first == again
+    assert all(call.id.startswith("call_") for call in first)
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_server_sent_events_have_three_line_ends_and_comments(end: bytes) -> None:
+    lines = (b"\xef\xbb\xbf: hello", b"event: a", b"data: 1", b"data:2", b"", b"", b"data", b"")
+    data = end.join(lines) + end
+    for at in range(len(data) + 1):
+        reader = SseReader()
+        frames = [*reader.feed(data[:at]), *reader.feed(data[at:]), *reader.close()]
+        assert [(frame.event, frame.data) for frame in frames] == [("a", b"1\n2"), ("", b"")]
+
+
+def test_our_event_stream_reader_agrees_with_botocore() -> None:
+    theirs = EventStreamBuffer()
+    theirs.add_data(BEDROCK)
+    expected = [(event.headers[":event-type"], event.payload) for event in theirs]
+    assert [(f.event, f.data) for f in EventStreamReader().feed(BEDROCK)] == expected
+
+
+def damaged(headers: bytes) -> bytes:
+    prelude = struct.pack(">II", 16 + len(headers), len(headers))
+    body = prelude + struct.pack(">I", zlib.crc32(prelude)) + headers
+    return body + struct.pack(">I", zlib.crc32(body))
+
+
+def test_event_headers_of_every_kind_are_stepped_over() -> None:
+    values = {0: b"", 1: b"", 2: b"1", 3: b"12", 4: b"1234", 5: b"12345678", 8: b"12345678"}
+    pairs = b"".join(b"\x01h" + bytes([kind]) + value for kind, value in values.items())
+    headers = pairs + b"\x01b\x06\x00\x02xx" + b"\x0b:event-type\x07\x00\x01e"
+    [frame] = EventStreamReader().feed(damaged(headers))
+    assert (frame.event, frame.data) == ("e", b"")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        damaged(b"\x05ab"),
+        damaged(b"\x01h\x20"),
+        struct.pack(">III", 4, 0, zlib.crc32(struct.pack(">II", 4, 0))),
+        BEDROCK[:-1] + b"\x00",
+        b"x" * 20,
+    ],
+)
+def test_a_damaged_event_breaks_the_stream_and_no_more(data: bytes) -> None:
+    assert reply("bedrock", data).reason in ("incomplete", "tool_calls")
+
+
+def test_a_frame_without_an_end_is_not_collected_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sightline.dialects.framing.MAX_FRAME", 100)
+    assert "more than 100 bytes" in reply("openai_chat", b"data: " + b"x" * 200).detail
+    assert "more than 100 bytes" in reply("ollama", b"x" * 200).detail
+
+
+def test_content_in_pieces_is_text() -> None:
+    piece = {"choices": [{"delta": {"content": [{"type": "text", "text": "a"}]},
+                          "finish_reason": "stop"}]}  # fmt: skip
+    stopped = reply("openai_chat", sse(piece))
+    assert (stopped.reason, stopped.message.text) == ("end", "a")
+
+
+def test_a_decoder_is_abstract() -> None:
+    with pytest.raises(NotImplementedError):
+        Decoder()

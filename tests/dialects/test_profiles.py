@@ -1,0 +1,98 @@
+"""Profiles: tables, sources, overrides, and what is said about a bad one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sightline.dialects import DIALECTS, endpoints, profile_for
+from sightline.dialects.catalogue import MODELS
+from sightline.dialects.endpoints import ENDPOINTS
+from sightline.dialects.profile import Layer
+from sightline.errors import InvalidInput
+
+
+def test_every_endpoint_has_a_profile_in_a_dialect_we_speak() -> None:
+    for name in endpoints():
+        profile = profile_for(name)
+        assert profile.dialect in DIALECTS
+        assert profile.path.startswith("/")
+        assert profile.model
+
+
+def test_every_fact_of_the_tables_has_a_source() -> None:
+    layers = [*MODELS, *(x for e in ENDPOINTS.values() for x in (*e.layers, *e.model_layers))]
+    assert all(layer.source for layer in layers)
+    profile = profile_for("anthropic", "claude-haiku-4-5")
+    assert profile.source_of("cache.min_tokens") == "claude-docs"
+    assert profile.source_of("prices.input") == "vendor price list, 2026-11"
+    assert profile.source_of("tail.plain") == "default"
+
+
+@pytest.mark.parametrize(
+    ("model", "minimum"),
+    [
+        ("claude-sonnet-5-5", 512), ("claude-sonnet-5", 1024), ("claude-opus-4-8", 1024),
+        ("claude-opus-4-7", 2048), ("claude-haiku-4-5", 4096), ("claude-fable-5-1", 512),
+    ],
+)  # fmt: skip
+def test_a_model_s_own_minimum_wins(model: str, minimum: int) -> None:
+    assert profile_for("anthropic", model).cache.min_tokens == minimum
+
+
+def test_bedrock_has_minima_of_its_own() -> None:
+    assert profile_for("bedrock", "us.anthropic.claude-sonnet-5-5").cache.min_tokens == 1024
+    assert profile_for("bedrock", "anthropic.claude-opus-4-7").cache.min_tokens == 4096
+
+
+def test_explicit_breakpoints_begin_with_gpt_5_6() -> None:
+    styles = {m: profile_for("openai-chat", m).cache.style for m in ("gpt-5.5", "gpt-5.6-sol")}
+    assert styles == {"gpt-5.5": "automatic", "gpt-5.6-sol": "breakpoint"}
+    assert profile_for("openai-chat", "gpt-6.1-sol").cache.style == "breakpoint"
+    assert profile_for("openai-chat", "gpt-4o").cache.style == "automatic"
+
+
+def test_a_routing_prefix_does_not_hide_the_model() -> None:
+    assert profile_for("openrouter", "openai/gpt-6.1-sol").prices.input == 2
+
+
+def test_an_unknown_model_has_the_endpoint_s_ways_and_no_price() -> None:
+    profile = profile_for("vllm", "my-finetune")
+    assert profile.cache.style == "automatic"
+    assert profile.prices.input is None
+
+
+def test_an_override_wins_and_is_its_own_source() -> None:
+    nested = profile_for("anthropic", overrides={"cache": {"min_tokens": 9}, "window_tokens": 50})
+    assert (nested.cache.min_tokens, nested.window_tokens) == (9, 50)
+    assert nested.source_of("cache.min_tokens") == "override"
+    layer = Layer("my measurement", {"cache.min_tokens": 7}, ("claude-*",))
+    assert profile_for("anthropic", overrides=[layer]).source_of("cache.min_tokens") == layer.source
+    assert profile_for("anthropic", overrides=layer).cache.min_tokens == 7
+    assert profile_for("gemini", overrides=layer).cache.min_tokens == 4096
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"cache.min_token": 1}, "override: there is no 'cache.min_token'; did you mean 'cache.min_"),
+    ({"cache": {"stile": "none"}}, "there is no 'cache.stile'; did you mean 'cache.style'"),
+    ({"window_tokens": "big"}, "override: window_tokens: Expected `int`, got `str`"),
+    ({"cache.style": "magic"}, "override: cache.style: Invalid enum value 'magic'"),
+    ({"cache": 7}, "there is no 'cache'"),
+    ({"window_tokens": -1}, "window_tokens is -1, and cannot be negative"),
+    ({"endpoint": "x"}, "'endpoint' is not for a profile to set"),
+    ({"zzz": 1}, "there is no 'zzz'; there are"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "message"), BAD)
+def test_a_bad_override_says_what_is_wrong(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        profile_for("anthropic", overrides=values)
+    assert message in str(caught.value)
+
+
+def test_an_unknown_dialect_is_named_with_the_nearest() -> None:
+    with pytest.raises(InvalidInput, match=r"no dialect 'antropic'; did you mean 'anthropic'\?"):
+        profile_for("antropic")
+    assert profile_for("openai_chat").endpoint == "openai-chat"
