@@ -100,6 +100,8 @@ def test_a_tail_that_can_only_be_prepended_is_flagged() -> None:
     assert "prepend_regression" in codes(request)
     assert "<slop-state generated_at" in str(request.body["messages"][0])
     assert len(request.prefix) < 900
+    warned = request.receipt_of(CASES["plain"]()).warnings
+    assert "prepend_regression" in [warning.code for warning in warned]
     assert "cache_control" not in str(request.body["messages"])
     assert request.marks == 1
 
@@ -142,6 +144,14 @@ def test_a_far_previous_end_gets_a_mark_of_its_own() -> None:
             request.body["messages"][0]
         )
     assert written("anthropic", prompt(say("a", "b", "c"))).marks == 2
+
+
+def test_a_single_mark_is_for_the_last_stable_block() -> None:
+    for endpoint in ("anthropic", "bedrock"):
+        profile = profile_for(endpoint, overrides={**FREE, "cache.max_marks": 1})
+        request = encode(CASES["tool_loop"](), profile)
+        assert request.marks == 1
+        assert "cache" not in str(request.body["system"])
 
 
 def test_no_cache_point_follows_a_document() -> None:
