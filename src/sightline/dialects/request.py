@@ -16,7 +16,7 @@ without it are one and the same up to there, wherever the dialect put the tail.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -229,6 +229,8 @@ def _check(profile: Profile, options: Options) -> None:
         raise InvalidInput(f"{profile.endpoint} does not have {asked}; it has {have}")
     if options.max_output_tokens is not None and options.max_output_tokens < 1:
         raise InvalidInput(f"max_output_tokens is {options.max_output_tokens}; it is 1 or more")
+    for key in sorted(OURS.intersection(options.extra)):
+        raise InvalidInput(f"extra: {key!r} is written from the prompt")
     if options.cached_content and profile.dialect != "gemini":
         raise InvalidInput(f"{profile.endpoint} has no named cached content")
 
@@ -282,7 +284,9 @@ def _spans(
     return tuple(spans)
 
 
-HEADS = frozenset({"tools", "system", "systemInstruction", "toolConfig"})
+# Parts of a body that a model reads before the messages, and all that is the prompt's own.
+HEADS: Final = frozenset({"tools", "system", "systemInstruction", "toolConfig"})
+OURS: Final = HEADS | {"messages", "input", "contents", "model", "modelId"}
 
 
 def slot_names(prompt: Prompt) -> list[str]:
