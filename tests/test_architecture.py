@@ -27,7 +27,7 @@ LINE: list[set[str]] = [
     {"dialects"},
     {"models", "ledger", "plugins"},
     {"turn", "policy"},
-    {"host", "config", "demo"},
+    {"host", "config", "demo", "bridge"},
     {"testing", "inspector"},
     {"cli"},
     {"__main__", "__init__"},

@@ -21,6 +21,7 @@ from sightline.demo import demo_tree
 from sightline.ledger import Ledger
 from sightline.protocol.codec import encode
 from sightline.protocol.text import format_tree
+from support.live import LiveApp, announced_app
 from support.shell import PROGRAM
 
 ROOT = Path(__file__).parent.parent
@@ -47,11 +48,12 @@ def test_the_readme_shows_the_demo_as_it_is() -> None:
 
 
 def shell(script: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    """Run a script where a reader would: the program is there, and so is who announced himself."""
     path = f"{Path(PROGRAM).parent}{os.pathsep}{os.environ['PATH']}"
     return subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
-        cwd=directory, env={**os.environ, "PATH": path}, capture_output=True, text=True,
-        timeout=60, check=False,
+        cwd=directory, env={**os.environ, "PATH": path, "SLOP_PROVIDERS": str(directory)},
+        capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
 
@@ -99,6 +101,11 @@ def example_files(tmp_path: Path) -> Path:
     (tmp_path / "old.json").write_bytes(encode(old))
     (tmp_path / "new.json").write_bytes(encode(new))
     (tmp_path / "ops.json").write_text(ops)
+    world = b'{"apps":[{"id":"desk","name":"Desk","tree":%s}],"available":[{"id":"notes"}]}'
+    (tmp_path / "world.json").write_bytes(world % encode(old))
+    (tmp_path / "notes.txt").write_text("hello")
+    request = '{"budget": 20, "counter": "chars/4", "slots": [{"name": "input", "content": "Hi"}]}'
+    (tmp_path / "request.json").write_text(request)
     said = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}]
     tools = [{"name": "run", "description": "Run it.", "parameters": {"type": "object"}}]
     more = [*said, {"role": "assistant", "content": "hello"}, {"role": "user", "content": "why?"}]
@@ -120,7 +127,9 @@ def example_files(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("name", "line"), examples(), ids=lambda value: str(value))
 def test_every_example_in_help_runs(name: str, line: str, example_files: Path) -> None:
-    done = shell(line, example_files)
+    # The examples with an address speak of the demo app, running.
+    with announced_app(example_files, LiveApp(demo_tree(), app_id="demo")):
+        done = shell(line, example_files)
     assert done.returncode == 0, f"{name}: {done.stderr}"
     assert done.stdout
     assert done.stderr == ""

@@ -10,7 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sightline.context.budget import Budget
+    from sightline.context.parts import Message
+    from sightline.context.prompt import Prompt
+    from sightline.context.slots import Slots
     from sightline.errors import InvalidTree, SightlineError, Violation
+    from sightline.hub.client import Client
+    from sightline.hub.hub import Hub
+    from sightline.ledger import Ledger
     from sightline.protocol.codec import decode as decode_tree
     from sightline.protocol.codec import encode as encode_tree
     from sightline.protocol.codec import from_value as tree_from_value
@@ -20,18 +27,27 @@ if TYPE_CHECKING:
     from sightline.protocol.text import format_tree
     from sightline.protocol.tree import Affordance, ContentRef, Meta, Node
     from sightline.protocol.view import Projector, View, project
+    from sightline.protocol.world import World
 
 __all__ = [
     "Affordance",
+    "Budget",
+    "Client",
     "ContentRef",
+    "Hub",
     "InvalidTree",
+    "Ledger",
+    "Message",
     "Meta",
     "Node",
     "Op",
     "Projector",
+    "Prompt",
     "SightlineError",
+    "Slots",
     "View",
     "Violation",
+    "World",
     "apply",
     "decode_tree",
     "diff",
@@ -45,15 +61,23 @@ __all__ = [
 # Public name → where it lives, and its name there if it differs.
 _HOMES = {
     "Affordance": "protocol.tree",
+    "Client": "hub.client",
+    "Budget": "context.budget",
     "ContentRef": "protocol.tree",
+    "Hub": "hub.hub",
     "InvalidTree": "errors",
+    "Ledger": "ledger",
+    "Message": "context.parts",
     "Meta": "protocol.tree",
     "Node": "protocol.tree",
     "Op": "protocol.patch",
     "Projector": "protocol.view",
+    "Prompt": "context.prompt",
     "SightlineError": "errors",
+    "Slots": "context.slots",
     "View": "protocol.view",
     "Violation": "errors",
+    "World": "protocol.world",
     "apply": "protocol.patch",
     "decode_tree": "protocol.codec:decode",
     "diff": "protocol.diff",

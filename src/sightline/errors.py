@@ -17,9 +17,14 @@ the command line returns for it.
     │   ├── NotStorable                  not_storable    would come back different from a ledger
     │   ├── NotFound                     not_found       no such session, group, message or memo
     │   ├── QueryRefused                 query_refused   SQL that retrieval does not run
-    │   └── LedgerUnusable               ledger_unusable not a ledger, too new, or not writable
+    │   ├── LedgerUnusable               ledger_unusable not a ledger, too new, or not writable
+    │   └── RequestRefused               refused         an app does not serve what was asked of it
     ├── StrategyFailed                1  strategy_failed a strategy raised, or took too long
+    ├── Unauthorized                  3  unauthorized    the other side does not let us in
+    ├── Unreachable                   4  unreachable     nobody there, or no longer there
+    │   └── TimedOut                     timed_out       there, but too slow to answer
     ├── LedgerUnavailable             4  ledger_unavailable  locked too long, disk full, I/O error
+    ├── ActionFailed                  5  action_failed   the app did not do it, and says why
     ├── DoesNotFit                    6  does_not_fit    over the budget; shows the arithmetic
     └── LedgerDamaged                 8  ledger_damaged  rows altered, missing or out of order
 """
@@ -31,6 +36,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 __all__ = [
+    "ActionFailed",
     "DoesNotFit",
     "InvalidInput",
     "InvalidJson",
@@ -46,9 +52,13 @@ __all__ = [
     "NotFound",
     "NotStorable",
     "QueryRefused",
+    "RequestRefused",
     "SightlineError",
     "StrategyFailed",
+    "TimedOut",
     "TooLarge",
+    "Unauthorized",
+    "Unreachable",
     "Violation",
 ]
 
@@ -149,6 +159,49 @@ class TooLarge(InvalidInput):
     """Something is over its limit. The message names the limit and how to raise it."""
 
     code = "too_large"
+
+
+class RequestRefused(InvalidInput):
+    """An app does not serve a view. `reason` is its code, as the protocol names it."""
+
+    code = "refused"
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(f"{reason}: {message}" if message else reason)
+        self.reason = reason
+        self.message = message
+
+
+class Unauthorized(SightlineError):
+    """The other side refuses us: no token, a wrong one, or a caller it does not serve."""
+
+    code = "unauthorized"
+    exit_code = 3
+
+
+class Unreachable(SightlineError):
+    """There is nobody at the address, or the connection was lost with a request under way."""
+
+    code = "unreachable"
+    exit_code = 4
+
+
+class TimedOut(Unreachable):
+    """The other side is there and did not answer in time; what it did is not known."""
+
+    code = "timed_out"
+
+
+class ActionFailed(SightlineError):
+    """The app answered an invoke with an error. `reason` is its code, as the protocol names it."""
+
+    code = "action_failed"
+    exit_code = 5
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(f"{reason}: {message}" if message else reason)
+        self.reason = reason
+        self.message = message
 
 
 class InvalidSlot(InvalidInput):

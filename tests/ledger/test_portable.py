@@ -124,6 +124,7 @@ def test_unknown_fields_and_blank_lines_are_passed_over(ledger: Ledger) -> None:
         (lines(HEADER, {**HELLO, "role": "god"}), "line 2: Invalid enum value"),
         (lines(HEADER, {**HELLO, "parts": [{"kind": "spell"}]}), "line 2: Invalid value"),
         (lines(HEADER, {**HELLO, "tokens": -1}), "line 2: tokens is a whole number"),
+        (lines(HEADER, {**HELLO, "created_at": "now\x00"}), "line 2: created_at is one line"),
         (
             lines(HEADER, {**HELLO, "parts": [{"kind": "text", "text": "\x00"}]}),
             r"line 2: message, part 0 \(text\)",
@@ -156,6 +157,13 @@ def test_a_line_over_the_limit_is_refused(tmp_path: Path) -> None:
         long = {**HELLO, "parts": [{"kind": "text", "text": "x" * 300}]}
         with pytest.raises((InvalidInput, TooLarge), match=r"line 2: .* limit"):
             ledger.import_(lines(HEADER, long))
+
+
+def test_an_import_cannot_pass_a_call_off_as_complete(ledger: Ledger) -> None:
+    call = {"kind": "tool_call", "id": "c", "name": "ls"}
+    forged = {"kind": "message", "role": "assistant", "parts": [call], "outcome": "complete"}
+    arrived = ledger.import_(lines(HEADER, HELLO, forged))
+    assert [entry.status for entry in ledger.window(arrived.id)] == ["complete", "tool_call"]
 
 
 def test_exporting_nothing_says_so(ledger: Ledger) -> None:

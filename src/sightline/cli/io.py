@@ -13,13 +13,26 @@ import msgspec
 
 from sightline.errors import InvalidInput, TooLarge
 
-__all__ = ["MAX_BYTES", "max_bytes_option", "naming", "read_as", "write_json", "write_text"]
+__all__ = [
+    "MAX_BYTES",
+    "STDIN",
+    "ReaderLeft",
+    "max_bytes_option",
+    "naming",
+    "read_as",
+    "read_bytes",
+    "read_window",
+    "source_argument",
+    "write_json",
+    "write_text",
+]
 
 MAX_BYTES: Final = 256 * 1024 * 1024
 STDIN: Final = "-"
 
 _T = TypeVar("_T")
 
+source_argument: Final = click.argument("source", metavar="[FILE]", default=STDIN)
 max_bytes_option: Final = click.option(
     "--max-bytes",
     type=click.IntRange(min=1),
@@ -64,6 +77,15 @@ def read_bytes(source: str, max_bytes: int) -> bytes:
     if len(data) > max_bytes:
         raise TooLarge(f"more than {max_bytes} bytes; --max-bytes raises the limit")
     return data
+
+
+def read_window(text: str) -> tuple[int, int]:
+    """Read the value of --window. Raises InvalidInput."""
+    offset, _, count = text.partition(",")
+    try:
+        return int(offset), int(count)
+    except ValueError:
+        raise InvalidInput(f"--window must be OFFSET,COUNT, two whole numbers: {text}") from None
 
 
 def write_json(data: bytes) -> None:

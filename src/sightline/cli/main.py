@@ -29,13 +29,20 @@ EXIT_CODES: Final = {
 
 # name → where its click command lives, and the line that `sightline --help` shows for it
 COMMANDS: Final = {
+    "apps": ("sightline.cli.live:apps", "List the apps that can be seen on this machine."),
+    "bridge": ("sightline.cli.bridge:bridge", "Keep the current state blocks in a file."),
     "demo": ("sightline.cli.demo:demo", "Show the demo app's state."),
+    "invoke": ("sightline.cli.live:invoke", "Ask an app to do something."),
+    "ledger": ("sightline.cli.ledger:ledger", "Check, query, copy and move conversations."),
+    "query": ("sightline.cli.live:query", "Ask an app for its state, once."),
     "render": ("sightline.cli.render:render", "Write a prompt as a vendor's request JSON."),
     "slots": ("sightline.cli.slots:slots", "Assemble a prompt from slots within a budget."),
     "strategy": ("sightline.cli.strategy:strategy", "List strategies, or check one on a session."),
+    "tail": ("sightline.cli.tail:tail", "Write the state blocks that end a request."),
     "tokens": ("sightline.cli.tokens:tokens", "Count the tokens of a text."),
-    "ledger": ("sightline.cli.ledger:ledger", "Check, query, copy and move conversations."),
+    "tools": ("sightline.cli.tools:tools", "Write what a model can call, from a tree."),
     "tree": ("sightline.cli.tree:tree", "Check, format, project, diff and patch state trees."),
+    "watch": ("sightline.cli.watch:watch", "Show an app's state as it changes."),
 }
 
 

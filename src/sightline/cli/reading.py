@@ -1,4 +1,4 @@
-"""Read what a filter is given: a file or stdin, as text, JSON or a recorded session.
+"""Make sense of what a filter was given: JSON, messages, a recorded session.
 
 Everything wrong with it is one `InvalidInput`: not UTF-8, not JSON, nested beyond
 reason, or with text that no encoding can carry.
@@ -6,38 +6,27 @@ reason, or with text that no encoding can carry.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Any, BinaryIO, get_args
+from typing import Any, get_args
 
 import msgspec
 
 from sightline.context.parts import Message, Part, Text, ToolResult
 from sightline.errors import InvalidInput, InvalidJson
+from sightline.protocol.jsontext import loads, text_from_bytes
 
-__all__ = ["message_from_json", "message_to_json", "read_json", "read_session", "read_text"]
+__all__ = ["message_from_json", "message_to_json", "read_json", "read_session"]
 
 PARTS: Mapping[str, type[msgspec.Struct]] = {
     kind.__struct_config__.tag: kind for kind in get_args(Part)
 }
 
 
-def read_text(source: BinaryIO) -> str:
-    """Read UTF-8."""
-    data = source.read()
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"byte {error.start}: not UTF-8") from error
-
-
-def read_json(text: str) -> Any:
+def read_json(data: bytes | str) -> Any:
     """Parse JSON strictly, except that NaN is left for whoever can say whose number it is."""
+    value = loads(data if isinstance(data, str) else text_from_bytes(data))
     try:
-        value = json.loads(text)
         msgspec.json.encode(value)
-    except json.JSONDecodeError as error:
-        raise InvalidJson(error.msg, error.lineno, error.colno) from error
     except RecursionError as error:
         raise InvalidInput("the JSON is nested too deeply") from error
     except UnicodeEncodeError as error:
@@ -74,12 +63,13 @@ def message_to_json(message: Message) -> dict[str, Any]:
     return data
 
 
-def read_session(text: str) -> list[Message]:
+def read_session(data: bytes) -> list[Message]:
     """Read a recorded session: the ledger's export, or a JSON list of messages.
 
     The export is one JSON object per line, each with a `kind`; what is neither session
     nor message, rows that were dropped, and keys from a later version are passed over.
     """
+    text = text_from_bytes(data)
     if text.lstrip().startswith("["):
         listed = read_json(text)
         return [message_from_json(item) for item in listed]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import click
 import msgspec
 
-from sightline.cli.reading import message_from_json, message_to_json, read_json, read_text
+from sightline.cli.io import max_bytes_option, read_as, source_argument, write_json, write_text
+from sightline.cli.reading import message_from_json, message_to_json, read_json
 from sightline.context.budget import Budget
 from sightline.context.options import SlotOptions
 from sightline.context.parts import Input
@@ -18,8 +19,14 @@ REQUEST_KEYS: Final = {"budget", "counter", "slots", "tools"}
 SLOT_KEYS: Final = {"name", "content", "options"}
 
 
-@click.command()
-@click.argument("file", type=click.File("rb"), default="-")
+@click.command(
+    epilog="""\b
+Examples:
+  sightline slots request.json
+  sightline slots request.json --format table
+"""
+)
+@source_argument
 @click.option(
     "--format",
     "form",
@@ -27,30 +34,25 @@ SLOT_KEYS: Final = {"name", "content", "options"}
     default="json",
     help="Messages and receipt as JSON, or the receipt as a table.",
 )
-def slots(file: BinaryIO, form: str) -> None:
+@max_bytes_option
+def slots(source: str, form: str, max_bytes: int) -> None:
     """Assemble a prompt from slots within a budget.
 
     Reads {"budget": N, "counter"?: NAME, "slots": [{"name", "content", "options"?}]} and
     writes {"messages": […], "receipt": {…}}. A counter is an encoding (o200k_base), a
     model id, or chars/4. Content is a string, null, a message or a list of messages.
 
-    \b
-    Example:
-      echo '{"budget": 20, "counter": "chars/4", "slots": [
-        {"name": "system", "content": "Be brief.", "options": {"role": "system"}},
-        {"name": "input", "content": "Hello!"}]}' | sightline slots
-
     Exits with 6 when what must stay does not fit, 2 when an option is out of range.
     """
-    prompt = read_slots(read_json(read_text(file))).render()
+    prompt = read_as(lambda data: read_slots(read_json(data)), source, max_bytes).render()
     if form == "table":
-        click.echo(prompt.receipt.table())
+        write_text([prompt.receipt.table()])
         return
     answer = {
         "messages": [message_to_json(message) for message in prompt.messages],
         "receipt": msgspec.Raw(prompt.receipt.encode()),
     }
-    click.echo(msgspec.json.encode(answer))
+    write_json(msgspec.json.encode(answer))
 
 
 def read_slots(request: object) -> Slots:

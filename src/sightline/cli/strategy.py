@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import BinaryIO
 
 import click
 import msgspec
 
-from sightline.cli.reading import read_json, read_session, read_text
+from sightline.cli.io import max_bytes_option, read_as
+from sightline.cli.reading import read_json, read_session
 from sightline.context.budget import Budget
 from sightline.context.parts import File, Input, Message
 from sightline.context.strategy import Layers, Turn
@@ -24,7 +24,14 @@ def strategy() -> None:
     """List strategies, or check one on a recorded session."""
 
 
-@strategy.command(name="list")
+@strategy.command(
+    name="list",
+    epilog="""\b
+Examples:
+  sightline strategy list
+  sightline strategy list --json
+""",
+)
 @click.option("--json", "as_json", is_flag=True, help="One object per line.")
 def list_(as_json: bool) -> None:
     """List the strategies that can be named: built in, and from installed packages."""
@@ -36,11 +43,16 @@ def list_(as_json: bool) -> None:
             click.echo(f"{name:<16} {origin}" + (f"  unusable: {problem}" if problem else ""))
 
 
-@strategy.command()
+@strategy.command(
+    epilog="""\b
+Examples:
+  sightline strategy check classic --session talk.jsonl
+  sightline ledger export 1 --db work.db | sightline strategy check minimal --session -
+"""
+)
 @click.argument("file")
 @click.option(
     "--session",
-    type=click.File("rb"),
     required=True,
     help="An exported session (JSONL), or a JSON list of messages; - is stdin.",
 )
@@ -50,30 +62,28 @@ def list_(as_json: bool) -> None:
 @click.option("--system", default="", help="The system prompt.")
 @click.option("--config", default="{}", help="The strategy's settings, as a JSON object.")
 @click.option("--json", "as_json", is_flag=True, help="The receipt as JSON.")
+@max_bytes_option
 def check(
     file: str,
-    session: BinaryIO,
+    session: str,
     turn: int,
     budget: int,
     model: str | None,
     system: str,
     config: str,
     as_json: bool,
+    max_bytes: int,
 ) -> None:
     """Run a strategy on one turn of a recorded session and print its receipt.
 
     FILE is a .py file, or the name of a strategy. The strategy sees the session up to
     the chosen user message. Exits with 1 when it fails, 2 when it cannot be loaded.
-
-    \b
-    Example:
-      sightline strategy check my_strategy.py --session session.jsonl --budget 4000
     """
     settings = read_json(config)
     if not isinstance(settings, dict):
         raise InvalidInput("--config: not a JSON object")
     runner = StrategyRunner(load_strategy(Path(file) if Path(file).is_file() else file), settings)
-    said, history = _turn_of(read_session(read_text(session)), turn)
+    said, history = _turn_of(read_as(read_session, session, max_bytes), turn)
     counter = default_counter() if model is None else counter_for(model)
     given = Turn(said, history, Budget(budget), counter, Layers(system=system))
     built = asyncio.run(runner.build(given, {}))

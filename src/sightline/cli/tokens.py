@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO
-
 import click
 import msgspec
 
-from sightline.cli.reading import read_text
+from sightline.cli.io import max_bytes_option, read_as, source_argument
 from sightline.context.tokens import counter_for, default_counter
+from sightline.protocol.jsontext import text_from_bytes
 
 
-@click.command()
-@click.argument("file", type=click.File("rb"), default="-")
+@click.command(
+    epilog="""\b
+Examples:
+  sightline tokens notes.txt
+  sightline tree format state.json | sightline tokens --model gpt-4o --json
+"""
+)
+@source_argument
 @click.option("--model", help="A model id, an encoding (o200k_base), or chars/4.")
 @click.option("--json", "as_json", is_flag=True, help="Also say which counter, and how sure it is.")
-def tokens(file: BinaryIO, model: str | None, as_json: bool) -> None:
+@max_bytes_option
+def tokens(source: str, model: str | None, as_json: bool, max_bytes: int) -> None:
     """Count the tokens of a text, by itself and without a message's frame.
 
     Without a model the count is o200k_base's. An estimate is marked as such on stderr.
-
-    \b
-    Example:
-      git diff | sightline tokens --model gpt-4o
     """
     counter = default_counter() if model is None else counter_for(model)
-    count = counter.count(read_text(file))
+    count = counter.count(read_as(text_from_bytes, source, max_bytes))
     if as_json:
         answer = {"tokens": count, "counter": counter.name, "provenance": counter.provenance}
         click.echo(msgspec.json.encode(answer))

@@ -11,6 +11,8 @@ from sightline.cli.io import (
     naming,
     read_as,
     read_bytes,
+    read_window,
+    source_argument,
     write_json,
     write_text,
 )
@@ -22,8 +24,6 @@ from sightline.protocol.patch import apply, decode_ops, encode_ops
 from sightline.protocol.text import format_blocks
 from sightline.protocol.view import View
 from sightline.protocol.view import project as project_tree
-
-source_argument = click.argument("source", metavar="[TREE]", default=STDIN)
 
 
 @click.group()
@@ -116,7 +116,7 @@ def project(
         max_nodes=max_nodes,
         min_salience=min_salience,
         types=None if types is None else frozenset(types.split(",")),
-        window=None if window is None else _window(window),
+        window=None if window is None else read_window(window),
         retain_ancestors=retain_ancestors,
         available_actions=available_actions,
     )
@@ -162,11 +162,3 @@ def patch(source: str, ops: str, max_bytes: int) -> None:
 def _check_one_stdin(first: str, second: str) -> None:
     if first == second == STDIN:
         raise InvalidInput("only one of the two can be stdin")
-
-
-def _window(text: str) -> tuple[int, int]:
-    offset, _, count = text.partition(",")
-    try:
-        return int(offset), int(count)
-    except ValueError:
-        raise InvalidInput(f"--window must be OFFSET,COUNT, two whole numbers: {text}") from None

@@ -3,7 +3,8 @@
 A window costs what it shows, whatever the session's length: the newest live
 groups come from one index, the place of a token cut from another, the messages
 of each run of groups from a third. Groups that are over do not change, so the
-decoded ones are kept, found again by the digest of their content.
+decoded ones are kept, found again by the digest of their content; and while the
+seal over a session is the same, so is its window.
 """
 
 from __future__ import annotations
@@ -37,15 +38,20 @@ class History:
     def __init__(self, store: Store, *, cached_chars: int = 16 * 1024 * 1024) -> None:
         self._store = store
         self._cache = _GroupCache(cached_chars)
+        # The window read last, good as long as the seal over its session is the same.
+        self._last: tuple[tuple[int, Window | TokenWindow, bytes], tuple[Entry, ...]] | None = None
 
     def window(
         self, session_id: int, window: Window | TokenWindow | None = None
     ) -> tuple[Entry, ...]:
         """Read the messages that a window shows, in order; by default the session's own window."""
         with self._store.read() as connection:
-            live_groups, tokens, size, slack = _measures(connection, session_id)
+            digest, live_groups, tokens, size, slack = _measures(connection, session_id)
             if window is None:
                 window = Window(size, slack)
+            asked = (session_id, window, digest)
+            if self._last is not None and self._last[0] == asked:
+                return self._last[1]
             if isinstance(window, Window):
                 groups = _last_groups(connection, session_id, window.shown(live_groups))
             else:
@@ -54,7 +60,7 @@ class History:
             if missing:
                 self._fetch(connection, session_id, missing)
             shown = self._cache.entries(groups)
-            self._cache.trim(groups)
+            self._last = (asked, shown) if self._cache.trim(groups) else None
             return shown
 
     def remember(self, group_id: int, content_digest: bytes, entries: list[Entry]) -> None:
@@ -149,25 +155,34 @@ class _GroupCache:
             found += held[1]
         return tuple(found)
 
-    def trim(self, keep: list[_Group]) -> None:
-        """Forget all groups but those in `keep`, and those too if they alone are too much."""
+    def trim(self, keep: list[_Group]) -> bool:
+        """Forget all groups but those in `keep`, and those too if they alone are too much.
+
+        Say whether those in `keep` are still here.
+        """
         if self._chars <= self._max:
-            return
+            return True
         kept = {group[0] for group in keep}
         self._groups = {id_: held for id_, held in self._groups.items() if id_ in kept}
         self._chars = sum(held[2] for held in self._groups.values())
-        if self._chars > self._max:
-            self._groups.clear()
-            self._chars = 0
+        if self._chars <= self._max:
+            return True
+        self._groups.clear()
+        self._chars = 0
+        return False
 
 
-def _measures(connection: apsw.Connection, session_id: int) -> tuple[int, int, int, int]:
-    sql = "SELECT live_groups, tokens, context_size, context_slack FROM sessions WHERE id = ?"
-    rows = fetch(connection, sql, (session_id,))
+def _measures(connection: apsw.Connection, session_id: int) -> tuple[bytes, int, int, int, int]:
+    rows = fetch(
+        connection,
+        "SELECT digest, live_groups, tokens, context_size, context_slack "
+        "FROM sessions WHERE id = ?",
+        (session_id,),
+    )
     if not rows:
         raise NotFound(f"no session {session_id}")
-    live_groups, tokens, size, slack = rows[0]
-    return live_groups, tokens, size, slack
+    digest, live_groups, tokens, size, slack = rows[0]
+    return digest, live_groups, tokens, size, slack
 
 
 def _weight(entry: Entry) -> int:

@@ -176,20 +176,20 @@ class _Import:
     def message(self, line: _MessageLine) -> None:
         """Store one message line."""
         message = self._gate.message(_message_of(line))
+        moment = _moment(line.created_at, self._gate)
         if self._begins_group(line, message):
-            self._writer.start_group(dropped=line.status == "dropped", created_at=line.created_at)
+            self._writer.start_group(dropped=line.status == "dropped", created_at=moment)
             self._started = True
             self._open = line.group_id
             if line.group_id is not None:
                 self._groups[line.group_id] = self._writer.group_id
-        outcome = line.outcome if line.raw is msgspec.UNSET else outcome_of(message)
         self._writer.add(
             message,
-            outcome=outcome,
+            outcome=outcome_of(message, incomplete=line.outcome == "incomplete"),
             strategy=self._gate.line(line.parsing_strategy, "a strategy"),
             tokens=self._gate.count(line.tokens, "tokens"),
             basis=line.tokens_basis,
-            created_at=_moment(line.created_at, self._gate),
+            created_at=moment,
             usage_id=self._request(line.usage_id),
         )
 

@@ -56,7 +56,10 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "InvokeRequested", "QueryRequested", "Request", "Subscription"]
 
 _JSON: Final = msgspec.json.Encoder()
-_SEND_BYTES: Final = 256 * 1024
+_SEND_BYTES: Final = 32 * 1024
+# What a queued frame costs besides its bytes: its objects and its place. Small patches would
+# otherwise take several times the memory that the limit promises.
+_FRAME_BYTES: Final = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ class _Frame(NamedTuple):
 
     @property
     def size(self) -> int:
-        return len(self.head) + len(self.body)
+        return len(self.head) + len(self.body) + _FRAME_BYTES
 
 
 class Subscription:
@@ -257,7 +260,9 @@ class Connection:
 
     def queue_patch(self, subscription: Subscription, version: int, ops: bytes) -> bool:
         """Queue a patch; False if the reader is too slow for one more."""
-        if self._queued_bytes + len(ops) > self._provider.limits.queue_bytes:
+        # A reader that is not behind gets a patch of any size: a snapshot would be larger.
+        limit = self._provider.limits.queue_bytes
+        if self._outbox and self._queued_bytes + len(ops) + _FRAME_BYTES > limit:
             return False
         self._queue(subscription.patch_head(version), ops, subscription)
         return True

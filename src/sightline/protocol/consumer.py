@@ -162,6 +162,11 @@ class Mirror:
     awaits_snapshot: bool = True
     awaits_resume: bool = False
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the mirror shows what the provider last told."""
+        return not self.awaits_snapshot and not self.awaits_resume
+
 
 @dataclass(slots=True)
 class Consumer:
@@ -200,6 +205,12 @@ class Consumer:
         """End a subscription and drop its mirror."""
         if self.mirrors.pop(subscription_id, None) is not None and self._greeted:
             self._send(Unsubscribe(subscription_id))
+
+    def subscribe_again(self, subscription_id: str) -> None:
+        """Ask for a fresh snapshot in place of one that does not come."""
+        mirror = self.mirrors.get(subscription_id)
+        if mirror is not None and self._greeted:
+            self._ask_again(mirror)
 
     def query(
         self,
@@ -343,12 +354,12 @@ class Consumer:
             return []
         follows = isinstance(message.base, UnsetType) or message.base == mirror.version
         if not follows or message.seq != mirror.seq + 1 or message.version < mirror.version:
-            self._subscribe_again(mirror)
+            self._ask_again(mirror)
             return []
         try:
             tree = apply(mirror.tree, decode_ops(bytes(message.ops)), self.limits)
         except InvalidInput as error:
-            self._subscribe_again(mirror)
+            self._ask_again(mirror)
             return [Garbled(f"patch of {message.subscription!r}: {error}")]
         mirror.awaits_resume = False
         mirror.seq, mirror.version = message.seq, message.version
@@ -357,7 +368,7 @@ class Consumer:
         mirror.tree = tree
         return [MirrorChanged(message.subscription, tree, message.version, patched=True)]
 
-    def _subscribe_again(self, mirror: Mirror) -> None:
+    def _ask_again(self, mirror: Mirror) -> None:
         mirror.awaits_snapshot = True
         mirror.awaits_resume = False
         self._send(Unsubscribe(mirror.ask.id))

@@ -62,7 +62,8 @@ class ProviderLimits:
     subscriptions: int = 64
     invocations: int = 64
     patch_ops: int = 1024
-    queue_bytes: int = 256 * 1024
+    # With what is on its way out, a stalled reader costs less than 128 KiB.
+    queue_bytes: int = 64 * 1024
     kept_versions: int = 256
 
 

@@ -367,6 +367,11 @@ class Node(
             stack.extend(zip(a.children, b.children, strict=True))
         return True
 
+    def __ne__(self, other: object) -> bool:
+        # Not left to Python: the native base class has a `!=` of its own, by identity.
+        same = self.__eq__(other)
+        return same if same is NotImplemented else not same
+
     __hash__ = None  # type: ignore[assignment]  # equal by content, and content is large
 
     def __repr__(self) -> str:

@@ -21,7 +21,8 @@ class AppState:
     """One app that the host is, or was, connected to.
 
     `awaiting` is connected without a first snapshot. `tree` is what was last seen;
-    `last_seen` is when, as UTC in RFC 3339, for an app that is disconnected.
+    `last_seen` is when, as UTC in RFC 3339, for an app that is disconnected, and `reason`
+    says why it is.
     """
 
     id: str
@@ -30,6 +31,7 @@ class AppState:
     tree: Node | None = None
     version: int = 0
     last_seen: str | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

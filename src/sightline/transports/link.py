@@ -4,19 +4,46 @@ A link carries whole messages, in order, both ways. `send` returns when the
 transport has taken the messages, which is how a slow reader is felt: nobody
 sends the next ones before. `receive` returns None when the other side is gone;
 it never raises for what the peer did.
+
+A message over the link's limit arrives as its first bytes, one more than the
+limit: whoever reads it refuses it for its length, and the link lives on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol, TypeAlias
 
-__all__ = ["Link", "LinkClosed", "Peer"]
+__all__ = [
+    "CONSUMER_BYTES",
+    "PROVIDER_BYTES",
+    "Handler",
+    "Handlers",
+    "Link",
+    "LinkClosed",
+    "Peer",
+    "why",
+]
+
+# The longest message that each side takes: requests are small, snapshots are not.
+PROVIDER_BYTES: Final = 1024 * 1024
+CONSUMER_BYTES: Final = 17 * 1024 * 1024
+
+_log: Final = logging.getLogger(__name__)
 
 
 class LinkClosed(ConnectionError):
     """The link can carry nothing more."""
+
+
+def why(error: OSError) -> str:
+    """Say what the system said, without the numbers."""
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +71,39 @@ class Link(Protocol):
 
     async def close(self) -> None:
         """End the link; a waiting `receive` on either side returns None."""
+
+
+Handler: TypeAlias = Callable[[Link], Awaitable[None]]
+
+
+class Handlers:
+    """What a server runs: one handler for each link, ended together.
+
+    A handler that fails ends its own link, and nothing else; the log has the reason.
+    """
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, link: Link) -> None:
+        """Serve a link in the background."""
+        task = asyncio.create_task(self.run(link))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def run(self, link: Link) -> None:
+        """Serve a link, and close it whatever happens."""
+        try:
+            await self._handler(link)
+        except Exception:  # noqa: BLE001 - a handler is the app's code: anything can happen
+            _log.exception("serving %s failed", link.peer.address or link.peer.transport)
+        finally:
+            with contextlib.suppress(LinkClosed):
+                await link.close()
+
+    async def stop(self) -> None:
+        """End every handler that still runs."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

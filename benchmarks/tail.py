@@ -1,0 +1,118 @@
+"""What it costs to show state safely: escaping, on plain text and on bombs, and choosing.
+
+    python -m benchmarks --only tail
+
+On plain text the peer is a promise, 50 MB a second. On bombs it is the substitution
+table applied as it stands, with four regular expressions: a reader is fooled by
+half of the forgeries it lets through, and on unterminated tags it is quadratic,
+which is why the sizes differ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+
+from benchmarks.harness import Row, measure
+from sightline.projection.escape import escape_text, mark_json
+from sightline.projection.moment import parse_moment
+from sightline.projection.select import select
+from sightline.projection.tail import render_tail
+from sightline.protocol.tree import Node
+from sightline.protocol.world import AppState, World
+
+_AT = parse_moment("2026-04-28T10:30:00Z")
+_PROMISE_BYTES_PER_S = 50_000_000
+
+PLAIN = {
+    "English prose": "The launch moved to Thursday, please confirm by noon. ",
+    "prose in many scripts": "Größe und Übermut — naïve 日本語 текст, 中文。 ",
+    "JSON of a tree": '{"id":"msg-1","type":"item","properties":{"title":"Lunch?","n":1}}, ',
+}
+BOMBS = {
+    "less-than signs": "<",
+    "spaces after one": " ",
+    "combining marks": "\u0301",
+    "unterminated tags": "<slop-state",
+    "closing tags": "</slop-state>",
+    "zero-width spaces": "\u200b",
+}
+_TABLE = [
+    re.compile(rf"<\s*{slash}{name}\b[^>]*>", re.IGNORECASE)
+    for name in ("slop-state", "slop-apps-available")
+    for slash in ("", r"/\s*")
+]
+
+
+def run(*, quick: bool = False) -> list[Row]:
+    """Measure everything once and return the rows."""
+    million = 100_000 if quick else 1_000_000
+    rows = [_plain(name, unit, 4 * million) for name, unit in PLAIN.items()]
+    rows.extend(_bomb(name, unit, million) for name, unit in BOMBS.items())
+    rows.append(_race(2_000 if quick else 20_000))
+    rows.extend(_choosing(5_000 if quick else 50_000))
+    return rows
+
+
+def _plain(name: str, unit: str, size: int) -> Row:
+    text = unit * (size // len(unit.encode()))
+    size = len(text.encode())
+    work: Callable[[str], object] = (
+        partial(mark_json, lines=True) if name.startswith("JSON") else escape_text
+    )
+    ours = measure(lambda: work(text))
+    return Row(
+        f"escape {name}", size, ours, size / _PROMISE_BYTES_PER_S, 1,
+        note=f"{size / ours / 1e6:.0f} MB/s; the peer is the promise of 50",
+    )  # fmt: skip
+
+
+def _bomb(name: str, unit: str, size: int) -> Row:
+    """Time two sizes: linear work takes ten times as long for ten times as much."""
+    small, large = (
+        measure(partial(escape_text, _bomb_text(unit, n)), 3) for n in (size // 10, size)
+    )
+    pace = f"{size / large / 1e6:.1f} million characters/s"
+    note = f"{pace}; ten times the size, {large / small:.1f} times the time"
+    return Row(f"escape a bomb: {name}", size, large, note=note)
+
+
+def _bomb_text(unit: str, size: int) -> str:
+    return "<" + unit * (size // len(unit))
+
+
+def _race(size: int) -> Row:
+    text = _bomb_text("<slop-state", size)
+    ours = measure(partial(escape_text, text), 3)
+    peer = measure(lambda: _by_the_table(text), 1)
+    return Row("escape unterminated tags, against the bare table", size, ours, peer)
+
+
+def _by_the_table(text: str) -> str:
+    for pattern in _TABLE:
+        text = pattern.sub("", text)
+    return text
+
+
+def _choosing(nodes: int) -> list[Row]:
+    groups = nodes // 1_000
+    root = Node.of("app", "root", children=[
+        Node.of(f"c{at}", "collection", meta={"salience": at % 10 / 10}, children=[
+            Node.of(f"n{n}", "item", properties={"title": f"Item {n}"}) for n in range(1_000)
+        ])
+        for at in range(groups)
+    ])  # fmt: skip
+    world = World((AppState("app", "App", tree=root),))
+    rows = [
+        Row(f"choose {budget} tokens' worth", nodes, measure(partial(select, world, budget), 3))
+        for budget in (1_000, 4_000)
+    ]
+    chosen = select(world, 4_000).world
+    shown = sum(1 for app in chosen.apps if app.tree is not None for _ in app.tree.walk())
+    return [*rows, Row("render what was chosen", shown, measure(partial(render_tail, chosen, _AT)))]
+
+
+if __name__ == "__main__":
+    for row in run():
+        print(f"{row.work:55} {row.size:>9,} {row.ours * 1000:>10.2f} ms  {row.note}")

@@ -1,0 +1,64 @@
+"""Addresses, as people write them, and how to get there.
+
+ws://127.0.0.1:8765/slop      a WebSocket (`wss://` too)
+unix:/run/user/1000/app.sock  a Unix socket
+stdio:python app.py           a program to start
+mail                          the id of an app that has announced itself
+"""
+
+from __future__ import annotations
+
+from sightline.errors import InvalidInput, Unauthorized, Unreachable
+from sightline.hub.client import Dial
+from sightline.hub.descriptor import Descriptor, Stdio, Unix, Ws
+from sightline.hub.discovery import Discovery
+from sightline.transports.link import Link
+from sightline.transports.stdio import spawn_stdio
+from sightline.transports.unix import connect_unix
+from sightline.transports.websocket import connect_websocket
+
+__all__ = ["dial_address", "dial_descriptor"]
+
+
+def dial_address(
+    address: str, *, token: str | None = None, discovery: Discovery | None = None
+) -> Dial:
+    """Return how to connect to an address. Raises InvalidInput, or Unreachable for an unknown id.
+
+    An address that was typed is consent to start its command; one that was found is not.
+    """
+    scheme, _, rest = address.partition(":")
+    if scheme in {"ws", "wss"}:
+        return lambda: connect_websocket(address, token)
+    if scheme == "unix" and rest:
+        return lambda: connect_unix(rest)
+    if scheme == "stdio" and rest.strip():
+        return lambda: spawn_stdio(rest)
+    if ":" in address or "/" in address or not address:
+        known = "ws://…, unix:/path, stdio:COMMAND or an app's id"
+        raise InvalidInput(f"not an address ({known}): {address!r}")
+    for descriptor in (discovery or Discovery()).look().descriptors:
+        if descriptor.id == address:
+            return dial_descriptor(descriptor, token=token)
+    raise Unreachable(f"no app {address!r} has announced itself here")
+
+
+def dial_descriptor(
+    descriptor: Descriptor, *, token: str | None = None, consent: bool = False
+) -> Dial:
+    """Return how to connect to an app that was found; a command is run only with consent."""
+
+    async def dial() -> Link:
+        match descriptor.transport:
+            case Unix(path):
+                return await connect_unix(path)
+            case Ws(url):
+                return await connect_websocket(url, token)
+            case Stdio(command):
+                if not consent:
+                    raise Unauthorized(
+                        f"{descriptor.id}: starting {command[0]!r} takes the user's consent"
+                    )
+                return await spawn_stdio(command)
+
+    return dial

@@ -1,0 +1,260 @@
+"""Where apps say that they are there, and how to see it.
+
+Two directories hold descriptors: a lasting one in the user's home, and an ephemeral one
+under /tmp. A file counts only if it could not have been put there by somebody else: it
+and its directory belong to the user (the directory may be root's), nobody else can write
+the file, and nobody else can write the directory unless its sticky bit keeps them from
+replacing files. Files are opened without following links, and what is checked is what was
+opened. Whoever is named by a pid that no longer runs is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import os
+import stat
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from sightline.errors import InvalidInput
+from sightline.hub.descriptor import DESCRIPTOR_BYTES, Descriptor
+
+__all__ = ["Directory", "Discovery", "Found", "Ignored", "announced", "standard_directories"]
+
+POLL_S: Final = 2.0
+_MAX_FILES: Final = 1000
+_ROOT: Final = 0
+
+
+def standard_directories() -> tuple[Path, ...]:
+    """Return the lasting and the ephemeral directory.
+
+    SLOP_PROVIDERS names others instead, separated like the directories of PATH.
+    """
+    named = os.environ.get("SLOP_PROVIDERS")
+    if named:
+        return tuple(Path(item) for item in named.split(os.pathsep) if item)
+    # The protocol's own place; every file in it is checked before it is believed.
+    return Path.home() / ".slop" / "providers", Path("/tmp/slop/providers")  # noqa: S108 - see above
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A file that does not count, and why."""
+
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is there now: one descriptor for each id, and what was not believed."""
+
+    descriptors: tuple[Descriptor, ...] = ()
+    ignored: tuple[Ignored, ...] = ()
+
+
+class Discovery:
+    """Looks at directories of descriptors, once or for as long as it takes."""
+
+    def __init__(
+        self, directories: Sequence[Path] | None = None, *, poll_s: float = POLL_S
+    ) -> None:
+        paths = standard_directories() if directories is None else directories
+        self._directories = [Directory(path) for path in paths]
+        self._poll_s = poll_s
+
+    def look(self) -> Found:
+        """Return what is there now. The first directory wins where two name one id."""
+        found: dict[str, Descriptor] = {}
+        ignored: list[Ignored] = []
+        for directory in self._directories:
+            for item in directory.entries():
+                if isinstance(item, Ignored):
+                    ignored.append(item)
+                else:
+                    found.setdefault(item.id, item)
+        ordered = tuple(found[own] for own in sorted(found))
+        return Found(ordered, tuple(ignored))
+
+    async def watch(self) -> AsyncIterator[Found]:
+        """Give what is there, and again whenever it changed."""
+        last: Found | None = None
+        async with contextlib.aclosing(self._ticks()) as ticks:
+            async for _ in ticks:
+                found = await asyncio.to_thread(self.look)
+                if found != last:
+                    last = found
+                    yield found
+
+    async def _ticks(self) -> AsyncGenerator[None]:
+        """Tick now and when something may have changed; at the latest after the poll time.
+
+        A process that dies changes no file, so there are ticks without any change to files.
+        """
+        yield
+        watchfiles = _watchfiles()
+        present = [entry.path for entry in self._directories if entry.path.is_dir()]
+        if watchfiles is None or not present:
+            while True:
+                await asyncio.sleep(self._poll_s)
+                yield
+        changes = watchfiles.awatch(
+            *present,
+            recursive=False,
+            rust_timeout=int(self._poll_s * 1000),
+            yield_on_timeout=True,
+            ignore_permission_denied=True,
+        )
+        async with contextlib.aclosing(changes) as stream:
+            async for _ in stream:
+                yield
+
+
+class Directory:
+    """One directory of descriptors."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is a safe place for our descriptors, or can be made one."""
+        try:
+            return _directory_problem(self.path.stat()) is None
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+
+    def entries(self) -> Iterator[Descriptor | Ignored]:
+        """Give every descriptor that counts, and the reason for each that does not."""
+        try:
+            handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            yield Ignored(self.path, error.strerror or str(error))
+            return
+        try:
+            problem = _directory_problem(os.fstat(handle))
+            if problem is not None:
+                yield Ignored(self.path, problem)
+                return
+            listed = os.listdir(handle)  # noqa: PTH208 - of what was opened, not of a name
+            names = sorted(name for name in listed if name.endswith(".json"))
+            for name in names[:_MAX_FILES]:
+                yield self._entry(handle, name)
+            if len(names) > _MAX_FILES:
+                yield Ignored(self.path, f"only the first {_MAX_FILES} files are looked at")
+        finally:
+            os.close(handle)
+
+    def register(self, descriptor: Descriptor) -> Path:
+        """Write a descriptor: whole or not at all, for the user's eyes only."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        problem = _directory_problem(self.path.stat())
+        if problem is not None:
+            raise InvalidInput(f"{self.path}: {problem}")
+        target = self.path / f"{descriptor.id}.json"
+        # mkstemp makes the file 0600, and with a name that nobody can foresee.
+        handle, name = tempfile.mkstemp(dir=self.path, prefix=f".{descriptor.id}.")
+        draft = Path(name)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(descriptor.write())
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(target)
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
+        return target
+
+    def unregister(self, descriptor: Descriptor) -> None:
+        """Remove a descriptor, unless another app has taken its place since."""
+        target = self.path / f"{descriptor.id}.json"
+        with contextlib.suppress(OSError, InvalidInput):
+            if Descriptor.read(target.read_bytes()) == descriptor:
+                target.unlink()
+
+    def _entry(self, directory: int, name: str) -> Descriptor | Ignored:
+        path = self.path / name
+        try:
+            data = _read_own(directory, name)
+            descriptor = Descriptor.read(data)
+        except OSError as error:
+            return Ignored(path, error.strerror or str(error))
+        except InvalidInput as error:
+            return Ignored(path, str(error))
+        if f"{descriptor.id}.json" != name:
+            return Ignored(path, f"names itself {descriptor.id!r}")
+        if descriptor.pid is not None and not _is_running(descriptor.pid):
+            return Ignored(path, f"process {descriptor.pid} is gone")
+        return descriptor
+
+
+@contextlib.contextmanager
+def announced(descriptor: Descriptor, directory: Path | None = None) -> Iterator[Path]:
+    """Keep a descriptor registered while the block runs; by default in the ephemeral directory.
+
+    Where that belongs to another user of the machine, the lasting one is taken.
+    """
+    choice = [directory] if directory is not None else [*reversed(standard_directories())]
+    homes = [Directory(path) for path in choice]
+    home = next((home for home in homes if home.is_ours), homes[-1])
+    path = home.register(descriptor)
+    try:
+        yield path
+    finally:
+        home.unregister(descriptor)
+
+
+def _read_own(directory: int, name: str) -> bytes:
+    """Read a file that only the user can have written."""
+    # Non-blocking, so that a pipe laid out as bait cannot hold us.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    handle = os.open(name, flags, dir_fd=directory)
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise InvalidInput("not a regular file")
+        if found.st_uid != os.getuid():
+            raise InvalidInput("belongs to another user")
+        if found.st_mode & 0o022:
+            raise InvalidInput("others can write to it")
+        if found.st_size > DESCRIPTOR_BYTES:
+            raise InvalidInput(f"a descriptor has at most {DESCRIPTOR_BYTES} bytes")
+        return os.read(handle, DESCRIPTOR_BYTES + 1)
+    finally:
+        os.close(handle)
+
+
+def _directory_problem(found: os.stat_result) -> str | None:
+    if found.st_uid not in {os.getuid(), _ROOT}:
+        return "the directory belongs to another user"
+    if found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
+        return "others can write to the directory"
+    return None
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _watchfiles() -> Any:  # an optional library without which we poll
+    try:
+        return importlib.import_module("watchfiles")
+    except ImportError:
+        return None

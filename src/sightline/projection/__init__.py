@@ -1,0 +1,1 @@
+"""What of the apps' state a model is shown, and in which words; pure."""

@@ -1,0 +1,370 @@
+"""Choose what of a world a model is shown, within a budget of tokens, and say what was left out.
+
+    the same world, budget and counter give the same selection
+    a node is shown whole, as a stub, or not at all; never a part of one
+    every node that is not shown is counted by exactly one cut, which says why
+
+*Theory of operation.* A selection grows from the roots. A shown node offers its
+children; of all that is on offer the first by claim (pinned, focus, rest), then
+relevance, then document order is taken next, as long as it fits. What no longer
+fits is offered as a stub (id, type, summary), then left out. The roots and what is
+pinned are shown even where the budget does not hold them; `over_budget` says so.
+
+With several apps, `even_share` of the budget is divided evenly first, so that a
+loud app cannot silence the others; the rest goes where relevance wants it.
+
+*Cost.* One pass over each tree, then work for what is shown: only nodes that are
+taken or refused are written and counted, and after a run of refusals it stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from heapq import heappop, heappush
+from typing import Final, Literal, TypeAlias
+
+from msgspec import UNSET
+
+from sightline.errors import InvalidInput
+from sightline.projection.body import Format, tree_body
+from sightline.projection.escape import reveal
+from sightline.projection.outline import REST, Outline
+from sightline.projection.tail import app_frame, render_state
+from sightline.protocol.jsontext import members, text_of
+from sightline.protocol.tree import Node
+from sightline.protocol.view import depth_stub
+from sightline.protocol.world import AppState, World
+
+__all__ = ["Cut", "Reason", "Selection", "quarter_chars", "select"]
+
+Reason: TypeAlias = Literal["budget", "stub", "salience", "disconnected", "awaiting"]
+Counter: TypeAlias = Callable[[str], int]
+
+# After this many refusals in a row nothing that is worth showing is likely to fit.
+_REFUSALS: Final = 32
+# No line of a node is shorter; a tree with more nodes than fit so need not be written out to know.
+_LEAST_TOKENS: Final = 2
+_ANY_MOMENT: Final = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What is not shown below one node: how many nodes, and why.
+
+    `budget`: no room. `stub`: the node itself is shown as a stub. `salience`: below
+    the threshold. `disconnected`, `awaiting`: the app has no current state.
+    """
+
+    app_id: str
+    path: str
+    reason: Reason
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is shown: a world with smaller trees, its estimated size, and all that was cut."""
+
+    world: World
+    cuts: tuple[Cut, ...]
+    tokens: int
+    budget: int
+
+    @property
+    def over_budget(self) -> bool:
+        """Whether what must be shown is already too much."""
+        return self.tokens > self.budget
+
+
+def quarter_chars(text: str) -> int:
+    """Estimate tokens as a quarter of the characters, rounded up."""
+    return -(-len(text) // 4)
+
+
+def select(
+    world: World,
+    budget: int,
+    count: Counter = quarter_chars,
+    *,
+    form: Format = "text",
+    min_salience: float | None = None,
+    even_share: float = 0.5,
+    pins: Mapping[str, Collection[str]] | None = None,
+) -> Selection:
+    """Choose what fits into `budget` tokens, the framing of the state block included.
+
+    `count` counts the tokens of a text; `pins` names, by app id, paths that are
+    always shown. Raises InvalidInput on a share or threshold that is not from 0 to 1.
+    """
+    if not 0 <= even_share <= 1:
+        raise InvalidInput(f"even_share must be from 0 to 1, not {even_share}")
+    if min_salience is not None and not 0 <= min_salience <= 1:
+        raise InvalidInput(f"min_salience must be from 0 to 1, not {min_salience}")
+    framing = count(render_state(World(), _ANY_MOMENT, form))
+    purse = _Purse(budget, framing)
+    growths: list[_Growth] = []
+    for app in world.apps:
+        purse.spent += count(app_frame(app, form))
+        if app.status == "connected" and app.tree is not None:
+            outline = Outline(app.tree, (pins or {}).get(app.id, ()))
+            growths.append(_Growth(app, outline, count, form, min_salience))
+    whole = _whole(world, growths, budget, count, form) if min_salience is None else None
+    if whole is not None:
+        return whole
+    for growth in growths:
+        growth.show_what_must_be(purse)
+    if growths:
+        share = int((budget - framing) * even_share / len(growths))
+        for growth in growths:
+            growth.grow_to(share, purse)
+    _grow_together(growths, purse)
+    shown = {growth.app.id: growth.tree() for growth in growths}
+    apps = tuple(replace(app, tree=shown.get(app.id)) for app in world.apps)
+    cuts = [cut for growth in growths for cut in growth.cuts()]
+    cuts.extend(_no_state(app) for app in world.apps if app.id not in shown)
+    return Selection(replace(world, apps=apps), tuple(cuts), purse.spent, budget)
+
+
+def _whole(
+    world: World, growths: list[_Growth], budget: int, count: Counter, form: Format
+) -> Selection | None:
+    """Everything, if all of it fits: the estimates node by node round up."""
+    if sum(growth.size for growth in growths) * _LEAST_TOKENS > budget:
+        return None
+    tokens = count(render_state(world, _ANY_MOMENT, form))
+    if tokens > budget:
+        return None
+    live = {growth.app.id for growth in growths}
+    apps = tuple(app if app.id in live else replace(app, tree=None) for app in world.apps)
+    cuts = tuple(_no_state(app) for app in world.apps if app.id not in live)
+    return Selection(replace(world, apps=apps), cuts, tokens, budget)
+
+
+def _no_state(app: AppState) -> Cut:
+    reason: Reason = "disconnected" if app.status == "disconnected" else "awaiting"
+    return Cut(app.id, "/", reason, 0 if app.tree is None else sum(1 for _ in app.tree.walk()))
+
+
+@dataclass(slots=True)
+class _Purse:
+    budget: int
+    spent: int
+
+    @property
+    def left(self) -> int:
+        return self.budget - self.spent
+
+
+# What is on offer next among the children of one node, and the place of that among all of them.
+_Offer: TypeAlias = tuple[tuple[int, float, int], list[int], int]
+
+
+class _Growth:
+    """One app's tree, as far as it is shown by now."""
+
+    def __init__(
+        self,
+        app: AppState,
+        outline: Outline,
+        count: Counter,
+        form: Format,
+        min_salience: float | None,
+    ) -> None:
+        self.app = app
+        self.spent = 0
+        self._outline = outline
+        self._count = count
+        self._form = form
+        self._min_salience = min_salience
+        self._offers: list[_Offer] = []
+        self._shown: dict[int, bool] = {}  # position → whether it is whole, not a stub
+        self._missing: dict[int, int] = {}  # position → children that could still be shown
+        self._notes: dict[int, int] = {}  # position → tokens set aside for "(showing N of M)"
+        self._too_faint: dict[int, list[int]] = {}
+        self._costs: dict[tuple[int, bool], int] = {}
+
+    @property
+    def size(self) -> int:
+        """How many nodes the app's tree has."""
+        return len(self._outline.nodes)
+
+    def show_what_must_be(self, purse: _Purse) -> None:
+        for at in sorted(self._outline.always):
+            self._show(at, self._cost(at, whole=True), purse, whole=True)
+
+    def grow_to(self, share: int, purse: _Purse) -> None:
+        """Take what is first on offer until the next would exceed this app's share."""
+        while (best := self.best()) is not None:
+            cost = self._cost(best, whole=True)
+            if self.spent + cost > share or cost > purse.left:
+                return
+            self.take(purse)
+
+    def best(self) -> int | None:
+        """The position that is first on offer."""
+        while self._offers and self._offers[0][1][self._offers[0][2]] in self._shown:
+            self._next_offer()
+        return self._offers[0][1][self._offers[0][2]] if self._offers else None
+
+    def best_key(self) -> tuple[int, float, int] | None:
+        """Its place in the order of all that is on offer, in any app."""
+        at = self.best()
+        return None if at is None else self._outline.key(at)
+
+    def take(self, purse: _Purse) -> bool:
+        """Take the first on offer: whole, else as a stub; say whether it fitted."""
+        at = self.best()
+        self._next_offer()
+        if at is None:
+            return False
+        cost = self._cost(at, whole=True)
+        if cost <= purse.left:
+            self._show(at, cost, purse, whole=True)
+            return True
+        if self._outline.below[at]:
+            cost = self._cost(at, whole=False)
+            if cost <= purse.left:
+                self._show(at, cost, purse, whole=False)
+                return True
+        return False
+
+    def _next_offer(self) -> None:
+        if self._offers:
+            _, ranked, place = heappop(self._offers)
+            self._offer(ranked, place + 1)
+
+    def _offer(self, ranked: list[int], place: int) -> None:
+        if place < len(ranked):
+            heappush(self._offers, (self._outline.key(ranked[place]), ranked, place))
+
+    def _show(self, at: int, cost: int, purse: _Purse, *, whole: bool) -> None:
+        self._shown[at] = whole
+        self._spend(cost, purse)
+        parent = self._outline.parents[at]
+        if parent >= 0:
+            self._missing[parent] -= 1
+            if not self._missing[parent] and parent in self._notes:
+                self._spend(-self._notes.pop(parent), purse)
+        if whole and self._outline.below[at]:
+            self._open(at)
+
+    def _open(self, at: int) -> None:
+        ranked = self._outline.ranked_children(at)
+        self._missing[at] = len(ranked)
+        self._notes[at] = self._note_cost(at)
+        faint = [child for child in ranked if self._is_too_faint(child)]
+        if faint:
+            self._too_faint[at] = faint
+            ranked = [child for child in ranked if not self._is_too_faint(child)]
+        self._offer(ranked, 0)
+
+    def _is_too_faint(self, at: int) -> bool:
+        outline = self._outline
+        return (
+            self._min_salience is not None
+            and outline.claims[at] == REST
+            and outline.relevance[at] < self._min_salience
+        )
+
+    def _spend(self, tokens: int, purse: _Purse) -> None:
+        self.spent += tokens
+        purse.spent += tokens
+
+    def _cost(self, at: int, *, whole: bool) -> int:
+        """Count one node as it will be written, and the note on the children it may not show."""
+        known = self._costs.get((at, whole))
+        if known is not None:
+            return known
+        node = self._outline.nodes[at]
+        own = node.with_child_list(UNSET) if whole else depth_stub(node)
+        cost = self._count(self._written(own, self._outline.level(at)))
+        if whole and self._outline.below[at]:
+            cost += self._note_cost(at)
+        self._costs[at, whole] = cost
+        return cost
+
+    def _written(self, own: Node, level: int) -> str:
+        """One node as it will stand in the block, and what its children's list takes."""
+        if self._form == "json":
+            return f'{reveal(tree_body(own, "json"))},"children":[]'
+        if self._form == "yaml":
+            indent = "  " * (level + 3)
+            text = reveal(tree_body(own, "yaml", indent), far=True)
+            return f"{text}\n{indent}children:\n"
+        indent = "  " * level
+        lines = reveal(tree_body(own, "text")).split("\n")
+        return "".join(f"{indent}{line}\n" for line in lines)
+
+    def _note_cost(self, at: int) -> int:
+        indent = "  " * (self._outline.level(at) + 1)
+        total = self._outline.nodes[at].total_children
+        if self._form == "text":
+            return self._count(f"{indent}({total} children not loaded)\n")
+        note = f'"meta": {{"window":[{total},{total}],"total_children":{total}}},\n'
+        return self._count(f"    {indent}{note}")
+
+    def tree(self) -> Node:
+        """The tree as shown; whatever lost nothing is the app's own object."""
+        outline = self._outline
+        built: dict[int, Node] = {}
+        for at in sorted(self._shown, reverse=True):
+            node = outline.nodes[at]
+            if not self._shown[at]:
+                built[at] = depth_stub(node)
+            elif not outline.below[at]:
+                built[at] = node
+            else:
+                built[at] = _with_some(node, list(outline.children(at)), built)
+        return built[0]
+
+    def cuts(self) -> list[Cut]:
+        """Everything that is not shown, by the shown node that it hangs on."""
+        found: list[Cut] = []
+        outline = self._outline
+        for at in sorted(self._shown):
+            if not self._shown[at]:
+                found.append(Cut(self.app.id, outline.path(at), "stub", outline.below[at]))
+            elif self._missing.get(at):
+                hidden = {child for child in outline.children(at) if child not in self._shown}
+                faint = hidden.intersection(self._too_faint.get(at, ()))
+                reasons: tuple[tuple[Reason, set[int]], ...] = (
+                    ("budget", hidden - faint),
+                    ("salience", faint),
+                )
+                for reason, positions in reasons:
+                    nodes = sum(1 + outline.below[child] for child in positions)
+                    if nodes:
+                        found.append(Cut(self.app.id, outline.path(at), reason, nodes))
+        return found
+
+
+def _grow_together(growths: list[_Growth], purse: _Purse) -> None:
+    refusals = 0
+    # (key of the best on offer, whose it is): keys end in a position, apps break what ties remain.
+    race = [(key, at) for at, growth in enumerate(growths) if (key := growth.best_key())]
+    race.sort()
+    while race and refusals < _REFUSALS:
+        _, winner = heappop(race)
+        refusals = 0 if growths[winner].take(purse) else refusals + 1
+        key = growths[winner].best_key()
+        if key is not None:
+            heappush(race, (key, winner))
+
+
+def _with_some(node: Node, children: list[int], built: dict[int, Node]) -> Node:
+    places = [place for place, child in enumerate(children) if child in built]
+    shown = tuple(built[children[place]] for place in places)
+    if len(shown) == len(children):
+        same = all(new is old for new, old in zip(shown, node.children, strict=True))
+        return node if same else node.with_child_list(shown)
+    meta = members(node.meta_json)
+    meta["total_children"] = text_of(node.total_children)
+    if shown:
+        window = node.meta.window
+        first = (window[0] if window else 0) + places[0]
+        meta["window"] = text_of([first, len(shown)])
+    else:
+        meta.pop("window", None)
+    return node.with_text("meta", text_of(meta)).with_child_list(shown or UNSET)

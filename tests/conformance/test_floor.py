@@ -1,0 +1,125 @@
+"""Transports and discovery: the framing, and the floor of security."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+from websockets.typing import Origin
+
+from sightline.errors import InvalidInput, Unauthorized
+from sightline.hub.address import dial_descriptor
+from sightline.hub.descriptor import Descriptor, Stdio, Unix
+from sightline.hub.discovery import Discovery, announced, standard_directories
+from sightline.transports.stdio import spawn_stdio
+from sightline.transports.unix import serve_unix
+from sightline.transports.websocket import serve_websocket
+from support.live import LiveApp, command
+
+MAIL = Descriptor("mail", "Mail", Unix("/run/mail.sock"), pid=os.getpid())
+
+
+@pytest.mark.proves("transport.frame")
+async def test_a_websocket_carries_one_message_per_text_frame() -> None:
+    async with serve_websocket(LiveApp().handle) as url:
+        assert url.endswith("/slop")
+        async with connect(url, proxy=None) as socket:
+            frame = await socket.recv()
+            assert isinstance(frame, str)
+            assert json.loads(frame)["type"] == "hello"
+
+
+@pytest.mark.proves("transport.lines", "security.socket-mode")
+async def test_a_unix_socket_carries_lines_for_its_user_only(tmp_path: Path) -> None:
+    path = tmp_path / "made" / "app.sock"
+    async with serve_unix(LiveApp().handle, path):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        reader, writer = await asyncio.open_unix_connection(str(path))
+        assert json.loads(await reader.readline())["type"] == "hello"
+        writer.write(
+            b'{"type":"query","id":"a","depth":0}\n\n{"type":"query","id":"b","depth":0}\n'
+        )
+        assert [json.loads(await reader.readline())["id"] for _ in "ab"] == ["a", "b"]
+        writer.close()
+        await writer.wait_closed()
+
+
+@pytest.mark.proves("transport.stdio-fds", "transport.lines")
+async def test_stdio_falls_back_to_the_standard_streams() -> None:
+    link = await spawn_stdio(command("--stdio"))
+    hello = await link.receive()
+    assert hello is not None
+    assert json.loads(hello)["type"] == "hello"
+    await link.close()
+
+
+@pytest.mark.proves("security.loopback")
+async def test_only_loopback_is_served_without_a_token() -> None:
+    async with serve_websocket(LiveApp().handle) as url:
+        assert url.startswith("ws://127.0.0.1:")
+    with pytest.raises(InvalidInput, match="token"):
+        async with serve_websocket(LiveApp().handle, "0.0.0.0"):  # noqa: S104 - refused
+            raise AssertionError("open to all")
+
+
+@pytest.mark.proves("security.origin")
+async def test_pages_and_names_that_are_not_listed_are_refused() -> None:
+    async with serve_websocket(LiveApp().handle) as url:
+        for options in ({"origin": Origin("https://evil.example")}, {"host": "127.0.0.1"}):
+            named = url if "origin" in options else url.replace("127.0.0.1", "evil.example")
+            with pytest.raises(InvalidStatus) as refused:
+                async with connect(named, proxy=None, **options):
+                    raise AssertionError("let in")
+            assert refused.value.response.status_code == 403
+
+
+@pytest.mark.proves("discovery.atomic", "discovery.stale", "discovery.both")
+async def test_descriptors_come_and_go_with_their_apps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLOP_PROVIDERS", f"{tmp_path}/lasting:{tmp_path}/ephemeral")
+    lasting, ephemeral = standard_directories()
+    calendar = Descriptor("calendar", "Calendar", Unix("/run/calendar.sock"))
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    with announced(MAIL), announced(calendar, lasting):
+        assert [item.name for item in ephemeral.iterdir()] == ["mail.json"]
+        found = Discovery().look()
+        assert [item.id for item in found.descriptors] == ["calendar", "mail"]
+        stale = Descriptor("old", "Old", Unix("/run/old.sock"), pid=gone.pid)
+        with announced(stale):
+            [ignored] = Discovery().look().ignored
+            assert "is gone" in ignored.reason
+    assert list(ephemeral.iterdir()) == list(lasting.iterdir()) == []
+
+
+@pytest.mark.proves("security.ownership")
+def test_what_others_could_have_written_is_ignored(tmp_path: Path) -> None:
+    with announced(MAIL, tmp_path) as path:
+        path.chmod(0o622)
+        assert Discovery([tmp_path]).look().descriptors == ()
+        path.chmod(0o600)
+        tmp_path.chmod(0o777)
+        assert Discovery([tmp_path]).look().descriptors == ()
+        tmp_path.chmod(0o1777)
+        assert Discovery([tmp_path]).look().descriptors == (MAIL,)
+        if os.getuid() == 0:
+            os.chown(path, 65534, 65534)
+            assert Discovery([tmp_path]).look().descriptors == ()
+            os.chown(path, 0, 0)
+
+
+@pytest.mark.proves("security.consent")
+async def test_nothing_is_spawned_without_consent(tmp_path: Path) -> None:
+    tool = Descriptor("tool", "Tool", Stdio(("touch", str(tmp_path / "ran"))))
+    with pytest.raises(Unauthorized):
+        await dial_descriptor(tool)()
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,123 @@
+"""Readers that do not read cost little, and nobody else notices."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sightline.hub.client import Client
+from sightline.protocol.provider import ProviderLimits
+from sightline.transports.lines import LineLink
+from sightline.transports.link import Link
+from sightline.transports.unix import connect_unix, serve_unix
+from sightline.transports.websocket import WebSocketLink, connect_websocket, serve_websocket
+from support.live import TREE, LiveApp
+from support.wire import PATIENCE_S
+
+PER_READER = 128 * 1024
+
+
+@contextlib.contextmanager
+def memory_traced() -> Iterator[None]:
+    tracemalloc.start()
+    try:
+        yield
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("count", "changes", "text"),
+    [(1000, 45, "x" * 2000), (40, 400, "")],
+    ids=["a thousand, sizeable patches", "few, tiny patches"],
+)
+def test_stalled_readers_stay_bounded_and_a_healthy_one_is_unaffected(
+    count: int, changes: int, text: str
+) -> None:
+    app = LiveApp(limits=ProviderLimits(kept_versions=1))  # the past is not the readers' cost
+    readers = [app.provider.connect() for _ in range(count + 1)]
+    for reader in readers:
+        reader.receive(b'{"type":"subscribe","id":"s"}')
+        reader.frames_to_send()
+    healthy, *stalled = readers
+    with memory_traced():
+        for n in range(1, changes + 1):
+            app.provider.publish(TREE.with_property("n", f"{n}{text}"))
+            app.provider.flush()
+            [patch] = map(json.loads, healthy.frames_to_send())
+            assert (patch["seq"], patch["ops"][0]["value"]) == (n, f"{n}{text}")
+        _, peak = tracemalloc.get_traced_memory()
+    assert peak < count * PER_READER
+    for reader in stalled[:3]:
+        frames: list[dict[str, Any]] = []
+        while batch := reader.frames_to_send():
+            frames.extend(map(json.loads, batch))
+        assert frames[0]["type"] == "snapshot"
+        assert frames[-1]["version"] == app.provider.version
+
+
+@pytest.mark.parametrize(
+    # The system takes megabytes for a TCP connection before it lets on that nobody reads.
+    ("kind", "count", "changes"),
+    [("unix", 20, 100), ("ws", 4, 500)],
+)
+async def test_stalled_sockets_stay_bounded_and_a_healthy_client_is_unaffected(
+    kind: str, count: int, changes: int, tmp_path: Path
+) -> None:
+    app = LiveApp(limits=ProviderLimits(kept_versions=1))
+    path = tmp_path / "app.sock"
+    async with (
+        serve_unix(app.handle, path),
+        serve_websocket(app.handle) as url,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        stalled: list[LineLink | WebSocketLink] = []
+        for _ in range(count):
+            link: LineLink | WebSocketLink
+            link = await (connect_unix(path) if kind == "unix" else connect_websocket(url))
+            stalled.append(link)
+            await link.send([b'{"type":"subscribe","id":"s"}'])
+            transport_of(link).pause_reading()
+        client = await stack.enter_async_context(Client(lambda: connect_unix(path)))
+        watch = client.subscribe()
+        await watch.first(PATIENCE_S)
+        with memory_traced():
+            for n in range(1, changes + 1):
+                text = f"{n}" + "x" * 20_000
+                await client.invoke("/", "set", {"key": "text", "value": text})
+                assert watch.tree is not None
+                assert watch.tree.properties["text"] == text
+            now, _ = tracemalloc.get_traced_memory()
+        assert now < len(stalled) * PER_READER
+        for link in stalled:
+            transport_of(link).resume_reading()
+        kinds = [message["type"] for message in await everything(stalled[0], app.provider.version)]
+        assert kinds[:2] == ["hello", "snapshot"]
+        assert "snapshot" in kinds[2:]
+        await asyncio.gather(*(link.close() for link in stalled))
+
+
+async def everything(link: Link, version: int) -> list[dict[str, Any]]:
+    """What a reader gets that begins to read at last."""
+    messages: list[dict[str, Any]] = []
+    async with asyncio.timeout(PATIENCE_S):
+        while not messages or messages[-1].get("version") != version:
+            data = await link.receive()
+            assert data is not None
+            messages.append(json.loads(data))
+    return messages
+
+
+def transport_of(link: LineLink | WebSocketLink) -> asyncio.Transport:
+    """What is under a link; no user needs it."""
+    if isinstance(link, WebSocketLink):
+        return link._socket.transport
+    both: asyncio.Transport = link._writer.transport  # type: ignore[assignment] # it reads too
+    return both

@@ -1,0 +1,71 @@
+"""Standard streams: which descriptors are used, and how a process ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from sightline.errors import InvalidInput, Unreachable
+from sightline.transports.stdio import spawn_stdio
+from support.live import command
+from support.wire import Wire
+
+
+async def test_descriptors_three_and_four_are_preferred_where_the_parent_gives_both() -> None:
+    out_read, out_write = os.pipe()
+    in_read, in_write = os.pipe()
+    line = " ".join(command("--stdio"))
+    process = await asyncio.create_subprocess_exec(
+        "bash", "-c", f"exec {line} 3>&{out_write} 4<&{in_read}",
+        pass_fds=(out_write, in_read),
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    os.close(out_write)
+    os.close(in_read)
+    with os.fdopen(out_read, "rb") as answers, os.fdopen(in_write, "wb") as requests:
+        hello = json.loads(await asyncio.to_thread(answers.readline))
+        assert hello["type"] == "hello"
+        requests.write(b'{"type":"query","id":"q","depth":0}\n')
+        requests.flush()
+        assert json.loads(await asyncio.to_thread(answers.readline))["id"] == "q"
+    assert process.stdout is not None
+    assert await process.stdout.read() == b"this must not reach the peer\n"
+    assert await process.wait() == 0
+
+
+async def test_closing_the_link_ends_the_process() -> None:
+    link = await spawn_stdio(command("--stdio"))
+    await Wire(link).expect("hello")
+    await link.close()
+    assert link.peer.pid is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(link.peer.pid, 0)
+
+
+async def test_a_process_that_does_not_end_by_itself_is_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sightline.transports.stdio._GRACE_S", 0.05)
+    link = await spawn_stdio(["bash", "-c", "trap '' TERM; echo ready; while :; do read; done"])
+    assert await link.receive() == b"ready"
+    await link.close()
+    assert link.peer.pid is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(link.peer.pid, 0)
+
+
+async def test_a_process_that_dies_is_the_end_of_the_link() -> None:
+    link = await spawn_stdio("sh -c 'exit 3'")
+    assert await link.receive() is None
+    await link.close()
+
+
+async def test_a_command_that_is_not_there_is_unreachable(tmp_path: Path) -> None:
+    with pytest.raises(Unreachable, match="No such file"):
+        await spawn_stdio([str(tmp_path / "missing")])
+    with pytest.raises(InvalidInput):
+        await spawn_stdio("")
