@@ -457,6 +457,17 @@ class TestResume:
         [snapshot] = say(connection, type="subscribe", id="s", resume=self.point(version, 5, epoch))
         assert (snapshot["type"], snapshot["seq"]) == ("snapshot", 0)
 
+    def test_an_audience_that_was_forgotten_resumes_with_a_snapshot(self) -> None:
+        app = provider()
+        app.publish(read("/inbox/m0", 1), "ann")
+        known = app.version
+        app.drop_audience("ann")
+        app.publish(read("/inbox/m0", 2), "ann")
+        connection = app.connect("ann")
+        heard(connection)
+        [snapshot] = say(connection, type="subscribe", id="s", resume=self.point(known, 0))
+        assert snapshot["type"] == "snapshot"
+
     def test_a_version_too_old_gets_a_snapshot(self) -> None:
         app = provider(kept_versions=2)
         for n in range(1, 6):

@@ -91,7 +91,8 @@ class Provider:
         known = self._audiences.get(audience)
         if known is None:
             # A later life of an audience is not the one that an old resume point speaks of.
-            self.version += 1
+            if self._audiences:
+                self.version += 1
             self._audiences[audience] = Audience(self, audience, tree)
         else:
             known.tree = tree
