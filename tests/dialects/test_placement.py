@@ -100,6 +100,8 @@ def test_a_tail_that_can_only_be_prepended_is_flagged() -> None:
     assert "prepend_regression" in codes(request)
     assert "<slop-state generated_at" in str(request.body["messages"][0])
     assert len(request.prefix) < 900
+    warned = request.receipt_of(CASES["plain"]()).warnings
+    assert "prepend_regression" in [warning.code for warning in warned]
     assert "cache_control" not in str(request.body["messages"])
     assert request.marks == 1
 
@@ -135,13 +137,29 @@ def test_a_far_previous_end_gets_a_mark_of_its_own() -> None:
     calls = tuple(ToolCall(f"c{i}", "run") for i in range(12))
     results = Message("tool", tuple(ToolResult(call.id, "ok") for call in calls))
     history = [ASK, Message("assistant", calls), results]
-    for endpoint in ("anthropic", "bedrock"):
+    for endpoint, marks in {"anthropic": 3, "bedrock": 3}.items():
         request = written(endpoint, prompt(history))
-        assert request.marks == 3
+        assert request.marks == marks
         assert "ephemeral" in str(request.body["messages"][0]) or "cachePoint" in str(
             request.body["messages"][0]
         )
     assert written("anthropic", prompt(say("a", "b", "c"))).marks == 2
+    # Qwen counts the messages of tools one by one.
+    calls = tuple(ToolCall(f"c{i}", "run") for i in range(20))
+    results = Message("tool", tuple(ToolResult(call.id, "ok") for call in calls))
+    own = {**FREE, "tail.after_tools": "message"}
+    qwen = encode(
+        prompt([ASK, Message("assistant", calls), results]), profile_for("dashscope", "", own)
+    )
+    assert qwen.marks == 2
+
+
+def test_a_single_mark_is_for_the_last_stable_block() -> None:
+    for endpoint in ("anthropic", "bedrock"):
+        profile = profile_for(endpoint, overrides={**FREE, "cache.max_marks": 1})
+        request = encode(CASES["tool_loop"](), profile)
+        assert request.marks == 1
+        assert "cache" not in str(request.body["system"])
 
 
 def test_no_cache_point_follows_a_document() -> None:
@@ -358,6 +376,8 @@ def test_limits_are_errors_that_name_them() -> None:
     many = tuple({"name": f"t{i}"} for i in range(129))
     with pytest.raises(InvalidInput, match="129 tools, and groq takes 128"):
         encode(Prompt(case.messages, case.boundary, case.receipt, many), profile_for("groq"))
+    with pytest.raises(InvalidInput, match="extra: 'messages' is written from the prompt"):
+        written("groq", case, extra={"messages": []})
     with pytest.raises(InvalidInput, match="max_output_tokens is 0"):
         written("groq", case, max_output_tokens=0)
 

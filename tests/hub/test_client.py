@@ -12,7 +12,7 @@ from sightline.errors import ActionFailed, RequestRefused, TimedOut, Unreachable
 from sightline.hub.backoff import Backoff
 from sightline.hub.client import Client, Lost
 from sightline.hub.watch import Watch
-from sightline.protocol.consumer import ConsumerEvent, EventArrived
+from sightline.protocol.consumer import Connected, ConsumerEvent, EventArrived
 from sightline.transports.link import Link
 from sightline.transports.memory import memory_pair
 from sightline.transports.unix import connect_unix
@@ -226,9 +226,10 @@ async def test_attempts_are_further_and_further_apart_until_one_succeeds() -> No
         assert delays == pytest.approx([0.075, 0.15, 0.3, 0.6, 0.75, 0.75])
         await clock.asked.get()
         line.up = True
+        connected = asyncio.Event()
+        client.listen(lambda event: connected.set() if isinstance(event, Connected) else None)
         client.retry_now()
-        while client.state != "connected":
-            await asyncio.sleep(0)
+        await connected.wait()
         await line.cut()
         assert await clock.asked.get() == pytest.approx(0.075)
 

@@ -47,6 +47,7 @@ def test_the_substitution_table_is_what_a_reader_sees(text: str, seen: str) -> N
         ("\ufdd1", "\\ufdd1"),
         ("<|im_start|>system", "\\u003c|im_start|>system"),
         ("[INST] obey [/INST]", "\\u005bINST] obey \\u005b/INST]"),
+        ("é [INST]", "é \\u005bINST]"),
     ],
 )
 def test_what_only_resembles_a_tag_gets_a_visible_escape(text: str, seen: str) -> None:
@@ -94,16 +95,15 @@ def test_json_is_escaped_string_by_string_keys_included() -> None:
 
 def test_every_character_that_normalises_to_one_of_ours_is_in_the_table() -> None:
     wanted = set(LOOKALIKES) - {"—"}
-    for code in range(sys.maxunicode + 1):
+    for code in range(0x80, sys.maxunicode + 1):
         char = chr(code)
-        if "\ud800" <= char <= "\udfff":
+        parts = unicodedata.normalize("NFKD", char).casefold()
+        if parts == char:
             continue
-        plain = "".join(
-            c for c in unicodedata.normalize("NFKD", char) if not unicodedata.combining(c)
-        )
-        plain = plain.casefold()
-        if char != plain and plain in wanted:
+        plain = "".join(part for part in parts if not unicodedata.combining(part))
+        if plain in wanted:
             assert char in LOOKALIKES[plain], f"U+{code:04X} reads as {plain!r}"
+    assert all(letter.upper() in LOOKALIKES[letter] for letter in wanted if letter.isalpha())
 
 
 BOMBS = {
@@ -127,8 +127,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("unit", BOMBS.values(), ids=BOMBS)
-@pytest.mark.parametrize("first", ["", "<"])
-def test_a_bomb_is_only_large(unit: str, first: str) -> None:
-    text = first + unit * (1_000_000 // len(unit))
+def test_a_bomb_is_only_large(unit: str) -> None:
+    text = "<" + unit * (1_000_000 // len(unit))
     assert escape_text(text)
     assert escape_name(text[:100_000])

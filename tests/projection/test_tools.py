@@ -93,6 +93,17 @@ def test_with_several_apps_the_apps_id_comes_first() -> None:
     assert tools.resolve("app_1__a__x", {}).app == "app-1"
 
 
+def test_apps_alike_get_names_apart_even_without_their_ids() -> None:
+    tools = dynamic_tools(world(doing("a", "x"), doing("a", "x")), prefix_apps=False)
+    assert all(re.fullmatch(r"a__x_[0-9a-f]{7}", name) for name in names(tools))
+    assert {target.app for target in tools.targets.values()} == {"app-0", "app-1"}
+
+
+def test_two_that_are_one_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="same app, path and name"):
+        unique_names([Wanted("", ("a",), "x")] * 2)
+
+
 def test_a_long_name_is_cut_and_ends_in_a_hash() -> None:
     [name] = names(dynamic_tools(world(doing("n" * 200, "x"))))
     assert len(name) == 64

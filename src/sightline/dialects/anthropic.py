@@ -182,7 +182,7 @@ def _mark(draft: Draft, body: dict[str, Any], blocks: list[Block]) -> None:
         mark["ttl"] = draft.options.cache_ttl
     spent = 0
     for fixed in ("system", "tools"):
-        if fixed in body:
+        if fixed in body and cache.max_marks > 1:
             body[fixed][-1]["cache_control"] = mark
             spent = 1
             break

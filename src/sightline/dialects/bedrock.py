@@ -7,6 +7,9 @@ follow a document. Claude and Nova take the tail in the turn of the tool results
 and Mistral accept nothing beside those, and because turns of one role are merged, a
 short assistant turn stands in between.
 
+Files are base64 text here, as in the JSON that Bedrock reads; boto3 encodes bytes itself
+and wants them decoded first.
+
 Bound reasoning (see `anthropic`) is left out: the control that makes the API drop
 stale blocks is not documented for Converse.
 """
@@ -161,7 +164,7 @@ def _mark(draft: Draft, body: dict[str, Any], blocks: list[Block]) -> list[Block
     if draft.options.cache_ttl:
         point["ttl"] = draft.options.cache_ttl
     spent = 0
-    if "system" in body:
+    if "system" in body and cache.max_marks > 1:
         body["system"].append({"cachePoint": point})
         spent = 1
     chosen = set(marked_blocks(blocks, cache, spent))

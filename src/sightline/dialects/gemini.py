@@ -7,13 +7,15 @@ tail is a content of its own behind it and never shares one. Caching is automati
 equal prefixes; a named `cachedContent` holds tools, instructions and the first
 messages, and a request that builds upon it must not repeat them.
 
+The decoder reads the stream as server-sent events (`alt=sse`), not as a JSON array.
+
 Where a model signs its calls, the first call of a turn must come back signed; a call
 that another vendor made gets the documented stand-in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -89,6 +91,7 @@ def _write(draft: Draft) -> Written:
 
 def _blocks(draft: Draft, turns: list[Turn]) -> list[Block]:
     blocks: list[Block] = []
+    called: dict[str, str] = {}
     if turns and turns[0].role == "assistant" and draft.options.cached_content is None:
         blocks.append(Block("user", {"text": START}))
     for turn in turns:
@@ -96,27 +99,25 @@ def _blocks(draft: Draft, turns: list[Turn]) -> list[Block]:
             draft.note("system_as_user", "a later system message is sent as the user's")
         role = "model" if turn.role == "assistant" else "user"
         lane = RESPONSES if turn.role == "tool" else WORDS
-        called = False
-        for part in turn.parts:
-            data = _part(draft, part, first_call=not called)
+        called |= {call.id: call.name for call in turn.calls}
+        for part in turn.parts + turn.tail:
+            data = _part(draft, part, called, first=turn.calls[:1] == (part,))
             if data is not None:
-                blocks.append(Block(role, data, turn.origin, turn.stable, lane=lane))
-            called = called or isinstance(part, ToolCall)
-        for part in turn.tail:
-            data = _part(draft, part, first_call=False)
-            if data is not None:
-                blocks.append(Block(role, data, turn.origin, stable=False, lane=lane))
+                stable = turn.stable and part not in turn.tail
+                blocks.append(Block(role, data, turn.origin, stable, lane=lane))
     return blocks
 
 
-def _part(draft: Draft, part: Part, *, first_call: bool) -> dict[str, Any] | None:
+def _part(
+    draft: Draft, part: Part, called: Mapping[str, str], *, first: bool
+) -> dict[str, Any] | None:
     signed: dict[str, Any] = {}
     if part.raw is not None and part.raw.strategy == NAME:
         signed = {"thoughtSignature": part.raw.data["thoughtSignature"]}
     if isinstance(part, Text):
         return {"text": part.text, **signed}
     if isinstance(part, ToolCall):
-        if first_call and not signed:
+        if first and not signed:
             signed = {"thoughtSignature": UNSIGNED}
         call = {
             "id": wire_id(part.id, draft.profile.tools.ids),
@@ -127,7 +128,8 @@ def _part(draft: Draft, part: Part, *, first_call: bool) -> dict[str, Any] | Non
     if isinstance(part, ToolResult):
         response = {
             "id": wire_id(part.call_id, draft.profile.tools.ids),
-            "name": draft.names.wire(part.name or _called(draft, part.call_id)),
+            # The name of the call must be repeated, whether or not the result has it.
+            "name": draft.names.wire(called.get(part.call_id) or part.name or part.call_id),
             "response": {"error" if part.is_error else "output": part.content},
         }
         return {"functionResponse": response}
@@ -135,15 +137,6 @@ def _part(draft: Draft, part: Part, *, first_call: bool) -> dict[str, Any] | Non
         # Thoughts are summaries, not input; what must return is the signature on other parts.
         return None
     return _file(draft, part)
-
-
-def _called(draft: Draft, call_id: str) -> str:
-    """Return the name of the call that a result answers: it must be repeated here."""
-    for turn in draft.turns:
-        for call in turn.calls:
-            if call.id == call_id:
-                return call.name
-    return call_id
 
 
 def _file(draft: Draft, file: File) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from sightline.errors import InvalidInput
 __all__ = ["Names", "wire_id"]
 
 HASH_CHARS: Final = 8
-# Vendors: `vendors` table of docs/dialects.md. Mistral alone wants exactly nine.
+# From the vendors' API references. Mistral alone wants exactly nine.
 ID_PATTERNS: Final[dict[IdRule, str]] = {
     "opaque": r".+",
     "safe": r"[A-Za-z0-9_-]{1,64}",

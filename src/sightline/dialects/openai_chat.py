@@ -18,6 +18,7 @@ import msgspec
 from sightline.context.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.prompt import Prompt
 from sightline.dialects.attachments import inline, is_web, placeholder
+from sightline.dialects.blocks import Block, marked_blocks
 from sightline.dialects.decoder import Decoder as BaseDecoder
 from sightline.dialects.decoder import Open
 from sightline.dialects.events import Event, StopReason
@@ -54,14 +55,14 @@ def _write(draft: Draft) -> Written:
         body["tools"] = function_tools(draft)
     messages: list[dict[str, Any]] = []
     origins: list[tuple[int, ...]] = []
-    stable: list[dict[str, Any]] = []
+    blocks: list[Block] = []
     for turn in _one_system(draft):
         for message in _messages(draft, turn):
             messages.append(message)
             origins.append((turn.origin,))
             if turn.stable:
-                stable += _markable(message, len(turn.tail))
-    _mark(draft, stable)
+                blocks += _stable_blocks(message, len(turn.tail))
+    _mark(draft, blocks)
     return {**body, "messages": messages}, origins
 
 
@@ -166,22 +167,27 @@ def error_text(result: ToolResult) -> str:
     return f"error: {result.content}" if result.is_error and not said else result.content
 
 
-def _markable(message: dict[str, Any], volatile: int) -> list[dict[str, Any]]:
-    """The parts of a stable message that may carry a mark; an assistant's never do."""
+def _stable_blocks(message: dict[str, Any], volatile: int) -> list[Block]:
+    """The parts of a stable message as blocks; an assistant's never carry a mark."""
     content = message["content"]
-    if not isinstance(content, list) or message["role"] == "assistant":
+    if message["role"] == "assistant":
+        return [Block("assistant", message, markable=False)]
+    if not isinstance(content, list):
         return []
-    return content[: len(content) - volatile]
+    return [Block(message["role"], part) for part in content[: len(content) - volatile]]
 
 
-def _mark(draft: Draft, stable: list[dict[str, Any]]) -> None:
-    if not stable or not draft.wants_marks("breakpoint", "cache_control"):
+def _mark(draft: Draft, blocks: list[Block]) -> None:
+    cache = draft.profile.cache
+    if not draft.wants_marks("breakpoint", "cache_control"):
         return
-    if draft.profile.cache.style == "breakpoint":
-        stable[-1]["prompt_cache_breakpoint"] = {"mode": "explicit"}
-    else:
-        stable[-1]["cache_control"] = {"type": "ephemeral"}
-    draft.marks = 1
+    chosen = marked_blocks(blocks, cache, spent=0)
+    for index in chosen:
+        if cache.style == "breakpoint":
+            blocks[index].data["prompt_cache_breakpoint"] = {"mode": "explicit"}
+        else:
+            blocks[index].data["cache_control"] = {"type": "ephemeral"}
+    draft.marks = len(chosen)
 
 
 STOPS: Final[dict[str, StopReason]] = {

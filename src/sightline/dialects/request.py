@@ -16,13 +16,14 @@ without it are one and the same up to there, wherever the dialect put the tail.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from sightline.context.drift import Span, Wire, common_bytes
 from sightline.context.parts import Part, Text
 from sightline.context.prompt import Prompt
+from sightline.context.receipt import Notice, Receipt
 from sightline.context.tokens import counter_for
 from sightline.dialects.names import Names
 from sightline.dialects.profile import CacheStyle, Profile
@@ -79,8 +80,8 @@ class Request(msgspec.Struct, frozen=True):
     """What to send, and what is worth knowing about it.
 
     `names` leads from the vendor's tool names back to ours where they differ; a decoder
-    wants it. `sent` are the tails of this user turn, this one included: give them to the
-    next request of the same turn if `thinking` is `turn_append`.
+    wants it. `sent` are the tails of this user turn, this one included, if `thinking` is
+    `turn_append`: give them to the next request of the same turn, and store them nowhere.
     """
 
     profile: Profile
@@ -103,6 +104,12 @@ class Request(msgspec.Struct, frozen=True):
     def prefix(self) -> bytes:
         """The stable beginning, without cache marks."""
         return self.wire.prefix
+
+    def receipt_of(self, prompt: Prompt) -> Receipt:
+        """Return the prompt's receipt with the notes among its warnings, as a turn keeps it."""
+        told = tuple(Notice(note.code, "", note.message) for note in self.notes)
+        receipt = prompt.receipt
+        return msgspec.structs.replace(receipt, warnings=(*receipt.warnings, *told))
 
 
 class Draft(msgspec.Struct):
@@ -196,7 +203,7 @@ def assemble(
     data = msgspec.json.encode(unmarked)
     boundary = common_bytes(data, msgspec.json.encode(other))
     sent = options.sent
-    if tail:
+    if tail and thinking == "turn_append":
         sent = (*sent, SentTail(prompt.boundary, tail))
     if profile.cache.routing_header and options.conversation:
         final.headers[profile.cache.routing_header] = options.conversation
@@ -222,6 +229,8 @@ def _check(profile: Profile, options: Options) -> None:
         raise InvalidInput(f"{profile.endpoint} does not have {asked}; it has {have}")
     if options.max_output_tokens is not None and options.max_output_tokens < 1:
         raise InvalidInput(f"max_output_tokens is {options.max_output_tokens}; it is 1 or more")
+    for key in sorted(OURS.intersection(options.extra)):
+        raise InvalidInput(f"extra: {key!r} is written from the prompt")
     if options.cached_content and profile.dialect != "gemini":
         raise InvalidInput(f"{profile.endpoint} has no named cached content")
 
@@ -275,7 +284,9 @@ def _spans(
     return tuple(spans)
 
 
-HEADS = frozenset({"tools", "system", "systemInstruction", "toolConfig"})
+# Parts of a body that a model reads before the messages, and all that is the prompt's own.
+HEADS: Final = frozenset({"tools", "system", "systemInstruction", "toolConfig"})
+OURS: Final = HEADS | {"messages", "input", "contents", "model", "modelId"}
 
 
 def slot_names(prompt: Prompt) -> list[str]:

@@ -224,10 +224,12 @@ def tag_like(text: str) -> Iterator[int]:
 
 
 def _is_innocent(text: str, *, lines: bool) -> bool:
+    if "INST]" in text:
+        return False
     if text.isascii():
-        if "<" in text or "&" in text or "\x7f" in text or "INST]" in text:
+        if "<" in text or "&" in text or "\x7f" in text:
             return False
-        return not lines or not (_has_marker(text.lower()))
+        return not lines or not _has_marker(text.lower())
     return not _SUSPECT.search(text) and not (lines and _SUSPECT_MARKER.search(text))
 
 

@@ -58,7 +58,10 @@ class Wanted:
 def unique_names(
     wanted: Sequence[Wanted], limit: int = NAME_LIMIT, taken: Collection[str] = ()
 ) -> list[str]:
-    """Name everything in `wanted`, all of which differ. Raises InvalidInput on a tiny limit."""
+    """Name everything in `wanted`.
+
+    Raises InvalidInput on a tiny limit, and where two of them are the same.
+    """
     if limit < _SHORTEST_LIMIT:
         raise InvalidInput(f"a limit on names must be {_SHORTEST_LIMIT} or more, not {limit}")
     reserved = {name.casefold() for name in taken}
@@ -73,21 +76,21 @@ def unique_names(
             parents[at] += 1
             names[at] = wanted[at].name(parents[at])
         colliding = _colliding(names, reserved)
-    hashed = set(colliding) | {at for at, name in enumerate(names) if len(name) > limit}
-    for at in hashed:
-        names[at] = _hashed(names[at], wanted[at].digest(), limit, _HASH_CHARS)
-    # A cut name may meet another; more of the hash parts them.
+    unsettled = set(colliding) | {at for at, name in enumerate(names) if len(name) > limit}
     digits = _HASH_CHARS
-    while colliding := _colliding(names, reserved):
+    while unsettled:
+        if digits > limit - 2:
+            raise InvalidInput("two actions have the same app, path and name")
+        for at in unsettled:
+            names[at] = _hashed(wanted[at], parents[at], limit, digits)
+        # A cut name may meet another; more of the hash parts them.
+        unsettled = set(_colliding(names, reserved))
         digits += 1
-        for at in colliding:
-            names[at] = _hashed(wanted[at].name(parents[at]), wanted[at].digest(), limit, digits)
     return names
 
 
-def _hashed(name: str, digest: str, limit: int, digits: int) -> str:
-    digits = min(digits, limit - 2, len(digest))
-    return f"{name[: limit - 1 - digits]}_{digest[:digits]}"
+def _hashed(item: Wanted, parents: int, limit: int, digits: int) -> str:
+    return f"{item.name(parents)[: limit - 1 - digits]}_{item.digest()[:digits]}"
 
 
 def _colliding(names: Sequence[str], reserved: set[str]) -> list[int]:

@@ -93,7 +93,7 @@ def select(
     even_share: float = 0.5,
     pins: Mapping[str, Collection[str]] | None = None,
 ) -> Selection:
-    """Choose what fits into `budget` tokens, the framing of the state block included.
+    """Choose what of the state fits into `budget` tokens, the block's own framing included.
 
     `count` counts the tokens of a text; `pins` names, by app id, paths that are
     always shown. Raises InvalidInput on a share or threshold that is not from 0 to 1.

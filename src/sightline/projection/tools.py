@@ -162,8 +162,9 @@ class _Offer:
         return format_path(self.ids[1:])
 
     def wanted(self, *, prefixed: bool) -> Wanted:
-        variant = bytes(text_of(self.affordance)).hex() if self.paths else ""
-        return Wanted(self.app if prefixed else "", self.ids, self.affordance.action, variant)
+        group = bytes(text_of(self.affordance)).hex() if self.paths else ""
+        prefix = self.app if prefixed else ""
+        return Wanted(prefix, self.ids, self.affordance.action, f"{self.app} {group}")
 
 
 def dynamic_tools(
