@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from support.shell import PROGRAM, Run, runner
+import pytest
+
+from support.shell import PROGRAM, Run
 
 
 @contextmanager
 def demo(directory: Path, *options: str) -> Iterator[list[str]]:
     """Run the demo while the block runs; gives the addresses that it printed."""
-    environment = {**os.environ, "SLOP_PROVIDERS": str(directory / "providers")}
-    process = subprocess.Popen(
-        [PROGRAM, "demo", *options], stdout=subprocess.PIPE, env=environment, cwd=directory
-    )
+    process = subprocess.Popen([PROGRAM, "demo", *options], stdout=subprocess.PIPE, cwd=directory)
     assert process.stdout is not None
     try:
         count = 1 if options else 2
@@ -31,16 +29,21 @@ def demo(directory: Path, *options: str) -> Iterator[list[str]]:
     assert not (directory / "providers" / "desk.json").exists()
 
 
-def test_it_is_found_by_name_and_used_from_the_shell(tmp_path: Path) -> None:
-    run: Run = runner(tmp_path, SLOP_PROVIDERS=str(tmp_path / "providers"))
+@pytest.fixture(autouse=True)
+def providers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look for apps, and announce them, in a place of the test's own."""
+    monkeypatch.setenv("SLOP_PROVIDERS", str(tmp_path / "providers"))
+
+
+def test_it_is_found_by_name_and_used_from_the_shell(tmp_path: Path, sightline: Run) -> None:
     with demo(tmp_path) as (unix, ws):
         assert unix.startswith("unix:/")
         assert ws.startswith("ws://127.0.0.1:")
-        assert b"desk" in run("apps").stdout
+        assert b"desk" in sightline("apps").stdout
         params = '{"title": "Call", "start": "15:00"}'
-        done = run("invoke", "desk", "/calendar", "add_event", "--params", params)
+        done = sightline("invoke", "desk", "/calendar", "add_event", "--params", params)
         assert done.returncode == 0, done.stderr
-        shown = run("query", ws, "/calendar")
+        shown = sightline("query", ws, "/calendar")
         assert [child["id"] for child in json.loads(shown.stdout)["children"]] == [
             "evt-7", "evt-9", "evt-8",
         ]  # fmt: skip
