@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dialects.cases import ASK, CALL, CASES, FOUND, prompt, state
+from projection.requirements import proves
 from sightline.context.parts import Message, Raw, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.prompt import Prompt
 from sightline.dialects import Options, encode, endpoints, profile_for
@@ -30,6 +31,7 @@ def say(*texts: str) -> list[Message]:
     return [Message.of("user" if i % 2 == 0 else "assistant", t) for i, t in enumerate(texts)]
 
 
+@proves("CI-M")
 @pytest.mark.parametrize("endpoint", endpoints())
 def test_state_never_stands_in_what_the_model_or_a_tool_said(endpoint: str) -> None:
     for case in CASES.values():
@@ -41,6 +43,7 @@ def test_state_never_stands_in_what_the_model_or_a_tool_said(endpoint: str) -> N
         assert "<slop-state" not in str(body.get("tools"))
 
 
+@proves("CI-4")
 @pytest.mark.parametrize("endpoint", endpoints())
 def test_the_tail_is_behind_the_boundary_and_once_only(endpoint: str) -> None:
     for case in CASES.values():
@@ -95,6 +98,7 @@ def test_qwen_s_reasoning_survives_because_the_tail_is_in_the_user_s_message() -
     assert "tail_before_tool_rounds" in codes(request)
 
 
+@proves("CI-4a")
 def test_a_tail_that_can_only_be_prepended_is_flagged() -> None:
     request = written("anthropic", CASES["plain"](), prepend=True)
     assert "prepend_regression" in codes(request)
@@ -113,6 +117,7 @@ def test_a_tail_is_state_and_nothing_else() -> None:
             encode(Prompt((ASK, wrong), 1, receipt), profile_for("anthropic"))
 
 
+@proves("CI-5")
 def test_the_mark_is_on_the_last_stable_block() -> None:
     body = written("anthropic", CASES["tool_loop"]()).body
     *_, result, tail = body["messages"][-1]["content"]

@@ -75,7 +75,10 @@ _OPENAI_CACHE: Final = (
 )  # fmt: skip
 _REASONING_MODELS: Final = ("o1*", "o3*", "o4*", "gpt-5*", "gpt-[6-9]*")
 
+# What a machine at home can hold of an unknown model; its real window is an override away.
+_LOCAL_WINDOW: Final = _fields("a guess", window_tokens=32_768, max_output_tokens=8_192)
 _TEMPLATES: Final = (
+    _LOCAL_WINDOW,
     # Appended to the user's text the tail is legal under every template.
     _fields("template", tail__plain="into_user"),
     _fields("template", *ALTERNATING, tail__after_tools="into_user"),
