@@ -172,9 +172,3 @@ def _idle_refresh(nodes: int) -> Iterator[Row]:
     peer = PeerSide(State(nodes), 0)
     cost = measure(ours.app.refresh, 5)
     yield Row("refresh() with nothing changed", nodes, cost, measure(peer.server.refresh, 3), 5)
-
-
-if __name__ == "__main__":
-    from benchmarks.harness import table
-
-    print(table(run()))
