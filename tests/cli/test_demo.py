@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -47,6 +48,30 @@ def test_it_is_found_by_name_and_used_from_the_shell(tmp_path: Path, sightline: 
         assert [child["id"] for child in json.loads(shown.stdout)["children"]] == [
             "evt-7", "evt-9", "evt-8",
         ]  # fmt: skip
+
+
+def test_a_bridge_shows_it_to_other_agents(tmp_path: Path, sightline: Run) -> None:
+    with demo(tmp_path):
+        done = sightline("bridge", "--file", "tail", "--once", "--pid", str(os.getpid()))
+        assert done.returncode == 0, done.stderr
+        shown = sightline("bridge", "--file", "tail", "--read").stdout.decode()
+        assert "### Desk (desk)\n[root] desk: Desk" in shown
+
+
+def test_a_bridge_follows_it_until_it_is_stopped(tmp_path: Path, sightline: Run) -> None:
+    with demo(tmp_path):
+        following = subprocess.Popen(
+            [PROGRAM, "bridge", "--file", "tail", "--window", "0.3"], cwd=tmp_path
+        )
+        try:
+            while (
+                "[root] desk" not in sightline("bridge", "--file", "tail", "--read").stdout.decode()
+            ):
+                assert following.poll() is None
+        finally:
+            following.terminate()
+            assert following.wait(timeout=30) == 0
+    assert not (tmp_path / "tail").exists()
 
 
 def test_it_serves_where_it_is_told(tmp_path: Path) -> None:

@@ -121,12 +121,6 @@ def test_a_bridge_whose_writer_is_gone_gives_nothing_and_says_why(
     assert b"is gone" in read.stderr
 
 
-def test_a_bridge_without_a_source_asks_for_one(sightline: Run) -> None:
-    done = sightline("bridge", "--file", "t")
-    assert done.returncode == 2
-    assert b"--from" in done.stderr
-
-
 def test_a_running_bridge_stops_when_told_and_takes_its_file_along(tmp_path: Path) -> None:
     (tmp_path / "world.json").write_text(INPUT)
     command = [PROGRAM, "bridge", "--file", "t", "--from", "world.json", "--window", "0.3"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import signal
 import threading
 
@@ -9,6 +11,8 @@ import click
 
 from sightline.bridge import BridgeWriter, read_bridge, run_bridge
 from sightline.cli.io import MAX_BYTES, read_as, write_text
+from sightline.hub.discovery import Discovery
+from sightline.hub.hub import Hub
 from sightline.projection.body import FORMATS, check_format
 from sightline.projection.bridge import WINDOW_S
 from sightline.projection.world_json import read_world
@@ -16,6 +20,7 @@ from sightline.protocol.world import World
 
 # Written three times in a window, one late beat does not make a live bridge look dead.
 _BEATS_PER_WINDOW = 3
+_FIRST_SIGHT_S = 5.0
 
 
 @click.command(
@@ -26,7 +31,10 @@ Examples:
 """
 )
 @click.option("--file", "path", required=True, metavar="PATH", help="The bridge file.")
-@click.option("--from", "source", metavar="WORLD", help="A world in JSON, read at every beat.")
+@click.option(
+    "--from", "source", metavar="WORLD",
+    help="A world in JSON, read at every beat, instead of the apps of this machine.",
+)  # fmt: skip
 @click.option(
     "--read", "reading", is_flag=True, help="Print the tail if it is fresh, else nothing."
 )
@@ -56,22 +64,54 @@ def bridge(
     if reading:
         _read(path, window)
         return
-    if source is None:
-        raise click.UsageError("where does the state come from? give --from WORLD")
     writer = BridgeWriter(path, form=check_format(form), window_s=window, pid=pid)
-
-    def world() -> World:
-        return read_as(read_world, source, MAX_BYTES)
-
     if once:
-        writer.write(world())
+        writer.write(asyncio.run(_first_sight()) if source is None else _world_in(source))
         write_text([path])
         return
+    beat_s = window / _BEATS_PER_WINDOW
+    with writer:
+        if source is None:
+            asyncio.run(_follow_apps(writer, beat_s))
+        else:
+            _follow_file(writer, source, beat_s)
+
+
+def _follow_file(writer: BridgeWriter, source: str, beat_s: float) -> None:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    click.echo(f"sightline: writing {path}; Ctrl-C stops", err=True)
-    with writer:
-        run_bridge(writer, world, lambda: not stop.wait(window / _BEATS_PER_WINDOW))
+    _announce(writer)
+    run_bridge(writer, lambda: _world_in(source), lambda: not stop.wait(beat_s))
+
+
+def _announce(writer: BridgeWriter) -> None:
+    click.echo(f"sightline: writing {writer.path}; Ctrl-C stops", err=True)
+
+
+def _world_in(source: str) -> World:
+    return read_as(read_world, source, MAX_BYTES)
+
+
+async def _first_sight() -> World:
+    """The apps of this machine, once each has shown itself or had the time to."""
+    async with Hub(Discovery()) as hub:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_FIRST_SIGHT_S):
+                async for world in hub.changes():
+                    if all(app.status != "awaiting" for app in world.apps):
+                        break
+        return hub.world
+
+
+async def _follow_apps(writer: BridgeWriter, beat_s: float) -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    _announce(writer)
+    async with Hub(Discovery()) as hub:
+        while not stop.is_set():
+            await asyncio.to_thread(writer.write, hub.world)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), beat_s)
 
 
 def _read(path: str, window: float) -> None:
