@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import contextlib
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from sightline.hub.backoff import Backoff
 from sightline.hub.client import Client, Lost
 from sightline.hub.watch import Watch
 from sightline.protocol.consumer import Connected, ConsumerEvent, EventArrived
-from sightline.transports.link import Link
+from sightline.transports.link import Link, LinkClosed, Peer
 from sightline.transports.memory import memory_pair
 from sightline.transports.unix import connect_unix
 from support.live import TRANSPORTS, LiveApp, process, served
@@ -212,6 +213,35 @@ class Clock:
 
     def end(self) -> None:
         self._over.set()
+
+
+class Deaf:
+    """A link that ends at once, and is not interrupted while it closes."""
+
+    def __init__(self) -> None:
+        self.peer = Peer("memory")
+        self.closing = asyncio.Event()
+
+    async def receive(self) -> bytes | None:
+        return None
+
+    async def send(self, messages: Sequence[bytes]) -> None:
+        raise LinkClosed("nobody is there")
+
+    async def close(self) -> None:
+        self.closing.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+
+async def test_a_client_ends_even_if_its_link_swallows_the_interruption() -> None:
+    deaf = Deaf()
+
+    async def dial() -> Link:
+        return deaf
+
+    async with asyncio.timeout(PATIENCE_S), Client(dial, backoff=SOON):
+        await deaf.closing.wait()
 
 
 async def test_attempts_are_further_and_further_apart_until_one_succeeds() -> None:

@@ -111,7 +111,8 @@ async def _follow_apps(writer: BridgeWriter, beat_s: float) -> None:
         while not stop.is_set():
             await asyncio.to_thread(writer.write, hub.world)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), beat_s)
+                async with asyncio.timeout(beat_s):
+                    await stop.wait()
 
 
 def _read(path: str, window: float) -> None:

@@ -134,6 +134,7 @@ class Client:
 
     async def close(self) -> None:
         """End the connection for good; whatever waits fails now."""
+        self._reconnect = False
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -98,7 +98,9 @@ class LineLink:
         """End the link; a reader that does not take the rest soon does not get it."""
         self._writer.close()
         try:
-            await asyncio.wait_for(self._writer.wait_closed(), _CLOSE_S)
+            # Not wait_for: before Python 3.12 it may swallow a cancellation that comes as it ends.
+            async with asyncio.timeout(_CLOSE_S):
+                await self._writer.wait_closed()
         except TimeoutError:
             self._writer.transport.abort()
         except OSError:

@@ -67,7 +67,8 @@ class SpawnedLink(LineLink):
         await super().close()
         for insist in (self._process.terminate, self._process.kill):
             try:
-                await asyncio.wait_for(self._process.wait(), _GRACE_S)
+                async with asyncio.timeout(_GRACE_S):
+                    await self._process.wait()
                 break
             except TimeoutError:
                 with contextlib.suppress(ProcessLookupError):
