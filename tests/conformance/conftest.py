@@ -17,7 +17,8 @@ from support import real, web
 from support.live import TRANSPORTS, served
 from support.wire import Wire
 
-PROVIDERS = ("machine-memory", *(f"app-{transport}" for transport in (*TRANSPORTS, "asgi")))
+APPS = tuple(f"app-{transport}" for transport in (*TRANSPORTS, "asgi"))
+PROVIDERS = ("machine-memory", *APPS)
 
 
 class BinaryLink(WebSocketLink):

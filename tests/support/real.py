@@ -49,9 +49,22 @@ class Mailbox:
         lazy = {"pinned": True, "total_children": 7, "summary": "7 notes"}
         app.register("notes", {"type": "group", "children": None, "meta": lazy})
         app.children("notes")(lambda: [{"id": f"note-{n}", "type": "item"} for n in range(7)])
-        for action in (self.count, self.set, self.add, self.remove, self.notify, self.export):
+        text = {"type": "text", "mime": "text/plain", "summary": "how to read mail"}
+        app.register("manual", {"type": "document", "content_ref": text})
+        app.content("manual")(lambda: "open it, then look")
+        for action in (
+            self.count,
+            self.set,
+            self.add,
+            self.remove,
+            self.fill,
+            self.notify,
+            self.export,
+        ):
             app.action("/", action.__name__)(action)
         app.action("/", "echo")(lambda: "heard")
+        app.action("/", "done")(lambda: self.done)
+        app.action("/", "knock", authorize=_is_modest, guard=self._is_quiet)(self.knock)
         app.action("/", "hang")(asyncio.Event().wait)
         app.action("/", "crash")(lambda: os._exit(1))
         app.action("inbox", "archive_all")(self.messages.clear)
@@ -67,6 +80,13 @@ class Mailbox:
             "items": self.messages,
         }
 
+    def _is_quiet(self) -> str | None:
+        return "somebody is counting" if self.n else None
+
+    def knock(self, times: int) -> None:
+        """Be heard, while nobody counts."""
+        self.done.append(f"knock {times}")
+
     def count(self) -> dict[str, int]:
         """Count one more."""
         self.n += 1
@@ -80,13 +100,19 @@ class Mailbox:
 
     def add(self, path: str, node: dict[str, Any], index: int = 0) -> None:
         """Put a message into the inbox."""
-        self.done.append(f"add to {path}")
-        self.messages.insert(index, node)
+        if path == "/inbox":
+            self.messages.insert(index, node)
 
     def remove(self, path: str) -> None:
         """Take a message away."""
         own = path.rpartition("/")[2]
         self.messages[:] = [message for message in self.messages if message["id"] != own]
+
+    def fill(self, size: int) -> None:
+        """Get so many bytes of mail."""
+        text = "x" * 10_000
+        notes = range(size // len(text) + 1)
+        self.messages[:] = [{"id": f"note-{n}", "props": {"text": text}} for n in notes]
 
     async def notify(self, n: int) -> None:
         """Tell everybody."""
@@ -97,6 +123,10 @@ class Mailbox:
         async with self.app.task() as task:
             task.report(0.5, f"reading {month}")
             await self.go_on.wait()
+
+
+def _is_modest(times: int) -> bool:
+    return times < 10
 
 
 command = partial(command_of, "support.real")
