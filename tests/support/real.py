@@ -95,8 +95,8 @@ class Mailbox:
     def set(self, path: str, key: str, value: Any) -> None:
         """Set a property of the inbox or of a message."""
         own = path.removeprefix("/inbox").strip("/")
-        found = [message["props"] for message in self.messages if message["id"] == own]
-        (found[0] if own else self.props)[key] = value
+        found = [message for message in self.messages if message["id"] == own]
+        (found[0].setdefault("props", {}) if own else self.props)[key] = value
 
     def add(self, path: str, node: dict[str, Any], index: int = 0) -> None:
         """Put a message into the inbox."""
