@@ -1,20 +1,56 @@
-"""The live requirements hold over every transport."""
+"""The live requirements hold for a real app over every transport.
+
+The small provider of the tests takes part once, so that a difference between the two
+shows whether the app or the machine below it is at fault.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import contextlib
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from sightline.transports.websocket import WebSocketLink, connect_websocket
+from support import real, web
 from support.live import TRANSPORTS, served
 from support.wire import Wire
 
+APPS = tuple(f"app-{transport}" for transport in (*TRANSPORTS, "asgi"))
+PROVIDERS = ("machine-memory", *APPS)
 
-@pytest.fixture(params=TRANSPORTS)
+
+class BinaryLink(WebSocketLink):
+    """Sends what is not text in binary frames: a web server reads text before the app does."""
+
+    async def send(self, messages: Sequence[bytes]) -> None:
+        for message in messages:
+            try:
+                message.decode()
+            except UnicodeDecodeError:
+                await self._socket.send(message, text=False)
+            else:
+                await super().send([message])
+
+
+@pytest.fixture(params=PROVIDERS)
 async def wire(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Wire]:
     """A connection over each transport, its hello not yet read."""
-    async with served(request.param, tmp_path) as dial:
-        link = await dial()
-        yield Wire(link)
-        await link.close()
+    kind, _, transport = request.param.partition("-")
+    async with contextlib.AsyncExitStack() as stack:
+        if transport == "asgi":
+            app = real.Mailbox().app
+            at = await stack.enter_async_context(web.served(app.asgi()))
+            plain = await connect_websocket(f"ws://{at}/slop")
+            link = BinaryLink(plain._socket, plain.peer)
+            stack.push_async_callback(app.close)
+            stack.push_async_callback(link.close)
+            yield Wire(link)
+            return
+        mailbox = None if kind == "machine" else real.Mailbox().app
+        started = () if kind == "machine" else real.command()
+        dial = await stack.enter_async_context(served(transport, tmp_path, mailbox, started))
+        ours = await dial()
+        stack.push_async_callback(ours.close)
+        yield Wire(ours)

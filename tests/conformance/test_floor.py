@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import subprocess
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin
 
+from sightline.app.app import App
 from sightline.errors import InvalidInput, Unauthorized
 from sightline.hub.address import dial_descriptor
 from sightline.hub.descriptor import Descriptor, Stdio, Unix
@@ -22,6 +24,8 @@ from sightline.transports.stdio import spawn_stdio
 from sightline.transports.unix import serve_unix
 from sightline.transports.websocket import serve_websocket
 from support.live import LiveApp, command
+from support.real import Mailbox
+from support.web import served
 
 MAIL = Descriptor("mail", "Mail", Unix("/run/mail.sock"), pid=os.getpid())
 
@@ -50,6 +54,43 @@ async def test_a_unix_socket_carries_lines_for_its_user_only(tmp_path: Path) -> 
         assert [json.loads(await reader.readline())["id"] for _ in "ab"] == ["a", "b"]
         writer.close()
         await writer.wait_closed()
+
+
+@pytest.mark.proves("transport.asgi", "transport.frame", "security.origin")
+async def test_an_asgi_mount_says_where_it_is_and_serves_there() -> None:
+    async with served(Mailbox().app.asgi()) as at:
+        answer = await asyncio.to_thread(_get, f"http://{at}/.well-known/slop")
+        described = json.loads(answer)
+        assert described["transport"] == {"type": "ws", "url": f"ws://{at}/slop"}
+        assert "state" in described["capabilities"]
+        async with connect(described["transport"]["url"], proxy=None) as socket:
+            assert json.loads(await socket.recv())["type"] == "hello"
+        with pytest.raises(InvalidStatus):
+            async with connect(f"ws://{at}/slop", origin=Origin("https://evil.example")):
+                raise AssertionError("let in")
+
+
+def _get(url: str) -> bytes:
+    with urllib.request.urlopen(url) as answer:  # noqa: S310 - our own server
+        body: bytes = answer.read()
+    return body
+
+
+@pytest.mark.proves("discovery.fields", "capability.state")
+async def test_an_app_on_the_air_describes_itself(tmp_path: Path) -> None:
+    app = App("mail", "Mail", version="2", description="letters")
+    place = tmp_path / "mail.sock"
+    async with app.serving(port=None, unix=place, directory=tmp_path / "here"):
+        [written] = (tmp_path / "here").iterdir()
+        said = json.loads(written.read_bytes())
+        assert written.name == "mail.json"
+        assert said.pop("capabilities")[0] == "state"
+        assert said == {
+            "id": "mail", "name": "Mail", "version": "2", "slop_version": "0.1",
+            "transport": {"type": "unix", "path": str(place)},
+            "pid": os.getpid(), "description": "letters",
+        }  # fmt: skip
+    assert list((tmp_path / "here").iterdir()) == []
 
 
 @pytest.mark.proves("transport.stdio-fds", "transport.lines")

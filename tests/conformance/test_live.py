@@ -17,6 +17,7 @@ def subscribe(own: str, **options: Any) -> dict[str, Any]:
 @pytest.mark.proves("hello.first", "subscribe.snapshot", "subscribe.id-unique", "seq.counts")
 @pytest.mark.proves("version.monotonic", "order.patches-before-result", "invoke.result")
 @pytest.mark.proves("unsubscribe.silent", "path.root", "scaling.scopes", "change.none")
+@pytest.mark.proves("base.said")
 async def test_subscriptions_follow_what_changes(wire: Wire) -> None:
     hello = await wire.expect("hello")
     assert hello["provider"]["slop_version"] == "0.1"
@@ -35,6 +36,7 @@ async def test_subscriptions_follow_what_changes(wire: Wire) -> None:
         patch, result = await wire.invoke("count")
         assert (patch["subscription"], patch["seq"]) == ("all", seq)
         assert (result["id"], result["status"]) == ("invoked", "ok")
+        assert patch["base"] == versions[-1]
         versions.append(patch["version"])
     assert versions == sorted(set(versions))
     assert [message["type"] for message in await wire.invoke("echo")] == ["result"]

@@ -148,6 +148,7 @@ def test_depth() -> None:
 
 
 @pytest.mark.proves("view.compacted", "view.not-blurred", "view.compact-spares")
+@pytest.mark.proves("view.over-budget", "scaling.summary")
 def test_compaction() -> None:
     [_, inbox, notes] = seen(TREE, max_nodes=4)["children"]
     assert [child["id"] for child in inbox["children"]] == ["msg-1", "msg-2", "msg-3"]
@@ -165,6 +166,23 @@ def test_compaction() -> None:
     assert "children" not in b["children"][0]
     stub = seen(pinned, depth=1)["children"][1]
     assert stub.keys() == {"id", "type", "meta"}
+
+
+@pytest.mark.proves("view.order")
+def test_a_view_is_filtered_then_truncated_then_compacted_then_cut() -> None:
+    tree = root(
+        item("dim", meta={"salience": 0.1}),
+        item("a", children=[item("x", children=[item("deep")])]),
+        item("b", children=[item("y", children=[item("deep")]), item("z")]),
+    )
+    shown = seen(tree, min_salience=0.4, depth=2, max_nodes=5, window=(1, 1))
+    # Cut before it was filtered, it would be `a`; and the stub of y counts as one node.
+    assert [child["id"] for child in shown["children"]] == ["b"]
+    assert shown["meta"] == {"window": [1, 1], "total_children": 2}
+    assert [child["id"] for child in seen(tree, depth=2, max_nodes=7)["children"]] == [
+        "dim", "a", "b",
+    ]  # fmt: skip
+    assert "children" in seen(tree, depth=2, max_nodes=7)["children"][1]
 
 
 @pytest.mark.proves("view.window")
@@ -207,6 +225,14 @@ def test_the_text_of_the_reference_example() -> None:
         '  [collection] cart: Cart  — "3 items, $24.97"',
         "    (3 children not loaded)",
     ]
+
+
+@pytest.mark.proves("text.param-types")
+def test_a_param_of_several_types_or_of_none_says_so() -> None:
+    properties = {"a": {"type": ["string", "null"]}, "b": {}, "c": {"enum": [1]}}
+    go = {"action": "go", "params": {"type": "object", "properties": properties}}
+    text = format_tree(root(affordances=[go]))
+    assert text == "[root] r  actions: {go(a: string|null, b: any, c: any)}"
 
 
 @pytest.mark.proves("text.one-line")

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from sightline.app.serving import Serving
 from sightline.hub.client import Dial
@@ -143,20 +143,33 @@ def _notes(size: int) -> list[Node]:
     ]
 
 
-def command(*arguments: str) -> list[str]:
-    """How to start the provider as a process."""
+def command_of(module: str, *arguments: str) -> list[str]:
+    """How to start a provider of the tests as a process."""
     # `env` gives the process its import path, which a spawned provider could not be given.
     path = f"PYTHONPATH={TESTS}"
-    return ["env", path, sys.executable, "-m", "support.live", *arguments]
+    return ["env", path, sys.executable, "-m", module, *arguments]
+
+
+command = partial(command_of, "support.live")
+
+
+class Handles(Protocol):
+    """What serves links: the provider here, or an `App`."""
+
+    async def handle(self, link: Link, /) -> None:
+        """Serve one link."""
 
 
 @contextlib.asynccontextmanager
 async def served(
-    transport: str, directory: Path, app: LiveApp | None = None
+    transport: str,
+    directory: Path,
+    app: Handles | None = None,
+    started: Sequence[str] = (),
 ) -> AsyncIterator[Dial]:
     """Serve the app over a transport while the block runs; gives how to connect.
 
-    Over stdio every connection starts a process of its own.
+    Over stdio every connection starts a process of its own, by the command `started`.
     """
     app = app or LiveApp()
     async with contextlib.AsyncExitStack() as stack:
@@ -169,7 +182,7 @@ async def served(
                 url = await stack.enter_async_context(serve_websocket(app.handle))
                 yield lambda: connect_websocket(url)
             case "stdio":
-                yield lambda: spawn_stdio(command("--stdio"))
+                yield lambda: spawn_stdio(list(started) or command("--stdio"))
             case _:
                 tasks: list[asyncio.Task[None]] = []
 
@@ -185,10 +198,14 @@ async def served(
 
 
 @contextlib.asynccontextmanager
-async def process(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run the provider as a process, which says when it is ready; it ends with the block."""
+async def process(
+    *arguments: str, module: str = "support.live"
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run a provider as a process, which says when it is ready; it ends with the block."""
     pipe = asyncio.subprocess.PIPE
-    started = await asyncio.create_subprocess_exec(*command(*arguments), stdin=pipe, stdout=pipe)
+    started = await asyncio.create_subprocess_exec(
+        *command_of(module, *arguments), stdin=pipe, stdout=pipe
+    )
     try:
         assert started.stdout is not None
         async with asyncio.timeout(30):
