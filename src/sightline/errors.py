@@ -22,6 +22,10 @@ the command line returns for it.
     │   ├── LedgerUnusable               ledger_unusable not a ledger, too new, or not writable
     │   └── RequestRefused               refused         an app does not serve what was asked of it
     ├── StrategyFailed                1  strategy_failed a strategy raised, or took too long
+    ├── ModelFailed                   1  model_failed    a vendor could not answer, and says why
+    │   ├── RateLimited               4  rate_limited    too many requests; knows how long to wait
+    │   └── Overflow                  6  overflow        the vendor says that the prompt is too long
+    ├── ApprovalNeeded                7  approval_needed an action wants a yes, and nobody is there
     ├── Unauthorized                  3  unauthorized    the other side does not let us in
     ├── Unreachable                   4  unreachable     nobody there, or no longer there
     │   └── TimedOut                     timed_out       there, but too slow to answer
@@ -40,6 +44,7 @@ from typing import ClassVar
 __all__ = [
     "ActionError",
     "ActionFailed",
+    "ApprovalNeeded",
     "DoesNotFit",
     "InvalidDescriptor",
     "InvalidInput",
@@ -53,9 +58,12 @@ __all__ = [
     "LedgerUnavailable",
     "LedgerUnusable",
     "MissingExtra",
+    "ModelFailed",
     "NotFound",
     "NotStorable",
+    "Overflow",
     "QueryRefused",
+    "RateLimited",
     "RequestRefused",
     "SightlineError",
     "StrategyFailed",
@@ -202,6 +210,44 @@ class RequestRefused(InvalidInput):
         super().__init__(f"{reason}: {message}" if message else reason)
         self.reason = reason
         self.message = message
+
+
+class ModelFailed(SightlineError):
+    """A vendor answered that it cannot. `retryable` says whether the same request may succeed."""
+
+    code = "model_failed"
+
+    def __init__(self, message: str, *, status: int | None = None, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retryable = retryable
+
+
+class RateLimited(ModelFailed):
+    """The vendor wants us to wait; `retry_after_s` is how long, if it said so."""
+
+    code = "rate_limited"
+    exit_code = 4
+
+    def __init__(
+        self, message: str, *, status: int | None = 429, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(message, status=status, retryable=True)
+        self.retry_after_s = retry_after_s
+
+
+class Overflow(ModelFailed):
+    """The prompt is longer than the vendor takes, whatever we counted."""
+
+    code = "overflow"
+    exit_code = 6
+
+
+class ApprovalNeeded(SightlineError):
+    """An action needs the user's approval, and there is nobody to ask."""
+
+    code = "approval_needed"
+    exit_code = 7
 
 
 class Unauthorized(SightlineError):

@@ -1,0 +1,215 @@
+"""What a host tells while it works: one stream for terminal, `--json`, inspector and traces.
+
+    TurnStarted
+      ( RequestBuilt  (TextDelta | ReasoningDelta | Retrying)*  UsageReported?  ReplyEnded
+        ( CallStarted  (ApprovalAsked ApprovalAnswered)?  CallFinished )* )*
+    TurnEnded
+
+`TurnEnded` is always there and always last, whatever went wrong. `Noticed` and
+`AppChanged` may stand anywhere. Events carry plain values only: they can be written as
+JSON lines, read back, and shown by somebody who knows nothing else of the program.
+Texts of apps and models are in them as they came; whoever shows them escapes them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+__all__ = [
+    "AppChanged",
+    "ApprovalAnswered",
+    "ApprovalAsked",
+    "CallFinished",
+    "CallStarted",
+    "HostEvent",
+    "Noticed",
+    "Outcome",
+    "ReasoningDelta",
+    "ReplyEnded",
+    "RequestBuilt",
+    "Retrying",
+    "TextDelta",
+    "TurnEnded",
+    "TurnStarted",
+    "UsageReported",
+    "decode_event",
+    "encode_event",
+]
+
+Outcome: TypeAlias = Literal["answered", "cancelled", "failed", "limit"]
+
+
+class _Event(msgspec.Struct, frozen=True, tag_field="event", kw_only=True):
+    pass
+
+
+class TurnStarted(_Event, frozen=True, tag="turn_started"):
+    """The user said something, and it is in the ledger."""
+
+    session_id: int
+    group_id: int
+    turn: int
+    text: str
+
+
+class RequestBuilt(_Event, frozen=True, tag="request_built"):
+    """A request is about to be sent. `request` counts from 1 within the turn.
+
+    `reused_tokens` is the part of the prompt that the previous request began with as well;
+    `cause` says what ended it, and `regression` whether that was anything but the tail.
+    """
+
+    turn: int
+    request: int
+    model: str
+    prompt_tokens: int
+    budget_tokens: int
+    tail_tokens: int
+    basis: str
+    reused_tokens: int = 0
+    cause: str = ""
+    regression: bool = False
+    receipt_id: int | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class TextDelta(_Event, frozen=True, tag="text"):
+    """More of the answer."""
+
+    text: str
+
+
+class ReasoningDelta(_Event, frozen=True, tag="reasoning"):
+    """More of the model's reasoning, where the vendor shows it."""
+
+    text: str
+
+
+class Retrying(_Event, frozen=True, tag="retrying"):
+    """The request failed in a way that may pass; it is tried again after a wait."""
+
+    attempt: int
+    after_s: float
+    reason: str
+
+
+class UsageReported(_Event, frozen=True, tag="usage"):
+    """What a request used, as its vendor reported it. `cost_usd` is None where nobody knows."""
+
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: float | None = None
+    cache_miss: str = ""
+
+
+class ReplyEnded(_Event, frozen=True, tag="reply_ended"):
+    """The model's reply is over and stored. `reason` is as in `dialects.events.Stopped`."""
+
+    reason: str
+    message_id: int | None = None
+    detail: str = ""
+
+
+class CallStarted(_Event, frozen=True, tag="call_started"):
+    """A tool call is taken up. `app`, `path` and `action` are empty for the host's own tools."""
+
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
+    app: str = ""
+    path: str = ""
+    action: str = ""
+
+
+class ApprovalAsked(_Event, frozen=True, tag="approval_asked"):
+    """The turn waits for the user. `changes` says what is different since the model looked."""
+
+    call_id: str
+    app: str
+    path: str
+    action: str
+    params: dict[str, Any]
+    dangerous: bool
+    reason: str
+    changes: tuple[str, ...] = ()
+
+
+class ApprovalAnswered(_Event, frozen=True, tag="approval_answered"):
+    """Somebody decided. `by` is `user`, or what decided for them."""
+
+    call_id: str
+    approved: bool
+    by: str = "user"
+
+
+class CallFinished(_Event, frozen=True, tag="call_finished"):
+    """A tool call has its result, and it is stored."""
+
+    call_id: str
+    name: str
+    ok: bool
+    content: str
+    message_id: int | None = None
+
+
+class AppChanged(_Event, frozen=True, tag="app_changed"):
+    """An app came, went, or was lost. `status` is as in `protocol.world`, or `gone`."""
+
+    app: str
+    name: str
+    status: str
+    reason: str = ""
+
+
+class Noticed(_Event, frozen=True, tag="notice"):
+    """Something that a person should know. `code` never changes its meaning."""
+
+    code: str
+    message: str
+
+
+class TurnEnded(_Event, frozen=True, tag="turn_ended"):
+    """The turn is over. `text` is the answer; `code` and `detail` say why there is none."""
+
+    turn: int
+    outcome: Outcome
+    text: str = ""
+    code: str = ""
+    detail: str = ""
+
+
+HostEvent: TypeAlias = (
+    TurnStarted
+    | RequestBuilt
+    | TextDelta
+    | ReasoningDelta
+    | Retrying
+    | UsageReported
+    | ReplyEnded
+    | CallStarted
+    | ApprovalAsked
+    | ApprovalAnswered
+    | CallFinished
+    | AppChanged
+    | Noticed
+    | TurnEnded
+)
+
+_decoder = msgspec.json.Decoder(HostEvent)
+
+
+def encode_event(event: HostEvent) -> bytes:
+    """Write an event as one line of JSON, without the line break."""
+    return msgspec.json.encode(event)
+
+
+def decode_event(line: bytes) -> HostEvent:
+    """Read what `encode_event` wrote."""
+    event: HostEvent = _decoder.decode(line)
+    return event
