@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: test lint format demo bench lock
+.PHONY: test lint format demo bench prove lock
 
 test: lint                 ## everything CI runs: lint, types, tests with coverage
 	$(BIN)/pytest --cov --cov-report=term
@@ -24,6 +24,9 @@ demo: $(READY)             ## the demo app's state, as a model would see it
 
 bench: $(READY)            ## race the peers; prints a table, writes benchmarks/results.json
 	$(BIN)/python -m benchmarks
+
+prove: $(READY)            ## every claim, with faults, at full scale: about fifteen minutes
+	$(BIN)/python -m proof --output proof/results.json
 
 lock: $(READY)             ## renew requirements.lock from pyproject.toml
 	$(BIN)/pip install --quiet uv

@@ -113,6 +113,17 @@ async def test_a_task_that_fails_says_so_without_telling_secrets(
     assert ("secret" in caplog.text) == isinstance(error, ValueError)
 
 
+async def test_an_ended_task_leaves_though_the_clock_was_set_back() -> None:
+    exports = Exports(task_linger_s=60)
+    async with connect(exports.app) as client:
+        task_id = await begun(client)
+        exports.go_on.set()
+        await client.until(lambda: shown(client, task_id).properties["status"] == "done")
+        exports.clock.advance(-3600)
+        exports.app.refresh()
+        await client.until(lambda: client.tree.child("tasks") is None)
+
+
 async def test_a_task_goes_on_when_its_caller_leaves() -> None:
     exports = Exports()
     async with connect(exports.app) as client:

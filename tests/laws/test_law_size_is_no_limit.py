@@ -114,6 +114,12 @@ def test_a_deep_tree_is_written_as_text() -> None:
     assert last.endswith("  [item] leaf (n=1)")
 
 
+def test_a_deep_tree_is_written_in_blocks_that_stay_small() -> None:
+    """All of its text, mostly indent, has 100 MB."""
+    largest = max(len(block) for block in format_blocks(decode(deep_text())))
+    assert largest < 10_000_000
+
+
 def test_a_deep_tree_is_refused_on_the_wire_in_one_sentence() -> None:
     with pytest.raises(InvalidTree) as caught:
         decode(deep_text(), WIRE)

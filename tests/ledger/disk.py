@@ -28,10 +28,12 @@ class Disk(apsw.VFS):
         self.synced: dict[str, bytearray] = {}
         self.pending: dict[str, list[tuple[int, bytes | None]]] = {}
         self.room: int | None = None  # bytes that may still be written
-        self.failing: set[str] = set()  # operations that fail: "write", "sync"
+        self.failing: set[str] = set()  # operations that fail: "open", "write", "sync"
         self.on_operation: Callable[[], None] = lambda: None
 
     def xOpen(self, name: Any, flags: list[int]) -> DiskFile:  # noqa: N802 - SQLite's name
+        if "open" in self.failing:
+            raise apsw.CantOpenError("the test's disk cannot be written")
         return DiskFile(self, name, flags)
 
     def xDelete(self, name: str, sync: bool) -> None:  # noqa: N802 - SQLite's name
@@ -72,6 +74,8 @@ class DiskFile(apsw.VFSFile):
 
     def xTruncate(self, size: int) -> None:  # noqa: N802 - SQLite's name
         self._disk.on_operation()
+        if "write" in self._disk.failing:
+            raise apsw.IOError("the test's disk fails")
         super().xTruncate(size)
         self._disk.pending.setdefault(self._name, []).append((size, None))
 

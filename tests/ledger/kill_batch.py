@@ -1,6 +1,7 @@
 """Run as a program: append in child processes and kill each of them with SIGKILL.
 
-Arguments: the ledger's path, the number of kills, a seed. A child tells through a
+Arguments: the ledger's path, the number of kills, a seed, and `early` for a writer that
+lies: it acknowledges before it has stored, so that losses must be found. A child tells through a
 pipe each number it was acknowledged; the parent kills it after a random number of
 them and a random moment, and checks the ledger at once. Prints a JSON summary.
 """
@@ -19,24 +20,27 @@ from sightline.context.parts import Message
 from sightline.ledger import Ledger
 
 
-def append_until_killed(path: Path, session_id: int, first: int, pipe: int) -> None:
+def append_until_killed(path: Path, session_id: int, first: int, pipe: int, *, early: bool) -> None:
     """The child: append numbers, and tell each one only after it was acknowledged."""
     with Ledger(path) as ledger:
         number = first
         while True:
             text = f"{number} {'x' * (number % 7) * 500}"
+            if early:
+                os.write(pipe, number.to_bytes(4, "big"))
             ledger.append(session_id, [Message.of("user", text)], strategy="s")
-            os.write(pipe, number.to_bytes(4, "big"))
+            if not early:
+                os.write(pipe, number.to_bytes(4, "big"))
             number += 1
 
 
-def kill_one(path: Path, session_id: int, first: int, chance: random.Random) -> int:
+def kill_one(path: Path, session_id: int, first: int, chance: random.Random, *, early: bool) -> int:
     """Start a child at number `first` and kill it; the first number not acknowledged."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reader)
-        append_until_killed(path, session_id, first, writer)
+        append_until_killed(path, session_id, first, writer, early=early)
     os.close(writer)
     acknowledged = bytearray()
     for _ in range(chance.randrange(1, 5)):
@@ -52,12 +56,13 @@ def kill_one(path: Path, session_id: int, first: int, chance: random.Random) -> 
 
 def main() -> None:
     path, kills, chance = Path(sys.argv[1]), int(sys.argv[2]), random.Random(int(sys.argv[3]))
+    early = sys.argv[4:] == ["early"]
     with Ledger(path) as ledger:
         session_id = ledger.sessions.create("killed").id
     next_number = lost = unacknowledged = 0
     gapless = clean = True
     for _ in range(kills):
-        expected = kill_one(path, session_id, next_number, chance)
+        expected = kill_one(path, session_id, next_number, chance, early=early)
         with Ledger(path) as ledger:
             clean = clean and ledger.verify().ok
             numbers = [int(entry.message.text.split()[0]) for entry in ledger.window(session_id)]

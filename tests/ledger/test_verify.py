@@ -9,10 +9,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-from ledger.helpers import contents, fill, group_ids, tamper
+from ledger.damage import is_found, make_sound, sqlite_finds
+from ledger.helpers import contents, tamper
 from sightline.context.parts import Message
 from sightline.errors import LedgerDamaged, SightlineError
-from sightline.ledger import Ledger, Usage
+from sightline.ledger import Ledger
 from sightline.ledger.schema import TABLES
 
 
@@ -20,20 +21,7 @@ from sightline.ledger.schema import TABLES
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ledger with something in every table."""
     path = tmp_path_factory.mktemp("sound") / "l.db"
-    with Ledger(path) as ledger:
-        for name in ("one", "two"):
-            session = ledger.sessions.create(name, project="/p")
-            fill(ledger, session.id, 6, tokens=3)
-            groups = group_ids(ledger, session.id)
-            ledger.groups.drop(session.id, groups[1])
-            ledger.groups.remove(session.id, groups[2])
-            ledger.accounts.record(session.id, Usage("m", 10, 5, 2, 7), group_id=groups[0])
-            ledger.accounts.add_receipt(session.id, {"slots": []}, prefix_digest="00")
-            ledger.scratchpad.replace(session.id, "plan")
-            ledger.groups.undo(session.id)
-        ledger.memos.save("memo one", ["tag-a"])
-        ledger.memos.save("memo two", ["tag-b"])
-        assert ledger.verify().ok
+    make_sound(path)
     return path
 
 
@@ -141,24 +129,6 @@ def test_every_flipped_bit_is_found_or_changed_nothing(sound: Path, tmp_path: Pa
         elif not found:
             assert contents(path) == reference, f"bit flip at byte {place} changed something"
     assert seen_by_sqlite < 10  # which is why there is a verify of our own
-
-
-def is_found(path: Path) -> bool:
-    try:
-        with Ledger(path, mode="read") as ledger:
-            return not ledger.verify().ok
-    except SightlineError:
-        return True
-
-
-def sqlite_finds(path: Path) -> bool:
-    connection = apsw.Connection(str(path))
-    try:
-        return bool(connection.execute("PRAGMA integrity_check").get != "ok")
-    except apsw.CorruptError:
-        return True
-    finally:
-        connection.close()
 
 
 def test_text_that_is_no_longer_text_is_found_and_named(copy: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -241,6 +242,12 @@ def test_events_and_batches_are_unwrapped_in_order() -> None:
         "two",
     ]
     assert shown(consumer) == 3
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "-" + "9" * 5000, "1e999"])
+def test_an_event_may_carry_a_number_that_no_machine_has(number: str) -> None:
+    events = Consumer().receive(f'{{"type":"event","name":"big","data":{number}}}')
+    assert events == [EventArrived("big", Decimal(number))]
 
 
 def test_a_batch_bomb_is_cut_short() -> None:

@@ -127,9 +127,16 @@ def _usable_id(message: dict[str, Any]) -> str | None:
     return own if isinstance(own, str) and len(own) <= 256 else None
 
 
+def _cut_short() -> list[bytes]:
+    """Every beginning of a sound message: none is a message itself."""
+    return [text[:end] for text in map(_text, _SOUND.values()) for end in range(1, len(text))]
+
+
 CASES: list[tuple[bytes, str | None]] = [
     *((data, None) for data in (*_not_json(), *_not_text())),
     *((_text(value), None) for value in _not_objects()),
     *((_text(value), _usable_id(value)) for value in (*_wrong_types(), *_wrong_fields())),
     *_too_much(),
 ]
+# Those, and as many again, for who has the time.
+MANY: list[tuple[bytes, str | None]] = [*CASES, *((data, None) for data in _cut_short())]

@@ -247,6 +247,14 @@ def edited(rng: random.Random, old: Tree) -> Tree:
     return new
 
 
+def touched(rng: random.Random, old: Tree) -> Tree:
+    """One edit somewhere below the root, where there is something: what a patch is made for."""
+    new: Tree = copy_of(old)
+    root, *rest = every_node(new)
+    rng.choice(_EDITS)(rng, rng.choice(rest or [root]))
+    return new
+
+
 def pair(rng: random.Random) -> tuple[Tree, Tree]:
     pick = rng.random()
     if pick < 0.02:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import tracemalloc
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +18,8 @@ from sightline.transports.link import Link
 from sightline.transports.unix import connect_unix, serve_unix
 from sightline.transports.websocket import WebSocketLink, connect_websocket, serve_websocket
 from support.live import TREE, LiveApp
+from support.stalled import PER_READER, memory_traced, transport_of
 from support.wire import PATIENCE_S
-
-PER_READER = 128 * 1024
-
-
-@contextlib.contextmanager
-def memory_traced() -> Iterator[None]:
-    tracemalloc.start()
-    try:
-        yield
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
@@ -113,11 +102,3 @@ async def everything(link: Link, version: int) -> list[dict[str, Any]]:
             assert data is not None
             messages.append(json.loads(data))
     return messages
-
-
-def transport_of(link: LineLink | WebSocketLink) -> asyncio.Transport:
-    """What is under a link; no user needs it."""
-    if isinstance(link, WebSocketLink):
-        return link._socket.transport
-    both: asyncio.Transport = link._writer.transport  # type: ignore[assignment] # it reads too
-    return both

@@ -154,12 +154,13 @@ class Tasks:
         self._forget_later()
 
     def forget_ended(self) -> None:
-        """Take away what ended long enough ago."""
-        limit = self.clock() - timedelta(seconds=self._linger_s)
+        """Take away what ended long enough ago, or by a clock that was set back since."""
+        now = self.clock()
+        limit = now - timedelta(seconds=self._linger_s)
         gone = [
             task
             for task in self._tasks.values()
-            if task.ended_at is not None and task.ended_at <= limit
+            if task.ended_at is not None and not limit < task.ended_at <= now
         ]
         for task in gone:
             del self._tasks[task.id]

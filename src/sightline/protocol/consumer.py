@@ -26,6 +26,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from sightline.errors import InvalidInput
 from sightline.protocol.codec import decode
+from sightline.protocol.jsontext import read
 from sightline.protocol.limits import WIRE, Limits
 from sightline.protocol.messages import (
     BadMessage,
@@ -392,4 +393,4 @@ class Consumer:
 
 
 def _value(text: Raw | UnsetType) -> Any:
-    return None if isinstance(text, UnsetType) else msgspec.json.decode(text)
+    return None if isinstance(text, UnsetType) else read(text)

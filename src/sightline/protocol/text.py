@@ -33,6 +33,8 @@ _objects: Final = msgspec.json.Decoder(list[dict[str, Any] | None])
 _metas: Final = msgspec.json.Decoder(list[Meta | None])
 
 _BLOCK: Final = 512
+# A tree of n levels has n² characters of indent: no block holds much of that.
+_BLOCK_CHARS: Final = 4 * 1024 * 1024
 _EMPTY: Final = Raw(b"{}")
 _NULL: Final = Raw(b"null")
 _CLOSE: Final = Raw(b")")
@@ -61,24 +63,32 @@ def format_blocks(root: Node) -> Iterator[str]:
     """Write a tree as blocks of lines, to be joined by line breaks; large trees stream."""
     nodes: list[Node] = [root]
     indents: list[str] = [""]
-    stack = [(iter(root.children), "  ")]
+    stack = [iter(root.children)]
+    indent, room = _at_level(1)
     while stack:
-        children, indent = stack[-1]
-        for node in children:
+        for node in stack[-1]:
             nodes.append(node)
             indents.append(indent)
             if node.child_list:
-                stack.append((iter(node.child_list), indent + "  "))
+                stack.append(iter(node.child_list))
+                indent, room = _at_level(len(stack))
                 break
-            if len(nodes) >= _BLOCK:
+            if len(nodes) >= room:
                 break
         else:
             stack.pop()
-        if len(nodes) >= _BLOCK:
+            indent, room = _at_level(len(stack))
+        if len(nodes) >= room:
             yield _block(nodes, indents)
             nodes, indents = [], []
     if nodes:
         yield _block(nodes, indents)
+
+
+def _at_level(level: int) -> tuple[str, int]:
+    """The indent of a level, and how many of its lines make a block: few where it is wide."""
+    indent = "  " * level
+    return indent, min(_BLOCK, _BLOCK_CHARS // (len(indent) + 1) + 1)
 
 
 def _block(nodes: list[Node], indents: list[str]) -> str:

@@ -1,0 +1,107 @@
+"""Try every claim, print one table, write the figures.
+
+    python -m proof [--seed N] [--scale X] [--seconds S] [--only NAME …] [--output FILE]
+
+Exits with 1 if anything failed, and says how to see it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import importlib
+import json
+import logging
+import platform
+import sys
+import tempfile
+import time
+import traceback
+from dataclasses import asdict
+from pathlib import Path
+
+from proof.claim import Claim, Outcome, Trial, table
+
+MODULES = ("durability", "damage", "privacy", "sharing", "mirrors", "wire", "readers", "forging")
+# A claim that hangs is a failure: it says where, and the run ends.
+CLAIM_S = 3600
+
+
+def claims() -> dict[str, Claim]:
+    """Every claim by its name, in the order of the table."""
+    found: list[Claim] = []
+    for name in MODULES:
+        found.extend(importlib.import_module(f"proof.{name}").CLAIMS)
+    return {claim.name: claim for claim in found}
+
+
+def attempt(claim: Claim, *, seed: int, scale: float) -> Outcome:
+    """Try one claim once. What it raises is a failure, with its traceback."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="proof-") as place:
+        trial = Trial(seed, scale, Path(place))
+        try:
+            claim.attempt(trial)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the claim does not hold
+            trial.fail(f"{type(error).__name__}: {error}\n{traceback.format_exc()[-400:]}")
+    return Outcome(
+        claim.name, claim.says, trial.tried, trial.failed, seed,
+        round(time.monotonic() - began, 2), trial.notes, tuple(trial.failures),
+    )  # fmt: skip
+
+
+def rounds(chosen: list[Claim], *, seed: int, scale: float, seconds: float) -> list[Outcome]:
+    """Try the claims, and again with the next seed until the time is over."""
+    until = time.monotonic() + seconds
+    outcomes: dict[str, Outcome] = {}
+    while True:
+        for claim in chosen:
+            print(f"{claim.name} (seed {seed})", file=sys.stderr, flush=True)
+            faulthandler.dump_traceback_later(CLAIM_S, exit=True, file=sys.__stderr__)
+            outcome = attempt(claim, seed=seed, scale=scale)
+            faulthandler.cancel_dump_traceback_later()
+            known = outcomes.get(claim.name)
+            outcomes[claim.name] = outcome if known is None else known + outcome
+        seed += 1
+        if time.monotonic() >= until:
+            return list(outcomes.values())
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Try the chosen claims. Exits with 1 where one does not hold."""
+    every = claims()
+    parser = argparse.ArgumentParser(prog="proof", description="Try every claim of the project.")
+    parser.add_argument("--seed", type=int, default=1, help="what chance begins with (default: 1)")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="1 is the numbers that the claims name (default)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=0.0,
+        help="go on with the next seeds for so long (default: one round)",
+    )  # fmt: skip
+    parser.add_argument("--only", nargs="+", choices=every, help="try only these")
+    parser.add_argument("--output", type=Path, help="write the figures there as JSON")
+    options = parser.parse_args(arguments)
+    # What the library logs of the faults is expected here; claims listen where it matters.
+    logging.getLogger().addHandler(logging.NullHandler())
+    chosen = [every[name] for name in options.only or every]
+    outcomes = rounds(chosen, seed=options.seed, scale=options.scale, seconds=options.seconds)
+    print(table(outcomes))
+    if options.output is not None:
+        report = {
+            "python": f"{platform.python_implementation()} {platform.python_version()}",
+            "system": f"{platform.system()} {platform.machine()}",
+            "scale": options.scale,
+            "claims": [asdict(outcome) for outcome in outcomes],
+        }
+        options.output.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    broken = [outcome for outcome in outcomes if outcome.failed]
+    for outcome in broken:
+        print(f"\n{outcome.claim} failed {outcome.failed} of {outcome.tried}:", file=sys.stderr)
+        for failure in outcome.failures:
+            print(f"  {failure}", file=sys.stderr)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""Every claim holds on a small scale in every test run, and the suite can fail."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from proof.__main__ import attempt, claims, main
+from proof.claim import Claim, Trial
+
+from proof import __main__ as program
+
+EVERY = claims()
+SCALE = 0.01
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_claim_holds_on_a_small_scale(name: str) -> None:
+    outcome = attempt(EVERY[name], seed=20, scale=SCALE)
+    assert outcome.failures == ()
+    assert outcome.tried > 0
+
+
+def test_every_claim_of_the_project_is_there() -> None:
+    assert list(EVERY) == [
+        "kill", "power", "disk", "bits", "sql", "secrets", "writers", "two", "clock", "mirrors",
+        "lies", "malformed", "bombs", "subscriptions", "readers", "forging",
+    ]  # fmt: skip
+
+
+def _breaks(trial: Trial) -> None:
+    for number in range(trial.times(10)):
+        trial.check(number % 2, f"{number} is even")
+
+
+def _is_blind(trial: Trial) -> None:
+    trial.check(True, "seen")
+    trial.control(0, "nothing found in what is broken")
+
+
+def _raises(_trial: Trial) -> None:
+    raise OSError("no such luck")
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    three = [Claim(act.__name__, act.__name__, act) for act in (_breaks, _is_blind, _raises)]
+    monkeypatch.setattr(program, "claims", lambda: {claim.name: claim for claim in three})
+
+
+@pytest.mark.usefixtures("broken")
+def test_what_does_not_hold_is_told_and_the_program_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "results.json"
+    assert main(["--seed", "7", "--output", str(output)]) == 1
+    shown = capsys.readouterr()
+    assert "| _breaks | 10 | **5** | 7 |" in shown.out
+    assert "seed 7: 4 is even" in shown.err
+    assert "the harness is blind: nothing found in what is broken" in shown.err
+    assert "OSError: no such luck" in shown.err
+    figures = {item["claim"]: item for item in json.loads(output.read_text())["claims"]}
+    assert figures["_breaks"]["failed"] == 5
+    assert figures["_breaks"]["seed"] == 7
+
+
+@pytest.mark.usefixtures("broken")
+def test_the_scale_and_the_choice_are_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--only", "_breaks", "--scale", "0.1"]) == 1
+    assert "| _breaks | 1 | **1** | 1 |" in capsys.readouterr().out
+
+
+def test_the_same_seed_tries_the_same(tmp_path: Path) -> None:
+    one, other = Trial(3, 1, tmp_path), Trial(3, 1, tmp_path)
+    assert [one.random.random() for _ in range(5)] == [other.random.random() for _ in range(5)]
