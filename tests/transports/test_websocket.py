@@ -51,6 +51,28 @@ async def test_only_listed_pages_may_connect(origin: str | None, status: int) ->
         assert await status_of(url, origin=sent) == status
 
 
+@pytest.mark.parametrize("path", ["//[", "/other", "/slop/", "//evil.example/slop"])
+async def test_any_other_path_is_not_found(path: str) -> None:
+    async with serve_websocket(echo) as url:
+        host, _, port = url.removeprefix("ws://").removesuffix("/slop").partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        lines = (
+            f"GET {path} HTTP/1.1", f"Host: {host}:{port}", "Upgrade: websocket",
+            "Connection: Upgrade", "Sec-WebSocket-Version: 13",
+            f"Sec-WebSocket-Key: {base64.b64encode(bytes(16)).decode()}", "", "",
+        )  # fmt: skip
+        writer.write("\r\n".join(lines).encode())
+        assert (await reader.readline()).split()[1] == b"404"
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_an_address_that_is_no_url_is_refused() -> None:
+    for url in ("ws://[", "ws://", "http://localhost/slop"):
+        with pytest.raises(InvalidInput, match="not a WebSocket URL"):
+            await connect_websocket(url)
+
+
 async def test_no_page_may_connect_by_default() -> None:
     async with serve_websocket(echo) as url:
         own = url.replace("ws://", "http://").removesuffix("/slop")

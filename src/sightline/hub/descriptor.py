@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
@@ -135,11 +135,12 @@ def _check_shown(field: str, text: str) -> None:
 
 
 def _check_url(url: str) -> None:
-    parts: Any = urlsplit(url)
     try:
+        parts = urlsplit(url)  # raises where a bracket is not closed
         local = parts.scheme in {"ws", "wss"} and is_loopback(parts.hostname or "")
         _ = parts.port  # raises where it is no number
+        local = local and parts.username is None and parts.password is None
     except ValueError:
         local = False
-    if not local or parts.username is not None or parts.password is not None:
+    if not local:
         raise InvalidInput(f"not a WebSocket on this machine: {url[:80]!r}")

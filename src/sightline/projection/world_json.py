@@ -51,19 +51,22 @@ class _World(msgspec.Struct):
 
 def read_world(data: bytes) -> World:
     """Read a world. Raises InvalidInput, or InvalidJson with line and column."""
+    # Text first: the items are kept as bytes, and would be found out one by one.
+    text = text_from_bytes(data)
     try:
-        outer = msgspec.json.decode(data, type=_World)
+        outer = msgspec.json.decode(text, type=_World)
     except msgspec.ValidationError as error:
         raise InvalidInput(_reason(error)) from None
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        loads(text_from_bytes(data))  # says where it stops being JSON
+    except (msgspec.DecodeError, RecursionError):
+        loads(text)  # says where it stops being JSON
         raise InvalidJson("not JSON that can be read", 1, 1) from None
     apps = tuple(_each(outer.apps, "apps", _app))
     available = tuple(_each(outer.available, "available", _available))
-    ids = [app.id for app in apps]
-    for app_id in ids:
-        if ids.count(app_id) > 1:
-            raise InvalidInput(f"apps: two have the id {app_id!r}")
+    ids: set[str] = set()
+    for app in apps:
+        if app.id in ids:
+            raise InvalidInput(f"apps: two have the id {app.id!r}")
+        ids.add(app.id)
     return World(apps, available)
 
 

@@ -135,7 +135,10 @@ async def connect_websocket(
     url: str, token: str | None = None, *, max_bytes: int = CONSUMER_BYTES
 ) -> WebSocketLink:
     """Connect to a WebSocket. Raises Unreachable, TimedOut, or Unauthorized where it is refused."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)  # raises where a bracket is not closed
+    except ValueError:
+        parts = urlsplit("")
     if parts.scheme not in {"ws", "wss"} or not parts.hostname:
         raise InvalidInput(f"not a WebSocket URL: {url}")
     if token is not None and parts.scheme == "ws" and not is_loopback(parts.hostname):
@@ -189,7 +192,7 @@ class _Door:
             return socket.respond(http.HTTPStatus.FORBIDDEN, "not this host\n")
         if any(origin not in self.origins for origin in request.headers.get_all("Origin")):
             return socket.respond(http.HTTPStatus.FORBIDDEN, "not from this origin\n")
-        if urlsplit(request.path).path != self.path:
+        if request.path.partition("?")[0] != self.path:
             return socket.respond(http.HTTPStatus.NOT_FOUND, f"the endpoint is {self.path}\n")
         if self.token is not None and not hmac.compare_digest(
             (_token(request) or "").encode(), self.token.encode()
