@@ -60,6 +60,9 @@ def rounds(chosen: list[Claim], *, seed: int, scale: float, seconds: float) -> l
             faulthandler.dump_traceback_later(CLAIM_S, exit=True, file=sys.__stderr__)
             outcome = attempt(claim, seed=seed, scale=scale)
             faulthandler.cancel_dump_traceback_later()
+            print(
+                f"  {outcome.tried:,} tried, {outcome.failed} failed", file=sys.stderr, flush=True
+            )
             known = outcomes.get(claim.name)
             outcomes[claim.name] = outcome if known is None else known + outcome
         seed += 1

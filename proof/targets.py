@@ -154,7 +154,7 @@ def _bridge(data: bytes) -> None:
 
 _JSON = (
     b"{", b"}", b"[", b"]", b":", b",", b'"', b"null", b"true", b"0", b"-1", b"1e999", b"1.5",
-    b"9" * 30, b'"\\ud800"', b'"\\u0000"', b'"a"', b"\xff", b"\xc3\xa9",
+    b"9" * 30, b"1e" + b"9" * 20, b'"\\ud800"', b'"\\u0000"', b'"a"', b"\xff", b"\xc3\xa9",
 )  # fmt: skip
 _NODE = (
     b'"id":', b'"type":', b'"properties":', b'"children":', b'"affordances":', b'"meta":',

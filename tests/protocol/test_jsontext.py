@@ -16,7 +16,11 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
 from sightline.errors import InvalidJson
+from sightline.protocol.codec import decode, encode
+from sightline.protocol.diff import diff
 from sightline.protocol.jsontext import canonical, loads, members, read, same, text_of
+from sightline.protocol.patch import apply
+from sightline.protocol.text import format_tree
 from support.json_values import json_values, spellings
 
 DEEP = 20_000
@@ -218,3 +222,23 @@ def test_what_is_no_value_is_not_written() -> None:
 def test_reading_what_is_not_utf_8_says_where() -> None:
     with pytest.raises(InvalidJson, match="line 2, column 2: not UTF-8"):
         read(Raw(b'[\n"\xff"]'))
+
+
+HUGE = "1e99999999999999999999"
+
+
+def test_a_number_that_nothing_can_hold_is_refused_with_its_place() -> None:
+    with pytest.raises(InvalidJson, match="line 2, column 2: a number that nothing can hold"):
+        loads(f'{{"a":\n {HUGE}}}')
+
+
+def test_in_a_tree_that_was_let_in_such_a_number_can_be_shown_compared_and_written() -> None:
+    for number in (HUGE, f"-{HUGE}"):
+        text = f'{{"id":"a","type":"t","properties":{{"n":{number}}}}}'
+        tree = decode(text)
+        assert encode(tree) == text.encode()
+        assert isinstance(tree.properties["n"], Decimal)
+        assert format_tree(tree).endswith("E+999999999999999999)")
+        other = decode(text.replace("1e", "2e"))
+        assert tree != other
+        assert encode(apply(tree, diff(tree, other))) == encode(other)

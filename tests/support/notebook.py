@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-import contextlib
-import inspect
-import io
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+
+from support.page import run_code
 
 
 def code_cells(path: Path) -> list[dict[str, Any]]:
@@ -27,11 +25,4 @@ async def executed(path: Path) -> AsyncIterator[tuple[dict[str, Any], str]]:
     """Run each cell; give it with what it prints now."""
     names: dict[str, Any] = {"__name__": "__main__"}
     for cell in code_cells(path):
-        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-        source = compile("".join(cell["source"]), path.name, "exec", flags=flags, dont_inherit=True)
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            made = eval(source, names)  # noqa: S307 - our own notebook
-            if inspect.isawaitable(made):
-                await made
-        yield cell, out.getvalue()
+        yield cell, await run_code("".join(cell["source"]), path.name, names)

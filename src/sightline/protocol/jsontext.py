@@ -19,7 +19,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from decimal import Decimal
+from decimal import MAX_EMAX, Decimal, InvalidOperation
 from json import decoder as json_decoder
 from typing import Any, Final, TypeAlias
 
@@ -90,7 +90,12 @@ def read(text: Raw) -> Any:
         return _any.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         # In text that is known to be JSON: a number out of range, or deep nesting.
-        return loads(text_from_bytes(bytes(text)))
+        plain = text_from_bytes(bytes(text))
+    try:
+        return loads(plain)
+    except _Unholdable:
+        # It stands in a tree that was let in: whoever looks gets the largest number there is.
+        return json.loads(plain, parse_float=_nearest, parse_int=_int)
 
 
 def members(text: JsonText) -> dict[str, Raw]:
@@ -101,7 +106,9 @@ def members(text: JsonText) -> dict[str, Raw]:
 
 
 def canonical(text: Raw) -> bytes:
-    """Rewrite a JSON text in its one canonical spelling."""
+    """Rewrite a JSON text in its one canonical spelling; a number that nothing can hold stays."""
+    if _EXPONENT.search(text):
+        return bytes(text)
     return _encoder.encode(read(text))
 
 
@@ -115,6 +122,8 @@ def same(a: JsonText, b: JsonText) -> bool:
 
 
 _NULL: Final = Raw(b"null")
+# An exponent that no Decimal has; looked for in single values only.
+_EXPONENT: Final = re.compile(rb"[eE][+-]?[0-9]{18}")
 
 
 def text_from_bytes(data: bytes) -> str:
@@ -139,11 +148,38 @@ def loads(text: str) -> Any:
             return _loads_deep(text)
     except json.JSONDecodeError as error:
         raise InvalidJson(_reason(error), error.lineno, error.colno) from None
+    except _NoNumber as error:
+        where = json.JSONDecodeError("", text, text.find(error.digits))
+        raise _Unholdable(str(error), where.lineno, where.colno) from None
+
+
+class _Unholdable(InvalidJson):
+    """The text is JSON, with a number that nothing here can hold."""
+
+
+class _NoNumber(Exception):
+    """A number is so large or so small that nothing here can hold it."""
+
+    def __init__(self, digits: str) -> None:
+        super().__init__(f"a number that nothing can hold: {digits[:40]}")
+        self.digits = digits
 
 
 def _float(digits: str) -> float | Decimal:
     number = float(digits)
-    return number if math.isfinite(number) else Decimal(digits)
+    if math.isfinite(number):
+        return number
+    try:
+        return Decimal(digits)
+    except InvalidOperation:  # an exponent of more than eighteen digits
+        raise _NoNumber(digits) from None
+
+
+def _nearest(digits: str) -> float | Decimal:
+    try:
+        return _float(digits)
+    except _NoNumber:
+        return Decimal((digits.startswith("-"), (1,), MAX_EMAX))
 
 
 def _int(digits: str) -> int | Decimal:

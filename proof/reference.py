@@ -1,0 +1,125 @@
+"""Write `docs/reference.md` from the code.
+
+    python -m proof.reference > docs/reference.md
+
+A test compares the page with what this writes, so that the two cannot part.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+
+import click
+
+import sightline
+from sightline.cli.main import cli
+
+_WIDTH = 90
+_HEAD = """\
+# Reference
+
+Written from the code by `python -m proof.reference`; a test compares the two. What the names are
+for is in the [guides](README.md); what they promise is in their docstrings, of which this shows
+the first lines.
+
+## Python
+
+`from sightline import …` gives these names and no others.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    pieces = [_HEAD, *map(_name, sightline.__all__), "\n## Command line\n", *_commands()]
+    return "\n".join(pieces).rstrip() + "\n"
+
+
+def _name(name: str) -> str:
+    value = getattr(sightline, name)
+    lines = [f"### `{name}`", "", f"`{name}{_signature(value)}`", "", _first_line(value), ""]
+    if inspect.isclass(value) and not issubclass(value, BaseException):
+        members = list(_members(value))
+        if members:
+            lines += ["| member | |", "| --- | --- |", *members, ""]
+    return "\n".join(lines)
+
+
+def _members(kind: type) -> Iterator[str]:
+    """The public methods and properties that the project gave a class, inherited ones too."""
+    for name, member in inspect.getmembers(kind):
+        home = getattr(inspect.unwrap(getattr(member, "fget", None) or member), "__module__", "")
+        documented = inspect.getdoc(member)
+        if name.startswith("_") or not documented or not str(home).startswith("sightline"):
+            continue
+        if isinstance(member, property):
+            yield f"| `{name}` | {_first_line(member)} |"
+        elif callable(member):
+            signature = _signature(member).replace("|", "\\|")
+            yield f"| `{name}{signature}` | {_first_line(member)} |"
+
+
+def _signature(value: object) -> str:
+    if not callable(value):
+        return ""
+    try:
+        signature = inspect.signature(value)
+    except ValueError:
+        return ""
+    plain = [
+        parameter.replace(
+            default=_default(parameter.default), annotation=_said(parameter.annotation)
+        )
+        for parameter in signature.parameters.values()
+        if parameter.name not in {"self", "cls"}
+    ]
+    made = signature.replace(parameters=plain, return_annotation=_said(signature.return_annotation))
+    return str(made)
+
+
+class _Text:
+    """A text that stands in a signature as it is, without quotes."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _default(value: object) -> object:
+    # An object has an address, which differs from run to run.
+    if value is inspect.Parameter.empty:
+        return value
+    return _Text("…") if repr(value).startswith("<") else value
+
+
+def _said(annotation: object) -> object:
+    if annotation is inspect.Parameter.empty:
+        return annotation
+    if isinstance(annotation, str):
+        return _Text(annotation)
+    return _Text(inspect.formatannotation(annotation).replace("typing.", ""))
+
+
+def _first_line(value: object) -> str:
+    return (inspect.getdoc(value) or "").partition("\n")[0].replace("|", "\\|")
+
+
+def _commands(
+    command: click.Command = cli, name: str = "sightline", parent: click.Context | None = None
+) -> Iterator[str]:
+    context = click.Context(
+        command, info_name=name, parent=parent, terminal_width=_WIDTH, max_content_width=_WIDTH
+    )
+    yield f"### `{context.command_path}`\n\n```text\n{command.get_help(context)}\n```\n"
+    if isinstance(command, click.Group):
+        for child in command.list_commands(context):
+            found = command.get_command(context, child)
+            if found is not None:
+                yield from _commands(found, child, context)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,97 @@
+"""The pages of docs/ agree with the code and with each other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from proof import reference
+from sightline.app import app as app_module
+from sightline.cli.io import MAX_BYTES
+from sightline.hub import client
+from sightline.hub.descriptor import DESCRIPTOR_BYTES
+from sightline.ledger import Limits as LedgerLimits
+from sightline.ledger.connect import BUSY_TIMEOUT_MS
+from sightline.ledger.retrieval import QueryLimits
+from sightline.protocol.consumer import MESSAGE_BYTES
+from sightline.protocol.limits import WIRE
+from sightline.protocol.provider import CAPABILITIES, ProviderLimits
+from support.page import Page
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+
+
+def read(name: str) -> str:
+    return (DOCS / name).read_text("utf-8")
+
+
+def test_the_reference_is_what_the_code_says() -> None:
+    assert read("reference.md") == reference.page(), "run: python -m proof.reference > docs/…"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", page.read_text("utf-8")):
+        path, _, anchor = target.partition("#")
+        found = page.parent / path if path else page
+        assert found.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", found.read_text("utf-8"), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w-]", "", h.lower().replace(" ", "-")) for h in headings}
+
+
+def test_the_first_page_links_every_other() -> None:
+    linked = set(re.findall(r"\]\(([\w./-]+\.md)\)", read("README.md")))
+    others = {str(page.relative_to(DOCS)) for page in PAGES} - {"README.md"}
+    assert linked == others
+
+
+def in_binary(size: int) -> str:
+    unit, name = (1024 * 1024, "MiB") if size >= 1024 * 1024 else (1024, "KiB")
+    assert size % unit == 0
+    return f"{size // unit} {name}"
+
+
+def test_the_limits_are_the_real_ones() -> None:
+    table = read("operations.md").partition("## Limits")[2].partition("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("| ")]
+    shown = {row[0].strip(): row[1].strip() for row in rows[2:]}
+    provider, ledger, query = ProviderLimits(), LedgerLimits(), QueryLimits()
+    assert app_module.INVOKE_S == client.INVOKE_S
+    assert ledger.memo == ledger.scratchpad
+    assert shown == {
+        "a message to an app": in_binary(provider.message_bytes),
+        "a message to a consumer": in_binary(MESSAGE_BYTES),
+        "a snapshot": in_binary(provider.snapshot_bytes),
+        "nodes of a tree on the wire": f"{provider.snapshot_nodes:,}",
+        "levels of a tree on the wire": str(WIRE.levels),
+        "a string in a tree": in_binary(WIRE.string_bytes),
+        "an id": f"{WIRE.id_bytes} bytes",
+        "subscriptions of a connection": str(provider.subscriptions),
+        "actions under way of a connection": str(provider.invocations),
+        "operations of a patch": f"{provider.patch_ops:,}",
+        "queued for a slow reader": in_binary(provider.queue_bytes),
+        "versions kept for resuming": str(provider.kept_versions),
+        "an action": f"{client.INVOKE_S:g} s",
+        "connecting and hello": f"{client.HANDSHAKE_S:g} s",
+        "a descriptor file": in_binary(DESCRIPTOR_BYTES),
+        "a stored message": in_binary(ledger.message),
+        "a memo, the scratchpad": in_binary(ledger.memo),
+        "a state block": in_binary(ledger.state),
+        "a model's SQL": f"{query.seconds:g} s",
+        "rows of its answer": str(query.rows),
+        "waiting for a locked ledger": f"{BUSY_TIMEOUT_MS // 1000} s",
+        "input of a command": in_binary(MAX_BYTES),
+    }
+
+
+def test_the_additions_are_those_that_a_provider_announces() -> None:
+    listed = re.findall(r"^\| `(x-[\w-]+)` \|", read("protocol-additions.md"), re.MULTILINE)
+    assert sorted(listed) == sorted(name for name in CAPABILITIES if name.startswith("x-"))
+
+
+async def test_the_commands_of_the_operations_page_print_what_it_shows(tmp_path: Path) -> None:
+    assert await Page(DOCS / "operations.md", tmp_path).run() == 2
