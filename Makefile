@@ -25,7 +25,7 @@ demo: $(READY)             ## the demo app's state, as a model would see it
 bench: $(READY)            ## race the peers; prints a table, writes benchmarks/results.json
 	$(BIN)/python -m benchmarks
 
-prove: $(READY)            ## every claim, with faults, at full scale: about fifteen minutes
+prove: $(READY)            ## every claim, with faults, at full scale: some minutes
 	$(BIN)/python -m proof --output proof/results.json
 
 lock: $(READY)             ## renew requirements.lock from pyproject.toml

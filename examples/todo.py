@@ -13,10 +13,11 @@ import asyncio
 import contextlib
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, ClassVar
 
 from textual.app import App as Screen
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.widgets import Footer, Header, Input, OptionList
 
 from sightline import App
@@ -35,7 +36,10 @@ class TodoScreen(Screen[None]):
     """The list on the screen, and the same list for models."""
 
     TITLE = "Todo"
-    BINDINGS = (("ctrl+t", "toggle", "Done or not"), ("ctrl+q", "quit", "Quit"))
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("ctrl+t", "done", "Done or not"),
+        ("ctrl+q", "quit", "Quit"),
+    ]
 
     def __init__(self, **serving: Any) -> None:
         super().__init__()
@@ -116,7 +120,7 @@ class TodoScreen(Screen[None]):
             await self.add(event.value.strip())
             event.input.clear()
 
-    async def action_toggle(self) -> None:
+    async def action_done(self) -> None:
         """The person at the keyboard does the one that is marked, or the last."""
         at = self.query_one(OptionList).highlighted
         if self.todos:

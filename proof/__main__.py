@@ -57,7 +57,7 @@ def rounds(chosen: list[Claim], *, seed: int, scale: float, seconds: float) -> l
     while True:
         for claim in chosen:
             print(f"{claim.name} (seed {seed})", file=sys.stderr, flush=True)
-            faulthandler.dump_traceback_later(CLAIM_S, exit=True, file=sys.__stderr__)
+            faulthandler.dump_traceback_later(CLAIM_S, exit=True, file=sys.__stderr__ or 2)
             outcome = attempt(claim, seed=seed, scale=scale)
             faulthandler.cancel_dump_traceback_later()
             print(

@@ -77,7 +77,8 @@ def fuzz(target: Target, seeds: list[bytes], *, seconds: float, seed: int) -> in
     def one(data: bytes) -> None:
         replay(target, data)
 
-    take: Callable[[bytes], Any] = one.hypothesis.fuzz_one_input
+    handle: Any = one  # Hypothesis hangs its fuzz interface on the function
+    take: Callable[[bytes], Any] = handle.hypothesis.fuzz_one_input
     chance = random.Random(seed)
     until = time.monotonic() + seconds
     tried = 0
