@@ -14,7 +14,7 @@ from sightline.protocol.provider import ProviderLimits
 from sightline.transports.lines import LineLink
 from sightline.transports.unix import connect_unix, serve_unix
 from support.live import TREE, LiveApp
-from support.stalled import PER_READER, memory_traced, transport_of
+from support.stalled import PER_READER, memory_traced, subscribed, transport_of
 from support.wire import PATIENCE_S
 
 CHANGE_BYTES = 20_000
@@ -29,12 +29,7 @@ def stalled(trial: Trial) -> None:
 
 
 def _in_the_machine(trial: Trial, count: int, changes: int) -> None:
-    app = LiveApp(limits=ProviderLimits(kept_versions=1))  # the past is not the readers' cost
-    connections = [app.provider.connect() for _ in range(count + 1)]
-    for connection in connections:
-        connection.receive(b'{"type":"subscribe","id":"s"}')
-        connection.frames_to_send()
-    healthy, *others = connections
+    app, (healthy, *others) = subscribed(count + 1)
     with memory_traced():
         for n in range(1, changes + 1):
             text = f"{n}" + "x" * CHANGE_BYTES

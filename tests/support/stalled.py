@@ -7,10 +7,23 @@ import contextlib
 import tracemalloc
 from collections.abc import Iterator
 
+from sightline.protocol.connection import Connection
+from sightline.protocol.provider import ProviderLimits
 from sightline.transports.lines import LineLink
 from sightline.transports.websocket import WebSocketLink
+from support.live import LiveApp
 
 PER_READER = 128 * 1024
+
+
+def subscribed(count: int) -> tuple[LiveApp, list[Connection]]:
+    """An app, and connections that have subscribed to it and taken the snapshot."""
+    app = LiveApp(limits=ProviderLimits(kept_versions=1))  # the past is not the readers' cost
+    readers = [app.provider.connect() for _ in range(count)]
+    for reader in readers:
+        reader.receive(b'{"type":"subscribe","id":"s"}')
+        reader.frames_to_send()
+    return app, readers
 
 
 @contextlib.contextmanager

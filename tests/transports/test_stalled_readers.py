@@ -18,7 +18,7 @@ from sightline.transports.link import Link
 from sightline.transports.unix import connect_unix, serve_unix
 from sightline.transports.websocket import WebSocketLink, connect_websocket, serve_websocket
 from support.live import TREE, LiveApp
-from support.stalled import PER_READER, memory_traced, transport_of
+from support.stalled import PER_READER, memory_traced, subscribed, transport_of
 from support.wire import PATIENCE_S
 
 
@@ -30,12 +30,7 @@ from support.wire import PATIENCE_S
 def test_stalled_readers_stay_bounded_and_a_healthy_one_is_unaffected(
     count: int, changes: int, text: str
 ) -> None:
-    app = LiveApp(limits=ProviderLimits(kept_versions=1))  # the past is not the readers' cost
-    readers = [app.provider.connect() for _ in range(count + 1)]
-    for reader in readers:
-        reader.receive(b'{"type":"subscribe","id":"s"}')
-        reader.frames_to_send()
-    healthy, *stalled = readers
+    app, (healthy, *stalled) = subscribed(count + 1)
     with memory_traced():
         for n in range(1, changes + 1):
             app.provider.publish(TREE.with_property("n", f"{n}{text}"))
