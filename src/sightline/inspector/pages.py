@@ -38,7 +38,9 @@ TYPES: Final = {
 def _modules() -> dict[str, str]:
     """Bare name → file, for everything that the page imports."""
     ours = sorted(entry.name for entry in _STATIC.joinpath("app").iterdir())
-    own = {f"app/{name.removesuffix('.js')}": f"app/{name}" for name in ours if name.endswith(".js")}
+    own = {
+        f"app/{name.removesuffix('.js')}": f"app/{name}" for name in ours if name.endswith(".js")
+    }
     return {**VENDORED, **own}
 
 

@@ -86,16 +86,14 @@ def inspector_app(answers: Answers, door: Door, *, invoke: Invoke | None = None)
     def place(request: Request) -> tuple[int, int, int]:
         return number(request, "session"), number(request, "turn"), number(request, "request")
 
-    def about(request: Request) -> dict[str, Any]:
+    def about(_: Request) -> dict[str, Any]:
         return {**answers.sessions(), "allow_invoke": invoke is not None}
 
     async def export(request: Request) -> Response:
         session = number(request, "session")
         page = await asyncio.to_thread(answers.export, session)
         name = f"attachment; filename=sightline-session-{session}.html"
-        return Response(
-            page, media_type="text/html", headers={"Content-Disposition": name}
-        )
+        return Response(page, media_type="text/html", headers={"Content-Disposition": name})
 
     async def query(request: Request) -> Response:
         asked = _read(await _body(request), _Query)
@@ -132,9 +130,7 @@ def inspector_app(answers: Answers, door: Door, *, invoke: Invoke | None = None)
             f"{one}/turns/{{turn:int}}/{{request:int}}/state",
             asks(lambda r: answers.state(*place(r))),
         ),
-        Route(
-            f"{one}/turns/{{turn:int}}/{{request:int}}/whatif", what_if, methods=["POST"]
-        ),
+        Route(f"{one}/turns/{{turn:int}}/{{request:int}}/whatif", what_if, methods=["POST"]),
         Route(
             f"{one}/compare/{{old}}/{{new}}",
             asks(
@@ -211,7 +207,7 @@ class _Guard:
         return sealed
 
 
-async def _page(request: Request) -> Response:
+async def _page(_: Request) -> Response:
     return Response(served_page(), media_type="text/html")
 
 
@@ -259,11 +255,11 @@ def _json(value: dict[str, Any], status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
-async def _refuse(request: Request, error: Exception) -> Response:
+async def _refuse(_: Request, error: Exception) -> Response:
     status = 404 if isinstance(error, NotFound) else 400 if isinstance(error, InvalidInput) else 503
     return _json({"error": str(error)}, status)
 
 
-async def _fail(request: Request, error: Exception) -> Response:
+async def _fail(_: Request, error: Exception) -> Response:
     _log.exception("the inspector failed", exc_info=error)
     return _json({"error": f"unexpected {type(error).__name__}; the log says more"}, 500)
