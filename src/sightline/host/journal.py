@@ -215,6 +215,11 @@ class Journal:
                 )
             return self._read(self._connection, row)
 
+    def revision(self) -> int:
+        """Return a number that is another one whenever another program has written here."""
+        with self._lock, translated(self.path):
+            return int(_one(self._connection, "PRAGMA data_version"))
+
     def latest(self, session_id: int) -> Recorded | None:
         """Read the request that was sent last in a session, if it is known."""
         with self._lock, translated(self.path):

@@ -89,7 +89,9 @@ def _changes(app: AppState, past: AppState | None) -> list[dict[str, str]]:
     if past.tree is None or app.tree is None:
         return []
     ops = diff(past.tree, app.tree)
-    changes = [{"op": op.op, "path": op.path, "text": _value(op.value)} for op in ops[:MOST_CHANGES]]
+    changes = [
+        {"op": op.op, "path": op.path, "text": _value(op.value)} for op in ops[:MOST_CHANGES]
+    ]
     if len(ops) > MOST_CHANGES:
         changes.append({"op": "…", "path": "", "text": f"{len(ops) - MOST_CHANGES} more"})
     return changes

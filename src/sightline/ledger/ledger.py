@@ -179,6 +179,12 @@ class Ledger:
         """Describe to a model what `query` can read."""
         return describe()
 
+    def revision(self) -> int:
+        """Return a number that grows with every change, whoever made it."""
+        with self._store.read() as connection:
+            [(activity,)] = fetch(connection, "SELECT activity FROM ledger")
+        return int(activity)
+
     def verify(self) -> Report:
         """Check every row against its seal, and the file against SQLite's rules."""
         return verify(self._store)
