@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from sightline.workspace.inside import Inside
 
 Git = Callable[..., str]
 
@@ -23,6 +25,14 @@ def root(tmp_path: Path) -> Path:
     (directory / "src").mkdir()
     (directory / "src" / "app.py").write_text("def duck():\n    return 'quack'\n")
     return directory
+
+
+@pytest.fixture
+def inside(root: Path) -> Iterator[Inside]:
+    """The directory, opened so that nothing leads out of it."""
+    opened = Inside(root)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture

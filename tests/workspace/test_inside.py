@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,6 @@ from hypothesis import strategies as st
 
 from sightline.errors import ActionError
 from sightline.workspace.inside import Inside, parts_of, shown
-
-
-@pytest.fixture
-def inside(root: Path) -> Iterator[Inside]:
-    opened = Inside(root)
-    yield opened
-    opened.close()
 
 
 def read(inside: Inside, path: str) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,6 @@ from sightline.errors import ActionError
 from sightline.workspace.inside import Inside
 from sightline.workspace.listing import scan
 from sightline.workspace.search import Found, search
-
-
-@pytest.fixture
-def inside(root: Path) -> Iterator[Inside]:
-    opened = Inside(root)
-    yield opened
-    opened.close()
 
 
 def found(inside: Inside, root: Path, query: str, **options: object) -> Found:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,6 @@ from sightline.errors import ActionError
 from sightline.projection.escape import escape_text
 from sightline.workspace.inside import Inside
 from sightline.workspace.text import MAX_CHARS, content, edit, read_lines
-
-
-@pytest.fixture
-def inside(root: Path) -> Iterator[Inside]:
-    opened = Inside(root)
-    yield opened
-    opened.close()
 
 
 def test_lines_are_read_by_number(inside: Inside, root: Path) -> None:
