@@ -79,7 +79,9 @@ def of_kind(events: list[HostEvent], kind: type[E]) -> list[E]:
     return [event for event in events if isinstance(event, kind)]
 
 
-def invoke(call_id: str, path: str, action: str, app: str = "live", **params: Any) -> ToolCall:
+def invoke(
+    call_id: str, path: str, action: str, /, *, app: str = "live", **params: Any
+) -> ToolCall:
     """A call of `slop_invoke`."""
     arguments = {"app": app, "path": path, "action": action, "params": params}
     return ToolCall(call_id, "slop_invoke", arguments)
