@@ -30,7 +30,7 @@ async def main(ledger: Path) -> None:
     app = LiveApp()
     script: list[Any] = []
 
-    def reply(request: Request) -> Any:
+    def reply(_: Request) -> Any:
         return script.pop(0)
 
     async with hosted(ledger.parent, [reply] * 10_000, app=app) as (host, _):

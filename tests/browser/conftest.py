@@ -24,7 +24,9 @@ def chromium() -> str | None:
     """The browser that `make test` found or set up."""
     unpacked = ROOT / ".venv" / "browser" / "chromium"
     names = ("chromium", "chromium-browser", "google-chrome")
-    return next(filter(None, map(shutil.which, names)), str(unpacked) if unpacked.exists() else None)
+    return next(
+        filter(None, map(shutil.which, names)), str(unpacked) if unpacked.exists() else None
+    )
 
 
 @pytest.fixture(scope="session")
@@ -70,13 +72,13 @@ def _stream(stream: IO[str] | None) -> IO[str]:
 
 
 @pytest.fixture(scope="session")
-def ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ledger with one recorded session of a few turns."""
     path = tmp_path_factory.mktemp("recorded") / "work.db"
     chat = Chat(path)
     chat.say(*LINES)
     chat.leave()
-    yield path
+    return path
 
 
 class Inspector:
@@ -84,7 +86,16 @@ class Inspector:
 
     def __init__(self, ledger: Path, *options: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "sightline", "inspect", "--db", str(ledger), "--no-open", *options],
+            [
+                sys.executable,
+                "-m",
+                "sightline",
+                "inspect",
+                "--db",
+                str(ledger),
+                "--no-open",
+                *options,
+            ],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -135,9 +146,7 @@ class Watch:
 
 
 @pytest.fixture
-def page(
-    browser: Browser, inspector: Inspector, request: pytest.FixtureRequest
-) -> Iterator[Page]:
+def page(browser: Browser, inspector: Inspector, request: pytest.FixtureRequest) -> Iterator[Page]:
     """A page let in by the launch address; at the end it must have been quiet, and is kept."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     context.set_default_timeout(20_000)

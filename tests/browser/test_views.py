@@ -94,12 +94,16 @@ def test_the_ledger_shows_groups_states_search_sql_and_verifies(page: Page) -> N
     ledger.get_by_role("button", name="Verify the ledger").click()
     expect(ledger.get_by_role("status").first).to_contain_text("as they were written")
     ledger.get_by_role("listbox", name="Groups").get_by_role("option").first.click()
-    expect(ledger.get_by_role("list", name=re.compile("^Messages of group"))).to_contain_text("hello")
+    expect(ledger.get_by_role("list", name=re.compile("^Messages of group"))).to_contain_text(
+        "hello"
+    )
     expect(ledger.get_by_role("list", name="STATE through time")).to_contain_text("Goal: turn 4")
     ledger.get_by_role("searchbox").fill("what now")
     ledger.get_by_role("searchbox").press("Enter")
     expect(ledger.get_by_role("list", name="Found")).to_contain_text("what now?")
-    ledger.get_by_role("textbox", name="One read-only statement").fill("SELECT count(*) AS n FROM messages")
+    ledger.get_by_role("textbox", name="One read-only statement").fill(
+        "SELECT count(*) AS n FROM messages"
+    )
     ledger.get_by_role("button", name="Run").click()
     expect(ledger.get_by_role("table", name="1 rows")).to_contain_text("n")
     ledger.get_by_role("textbox", name="One read-only statement").fill("DELETE FROM messages")
@@ -161,7 +165,7 @@ def test_a_running_chat_is_followed_live(browser: Browser, tmp_path: Path) -> No
 
 
 def test_an_export_opens_from_disk_and_shows_the_same(
-    browser: Browser, inspector: Inspector, page: Page, tmp_path: Path
+    browser: Browser, page: Page, tmp_path: Path
 ) -> None:
     with page.expect_download() as download:
         page.get_by_role("link", name="Export").click()

@@ -7,13 +7,16 @@ import secrets
 import socket
 import webbrowser
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from sightline.errors import InvalidInput, MissingExtra, Unreachable
 from sightline.ledger import Ledger
 from sightline.ledger.place import default_path
+
+if TYPE_CHECKING:
+    from sightline.inspector.reader import Reader
 
 __all__ = ["inspect"]
 
@@ -69,7 +72,7 @@ def inspect(
         asyncio.run(_serve(reader, port, opens=opens, allow_invoke=allow_invoke))
 
 
-async def _serve(reader: Any, port: int, *, opens: bool, allow_invoke: bool) -> None:
+async def _serve(reader: Reader, port: int, *, opens: bool, allow_invoke: bool) -> None:
     try:
         import uvicorn
 
@@ -78,6 +81,7 @@ async def _serve(reader: Any, port: int, *, opens: bool, allow_invoke: bool) -> 
     except ImportError as error:
         needed = "the inspector needs starlette and uvicorn: pip install 'sightline[inspector]'"
         raise MissingExtra(needed) from error
+    from sightline.hub.discovery import Discovery
     from sightline.hub.hub import Hub
 
     listening = _listen(port)
@@ -87,12 +91,12 @@ async def _serve(reader: Any, port: int, *, opens: bool, allow_invoke: bool) -> 
         listening.getsockname()[1],
     )
     address = f"http://{LOOPBACK}:{door.port}/?token={door.token}"
-    hub = Hub() if allow_invoke else None
+    hub = Hub(Discovery(), lazy=True) if allow_invoke else None
 
     async def act(app: str, path: str, action: str, params: dict[str, Any]) -> Any:
         if hub is None:
             raise InvalidInput("this inspector may only look")
-        return await hub.invoke(app, path, action, params)
+        return (await hub.invoke(app, path, action, params)).data
 
     invoke: Invoke | None = act if allow_invoke else None
     config = uvicorn.Config(

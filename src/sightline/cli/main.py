@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "bridge": ("sightline.cli.bridge:bridge", "Keep the current state blocks in a file."),
     "config": ("sightline.cli.config:config", "Show the settings, and where they come from."),
     "demo": ("sightline.cli.demo:demo", "Show the demo app's state."),
+    "inspect": ("sightline.cli.inspect:inspect", "See exactly what the model saw, in a browser."),
     "invoke": ("sightline.cli.live:invoke", "Ask an app to do something."),
     "ledger": ("sightline.cli.ledger:ledger", "Check, query, copy and move conversations."),
     "query": ("sightline.cli.live:query", "Ask an app for its state, once."),

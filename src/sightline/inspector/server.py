@@ -1,8 +1,9 @@
 """The inspector as a web application: routes, the door before them, and news of changes.
 
 GET never changes anything. What asks for work (verify, SQL, what-if, invoke) is a POST
-with a JSON body from our own page. Ledger and journal are read in threads; an answer
-that cannot be given is one line of JSON with a status that says whose fault it is.
+with a JSON body from our own page; that a query is refused or a prompt does not fit is
+an answer to it, not a failure. Ledger and journal are read in threads; what cannot be
+shown is one line of JSON with a status that says whose fault it is.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
@@ -31,6 +32,7 @@ POLL_S: Final = 0.5
 HEARTBEAT_POLLS: Final = 30
 _log = logging.getLogger(__name__)
 
+T = TypeVar("T", bound=msgspec.Struct)
 Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
@@ -95,23 +97,30 @@ def inspector_app(answers: Answers, door: Door, *, invoke: Invoke | None = None)
         name = f"attachment; filename=sightline-session-{session}.html"
         return Response(page, media_type="text/html", headers={"Content-Disposition": name})
 
-    async def query(request: Request) -> Response:
-        asked = _read(await _body(request), _Query)
-        return _json(await asyncio.to_thread(answers.query, asked.sql, asked.session))
+    def works(work: Callable[[Request, bytes], Awaitable[dict[str, Any]]]) -> Answer:
+        async def answer(request: Request) -> Response:
+            try:
+                return _json(await work(request, await _body(request)))
+            except SightlineError as error:
+                return _json({"error": str(error)})
 
-    async def verify(request: Request) -> Response:
-        await _body(request)
-        return _json(await asyncio.to_thread(answers.verify))
+        return answer
 
-    async def what_if(request: Request) -> Response:
-        body = await _body(request)
-        return _json(await asyncio.to_thread(answers.what_if, *place(request), body))
+    async def query(_: Request, body: bytes) -> dict[str, Any]:
+        asked = _read(body, _Query)
+        return await asyncio.to_thread(answers.query, asked.sql, asked.session)
 
-    async def act(request: Request) -> Response:
+    async def verify(_: Request, __: bytes) -> dict[str, Any]:
+        return await asyncio.to_thread(answers.verify)
+
+    async def what_if(request: Request, body: bytes) -> dict[str, Any]:
+        return await asyncio.to_thread(answers.what_if, *place(request), body)
+
+    async def act(_: Request, body: bytes) -> dict[str, Any]:
         if invoke is None:
             raise InvalidInput("this inspector may only look; start it with --allow-invoke")
-        asked = _read(await _body(request), _Invoke)
-        return _json({"result": await invoke(asked.app, asked.path, asked.action, asked.params)})
+        asked = _read(body, _Invoke)
+        return {"result": await invoke(asked.app, asked.path, asked.action, asked.params)}
 
     async def events(request: Request) -> Response:
         return StreamingResponse(_news(answers, request), media_type="text/event-stream")
@@ -130,7 +139,7 @@ def inspector_app(answers: Answers, door: Door, *, invoke: Invoke | None = None)
             f"{one}/turns/{{turn:int}}/{{request:int}}/state",
             asks(lambda r: answers.state(*place(r))),
         ),
-        Route(f"{one}/turns/{{turn:int}}/{{request:int}}/whatif", what_if, methods=["POST"]),
+        Route(f"{one}/turns/{{turn:int}}/{{request:int}}/whatif", works(what_if), methods=["POST"]),
         Route(
             f"{one}/compare/{{old}}/{{new}}",
             asks(
@@ -148,9 +157,9 @@ def inspector_app(answers: Answers, door: Door, *, invoke: Invoke | None = None)
             f"{one}/search",
             asks(lambda r: answers.search(number(r, "session"), r.query_params.get("q", ""))),
         ),
-        Route("/api/verify", verify, methods=["POST"]),
-        Route("/api/query", query, methods=["POST"]),
-        Route("/api/invoke", act, methods=["POST"]),
+        Route("/api/verify", works(verify), methods=["POST"]),
+        Route("/api/query", works(query), methods=["POST"]),
+        Route("/api/invoke", works(act), methods=["POST"]),
         Route("/api/events", events),
         Route("/export/{session:int}.html", export),
     ]
@@ -244,7 +253,7 @@ async def _body(request: Request) -> bytes:
     return bytes(chunks)
 
 
-def _read(body: bytes, kind: type[msgspec.Struct]) -> Any:
+def _read(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.DecodeError as error:

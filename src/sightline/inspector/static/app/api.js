@@ -33,7 +33,9 @@ export const post = async (path, body) => {
     body: JSON.stringify(body),
   });
   if (!response.ok) throw await problem(response);
-  return response.json();
+  const answer = await response.json();
+  if (answer.error) throw new Error(answer.error);
+  return answer;
 };
 
 // { data, error, loading } of an address; asked anew when the address or `fresh` changes.
