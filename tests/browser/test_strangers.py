@@ -121,7 +121,8 @@ def test_another_site_can_neither_read_nor_frame_us(
     page.goto(elsewhere)
     read = page.evaluate(
         """async (url) => {
-            try { return (await fetch(url, {credentials: "include"})).status } catch { return "blocked" }
+            try { return (await fetch(url, {credentials: "include"})).status }
+            catch { return "blocked" }
         }""",
         f"{inspector.root}api/sessions",
     )

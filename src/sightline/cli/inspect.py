@@ -121,6 +121,7 @@ def _listen(port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((LOOPBACK, port))
+        listening.listen()  # the address is good from the moment it is printed
     except OSError as error:
         listening.close()
         raise Unreachable(f"port {port} cannot be had: {error.strerror}") from error
