@@ -8,6 +8,7 @@ READY  := $(VENV)/.ready
 .PHONY: test lint format demo bench lock
 
 test: lint                 ## everything CI runs: lint, types, tests with coverage
+	@sh tests/browser/setup.sh $(VENV)/browser
 	$(BIN)/pytest --cov --cov-report=term
 
 lint: $(READY)             ## style and strict types

@@ -12,6 +12,7 @@ from sightline.context.drift import Drift, drift
 from sightline.dialects import encode
 from sightline.dialects.request import Request
 from sightline.host.journal import Recorded
+from sightline.models.vendors import VENDORS, Vendor
 
 __all__ = ["again", "compared", "shown"]
 
@@ -67,12 +68,15 @@ def _cause(change: Drift) -> str:
 
 
 def _curl(request: Request) -> str:
-    """Write the request as a command; addresses and keys are for the reader to fill in."""
+    """Write the request as a command; keys stay in the reader's environment."""
+    vendor = VENDORS.get(request.profile.endpoint, Vendor("openai"))
+    key = f"${vendor.keys[0]}" if vendor.keys else "$API_KEY"
+    auth = f"x-api-key: {key}" if vendor.sdk == "anthropic" else f"Authorization: Bearer {key}"
+    base = vendor.base_url.removesuffix("/v1") or "$BASE_URL"
     lines = [
-        "curl",
-        f'"$BASE_URL{request.path}"',
+        f'curl "{base}{request.path}"',
         "-H 'Content-Type: application/json'",
-        '-H "Authorization: Bearer $API_KEY"',
+        f'-H "{auth}"',
         *(f"-H {shlex.quote(f'{name}: {value}')}" for name, value in request.headers.items()),
         f"--data-raw {shlex.quote(request.data.decode())}",
     ]

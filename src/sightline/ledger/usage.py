@@ -101,7 +101,8 @@ class Accounts:
         with self._store.read() as connection:
             rows = many(
                 connection,
-                f"SELECT {_SUMS} FROM usage WHERE NOT inherited AND (?1 IS NULL OR session_id = ?1)",
+                f"SELECT {_SUMS} FROM usage "
+                "WHERE NOT inherited AND (?1 IS NULL OR session_id = ?1)",
                 (session_id,),
             )
         return Totals(**rows[0])
