@@ -36,7 +36,8 @@ def test_states_are_listed_oldest_first_and_go_with_their_groups(
     fill(ledger, session.id, 3)
     goals = [state.text.split("goal ")[1] for state in ledger.states.history(session.id)]
     assert goals == ["1", "2", "3"]
-    assert [s.text for s in ledger.states.history(session.id, last=1)][0].endswith("goal 3")
+    [newest] = ledger.states.history(session.id, last=1)
+    assert newest.text.endswith("goal 3")
     ledger.groups.undo(session.id)
     assert len(ledger.states.history(session.id)) == 2
 
