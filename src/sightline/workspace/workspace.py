@@ -35,7 +35,7 @@ from sightline.transports.link import Link
 from sightline.workspace.command import Finished, run_command
 from sightline.workspace.git import Git, GitStatus
 from sightline.workspace.inside import Inside, Parts, parts_of
-from sightline.workspace.listing import Listing, scan
+from sightline.workspace.listing import SKIPPED, Listing, scan
 from sightline.workspace.nodes import (
     Run,
     directory_node,
@@ -131,8 +131,8 @@ class Workspace:
         self._inside.close()
 
     def _matters(self, _: object, path: str) -> bool:
-        parts = Path(path).parts
-        return ".git" not in parts or parts[-1] in {"HEAD", "index"}
+        *above, name = Path(path).relative_to(self._root).parts or ("",)
+        return SKIPPED.isdisjoint(above) or (above == [".git"] and name in {"HEAD", "index"})
 
     def _made(self) -> App:
         app = App(
@@ -251,7 +251,9 @@ class Workspace:
     async def run(
         self,
         command: Annotated[str, "A command line for sh"],
-        timeout_s: Annotated[float, Meta(gt=0, le=MAX_RUN_S)] = 60.0,
+        timeout_s: Annotated[
+            float, Meta(gt=0, le=MAX_RUN_S, description="When to end it, in seconds")
+        ] = 60.0,
     ) -> dict[str, Any]:
         """Run a command: wait for it a while, then let it go on as a task."""
         self._run_count += 1
