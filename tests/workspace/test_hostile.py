@@ -149,9 +149,13 @@ async def test_a_tree_that_is_too_deep_ends_somewhere(root: Path) -> None:
         deep = deep / "d"
     deep.mkdir(parents=True)
     (deep / "x").write_text("x")
+    (root.joinpath(*["d"] * 50) / "n").write_text("needle")
     async with connect(workspace_app(root)) as client:
-        node = await client.query("/files" + "/d" * 20)
-        assert node.meta.total_children == 1
+        [last] = (await client.query("/files" + "/d" * 12)).children
+        assert "too deep to list" in (last.meta.summary or "")
+        assert not last.is_lazy
+        found = await client.invoke("/", "search", query="needle")
+        assert found["matches"] == "d/" * 50 + "n:1: needle\n"
         with pytest.raises(ActionError, match="levels deep"):
             await client.invoke("/", "read", path="d/" * 70 + "x")
 
