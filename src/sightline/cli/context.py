@@ -77,7 +77,7 @@ def context(
             recorded = journal.request(found.id, turn, request or 1)
         finally:
             journal.close()
-        receipt = _receipt(ledger, found.id, recorded.line.receipt_id)
+        receipt = _receipt(ledger, recorded.line.receipt_id)
     made = _made_again(recorded, receipt)
     if raw:
         click.echo(made.data, nl=False)
@@ -120,11 +120,10 @@ def _row(line: RequestLine) -> str:
     )
 
 
-def _receipt(ledger: Ledger, session_id: int, receipt_id: int | None) -> dict[str, Any]:
-    for receipt in ledger.accounts.receipts(session_id):
-        if receipt.id == receipt_id:
-            return receipt.body
-    raise NotFound(f"the ledger has no receipt {receipt_id} for this request")
+def _receipt(ledger: Ledger, receipt_id: int | None) -> dict[str, Any]:
+    if receipt_id is None:
+        raise NotFound("the ledger has no receipt for this request")
+    return ledger.accounts.receipt(receipt_id).body
 
 
 def _made_again(recorded: Recorded, receipt: dict[str, Any]) -> Request:

@@ -11,7 +11,8 @@ strategy, one after it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -120,7 +121,9 @@ class Composer:
         Raises `DoesNotFit` if not even the standing texts have room.
         """
         profile = model.profile
+        lap = _laps()
         read = await asyncio.to_thread(self._read, place, profile, world, llm, draft)
+        steps = [("select", lap())]
         failures: list[SightlineError | None] = []
         if turn is not None and turn.number == turn.requests == 1:
             left = await runner.start(read.turn, place.state)
@@ -129,6 +132,7 @@ class Composer:
         built = await runner.build(read.turn, place.state)
         failures.append(built.failure)
         options = self._options(place, model, turn)
+        steps.append(("assemble", lap()))
 
         def finish() -> Composed:
             request = encode(built.prompt, profile, options)
@@ -139,7 +143,7 @@ class Composer:
             failed = [str(failure) for failure in failures if failure is not None]
             return Composed(
                 built.prompt, request, options, change, read.sight, read.tools, read.turn,
-                built.state, (*failed, *told),
+                built.state, (*failed, *told), (*steps, ("encode", lap())),
             )  # fmt: skip
 
         return await asyncio.to_thread(finish)
@@ -241,6 +245,19 @@ class Composer:
 def _drift(before: Wire, request: Request) -> Drift:
     prices = request.profile.prices
     return drift(before, request.wire, input_price=prices.input, read_price=prices.cache_read)
+
+
+def _laps() -> Callable[[], int]:
+    """Make a stopwatch: each call tells the milliseconds since the one before it."""
+    last = time.monotonic()
+
+    def lap() -> int:
+        nonlocal last
+        now = time.monotonic()
+        took, last = round((now - last) * 1000), now
+        return took
+
+    return lap
 
 
 def _split(

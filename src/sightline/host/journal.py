@@ -191,6 +191,18 @@ class Journal:
                 (outcome, msgspec.json.encode(timings), row),
             )
 
+    def time_call(self, row: int, name: str, took_ms: int) -> None:
+        """Write down how long a call of a request took."""
+        with self._writing() as db:
+            found = _one(db, "SELECT timings FROM requests WHERE id = ?", (row,))
+            if found is None:
+                return
+            timings = msgspec.json.decode(found)
+            timings.setdefault("calls", []).append([name, took_ms])
+            db.execute(
+                "UPDATE requests SET timings = ? WHERE id = ?", (msgspec.json.encode(timings), row)
+            )
+
     def requests(self, session_id: int) -> list[RequestLine]:
         """List the requests of a session that are still known, in order."""
         with self._lock, translated(self.path):

@@ -291,7 +291,7 @@ class TurnRun:
 
     async def _stream(self) -> TurnEvent:
         composed = self._composed
-        pace = self._turn.pace = Pace(asyncio.get_running_loop().time)
+        pace = self._turn.pace = Pace(asyncio.get_running_loop().time, composed.steps)
         try:
             async with aclosing(stream_of(self._model, composed.request)) as events:
                 async for event in events:
@@ -328,12 +328,16 @@ class TurnRun:
 
     async def _call(self, call: ToolCall) -> TurnEvent:
         await self._note_call(call, "running")
+        clock, row = asyncio.get_running_loop().time, self._turn.row
+        began = clock()
         try:
             ran = await self._place.toolbox.run(call, self._composed.tools)
         except SightlineError as error:
             return Broken(error.code, str(error))
         except Exception as error:  # noqa: BLE001 - a tool's bug is that call's failure
             return ActionDone(call.id, f"error: {type(error).__name__}: {error}", ok=False)
+        took = round((clock() - began) * 1000)
+        await asyncio.to_thread(self._stage.scribe.time_call, row, call.name, took)
         return ActionDone(call.id, ran.content, ran.ok)
 
     async def _note_call(self, call: ToolCall, state: CallState) -> None:

@@ -20,6 +20,7 @@ from sightline.toolbox import Toolbox
 
 __all__ = ["Composed", "OpenSession", "OpenTurn", "Pace", "Preview"]
 
+Steps: TypeAlias = tuple[tuple[str, int], ...]
 Warnings: TypeAlias = tuple[str, ...]
 
 
@@ -38,7 +39,8 @@ class Preview:
 class Composed:
     """A request, with what the turn needs to know of how it was made.
 
-    `state` is what the strategy left; `warnings` what went wrong on the way.
+    `state` is what the strategy left; `warnings` what went wrong on the way; `steps` how
+    many milliseconds each part of the making took.
     """
 
     prompt: Prompt
@@ -50,6 +52,7 @@ class Composed:
     turn: Turn
     state: dict[str, Any]
     warnings: Warnings = ()
+    steps: Steps = ()
 
     def preview(self, usage: Usage | None = None) -> Preview:
         """Show it to a caller."""
@@ -83,9 +86,10 @@ class OpenSession:
 
 @dataclass(slots=True)
 class Pace:
-    """How the answer to one request came, in milliseconds since it was sent."""
+    """How one request was made, and how its answer came, in milliseconds since it was sent."""
 
     clock: Callable[[], float]
+    steps: Steps = ()
     outcome: str = "cancelled"
     began: float = 0.0
     first_ms: int | None = None
@@ -101,9 +105,14 @@ class Pace:
         self.first_ms = self.last_ms if self.first_ms is None else self.first_ms
         self.events += 1
 
-    def timings(self) -> dict[str, int | None]:
+    def timings(self) -> dict[str, Any]:
         """Tell what the journal keeps."""
-        return {"first_ms": self.first_ms, "last_ms": self.last_ms, "events": self.events}
+        return {
+            "steps": self.steps,
+            "first_ms": self.first_ms,
+            "last_ms": self.last_ms,
+            "events": self.events,
+        }
 
 
 @dataclass(slots=True)

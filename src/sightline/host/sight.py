@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -42,6 +42,13 @@ class Sight:
     world: World
     selection: Selection
     tail: Tail
+    form: Format = "text"
+    pins: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+    def rules(self) -> dict[str, Any]:
+        """Tell by what rules it was chosen, so that it can be chosen again."""
+        pins = {app: sorted(paths) for app, paths in self.pins.items()}
+        return {"budget": self.selection.budget, "format": self.form, "pins": pins}
 
 
 class SafeWorlds:
@@ -85,10 +92,10 @@ class SafeWorlds:
 
     def _safe(self, node: Node) -> Node:
         safe = node
-        for field in TEXT_FIELDS:
-            text: Raw | UnsetType = getattr(node, f"{field}_json")
+        for name in TEXT_FIELDS:
+            text: Raw | UnsetType = getattr(node, f"{name}_json")
             if not isinstance(text, UnsetType) and _is_suspect(bytes(text).decode()):
-                safe = safe.with_text(field, text_of(_safe_json(read(text))))
+                safe = safe.with_text(name, text_of(_safe_json(read(text))))
         if not isinstance(node.extra, UnsetType) and _is_suspect(bytes(node.extra.json).decode()):
             extra = Extra(text_of(_safe_json(read(node.extra.json))))
             safe = msgspec.structs.replace(safe, extra=extra)
@@ -118,7 +125,7 @@ def look(
         share = budget // max(1, len(world.apps))
         apps = tuple(_bounded(app, share, count, form) for app in world.apps)
         selection = select(replace(world, apps=apps), budget, count, form=form)
-    return Sight(world, selection, render_tail(selection.world, at, form))
+    return Sight(world, selection, render_tail(selection.world, at, form), form, pins or {})
 
 
 def _bounded(app: AppState, share: int, count: Callable[[str], int], form: Format) -> AppState:

@@ -188,6 +188,11 @@ class Scribe:
         """Note how far a call is."""
         self._try(lambda journal: journal.note_call(place.id, turn.group_id, call_id, state), None)
 
+    def time_call(self, row: int | None, name: str, took_ms: int) -> None:
+        """Note how long a call of a request took."""
+        if row is not None:
+            self._try(lambda journal: journal.time_call(row, name, took_ms), None)
+
     def keep_state(self, place: OpenSession, turn: OpenTurn, state: dict[str, Any]) -> None:
         """Keep what the strategy left with this turn's group."""
         if state:
@@ -258,6 +263,7 @@ def _receipt_body(turn: OpenTurn, model: Model, composed: Composed, data: bytes)
         "boundary": request.wire.boundary,
         "marks": request.marks,
         "thinking": request.thinking,
+        "sight": composed.sight.rules(),
         "drift": None if composed.drift is None else msgspec.to_builtins(composed.drift),
     }
     return body

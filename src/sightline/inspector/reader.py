@@ -24,7 +24,7 @@ from sightline.host.journal import Journal, Recorded, RequestLine, journal_path
 from sightline.inspector.pages import export_page
 from sightline.inspector.records import Records, parts_of, preview
 from sightline.inspector.trees import apps_of
-from sightline.inspector.whatif import assemble_again, read_wishes, sight_of
+from sightline.inspector.whatif import SightRules, assemble_again, read_wishes, sight_of
 from sightline.inspector.wires import again, compared, shown
 from sightline.ledger import Ledger
 
@@ -94,7 +94,7 @@ class Reader:
         """Show every app at a request: what was shown, what was not and why, what changed."""
         recorded = self._recorded(session, turn, number)
         before = self._before(session, recorded)
-        sight = sight_of(recorded)
+        sight = sight_of(recorded, self._sight_rules(recorded))
         return {
             "apps": apps_of(
                 recorded.world, sight.selection, None if before is None else before.world
@@ -184,6 +184,13 @@ class Reader:
         kept = self._ledger.accounts.receipt(recorded.line.receipt_id).body
         receipt = Receipt.decode(msgspec.json.encode(kept))
         return replace(recorded, prompt=msgspec.structs.replace(recorded.prompt, receipt=receipt))
+
+    def _sight_rules(self, recorded: Recorded) -> SightRules:
+        rules = SightRules(recorded.prompt.receipt.budget)
+        if recorded.line.receipt_id is not None:
+            kept = self._ledger.accounts.receipt(recorded.line.receipt_id).body["request"]
+            rules = msgspec.convert(kept["sight"], SightRules)
+        return rules
 
     def _before(self, session: int, recorded: Recorded) -> Recorded | None:
         """The request to the same model that was sent before this one, if it is known."""

@@ -34,12 +34,21 @@ from sightline.errors import InvalidInput, MissingExtra
 from sightline.host.journal import Recorded
 from sightline.host.sight import Sight, look
 from sightline.ledger import Ledger
+from sightline.projection.body import Format
 
-__all__ = ["Wishes", "assemble_again", "read_wishes", "sight_of"]
+__all__ = ["SightRules", "Wishes", "assemble_again", "read_wishes", "sight_of"]
 
 TAIL_SHARE: Final = 0.15
 _ANY_MOMENT: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _OPTIONS: Final = frozenset({"max_ratio", "min_ratio", "min_tokens", "priority", "slack"})
+
+
+class SightRules(msgspec.Struct, frozen=True):
+    """By what rules a request chose what it shows; see `host.sight.Sight.rules`."""
+
+    budget: int
+    format: Format = "text"
+    pins: dict[str, list[str]] = {}
 
 
 class Wishes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,9 +97,16 @@ def read_wishes(body: bytes) -> Wishes:
     return wishes
 
 
-def sight_of(recorded: Recorded) -> Sight:
-    """Choose again what a request showed of its world."""
-    return _look(recorded, _counter(recorded.profile), recorded.prompt.receipt.budget)
+def sight_of(recorded: Recorded, rules: SightRules) -> Sight:
+    """Choose again what a request showed of its world, by the rules in its receipt."""
+    return look(
+        recorded.world,
+        _ANY_MOMENT,
+        rules.budget,
+        _counter(recorded.profile).count,
+        form=rules.format,
+        pins=rules.pins,
+    )
 
 
 def assemble_again(ledger: Ledger, recorded: Recorded, wishes: Wishes) -> Recorded:
