@@ -17,7 +17,7 @@ from sightline.context.state import extract_state
 from sightline.errors import TooLarge
 from sightline.ledger.codec import to_columns, tool_call_id_of
 from sightline.ledger.schema import TABLES
-from sightline.ledger.seal import ZERO, Value, group_chain, message_digest
+from sightline.ledger.seal import CHAINED, ZERO, Value, group_chain, message_digest
 from sightline.ledger.transaction import Row, Transaction, many
 
 __all__ = ["Writer", "Written", "chain_of", "put_state"]
@@ -190,9 +190,7 @@ def chain_of(before: bytes, group: Row) -> bytes:
     return group_chain(before, _fixed(group))
 
 
-_fixed: Final = itemgetter(
-    "id", "session_id", "seq", "first_seq", "messages", "created_at", "content_digest"
-)
+_fixed: Final = itemgetter(*CHAINED)
 
 
 def _status(outcome: Outcome, *, live: bool) -> Status:
