@@ -17,9 +17,8 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
-
-from sightline.context.parts import Message, Part
+from sightline.context.parts import Message, Raw
+from sightline.context.strings import map_strings
 
 __all__ = ["KINDS", "redact", "redact_json", "redact_message"]
 
@@ -113,23 +112,11 @@ def redact_json(value: Any) -> Any:
 
 def redact_message(message: Message) -> Message:
     """Redact every part of a message, the vendor's raw form included."""
-    parts = tuple(_redact_part(part) for part in message.parts)
-    return message if parts == message.parts else Message(message.role, parts)
+    return map_strings(message, text=redact, value=redact_json, raw=_redact_raw)
 
 
-def _redact_part(part: Part) -> Part:
-    changed = {}
-    for field in part.__struct_fields__:
-        value = getattr(part, field)
-        if isinstance(value, str):
-            clean: Any = redact(value)
-        elif isinstance(value, msgspec.Struct):
-            clean = type(value)(**redact_json(msgspec.structs.asdict(value)))
-        else:
-            clean = redact_json(value)
-        if clean != value:
-            changed[field] = clean
-    return msgspec.structs.replace(part, **changed) if changed else part
+def _redact_raw(raw: Raw) -> Raw:
+    return Raw(redact(raw.strategy), redact_json(raw.data))
 
 
 def _redact_field(key: str, value: Any) -> Any:
