@@ -4,14 +4,14 @@ A window costs what it shows, whatever the session's length: the newest live
 groups come from one index, the place of a token cut from another, the messages
 of each run of groups from a third. Decoded groups are kept, found again by the
 digest of their content; while the seal over a session is the same, so is its
-window; and where the seal moved by an append of this process alone, only what was
-appended is new.
+window; and where the seal moved by an append of this process alone, the window
+moves with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import apsw
 
@@ -33,8 +33,19 @@ _IN_ORDER: Final = (
     "WHERE session_id = ? AND seq >= ? AND seq < ? ORDER BY seq"
 )
 _PAGE: Final = 1000
+_MAX_MOVED: Final = 5000  # messages; an append must not copy a long window that nobody asks for
 
 _Group: TypeAlias = tuple[int, bytes, int, int]  # the columns of _SHOWN
+
+
+class _Reading(NamedTuple):
+    """A window as it was read; good as long as the seal over its session is the same."""
+
+    session_id: int
+    window: Window | TokenWindow
+    digest: bytes
+    groups: list[_Group]
+    shown: tuple[Entry, ...]
 
 
 class History:
@@ -43,10 +54,7 @@ class History:
     def __init__(self, store: Store, *, cached_chars: int = 16 * 1024 * 1024) -> None:
         self._store = store
         self._cache = GroupCache(cached_chars)
-        # The window read last, good as long as the seal over its session is the same.
-        self._last: tuple[tuple[int, Window | TokenWindow, bytes], tuple[Entry, ...]] | None = None
-        # A session, the seal over it, and its newest live groups, as many as were asked for.
-        self._known: tuple[int, bytes, list[_Group]] = (0, b"", [])
+        self._last: _Reading | None = None
 
     def window(
         self, session_id: int, window: Window | TokenWindow | None = None
@@ -56,20 +64,18 @@ class History:
             digest, live_groups, tokens, size, slack = _measures(connection, session_id)
             if window is None:
                 window = Window(size, slack)
-            asked = (session_id, window, digest)
-            if self._last is not None and self._last[0] == asked:
-                return self._last[1]
+            last = self._last
+            if last is not None and last[:3] == (session_id, window, digest):
+                return last.shown
             if isinstance(window, Window):
-                count = window.shown(live_groups)
-                groups = self._newest(connection, session_id, digest, count)
+                groups = _last_groups(connection, session_id, window.shown(live_groups))
             else:
                 groups = _groups_from(connection, session_id, window.left_out(tokens))
-            self._known = (session_id, digest, groups)
             missing = self._cache.missing(groups)
             if missing:
                 self._fetch(connection, session_id, missing)
             shown = self._cache.entries(groups)
-            self._last = (asked, shown) if self._cache.trim(groups) else None
+            self._keep(_Reading(session_id, window, digest, groups, shown))
             return shown
 
     def follow(self, session: Row, written: Sequence[Written], entries: Sequence[Entry]) -> None:
@@ -78,17 +84,17 @@ class History:
         `session` is its row as it will be sealed, with the digest that it had before.
         If it is not stored in the end, no window will find this seal or these digests.
         """
-        session_id, digest, groups = self._known
-        known = (session_id, digest) == (session["id"], session["digest"])
         added = dict(by_group(entries))
+        groups: list[_Group] = []
         for group, before, size in written:
             shown = (group["id"], group["content_digest"], group["first_seq"], group["messages"])
             self._cache.extend(shown, before, added[group["id"]], size)
-            if known:
-                groups = [*(groups if before is None else groups[:-1]), shown]
-        if known:
-            self._known = (session_id, seal("sessions", session), groups)
-        self._cache.trim([])
+            groups.append(shown)
+        if self._last is None:
+            self._cache.trim([])
+        else:
+            goes_on = written[0].digest_before is not None
+            self._keep(_moved(self._last, session, groups, entries, goes_on=goes_on))
 
     def messages(self, session_id: int) -> Iterator[Entry]:
         """Read every message of a session in order, dropped ones included, page by page."""
@@ -118,13 +124,9 @@ class History:
             raise NotFound(f"no message {message_id}")
         return entry_of(row)
 
-    def _newest(
-        self, connection: apsw.Connection, session_id: int, digest: bytes, count: int
-    ) -> list[_Group]:
-        known_session, known_digest, groups = self._known
-        if (known_session, known_digest) == (session_id, digest) and len(groups) >= count:
-            return groups[len(groups) - count :]
-        return _last_groups(connection, session_id, count)
+    def _keep(self, reading: _Reading) -> None:
+        """Keep a reading, unless it alone is too much to keep."""
+        self._last = reading if self._cache.trim(reading.groups) else None
 
     def _fetch(self, connection: apsw.Connection, session_id: int, groups: list[_Group]) -> None:
         """Bring groups into the cache, one range scan for each run of neighbours."""
@@ -159,6 +161,37 @@ def _measures(connection: apsw.Connection, session_id: int) -> tuple[bytes, int,
         raise NotFound(f"no session {session_id}")
     digest, live_groups, tokens, size, slack = rows[0]
     return digest, live_groups, tokens, size, slack
+
+
+def _moved(
+    reading: _Reading,
+    session: Row,
+    groups: list[_Group],
+    entries: Sequence[Entry],
+    *,
+    goes_on: bool,
+) -> _Reading:
+    """Move a reading along with an append to its session, where that is less work than reading.
+
+    `goes_on` says that the first of the groups was there before and grew.
+    """
+    if (
+        (reading.session_id, reading.digest) != (session["id"], session["digest"])
+        or not isinstance(reading.window, Window)
+        or len(reading.shown) > _MAX_MOVED
+    ):
+        return reading
+    groups = (reading.groups[:-1] if goes_on else reading.groups) + groups
+    left = len(groups) - reading.window.shown(session["live_groups"])
+    if left < 0:
+        return reading
+    return _Reading(
+        reading.session_id,
+        reading.window,
+        seal("sessions", session),
+        groups[left:],
+        (*reading.shown, *entries)[sum(count for *_, count in groups[:left]) :],
+    )
 
 
 def group_entries(connection: apsw.Connection, session_id: int, group_id: int) -> list[Entry]:
