@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sightline.app.serving import Serving
 from sightline.hub.client import Dial
@@ -197,11 +197,16 @@ async def served(
                 await asyncio.gather(*tasks, return_exceptions=True)
 
 
+class Started(NamedTuple):
+    """A provider in a process of its own, and where it is."""
+
+    process: asyncio.subprocess.Process
+    address: str
+
+
 @contextlib.asynccontextmanager
-async def process(
-    *arguments: str, module: str = "support.live"
-) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run a provider as a process, which says when it is ready; it ends with the block."""
+async def process(*arguments: str, module: str = "support.live") -> AsyncIterator[Started]:
+    """Run a provider as a process, which says where it is ready; it ends with the block."""
     pipe = asyncio.subprocess.PIPE
     started = await asyncio.create_subprocess_exec(
         *command_of(module, *arguments), stdin=pipe, stdout=pipe
@@ -209,8 +214,9 @@ async def process(
     try:
         assert started.stdout is not None
         async with asyncio.timeout(30):
-            assert (await started.stdout.readline()).startswith(b"ready")
-        yield started
+            ready, _, address = (await started.stdout.readline()).decode().partition(" ")
+        assert ready == "ready"
+        yield Started(started, address.strip())
     finally:
         with contextlib.suppress(ProcessLookupError):
             started.kill()

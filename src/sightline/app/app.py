@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from sightline.app.announce import Air, on_air
-from sightline.app.asgi import AsgiApp, Gate
+from sightline.app.asgi import AsgiApp
 from sightline.app.attention import Views
 from sightline.app.invoking import Invoker, running
 from sightline.app.registry import Registry, Where
@@ -49,6 +49,7 @@ from sightline.protocol.messages import ErrorInfo, ErrorMessage, ProviderInfo, s
 from sightline.protocol.path import parse_path
 from sightline.protocol.provider import CAPABILITIES, Provider, ProviderLimits
 from sightline.protocol.tree import Node
+from sightline.transports.door import Door
 from sightline.transports.link import Link, LinkClosed, Peer
 
 __all__ = ["App"]
@@ -252,8 +253,8 @@ class App(Scope):
         Mount it into any framework. Only loopback hosts and no web page may connect unless
         they are named; hosts beyond loopback need a token or an `authenticate` hook.
         """
-        gate = Gate.of(hosts, origins, token, has_hook=self._authenticate is not None)
-        return AsgiApp(self.handle, self.info, path, gate, self.description)
+        door = Door.of(hosts, origins, token, has_hook=self._authenticate is not None)
+        return AsgiApp(self.handle, self.info, path, door, self.description)
 
     async def _session_of(self, peer: Peer) -> Hashable:
         if self._authenticate is None:
