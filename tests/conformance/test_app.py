@@ -13,7 +13,7 @@ from conformance.conftest import APPS
 from sightline.app.app import App
 from sightline.errors import ActionError, InvalidInput, InvalidTree
 from sightline.protocol.codec import encode
-from sightline.protocol.provider import ProviderLimits
+from sightline.protocol.limits import ProviderLimits
 from sightline.testing import Client, FixedClock, connect
 from support.live import served
 from support.wire import Wire

@@ -9,7 +9,8 @@ import pytest
 
 from sightline.protocol.connection import Connection, QueryRequested
 from sightline.protocol.consumer import Consumer, ConsumerEvent, EventArrived, MirrorChanged
-from sightline.protocol.provider import CAPABILITIES, ProviderLimits
+from sightline.protocol.limits import ProviderLimits
+from sightline.protocol.provider import CAPABILITIES
 from sightline.protocol.tree import Node
 from support.live import TREE, LiveApp
 

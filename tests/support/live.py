@@ -24,9 +24,10 @@ from sightline.hub.descriptor import Descriptor, Unix, Ws
 from sightline.hub.discovery import announced
 from sightline.protocol.codec import from_value
 from sightline.protocol.connection import Connection, InvokeRequested
+from sightline.protocol.limits import ProviderLimits
 from sightline.protocol.messages import ErrorInfo, ProviderInfo
 from sightline.protocol.path import format_path, parse_path
-from sightline.protocol.provider import CAPABILITIES, Provider, ProviderLimits
+from sightline.protocol.provider import CAPABILITIES, Provider
 from sightline.protocol.tree import Node
 from sightline.transports.link import Link
 from sightline.transports.memory import memory_pair

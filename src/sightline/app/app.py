@@ -45,9 +45,10 @@ from sightline.app.tasks import Clock, Task, Tasks, system_clock
 from sightline.errors import ActionError, InvalidInput, InvalidPath, InvalidTree, Violation
 from sightline.protocol.connection import Connection, QueryRequested
 from sightline.protocol.ids import id_problem
+from sightline.protocol.limits import ProviderLimits
 from sightline.protocol.messages import ErrorInfo, ErrorMessage, ProviderInfo, serialize
 from sightline.protocol.path import parse_path
-from sightline.protocol.provider import CAPABILITIES, Provider, ProviderLimits
+from sightline.protocol.provider import CAPABILITIES, Provider
 from sightline.protocol.tree import Node
 from sightline.transports.door import Door
 from sightline.transports.link import Link, LinkClosed, Peer
