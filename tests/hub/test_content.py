@@ -36,7 +36,7 @@ def always(answer: Any) -> Callable[[], Any]:
 
 
 def whatever_is_asked(answer: Any) -> Callable[[int], Any]:
-    def read(offset: int) -> Any:
+    def read(offset: int) -> Any:  # noqa: ARG001 - every reader is asked for one
         return answer
 
     return read
