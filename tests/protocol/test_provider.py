@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from sightline.protocol.codec import from_value
-from sightline.protocol.connection import Connection, InvokeRequested, QueryRequested
+from sightline.protocol.connection import (
+    Connection,
+    InvokeRequested,
+    QueryRequested,
+    event_body,
+)
 from sightline.protocol.limits import ProviderLimits
 from sightline.protocol.messages import ErrorInfo, ProviderInfo
 from sightline.protocol.patch import apply, ops_from_value
@@ -480,6 +485,30 @@ class TestSlowReaders:
             app.flush()
             assert slow._outbox.size <= 1200
 
+    def test_events_do_not_pile_up_for_him(self) -> None:
+        app = provider(queue_bytes=1000)
+        slow, quick = connect(app), connect(app)
+        for n in range(1000):
+            event = event_body("tick", n)
+            slow.send_event(event)
+            quick.send_event(event)
+            assert [message["data"] for message in heard(quick)] == [n]
+        assert slow._outbox.size <= 1000
+        assert {message["type"] for message in heard(slow)} == {"event"}
+        slow.send_event(event_body("tick", "late"))
+        assert [message["data"] for message in heard(slow)] == ["late"]
+
+    def test_a_root_that_comes_and_goes_does_not_pile_up_for_him(self) -> None:
+        app = provider()
+        slow = connect(app)
+        say(slow, type="subscribe", id="s", path="/inbox/m1")
+        for _ in range(100):
+            app.publish(TREE.change("/inbox", lambda node: node.without_child("m1")))
+            app.flush()
+            app.publish(TREE)
+            app.flush()
+        assert len(heard(slow)) <= 2
+
     def test_answers_that_are_not_read_stop_the_reading(self) -> None:
         connection = connect(provider(queue_bytes=500))
         while connection.wants_input:
@@ -673,7 +702,7 @@ def test_a_closed_connection_hears_and_says_nothing() -> None:
     connection.receive('{"type":"invoke","id":"i","path":"/inbox/m0","action":"open"}')
     connection.close()
     connection.send_result("i")
-    connection.send_event("tick")
+    connection.send_event(event_body("tick"))
     assert connection.receive('{"type":"query","id":"q"}') == []
     app.publish(read("/inbox/m0", 5))
     app.flush()
@@ -682,8 +711,8 @@ def test_a_closed_connection_hears_and_says_nothing() -> None:
 
 def test_events_are_passed_on() -> None:
     connection = connect(provider())
-    connection.send_event("tick")
-    connection.send_event("tock", {"n": 1})
+    connection.send_event(event_body("tick"))
+    connection.send_event(event_body("tock", {"n": 1}))
     assert heard(connection) == [
         {"type": "event", "name": "tick"},
         {"type": "event", "name": "tock", "data": {"n": 1}},

@@ -23,7 +23,7 @@ from sightline.hub.client import Dial
 from sightline.hub.descriptor import Descriptor, Unix, Ws
 from sightline.hub.discovery import announced
 from sightline.protocol.codec import from_value
-from sightline.protocol.connection import Connection, InvokeRequested
+from sightline.protocol.connection import Connection, InvokeRequested, event_body
 from sightline.protocol.limits import ProviderLimits
 from sightline.protocol.messages import ErrorInfo, ProviderInfo
 from sightline.protocol.path import format_path, parse_path
@@ -126,7 +126,7 @@ class LiveApp:
                 filled = Node.of("app", "root", children=list(_notes(params["bytes"])))
                 self.publish(filled.with_field("affordances", self.tree.affordances))
             case "notify":
-                connection.send_event("ping", params)
+                connection.send_event(event_body("ping", params))
             case "fail":
                 connection.send_result(request.id, error=ErrorInfo("conflict", "not now"))
                 return

@@ -42,8 +42,9 @@ from sightline.app.resolving import Resolvers
 from sightline.app.scope import Scope
 from sightline.app.serving import COALESCE_S, Serving
 from sightline.app.tasks import Clock, Task, Tasks, system_clock
+from sightline.app.values import as_json
 from sightline.errors import ActionError, InvalidInput, InvalidPath, InvalidTree, Violation
-from sightline.protocol.connection import Connection, QueryRequested
+from sightline.protocol.connection import Connection, QueryRequested, event_body
 from sightline.protocol.ids import id_problem
 from sightline.protocol.limits import ProviderLimits
 from sightline.protocol.messages import ErrorInfo, ErrorMessage, ProviderInfo, serialize
@@ -155,12 +156,17 @@ class App(Scope):
         )
 
     def emit(self, name: str, data: object = None, *, where: Where | None = None) -> None:
-        """Tell every consumer, or those of some sessions, that something happened."""
+        """Tell every consumer, or those of some sessions, that something happened.
+
+        Events are not state: a consumer that is too far behind does not learn of one. Raises
+        InvalidInput for data that is not JSON.
+        """
+        event = event_body(name, as_json(data))
 
         def send() -> None:
             for connection in self._serving.connections:
                 if where is None or where(connection.audience):
-                    connection.send_event(name, data)
+                    connection.send_event(event)
             self._serving.wake()
 
         self._in_loop(send)

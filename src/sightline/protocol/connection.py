@@ -53,7 +53,14 @@ if TYPE_CHECKING:
     from sightline.protocol.provider import Audience, Group, Provider
     from sightline.protocol.showing import Showing
 
-__all__ = ["Connection", "InvokeRequested", "QueryRequested", "Request", "Subscription"]
+__all__ = [
+    "Connection",
+    "InvokeRequested",
+    "QueryRequested",
+    "Request",
+    "Subscription",
+    "event_body",
+]
 
 _JSON: Final = msgspec.json.Encoder()
 _SEND_BYTES: Final = 32 * 1024
@@ -120,8 +127,7 @@ class Subscription:
 
     def lose_root(self) -> None:
         """Tell that what was subscribed to is gone; a snapshot will follow if it comes back."""
-        self.connection.go_stale(self)
-        self.connection.refuse(self.id, "not_found", "the node subscribed to is gone")
+        self.connection.refuse_root(self)
 
 
 class Connection:
@@ -199,21 +205,32 @@ class Connection:
             return
         self._invocations.discard(request)
         self._provider.flush()
-        status: Literal["ok", "error", "accepted"] = "accepted" if accepted else "ok"
+        status: Literal["ok", "accepted"] = "accepted" if accepted else "ok"
+        message = serialize(Result(request, status, UNSET if data is UNSET else text_of(data)))
+        limit = self._provider.limits.snapshot_bytes
+        if error is None and len(message) > limit:
+            error = ErrorInfo("internal", f"the result has more than {limit} bytes")
         if error is not None:
-            status = "error"
-        text = UNSET if data is UNSET else text_of(data)
-        self._queue(serialize(Result(request, status, text, UNSET if error is None else error)))
+            message = serialize(Result(request, "error", error=_legible(error)))
+        self._queue(message)
 
-    def send_event(self, name: str, data: object = UNSET) -> None:
-        """Tell the consumer that something happened which is not state."""
-        if not self._closed:
-            self._queue(serialize(Event(name, UNSET if data is UNSET else text_of(data))))
+    def send_event(self, event: Body) -> None:
+        """Tell the consumer that something happened which is not state; see `event_body`.
+
+        A reader that is too far behind does not learn of it.
+        """
+        if not self._closed and self._outbox.has_room(event):
+            self._queue(b"", event)
 
     def refuse(self, request: str | None, code: str, reason: str) -> None:
         """Answer anything but an invoke with an error."""
-        if not self._closed:
-            self._queue(serialize(ErrorMessage(ErrorInfo(code, reason), request)))
+        self._refuse(request, code, reason)
+
+    def refuse_root(self, subscription: Subscription) -> None:
+        """Say that what was subscribed to is gone, instead of all that was still to be said."""
+        self.go_stale(subscription)
+        reason = "the node subscribed to is gone"
+        self._refuse(subscription.id, "not_found", reason, subscription)
 
     def close(self) -> None:
         """End the connection; whatever is still asked of it does nothing."""
@@ -392,8 +409,25 @@ class Connection:
             fields["served"] = {"depth": served.depth, "max_nodes": served.max_nodes}
         return _JSON.encode(fields)[:-1] + b',"tree":'
 
+    def _refuse(
+        self, request: str | None, code: str, reason: str, owner: Subscription | None = None
+    ) -> None:
+        if not self._closed:
+            error = _legible(ErrorInfo(code, reason))
+            self._queue(serialize(ErrorMessage(error, request)), None, owner)
+
     def _queue(
         self, head: bytes, body: Body | None = None, subscription: Subscription | None = None
     ) -> None:
         self._outbox.add(head, body, subscription)
         self._provider.ready.add(self)
+
+
+def event_body(name: str, data: object = UNSET) -> Body:
+    """Write an event once for all who will be told."""
+    return Body(serialize(Event(name, UNSET if data is UNSET else text_of(data)))[:-1])
+
+
+def _legible(error: ErrorInfo) -> ErrorInfo:
+    """Make a message that can be sent of one that an app wrote, from a file's name perhaps."""
+    return ErrorInfo(error.code, error.message.encode(errors="replace").decode())
