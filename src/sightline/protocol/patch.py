@@ -48,6 +48,7 @@ _ops: Final = msgspec.json.Decoder(list[Op])
 _encoder: Final = msgspec.json.Encoder()
 # How large a value may be is for `apply` to say, who knows whether it is a tree.
 _ANY_SIZE: Final = Limits(string_bytes=1 << 62, value_levels=1 << 62)
+_SOME: Final = 1 << 64
 
 
 def encode_ops(ops: Sequence[Op]) -> bytes:
@@ -207,8 +208,20 @@ def _with_member(node: Node, field: str, key: str, op: Op, limits: Limits) -> No
         del current[key]
         return node.with_text(field, text_of(current))
     current[key] = _value(op)
-    _check(field, {key: read(_value(op))}, limits)
+    value = read(_value(op))
+    if field == "meta" or not _is_harmless(key, value, limits):
+        _check(field, {key: value}, limits)
     return node.with_text(field, text_of(current))
+
+
+def _is_harmless(key: str, value: object, limits: Limits) -> bool:
+    """Tell at a glance that a property breaks no rule, as of most it can be told."""
+    most = limits.string_bytes
+    if not key.isascii() or len(key) > most:
+        return False
+    if isinstance(value, str):
+        return value.isascii() and len(value) <= most
+    return value is None or (isinstance(value, int) and -_SOME < value < _SOME)
 
 
 def _with_inner_value(
