@@ -43,7 +43,7 @@ RESPONSES, WORDS = 1, 0
 
 def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
     """Write the request."""
-    return assemble(prompt, profile, options, _write, "auto")
+    return assemble(prompt, profile, options, _write)
 
 
 def cached_content_body(

@@ -36,7 +36,7 @@ NAME: Final = "openai_responses"
 
 def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
     """Write the request."""
-    return assemble(prompt, profile, options, _write, "auto")
+    return assemble(prompt, profile, options, _write)
 
 
 def _write(draft: Draft) -> Written:
