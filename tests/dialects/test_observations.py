@@ -1,10 +1,11 @@
-"""The tails of one user turn: kept in place, said in a word while nothing changes, gone after it."""
+"""The tails of one user turn: kept in place, said in a word if nothing changed, then gone."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -96,7 +97,7 @@ def test_while_nothing_changes_the_newest_observation_is_a_short_block_of_its_ow
 @pytest.mark.parametrize("endpoint", endpoints())
 def test_inside_a_turn_a_request_begins_with_all_of_the_one_before_it(endpoint: str) -> None:
     made = loop(endpoint, [STILL, STILL, STILL, STILL])
-    for before, after in zip(made, made[1:], strict=False):
+    for before, after in pairwise(made):
         whole = before.wire.data.removesuffix(b"]}")
         if before.profile.tail.after_tools == "into_user":
             # The reference goes into the user's message, and the rounds stand behind it.

@@ -5,6 +5,8 @@ decoder = decoder_for(request)
 for chunk in response:
     for event in decoder.feed(chunk):
         …
+
+or, of a reply that is not streamed (`Options(stream=False)`), `decoder.whole(body)`.
 """
 
 from __future__ import annotations

@@ -20,6 +20,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+import msgspec
+
 from sightline.context.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.prompt import Prompt
 from sightline.dialects.attachments import inline, placeholder
@@ -222,6 +224,28 @@ class Decoder(BaseDecoder):
             yield from self._end(*(self._stop or unfinished))
         elif event.endswith("Exception"):
             yield from self._end("error", f"{event}: {value.get('message', '')}")
+
+    def _whole(self, value: Any) -> Iterator[Event]:
+        if "output" not in value:
+            yield from self._end(
+                "error", str(value.get("message") or value.get("Message") or value)
+            )
+            return
+        for index, block in enumerate(value["output"]["message"]["content"]):
+            if "toolUse" in block:
+                yield from self._receive(
+                    "contentBlockStart", {"contentBlockIndex": index, "start": block}
+                )
+                written = msgspec.json.encode(block["toolUse"].get("input") or {}).decode()
+                yield from self._grow(index, {"toolUse": {"input": written}})
+            elif "reasoningContent" in block:
+                thought = block["reasoningContent"]
+                said = {"reasoningContent": thought.get("reasoningText", thought)}
+                yield from self._grow(index, said)
+            else:
+                yield from self._grow(index, block)
+        yield from self._receive("messageStop", value)
+        yield from self._receive("metadata", value)
 
     def _grow(self, index: int, delta: dict[str, Any]) -> Iterator[Event]:
         if "text" in delta:

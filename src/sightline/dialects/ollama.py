@@ -113,6 +113,9 @@ class Decoder(BaseDecoder):
     def _make_reader(self) -> LineReader:
         return LineReader()
 
+    def _whole(self, value: Any) -> Iterator[Event]:
+        yield from self._receive("", value)
+
     def _receive(self, event: str, value: Any) -> Iterator[Event]:
         if "error" in value:
             yield from self._end("error", str(value["error"]))

@@ -57,6 +57,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     previous_id         the last response's id, to have the vendor explain a cache miss
     cached_content      a named resource to build upon (Gemini)
     cache_ttl           how long the cache is to last, where there is a choice
+    stream              whether the reply comes in pieces (`feed`) or at once (`whole`)
     extra               fields to put into the body as they are, before the messages
     """
 
@@ -221,9 +222,10 @@ def assemble(
     boundary = common_bytes(data, msgspec.json.encode(other))
     if profile.cache.routing_header and options.conversation:
         final.headers[profile.cache.routing_header] = options.conversation
+    path = profile.path if options.stream else profile.whole_path or profile.path
     return Request(
         profile=profile,
-        path=profile.path.replace("{model}", profile.model),
+        path=path.replace("{model}", profile.model),
         headers=final.headers,
         body=body,
         wire=Wire(data, boundary, _spans(unmarked, origins, prompt)),
