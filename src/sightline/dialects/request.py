@@ -296,6 +296,5 @@ def slot_names(prompt: Prompt) -> list[str]:
     """Name the slot of every message of the prompt, as far as its receipt tells."""
     names: list[str] = []
     for line in prompt.receipt.slots:
-        present = sum(1 for m in line.messages if m.kept > 0 or m.rule in ("kept", "protected"))
-        names += [line.name] * present
+        names += [line.name] * sum(message.is_present for message in line.messages)
     return names if len(names) == len(prompt.messages) else [""] * len(prompt.messages)
