@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from projection.requirements import proves
 from sightline.context.drift import drift
 from sightline.context.parts import File, Message, Part, Raw, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.prompt import Prompt
@@ -130,6 +131,7 @@ def test_so_it_does_where_tails_stay_in_place_for_a_turn(endpoint: str) -> None:
 OWN = ("openai-chat", "openai-responses", "anthropic", "gemini", "bedrock", "ollama")
 
 
+@proves("CI-X")
 @pytest.mark.parametrize("endpoint", OWN)
 def test_a_request_begins_with_the_previous_one_up_to_its_boundary(endpoint: str) -> None:
     check(profile_for(endpoint), CONVERSATIONS, seed=6)
