@@ -407,7 +407,6 @@ def test_where_nothing_may_be_marked_nothing_is() -> None:
     paper = File("data:application/pdf;base64,aGk=", "application/pdf", "p.pdf")
     receipt = CASES["plain"]().receipt
     assert written("bedrock", Prompt((Message("user", (paper,)),), 1, receipt)).marks == 0
-    assert written("bedrock", Prompt((), 0, receipt)).marks == 0
     tools = ({"name": "run"},)
     only_tools = written("anthropic", Prompt((ASK,), 1, receipt, tools))
     assert only_tools.body["tools"][-1]["cache_control"] == {"type": "ephemeral"}

@@ -40,6 +40,7 @@ __all__ = ["NAME", "Decoder", "encode"]
 
 NAME: Final = "bedrock"
 START: Final = "(the conversation begins with the assistant's message)"
+WORDLESS: Final = "(sent without words)"
 IMAGES: Final = {"png", "jpeg", "gif", "webp"}
 DOCUMENTS: Final = {
     "application/pdf": "pdf", "text/csv": "csv", "text/html": "html", "text/plain": "txt",
@@ -107,6 +108,8 @@ def _blocks(draft: Draft, turns: list[Turn]) -> list[Block]:
         if turn.role == "system":
             draft.note("system_as_user", "a later system message is sent as the user's")
         role = "assistant" if turn.role == "assistant" else "user"
+        if _is_wordless(turn):
+            blocks.append(Block(role, {"text": WORDLESS}, turn.origin, turn.stable, False))
         keep = draft.thinking == "auto" or (draft.thinking == "turn_append" and index > last_user)
         for part in turn.parts:
             data = _block(draft, part, keep=keep)
@@ -120,6 +123,12 @@ def _blocks(draft: Draft, turns: list[Turn]) -> list[Block]:
     return blocks
 
 
+def _is_wordless(turn: Turn) -> bool:
+    """Whether there is a document without a word beside it, which is refused."""
+    papers = any(isinstance(part, File) and part.mime in DOCUMENTS for part in turn.parts)
+    return papers and not any(isinstance(part, Text) for part in turn.parts)
+
+
 def _block(draft: Draft, part: Part, *, keep: bool) -> dict[str, Any] | None:
     ids = draft.profile.tools.ids
     if isinstance(part, Text):
@@ -130,7 +139,7 @@ def _block(draft: Draft, part: Part, *, keep: bool) -> dict[str, Any] | None:
     if isinstance(part, ToolResult):
         result: dict[str, Any] = {
             "toolUseId": wire_id(part.call_id, ids),
-            "content": [{"text": part.content or "(nothing)"}],
+            "content": [{"text": part.content if part.content.strip() else "(nothing)"}],
             "status": "error" if part.is_error else "success",
         }
         return {"toolResult": result}

@@ -9,7 +9,7 @@ one piece.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, ClassVar
 
@@ -154,7 +154,7 @@ class Decoder:
                 if made is not None:
                     parts.append(made)
             elif reason not in ("incomplete", "error"):
-                call = self._call(part)
+                call = self._call(part, {call.id for call in calls})
                 if call is None:
                     reason, detail = "incomplete", f"the arguments of {part.name!r} are cut off"
                 else:
@@ -177,7 +177,7 @@ class Decoder:
             return Text(part.text, raw) if part.text else None
         return Reasoning(part.text, raw) if part.text or raw is not None else None
 
-    def _call(self, part: Open) -> ToolCall | None:
+    def _call(self, part: Open, taken: Container[str]) -> ToolCall | None:
         try:
             arguments = msgspec.json.decode(part.text) if part.text.strip() else {}
         except msgspec.DecodeError:
@@ -185,7 +185,9 @@ class Decoder:
         if not isinstance(arguments, dict) or not part.name:
             return None
         raw = None if part.raw is None else Raw(self.dialect, part.raw)
-        call_id = part.call_id or self._made_id(part)
+        # Two calls of one reply that share an id could not be answered one by one.
+        known = part.call_id and part.call_id not in taken
+        call_id = part.call_id if known else self._made_id(part)
         return ToolCall(call_id, self._names.get(part.name, part.name), arguments, raw)
 
     def _made_id(self, part: Open) -> str:

@@ -101,7 +101,9 @@ def _messages(draft: Draft, turn: Turn) -> list[dict[str, Any]]:
     if turn.role == "tool":
         return [_result(draft, result) for result in turn.results]
     if turn.role == "assistant":
-        return [_assistant(draft, turn)]
+        message = _assistant(draft, turn)
+        # Another vendor's reasoning alone is nothing here, and a message of nothing is refused.
+        return [message] if message["content"] or turn.calls else []
     role = draft.profile.messages.system_role if turn.role == "system" else "user"
     return [{"role": role, "content": _content(draft, turn.parts + turn.tail)}]
 
