@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from typing import Any
 
 import botocore.loaders
@@ -21,6 +20,7 @@ from dialects.golden import as_seen, file_of, request
 from sightline.context.parts import File, Message, Text
 from sightline.dialects import Options, encode, endpoints, profile_for
 from sightline.errors import InvalidInput
+from support.vendor_rules import OWN_FIELDS, converse, without
 from support.vendor_types import faults
 
 OWN = ("openai-chat", "openai-responses", "anthropic", "gemini", "bedrock", "ollama")
@@ -41,32 +41,13 @@ def test_openai_chat_accepts_the_request(case: str) -> None:
     assert faults(body, CompletionCreateParamsStreaming) == []
 
 
-# What these endpoints take beside OpenAI's fields, by their own documentation.
-EXTRA = {
-    "openrouter": {"session_id", "cache_control", "reasoning"},
-    "dashscope": {"cache_control", "reasoning_content"},
-    "deepseek": {"reasoning_content"},
-    "fireworks": {"reasoning_content"},
-    "vllm": {"reasoning_content"},
-    "llama.cpp": {"reasoning_content"},
-    "local": {"return_progress"},
-    "xai": {"reasoning_content"},
-}
-
-
 @pytest.mark.parametrize("endpoint", COMPATIBLE)
 @every_case
 def test_a_compatible_endpoint_gets_what_openai_would_and_its_own_fields(
     endpoint: str, case: str
 ) -> None:
-    body = without(request(endpoint, case).body, EXTRA.get(endpoint, set()))
+    body = without(request(endpoint, case).body, OWN_FIELDS.get(endpoint, set()))
     assert faults(body, CompletionCreateParamsStreaming) == []
-
-
-def without(value: Any, keys: set[str]) -> Any:
-    if isinstance(value, dict):
-        return {key: without(item, keys) for key, item in value.items() if key not in keys}
-    return [without(item, keys) for item in value] if isinstance(value, list) else value
 
 
 @every_case
@@ -90,13 +71,6 @@ def test_gemini_accepts_the_request(case: str) -> None:
     google.Content.model_validate(body.pop("systemInstruction"))
     google.GenerationConfig.model_validate(body.pop("generationConfig"))
     assert body == {}
-
-
-@cache
-def converse() -> Any:
-    described = botocore.loaders.Loader().load_service_model("bedrock-runtime", "service-2")
-    service = botocore.model.ServiceModel(described)
-    return service.operation_model("ConverseStream").input_shape
 
 
 def named(body: dict[str, Any]) -> dict[str, Any]:

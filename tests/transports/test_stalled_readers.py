@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sightline.hub.client import Client
-from sightline.protocol.provider import ProviderLimits
+from sightline.protocol.limits import ProviderLimits
 from sightline.transports.lines import LineLink
 from sightline.transports.link import Link
 from sightline.transports.unix import connect_unix, serve_unix
@@ -34,17 +34,18 @@ def memory_traced() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("count", "changes", "text"),
-    [(1000, 45, "x" * 2000), (40, 400, "")],
-    ids=["a thousand, sizeable patches", "few, tiny patches"],
+    ("count", "changes", "text", "alone"),
+    [(1000, 150, "x" * 2000, False), (40, 400, "", False), (100, 100, "x" * 2000, True)],
+    ids=["a thousand, sizeable patches", "few, tiny patches", "each with a view of its own"],
 )
 def test_stalled_readers_stay_bounded_and_a_healthy_one_is_unaffected(
-    count: int, changes: int, text: str
+    count: int, changes: int, text: str, alone: bool
 ) -> None:
     app = LiveApp(limits=ProviderLimits(kept_versions=1))  # the past is not the readers' cost
     readers = [app.provider.connect() for _ in range(count + 1)]
-    for reader in readers:
-        reader.receive(b'{"type":"subscribe","id":"s"}')
+    for number, reader in enumerate(readers):
+        budget = 1000 + number if alone else 1000
+        reader.receive(json.dumps({"type": "subscribe", "id": "s", "max_nodes": budget}))
         reader.frames_to_send()
     healthy, *stalled = readers
     with memory_traced():
@@ -55,6 +56,7 @@ def test_stalled_readers_stay_bounded_and_a_healthy_one_is_unaffected(
             assert (patch["seq"], patch["ops"][0]["value"]) == (n, f"{n}{text}")
         _, peak = tracemalloc.get_traced_memory()
     assert peak < count * PER_READER
+    assert max(reader._outbox.size for reader in stalled) <= app.provider.limits.queue_bytes
     for reader in stalled[:3]:
         frames: list[dict[str, Any]] = []
         while batch := reader.frames_to_send():

@@ -40,9 +40,11 @@ maxima. A slot's unused share is simply room for the next. When the minima
 together exceed the room, all are taken as 0, so that priority alone decides.
 
 **Consequences** (laws in `tests/laws`). No slot can be given anything
-more without taking from another. A larger budget never takes from a slot unless
-another gained by it; without minima, unless a more protected one did. The same
-slots give the same prompt, always.
+more without taking from another. All else equal, a larger budget never keeps fewer
+tokens of a slot: it takes from one only what another gains by it; without minima,
+only what a more protected one does. (No rule that trims whole messages by priority
+can promise more; `docs/slots.md` has the example.) The same slots give the same
+prompt, always.
 
 **Stability.** `volatile` slots stand behind the boundary, whatever their position,
 so what changes every turn never moves what does not. A slot with `slack` is cut

@@ -22,6 +22,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+import msgspec
+
 from sightline.context.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.prompt import Prompt
 from sightline.dialects.attachments import inline, placeholder
@@ -40,6 +42,7 @@ __all__ = ["NAME", "Decoder", "encode"]
 
 NAME: Final = "bedrock"
 START: Final = "(the conversation begins with the assistant's message)"
+WORDLESS: Final = "(sent without words)"
 IMAGES: Final = {"png", "jpeg", "gif", "webp"}
 DOCUMENTS: Final = {
     "application/pdf": "pdf", "text/csv": "csv", "text/html": "html", "text/plain": "txt",
@@ -104,6 +107,8 @@ def _blocks(draft: Draft, turns: list[Turn]) -> list[Block]:
         if turn.role == "system":
             draft.note("system_as_user", "a later system message is sent as the user's")
         role = "assistant" if turn.role == "assistant" else "user"
+        if _is_wordless(turn):
+            blocks.append(Block(role, {"text": WORDLESS}, turn.origin, turn.stable, False))
         keep = draft.thinking == "auto" or (draft.thinking == "turn_append" and index > last_user)
         for part in turn.parts:
             data = _block(draft, part, keep=keep)
@@ -117,6 +122,12 @@ def _blocks(draft: Draft, turns: list[Turn]) -> list[Block]:
     return blocks
 
 
+def _is_wordless(turn: Turn) -> bool:
+    """Whether there is a document without a word beside it, which is refused."""
+    papers = any(isinstance(part, File) and part.mime in DOCUMENTS for part in turn.parts)
+    return papers and not any(isinstance(part, Text) for part in turn.parts)
+
+
 def _block(draft: Draft, part: Part, *, keep: bool) -> dict[str, Any] | None:
     ids = draft.profile.tools.ids
     if isinstance(part, Text):
@@ -127,7 +138,7 @@ def _block(draft: Draft, part: Part, *, keep: bool) -> dict[str, Any] | None:
     if isinstance(part, ToolResult):
         result: dict[str, Any] = {
             "toolUseId": wire_id(part.call_id, ids),
-            "content": [{"text": part.content or "(nothing)"}],
+            "content": [{"text": part.content if part.content.strip() else "(nothing)"}],
             "status": "error" if part.is_error else "success",
         }
         return {"toolResult": result}
@@ -221,6 +232,28 @@ class Decoder(BaseDecoder):
             yield from self._end(*(self._stop or unfinished))
         elif event.endswith("Exception"):
             yield from self._end("error", f"{event}: {value.get('message', '')}")
+
+    def _whole(self, value: Any) -> Iterator[Event]:
+        if "output" not in value:
+            yield from self._end(
+                "error", str(value.get("message") or value.get("Message") or value)
+            )
+            return
+        for index, block in enumerate(value["output"]["message"]["content"]):
+            if "toolUse" in block:
+                yield from self._receive(
+                    "contentBlockStart", {"contentBlockIndex": index, "start": block}
+                )
+                written = msgspec.json.encode(block["toolUse"].get("input") or {}).decode()
+                yield from self._grow(index, {"toolUse": {"input": written}})
+            elif "reasoningContent" in block:
+                thought = block["reasoningContent"]
+                said = {"reasoningContent": thought.get("reasoningText", thought)}
+                yield from self._grow(index, said)
+            else:
+                yield from self._grow(index, block)
+        yield from self._receive("messageStop", value)
+        yield from self._receive("metadata", value)
 
     def _grow(self, index: int, delta: dict[str, Any]) -> Iterator[Event]:
         if "text" in delta:

@@ -135,6 +135,7 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
                 "gemini-docs, google-genai 3.1",
                 {"dialect": "gemini",
                  "path": "/v1beta/models/{model}:streamGenerateContent?alt=sse",
+                 "whole_path": "/v1beta/models/{model}:generateContent",
                  "cache.style": "automatic", "cache.min_tokens": 4096,
                  "messages.inline_system": False,
                  "reasoning.replay": "always",
@@ -149,6 +150,7 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
             Layer(
                 "aws-docs, botocore 1.44",
                 {"dialect": "bedrock", "path": "/model/{model}/converse-stream",
+                 "whole_path": "/model/{model}/converse",
                  "messages.inline_system": False,
                  "tools.first": "A-Za-z0-9_-", "tools.ids": "dotted"},
             ),

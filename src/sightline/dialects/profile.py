@@ -118,12 +118,14 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything a dialect needs to know about the other side.
 
     `extra` are fields that every request's body gets as they are, before its messages.
+    `whole_path` is for replies that are not streamed, where these have a path of their own.
     """
 
     endpoint: str
     model: str
     dialect: str
     path: str = ""
+    whole_path: str = ""
     window_tokens: int = 128_000
     max_output_tokens: int = 16_384
     prices: Prices = Prices()

@@ -13,8 +13,6 @@ from typing import Any, Final
 import msgspec
 
 from sightline.context.entries import Basis
-from sightline.context.redact import redact_json
-from sightline.context.storable import check_json
 from sightline.errors import InvalidInput, NotFound
 from sightline.ledger.gate import Gate
 from sightline.ledger.store import Store
@@ -129,13 +127,11 @@ class Accounts:
         usage_id: int | None = None,
     ) -> int:
         """Store a prompt's receipt; return its id."""
-        check_json(body, "the receipt")
-        text = msgspec.json.encode(redact_json(body) if self._gate.redacting else body).decode()
         row: Row = {
             "group_id": group_id,
             "usage_id": usage_id,
             "prefix_digest": self._gate.line(prefix_digest, "a receipt's digest"),
-            "body": self._gate.text(text, "the receipt", self._gate.limits.receipt),
+            "body": self._gate.json(body, "the receipt", self._gate.limits.receipt),
         }
         with self._store.write() as tx:
             return tx.insert(tx.session(session_id), "receipts", {**row, "created_at": tx.now})
