@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -35,7 +35,7 @@ from sightline.projection.moment import format_moment
 __all__ = ["Scribe"]
 
 T = TypeVar("T")
-_RECENT_GROUPS = 200
+_RECENT_GROUPS: Final = 200
 
 
 class Scribe:
