@@ -1,9 +1,10 @@
 """Run every race, print one table, write `results.json`.
 
-    python -m benchmarks [--quick] [--only trees] [--output FILE]
+    python -m benchmarks [--quick] [--only trees] [--output FILE] [--plots DIR]
 
-A module of this package that races has `run(*, quick: bool) -> list[Row]`. One
-whose peer is not installed is left out, with a line that says so.
+A module of this package that races has `run(*, quick: bool) -> list[Row]`, and perhaps
+`plots(rows) -> {file name: SVG}`. One whose peer is not installed is left out, with a
+line that says so.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
         default=Path(__file__).parent / "results.json",
         help="where the figures go (default: benchmarks/results.json)",
     )
+    parser.add_argument("--plots", type=Path, help="a directory for pictures of the growth")
     options = parser.parse_args(arguments)
     results = {
         name: rows
@@ -43,6 +45,11 @@ def main(arguments: list[str] | None = None) -> int:
     }
     print(table([row for rows in results.values() for row in rows]))
     options.output.write_text(json.dumps(_report(results, quick=options.quick), indent=2) + "\n")
+    if options.plots is not None:
+        for name, rows in results.items():
+            drawn = getattr(importlib.import_module(f"benchmarks.{name}"), "plots", None)
+            for file, picture in (drawn(rows) if drawn else {}).items():
+                (options.plots / file).write_text(picture, encoding="utf-8")
     missed = [row.work for rows in results.values() for row in rows if row.met is False]
     if missed:
         print(f"\nbelow the bar: {', '.join(missed)}", file=sys.stderr)

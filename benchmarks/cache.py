@@ -15,8 +15,12 @@ separates messages with tokens of its own.
     c  std::slop's layers         system · guidelines · anchor · scratchpad · state · history
     d  Sightline, exact           system · guidelines · history ║ notes · state
     e  Sightline, slack, settle   the same; the window folds in steps, results shrink at folds
+    f  (e), repeats in a word     a tail that has not changed refers to the one it repeats,
+                                  which stays in place until the user speaks again
+    g  (f), settled by the turn   results shrink when their turn ends, as the kept tail goes
 
-All show the last 20 groups at least, with the same truncation tiers.
+All show the last 20 groups at least, with the same truncation tiers. The repeats are
+decided by the function that writes requests (`dialects.observations`).
 """
 
 from __future__ import annotations
@@ -35,11 +39,13 @@ from sightline.context.parts import Message, Text, ToolCall, ToolResult
 from sightline.context.replay import fresh_groups, replay
 from sightline.context.truncate import Tiers, truncate
 from sightline.context.window import Window
+from sightline.dialects.observations import SentTail, observe, running
 
 TURNS, QUICK_TURNS = 50, 12
 BLOCK = 16
 WINDOW = Window(20)
 SLACKED = Window(20, slack=10)
+TIERS, SETTLED = Tiers(), Tiers(settle=True)
 BAR = 3.0
 CACHED_PRICE = 0.1  # of an evaluated token's, at most vendors
 
@@ -82,23 +88,23 @@ def run(*, quick: bool = False) -> list[Row]:
     moving = measure(turns)
     still = measure(turns, every_request=False)
     rows = [_row(name, outcome, moving["c"]) for name, outcome in moving.items()]
-    return rows + [_row(name, still[name], still["c"], still=True) for name in "cde"]
+    return rows + [_row(name, still[name], still["c"], still=True) for name in "cdefg"]
 
 
 def _row(name: str, outcome: Outcome, base: Outcome, *, still: bool = False) -> Row:
     saved = base.price / outcome.price
     note = f"{outcome.sent:,} tokens sent; {saved:.2f} times cheaper if cached ones cost a tenth"
-    if name in "de":
+    if name in "defg":
         note += f"; least reuse of a prefix between folds {outcome.worst_reuse:.0%}"
     title = f"{TITLES[name]}, state still within a turn" if still else TITLES[name]
-    bar = BAR if name == "e" and not still else None
+    bar = BAR if name == ("g" if still else "e") else None
     return Row(title, outcome.requests, outcome.evaluated, base.evaluated, bar, "tokens", note)
 
 
 def measure(turns: int, *, every_request: bool = True) -> dict[str, Outcome]:
     """Run every layout over the same moments."""
     moments = list(conversation(turns, every_request=every_request))
-    return {name: _outcome(layout, moments, name == "e") for name, layout in LAYOUTS.items()}
+    return {name: _outcome(make(), moments, name in "efg") for name, make in LAYOUTS.items()}
 
 
 def conversation(turns: int, *, every_request: bool = True) -> Iterator[Moment]:
@@ -155,10 +161,10 @@ GUIDELINES = Message.of("system", "Keep a ### STATE block; use query_db for what
 FIXED = [SYSTEM, GUIDELINES]
 
 
-def _exact(moment: Moment) -> list[Message]:
+def _exact(moment: Moment, window: Window = WINDOW, tiers: Tiers = TIERS) -> list[Message]:
     groups = list(by_group(moment.entries))
-    shown = groups[-WINDOW.shown(len(groups)) :]
-    return [e.message for e in truncate([e for _, group in shown for e in group], Tiers())]
+    shown = groups[-window.shown(len(groups)) :]
+    return [e.message for e in truncate([e for _, group in shown for e in group], tiers)]
 
 
 def _notes(moment: Moment) -> list[Message]:
@@ -195,17 +201,44 @@ def _sightline_exact(moment: Moment) -> tuple[list[Message], int]:
     return _with_tail(_exact(moment), moment)
 
 
+def _folded(moment: Moment) -> list[Message]:
+    return [entry.message for entry in replay(moment.entries, SLACKED, SETTLED)]
+
+
 def _sightline(moment: Moment) -> tuple[list[Message], int]:
-    history = replay(moment.entries, SLACKED, Tiers(settle=True))
-    return _with_tail([entry.message for entry in history], moment)
+    return _with_tail(_folded(moment), moment)
 
 
-LAYOUTS: dict[str, Layout] = {
-    "a": _before_history,
-    "b": _in_user_messages,
-    "c": _layers,
-    "d": _sightline_exact,
-    "e": _sightline,
+class Keeping:
+    """A layout with a memory of one user turn: the tails that it sent since the user spoke."""
+
+    def __init__(self, history: Callable[[Moment], list[Message]]) -> None:
+        self._history = history
+        self._sent: tuple[SentTail, ...] = ()
+
+    def __call__(self, moment: Moment) -> tuple[list[Message], int]:
+        prefix = [*FIXED, *self._history(moment)]
+        tail = (*(p for note in _notes(moment) for p in note.parts), Text(moment.state))
+        kept = running(self._sent, prefix)
+        kept, newest = observe(tail, kept, len(prefix), repeat="brief", bound=False)
+        self._sent = (*kept, newest)
+        messages: list[Message] = []
+        at = 0
+        for sent in self._sent:
+            messages += [*prefix[at : sent.after], *(Message("user", (p,)) for p in sent.parts)]
+            at = sent.after
+        return messages, self._sent[0].after
+
+
+# Made anew for every conversation.
+LAYOUTS: dict[str, Callable[[], Layout]] = {
+    "a": lambda: _before_history,
+    "b": lambda: _in_user_messages,
+    "c": lambda: _layers,
+    "d": lambda: _sightline_exact,
+    "e": lambda: _sightline,
+    "f": lambda: Keeping(_folded),
+    "g": lambda: Keeping(lambda moment: _exact(moment, SLACKED, SETTLED)),
 }
 TITLES = {
     "a": "(a) state before history",
@@ -213,6 +246,8 @@ TITLES = {
     "c": "(c) std::slop's layer order",
     "d": "(d) Sightline, exact window and tiers",
     "e": "(e) Sightline, slack and settle",
+    "f": "(f) as (e), an unchanged tail in a word",
+    "g": "(g) as (f), results cut when their turn ends",
 }
 
 ENCODING = tiktoken_offline()

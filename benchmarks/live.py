@@ -1,5 +1,7 @@
 """Live apps against `slop-ai`: one change to many subscribers, their memory, an idle refresh.
 
+    python -m benchmarks --only live --plots DIR    also the growth in N and K as pictures
+
 All in one process; every message is encoded on both sides, none is sent. The peer
 holds a deep copy of the tree per subscriber, so its figures for many subscribers are
 taken from few: its cost is linear in them (the rows for 5 and 10 show it).
@@ -17,14 +19,18 @@ from typing import Any
 from slop_ai import SlopServer
 
 from benchmarks.harness import Row, allocated, measure
+from benchmarks.plot import Series, growth_svg
 from sightline.app.app import App
 from sightline.protocol.connection import Connection
 from sightline.protocol.messages import Subscribe, serialize
 from sightline.protocol.provider import Provider
 
-__all__ = ["run"]
+__all__ = ["plots", "run"]
 
 _PEER_SUBSCRIBERS = (5, 10)
+_PEER_NODES = 10_000
+_IN_K = "one change to K subscribers"
+_IN_N = "growth: one change of N nodes"
 _SUBSCRIBE = serialize(Subscribe("s1"))
 
 
@@ -32,7 +38,7 @@ class State:
     """A hundred folders of messages, in one of which something changes."""
 
     def __init__(self, nodes: int) -> None:
-        self.folders = 100 if nodes >= 10_000 else 10
+        self.folders = max(10, min(100, nodes // 100))
         self.messages = nodes // self.folders - 1
         self.turn = 0
 
@@ -122,10 +128,12 @@ class PeerSide:
 def run(*, quick: bool = False) -> list[Row]:
     """Run all races of this module; `quick` shows that they run, on small trees."""
     nodes = 500 if quick else 10_000
-    subscribers = (5, 20) if quick else (10, 100, 1_000)
+    subscribers = (5, 20) if quick else (10, 100, 1_000, 10_000)
+    sizes = (100, 500) if quick else (100, 1_000, 10_000, 40_000)
     return [
         *_fan_out(nodes, subscribers),
-        *_memory(nodes, subscribers[-1]),
+        *_growth_in_nodes(sizes, subscribers[0]),
+        *_memory(nodes, min(subscribers[-1], 1_000)),
         *_idle_refresh(nodes),
     ]
 
@@ -144,16 +152,48 @@ def _fan_out(nodes: int, subscribers: tuple[int, ...]) -> Iterator[Row]:
         note = f"{nodes:,} nodes"
         if many > few:
             note += f"; peer extrapolated from {few}"
-        bar = 500 if many >= 1_000 else None
-        yield Row(
-            "one change to K subscribers", many, cost, peer_cost[few] * many / few, bar, note=note
-        )
+        bar = 500 if many == 1_000 else None
+        yield Row(_IN_K, many, cost, peer_cost[few] * many / few, bar, note=note)
     yield Row(
         "the peer's growth in K",
         few,
         peer_cost[few],
         note=f"{peer_cost[5]:.3g} s for 5 subscribers",
     )
+
+
+def _growth_in_nodes(sizes: tuple[int, ...], subscribers: int) -> Iterator[Row]:
+    turns = count(1)
+    for nodes in sizes:
+        ours = OurSide(State(nodes), subscribers)
+        cost = measure(lambda ours=ours: ours.change(next(turns)), 5)  # type: ignore[misc]  # bound now
+        # Beyond this the peer takes minutes, and its line is known by then.
+        peer_cost = None
+        if nodes <= _PEER_NODES:
+            peer = PeerSide(State(nodes), subscribers)
+            peer_cost = measure(lambda peer=peer: peer.change(next(turns)), 1)  # type: ignore[misc]  # bound now
+        yield Row(_IN_N, nodes, cost, peer_cost, note=f"{subscribers} subscribers")
+
+
+def plots(rows: list[Row]) -> dict[str, str]:
+    """Draw how the cost of one change grows: a picture by file name."""
+    titles = {
+        "live-growth-in-k.svg": (_IN_K, "subscribers of the root of 10,000 nodes"),
+        "live-growth-in-n.svg": (_IN_N, "nodes, with 10 subscribers of the root"),
+    }
+    return {
+        name: growth_svg("one change, encoded for everybody", across, _lines(rows, work))
+        for name, (work, across) in titles.items()
+    }
+
+
+def _lines(rows: list[Row], work: str) -> list[Series]:
+    mine = [row for row in rows if row.work == work]
+    theirs = [(row.size, row.peer) for row in mine if row.peer is not None]
+    return [
+        Series("Sightline", tuple((row.size, row.ours) for row in mine)),
+        Series("slop-ai", tuple(theirs)),
+    ]
 
 
 def _memory(nodes: int, subscribers: int) -> Iterator[Row]:

@@ -22,7 +22,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
-from math import log10
 from pathlib import Path
 from unittest.mock import patch
 
@@ -33,6 +32,7 @@ from tiktoken_ext import openai_public
 
 from benchmarks.harness import Row, table
 from benchmarks.peers import run_peer
+from benchmarks.plot import Series, growth_svg
 from sightline.context.parts import Message, Role, Text, ToolCall, ToolResult
 from sightline.context.slots import Slots
 from sightline.context.tokens import counter_for
@@ -170,33 +170,6 @@ def tiktoken_offline() -> tiktoken.Encoding:
         return tiktoken.Encoding(**getattr(openai_public, ENCODING)())
 
 
-def growth_svg(points: list[tuple[int, float]]) -> str:
-    """Draw time over messages, both logarithmic: linear growth is a line of slope one."""
-
-    def place(size: float, ms: float) -> tuple[float, float]:
-        return 70 + (log10(size) - 2) * 150, 230 - (log10(ms) + 1) * 50
-
-    marks = []
-    for size, ms in points:
-        x, y = place(size, ms)
-        marks.append(f'<circle cx="{x:.0f}" cy="{y:.0f}" r="4" fill="#1f6feb"/>')
-        marks.append(f'<text x="{x + 8:.0f}" y="{y - 8:.0f}">{ms:.1f} ms</text>')
-        marks.append(f'<text x="{x:.0f}" y="262" text-anchor="middle">{size:,}</text>')
-    line = " ".join("{:.0f},{:.0f}".format(*place(size, ms)) for size, ms in points)
-    (x1, y1), (x2, y2) = place(1_000, points[1][1]), place(100_000, points[1][1] * 100)
-    return (
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 600 290" '
-        'font-family="sans-serif" font-size="12" fill="#57606a">'
-        '<rect width="600" height="290" fill="#ffffff"/>'
-        f'<path d="M{x1:.0f},{y1:.0f} L{x2:.0f},{y2:.0f}" stroke="#d0d7de" stroke-dasharray="5 4"/>'
-        f'<polyline points="{line}" fill="none" stroke="#1f6feb" stroke-width="2"/>'
-        + "".join(marks)
-        + '<text x="300" y="282" text-anchor="middle">messages in the history (budget 128k tokens)'
-        "</text>"
-        '<text x="70" y="20">render, warm; the dashed line is exactly linear</text></svg>\n'
-    )
-
-
 def bar_chart(points: list[tuple[int, float]]) -> str:
     return "\n".join(
         f"{size:>9,} messages  {ms:>8.2f} ms  {ms / size * 1000:>6.2f} µs each  "
@@ -214,7 +187,9 @@ def main() -> None:
     points = [(row.size, row.ours * 1000) for row in rows[: len(SIZES)]]
     print(f"\n{bar_chart(points)}")
     if arguments.svg:
-        arguments.svg.write_text(growth_svg(points), encoding="utf-8")
+        line = Series("render", tuple((size, ms / 1000) for size, ms in points))
+        across = "messages in the history (budget 128k tokens)"
+        arguments.svg.write_text(growth_svg("render, warm", across, [line]), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import tracemalloc
 
 from proof.claim import Claim, Trial
 from sightline.hub.client import Client
-from sightline.protocol.provider import ProviderLimits
+from sightline.protocol.limits import ProviderLimits
 from sightline.transports.lines import LineLink
 from sightline.transports.unix import connect_unix, serve_unix
 from support.live import TREE, LiveApp

@@ -32,7 +32,8 @@ def test_the_page_names_the_delimiter_and_every_body_format() -> None:
         assert f'| `{media_type}` | `"{form}"`' in PAGE
 
 
-@proves("CI-2a", "CI-4a")
+@proves("CI-2a", "CI-4a", "CI-4b")
 def test_the_page_documents_the_window_and_the_regression() -> None:
     assert f"**Freshness window: {WINDOW_S:g} seconds**" in PAGE
     assert "**Known regression: prepend-only hooks.**" in PAGE
+    assert "Prefer a hook\n  that appends, and ask for one where there is none." in PAGE

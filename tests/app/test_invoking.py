@@ -13,8 +13,9 @@ import pytest
 
 from sightline.app.app import App
 from sightline.app.call import Call
-from sightline.errors import ActionError
+from sightline.errors import ActionError, InvalidInput
 from sightline.protocol.consumer import InvokeAnswered, MirrorChanged
+from sightline.protocol.limits import ProviderLimits
 from sightline.protocol.tree import Node
 from sightline.testing import Client, connect
 
@@ -365,3 +366,54 @@ def test_a_condition_that_fails_hides_its_action(caplog: pytest.LogCaptureFixtur
     app.action("x", "stay")(lambda: None)
     assert [item.action for item in app.tree().at("/x").affordances] == ["stay"]
     assert "it is not offered" in caplog.text
+
+
+def nested(levels: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        float("nan"), {"x": float("inf")}, "\ud800", {"\udfff": 1}, 10**5000, object(),
+        nested(100_000), nested(600), "x" * 3000,
+    ],
+    ids=["nan", "infinity", "surrogate", "key", "digits", "object", "abyss", "deep", "long"],
+)  # fmt: skip
+async def test_a_result_that_cannot_be_sent_is_answered_all_the_same(
+    result: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = App("a", "A", coalesce_s=0, limits=ProviderLimits(snapshot_bytes=2000))
+    app.action("/", "give")(lambda: result)
+    async with connect(app) as client:
+        assert (await code_of(client, "/", "give"))[0] == "internal"
+        assert client.tree.id == "a"
+    assert "JSON" in caplog.text or isinstance(result, str)
+
+
+async def test_keys_that_are_numbers_are_sent_as_json_has_them() -> None:
+    app = App("a", "A", coalesce_s=0)
+    app.action("/", "give")(lambda: {1: {2: None}})
+    async with connect(app) as client:
+        assert await client.invoke("/", "give") == {"1": {"2": None}}
+
+
+async def test_a_reason_that_is_not_text_is_told_as_far_as_it_is() -> None:
+    app = App("a", "A", coalesce_s=0)
+
+    @app.action("/", "open")
+    def open_file() -> None:
+        raise ActionError("not_found", "no such file: caf\udce9.txt")
+
+    async with connect(app) as client:
+        assert await code_of(client, "/", "open") == ("not_found", "no such file: caf?.txt")
+
+
+async def test_an_event_that_is_not_json_is_refused_where_it_is_made() -> None:
+    app = App("a", "A", coalesce_s=0)
+    for data in (float("nan"), "\ud800", object()):
+        with pytest.raises(InvalidInput, match="not JSON"):
+            app.emit("tick", data)

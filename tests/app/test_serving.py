@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 from sightline.app.serving import Serving
-from sightline.protocol.connection import Connection, InvokeRequested
+from sightline.protocol.connection import Connection, InvokeRequested, QueryRequested
 from sightline.protocol.consumer import Connected, Consumer, InvokeAnswered, MirrorChanged
 from sightline.protocol.messages import ProviderInfo
 from sightline.protocol.provider import CAPABILITIES, Provider
@@ -88,3 +89,33 @@ async def test_cancelling_ends_the_link() -> None:
     serving.cancel()
     await asyncio.gather(serving, return_exceptions=True)
     assert await ours.receive() is None
+
+
+async def test_a_consumer_that_only_asks_is_not_listened_to_without_end() -> None:
+    app = Counter()
+    running = most = 0
+    go_on = asyncio.Event()
+
+    async def slow(connection: Connection, request: QueryRequested) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await go_on.wait()
+        running -= 1
+        connection.answer_query(request.query)
+
+    serving = Serving(app.provider, app.invoke, slow, coalesce_s=0)
+    ours, theirs = memory_pair(window_bytes=1 << 30)
+    task = asyncio.create_task(serving.serve(theirs))
+    asked = [b'{"type":"query","id":"q%d","depth":0}' % n for n in range(1000)]
+    await ours.send(asked)
+    assert await ours.receive() is not None  # hello
+    while not running:
+        await asyncio.sleep(0)
+    assert len(theirs._inbox) > 1000 - 100
+    go_on.set()
+    answers = [json.loads(await ours.receive() or b"") for _ in asked]
+    assert [answer["id"] for answer in answers] == [f"q{n}" for n in range(1000)]
+    assert most <= 4
+    await ours.close()
+    await task

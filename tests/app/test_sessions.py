@@ -11,6 +11,7 @@ import pytest
 from sightline.app.app import App
 from sightline.errors import ActionError
 from sightline.protocol.codec import encode
+from sightline.protocol.tree import Node
 from sightline.testing import Client, connect
 from sightline.transports.link import Peer
 
@@ -171,3 +172,46 @@ async def test_a_failing_function_fails_for_its_session_alone(
         await bob.until(lambda: bob.tree.child("errors") is not None)
         assert ana.tree.child("errors") is None
         assert "KeyError" in caplog.text
+
+
+async def test_sessions_that_are_shown_the_same_share_one_tree_until_they_differ() -> None:
+    app = App("shop", "Shop", coalesce_s=0)
+    carts: dict[str, list[str]] = {"ana": [], "bob": [], "eve": []}
+    app.authenticate(lambda peer: peer.token)
+    app.node("shelf/books")(lambda: {"items": [{"id": "b1"}, {"id": "b2"}]})
+    app.node("cart")(lambda session: {"items": [{"id": item} for item in carts[session]]})
+    app.action("shelf/books/{own}", "take")(lambda own, session: carts[session].append(own))
+
+    def trees() -> dict[Any, Node]:
+        return dict(app.registry.trees())
+
+    async with as_user(app, "ana") as ana, as_user(app, "bob"), as_user(app, "eve") as eve:
+        shown = trees()
+        assert shown["ana"] is shown["bob"] is shown["eve"]
+        await ana.invoke("/shelf/books/b1", "take")
+        shown = trees()
+        assert shown["bob"] is shown["eve"]
+        assert [item.id for item in shown["ana"].at("/cart").children] == ["b1"]
+        assert shown["bob"].at("/cart").children == ()
+        assert shown["ana"].at("/shelf") is shown["bob"].at("/shelf")
+        await eve.invoke("/shelf/books/b1", "take")
+        shown = trees()
+        assert shown["ana"] is shown["eve"]
+        assert shown["ana"] is not shown["bob"]
+    async with as_user(app, "bob"):
+        assert list(trees()) == ["bob"]
+
+
+async def test_twins_keep_their_own_handlers() -> None:
+    app = App("a", "A", coalesce_s=0)
+    app.authenticate(lambda peer: peer.token)
+
+    @app.node("me")
+    def me(session: str) -> dict[str, Any]:
+        return {"actions": {"who": lambda: session}}
+
+    async with as_user(app, "ana") as ana, as_user(app, "bob") as bob:
+        [(_, one), (_, other)] = app.registry.trees()
+        assert one is other
+        assert await ana.invoke("/me", "who") == "ana"
+        assert await bob.invoke("/me", "who") == "bob"

@@ -17,6 +17,16 @@ def test_sightline_evaluates_a_third_of_the_classic_layers_and_loses_nothing_bet
     assert found["d"].evaluated < found["c"].evaluated < found["b"].evaluated
 
 
+def test_with_repeats_in_a_word_the_bar_holds_for_a_state_that_is_still_within_a_turn() -> None:
+    moving, still = measure(TURNS), measure(TURNS, every_request=False)
+    assert still["e"].evaluated * BAR > still["c"].evaluated, "else nobody needs the rest"
+    assert still["f"].evaluated < 0.85 * still["e"].evaluated
+    assert still["g"].evaluated * BAR <= still["c"].evaluated
+    assert moving["g"].evaluated * BAR <= moving["c"].evaluated
+    assert min(moving["f"].worst_reuse, still["f"].worst_reuse, still["g"].worst_reuse) >= 0.9
+    assert min(moving["f"].price, still["f"].price) > still["g"].price
+
+
 def test_the_experiment_is_what_it_says() -> None:
     moments = list(conversation(TURNS))
     assert moments[-1].entries[-1].group_id == TURNS - 1

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from benchmarks.__main__ import main
 from benchmarks.data import as_json, flat_list, mail_tree
 from benchmarks.harness import Row, table
+from benchmarks.plot import Series, growth_svg
 
 from sightline.protocol import codec
 
@@ -50,6 +52,30 @@ def test_a_quick_run_prints_every_row_and_writes_the_figures(
         assert row["ours"] > 0
         assert row["peer"] is None or row["peer"] > 0
         assert f"| {row['work']}" in shown
+
+
+def read_svg(text: str) -> ElementTree.Element:
+    return ElementTree.fromstring(text)  # noqa: S314 - made by us
+
+
+def test_a_quick_run_of_live_apps_draws_the_growth(tmp_path: Path) -> None:
+    output = tmp_path / "results.json"
+    options = ["--quick", "--only", "live", "--output", str(output), "--plots", str(tmp_path)]
+    assert main(options) == 0
+    for name, sizes in (("k", (5, 20)), ("n", (100, 500))):
+        picture = read_svg((tmp_path / f"live-growth-in-{name}.svg").read_text())
+        circles = picture.findall("{http://www.w3.org/2000/svg}circle")
+        assert len(circles) == 2 * len(sizes)
+
+
+def test_a_line_of_slope_one_lies_on_its_dashes() -> None:
+    line = Series("linear & steady", ((10, 0.001), (100, 0.01), (1000, 0.1)))
+    picture = read_svg(growth_svg("work", "size", [line]))
+    paths = picture.findall("{http://www.w3.org/2000/svg}path")
+    [dashed] = [path.get("d") for path in paths if path.get("stroke-dasharray")]
+    [drawn] = picture.findall("{http://www.w3.org/2000/svg}polyline")
+    first, _, last = (drawn.get("points") or "").split()
+    assert dashed == f"M{first} L{last}"
 
 
 def test_a_module_whose_peer_is_missing_is_left_out_with_a_line(

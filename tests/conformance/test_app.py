@@ -7,14 +7,19 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from conformance.conftest import APPS
 from sightline.app.app import App
-from sightline.errors import ActionError, InvalidInput, InvalidTree
+from sightline.app.serving import COALESCE_S
+from sightline.errors import ActionError, InvalidInput, InvalidTree, Unauthorized
+from sightline.hub.client import Client as HubClient
+from sightline.hub.content import ContentAccess, read_content
 from sightline.protocol.codec import encode
-from sightline.protocol.provider import ProviderLimits
+from sightline.protocol.limits import ProviderLimits
 from sightline.testing import Client, FixedClock, connect
+from sightline.transports.link import Link
 from support.live import served
 from support.wire import Wire
 
@@ -92,6 +97,43 @@ async def test_content_is_referred_to_and_read_in_pieces(wire: Wire) -> None:
 
 
 @OVER_EVERY_TRANSPORT
+@pytest.mark.proves("content.read", "content.data", "content.allowed")
+async def test_a_host_reads_content_from_where_it_allows(wire: Wire, tmp_path: Path) -> None:
+    async def dial() -> Link:
+        return wire.link
+
+    note = tmp_path / "note.txt"
+    note.write_text("kept here")
+    allowed = ContentAccess(directories=(tmp_path,))
+    async with HubClient(dial, reconnect=False) as client:
+        shown = (await client.query("/manual")).content_ref
+        assert shown is not None
+        assert await read_content(client, shown) == b"open it, then look"
+        inline = msgspec.structs.replace(shown, uri="data:;base64,aGk=")
+        assert await read_content(client, inline) == b"hi"
+        file = msgspec.structs.replace(shown, uri=f"file://{note}")
+        assert await read_content(client, file, allowed) == b"kept here"
+        page = msgspec.structs.replace(shown, uri="http://127.0.0.1:1/")
+        for refused in (file, page):
+            with pytest.raises(Unauthorized):
+                await read_content(client, refused)
+
+
+@OVER_EVERY_TRANSPORT
+@pytest.mark.proves("extension.harmless", "change.rest")
+async def test_who_ignores_what_is_ours_is_served_as_the_protocol_says(wire: Wire) -> None:
+    await wire.expect("hello")
+    old = {"type": "subscribe", "id": "s", "path": "/inbox", "x_new": 1}
+    await wire.send(old)
+    snapshot = await wire.expect("snapshot")
+    known = {"type", "id", "version", "seq", "tree"}
+    assert snapshot.keys() == known
+    patch, _ = await wire.invoke("set", path="/inbox", key="label", value="Post")
+    assert patch.keys() - {"base"} == {"type", "subscription", "version", "seq", "ops"}
+    assert COALESCE_S == 0.05  # and this app, like every app of these tests, has 0
+
+
+@OVER_EVERY_TRANSPORT
 @pytest.mark.proves("capability.state", "resume.epoch", "hint.actions", "retain.ancestors")
 @pytest.mark.proves("scaling.summary", "scaling.lazy-query", "view.stub")
 async def test_what_is_ours_is_announced_and_given(wire: Wire) -> None:
@@ -153,6 +195,29 @@ async def test_an_unexpected_error_keeps_its_secrets() -> None:
             await client.invoke("/", "fail")
     assert caught.value.code == "internal"
     assert "hunter2" not in caught.value.message
+
+
+@pytest.mark.proves("invoke.codes")
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        *((code, code) for code in ("not_found", "invalid_params", "unauthorized", "conflict")),
+        ("internal", "internal"),
+        ("teapot", "internal"),
+        ("bad_request", "internal"),
+    ],
+)
+async def test_a_handlers_error_has_a_code_of_the_protocol(raised: str, told: str) -> None:
+    app = App("a", "A", coalesce_s=0)
+
+    @app.action("/", "fail")
+    def fail() -> None:
+        raise ActionError(raised, "why")
+
+    async with connect(app) as client:
+        with pytest.raises(ActionError) as caught:
+            await client.invoke("/", "fail")
+    assert caught.value.code == told
 
 
 @pytest.mark.proves("affordance.fields", "affordance.unique")
@@ -264,7 +329,7 @@ async def test_each_session_sees_and_changes_its_own() -> None:
 
 
 @pytest.mark.proves("scaling.focus", "scaling.patch-navigation", "node.changed")
-@pytest.mark.proves("view.registered-window")
+@pytest.mark.proves("view.registered-window", "scaling.no-resubscribe")
 async def test_attention_follows_the_user() -> None:
     app = App("shop", "Shop", coalesce_s=0, mark_changed=True)
     window = {"items": [{"id": "mouse"}], "total": 142, "offset": 25}

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import stat
 import subprocess
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
-from websockets.typing import Origin
+from websockets.typing import Origin, Subprotocol
 
 from sightline.app.app import App
 from sightline.errors import InvalidInput, Unauthorized
@@ -26,6 +28,7 @@ from sightline.transports.websocket import serve_websocket
 from support.live import LiveApp, command
 from support.real import Mailbox
 from support.web import served
+from support.wire import PATIENCE_S
 
 MAIL = Descriptor("mail", "Mail", Unix("/run/mail.sock"), pid=os.getpid())
 
@@ -100,6 +103,59 @@ async def test_stdio_falls_back_to_the_standard_streams() -> None:
     assert hello is not None
     assert json.loads(hello)["type"] == "hello"
     await link.close()
+
+
+@pytest.mark.proves("transport.stdio-fds")
+async def test_stdio_prefers_the_descriptors_that_its_parent_gives() -> None:
+    out_read, out_write = os.pipe()
+    in_read, in_write = os.pipe()
+    line = " ".join(command("--stdio"))
+    process = await asyncio.create_subprocess_exec(
+        "bash", "-c", f"exec {line} 3>&{out_write} 4<&{in_read}",
+        pass_fds=(out_write, in_read), stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    os.close(out_write)
+    os.close(in_read)
+    with os.fdopen(out_read, "rb") as answers, os.fdopen(in_write, "wb"):
+        assert json.loads(await asyncio.to_thread(answers.readline))["type"] == "hello"
+    assert await process.wait() == 0
+
+
+@pytest.mark.proves("security.token")
+@pytest.mark.parametrize("mounted", [False, True])
+async def test_a_token_is_shown_by_header_or_subprotocol(mounted: bool) -> None:
+    app = Mailbox().app
+    async with contextlib.AsyncExitStack() as stack:
+        if mounted:
+            at = await stack.enter_async_context(served(app.asgi(token="s3cret")))
+            url = f"ws://{at}/slop"
+        else:
+            url = await stack.enter_async_context(serve_websocket(app.handle, token="s3cret"))
+        header = {"Authorization": "Bearer s3cret"}
+        offered = [Subprotocol("slop"), Subprotocol("slop.bearer.czNjcmV0")]
+        shown: tuple[dict[str, Any], ...] = (
+            {"additional_headers": header},
+            {"subprotocols": offered},
+        )
+        for options in shown:
+            async with connect(url, proxy=None, **options) as socket:
+                assert json.loads(await socket.recv())["type"] == "hello"
+        for wrong in (url, f"{url}?token=s3cret"):
+            with pytest.raises(InvalidStatus) as refused:
+                async with connect(wrong, proxy=None):
+                    raise AssertionError("let in")
+            assert refused.value.response.status_code == 401
+
+
+@pytest.mark.proves("discovery.watched")
+async def test_consumers_learn_of_apps_that_come_and_go(tmp_path: Path) -> None:
+    watching = Discovery([tmp_path], poll_s=0.02).watch()
+    async with asyncio.timeout(PATIENCE_S):
+        assert (await anext(watching)).descriptors == ()
+        with announced(MAIL, tmp_path):
+            assert (await anext(watching)).descriptors == (MAIL,)
+        assert (await anext(watching)).descriptors == ()
 
 
 @pytest.mark.proves("security.loopback")

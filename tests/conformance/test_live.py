@@ -17,10 +17,12 @@ def subscribe(own: str, **options: Any) -> dict[str, Any]:
 @pytest.mark.proves("hello.first", "subscribe.snapshot", "subscribe.id-unique", "seq.counts")
 @pytest.mark.proves("version.monotonic", "order.patches-before-result", "invoke.result")
 @pytest.mark.proves("unsubscribe.silent", "path.root", "scaling.scopes", "change.none")
-@pytest.mark.proves("base.said")
+@pytest.mark.proves("base.said", "hello.fields", "order.within")
 async def test_subscriptions_follow_what_changes(wire: Wire) -> None:
     hello = await wire.expect("hello")
     assert hello["provider"]["slop_version"] == "0.1"
+    assert hello["provider"]["id"] in {"app", "live"}
+    assert hello["provider"]["name"] == "Live"
     assert "state" in hello["provider"]["capabilities"]
     await wire.send(subscribe("all", path=""), subscribe("detail", path="/inbox", depth=1))
     both = [await wire.expect("snapshot"), await wire.expect("snapshot")]
@@ -87,6 +89,21 @@ async def test_requests_are_answered_each_in_its_own_way(wire: Wire) -> None:
     patch, _ = await wire.invoke("set", path="/inbox", key="label", value="Post")
     assert patch["seq"] == 1
     assert [child["id"] for child in before["children"]] == ["msg-1", "msg-2", "msg-3"]
+
+
+@pytest.mark.proves("subscribe.defaults", "scaling.actions-on-stubs")
+async def test_what_is_left_out_means_the_whole_tree(wire: Wire) -> None:
+    await wire.expect("hello")
+    said_in_full = subscribe("s", path="/", depth=-1, filter={})
+    await wire.send({"type": "query", "id": "q"}, said_in_full, subscribe("t"))
+    one, *others = [(await wire.expect("snapshot"))["tree"] for _ in "qst"]
+    assert others == [one, one]
+    await wire.send({"type": "query", "id": "r", "path": "/inbox", "depth": 1})
+    [stub, *_] = (await wire.expect("snapshot"))["tree"]["children"]
+    assert "affordances" not in stub
+    await wire.send({"type": "query", "id": "u", "path": f"/inbox/{stub['id']}"})
+    node = (await wire.expect("snapshot"))["tree"]
+    assert [action["action"] for action in node["affordances"]] == ["archive"]
 
 
 @pytest.mark.proves("malformed.answered")

@@ -9,7 +9,8 @@ import pytest
 
 from sightline.protocol.connection import Connection, QueryRequested
 from sightline.protocol.consumer import Consumer, ConsumerEvent, EventArrived, MirrorChanged
-from sightline.protocol.provider import CAPABILITIES, ProviderLimits
+from sightline.protocol.limits import ProviderLimits
+from sightline.protocol.provider import CAPABILITIES
 from sightline.protocol.tree import Node
 from support.live import TREE, LiveApp
 
@@ -95,7 +96,40 @@ def test_a_consumer_unwraps_batches_and_skips_what_it_does_not_know() -> None:
     assert shown(consumer, own) == 2
 
 
-@pytest.mark.proves("rebase.snapshot", "subscribe.snapshot")
+@pytest.mark.proves("rebase.taken")
+def test_a_consumer_takes_a_snapshot_between_patches_as_its_new_base() -> None:
+    consumer = Consumer()
+    own = consumer.subscribe("/")
+    hear(consumer, HELLO, snapshot(own, 1, 0), patch(own, 2, 1, 1), snapshot(own, 9, 8))
+    hear(consumer, patch(own, 3, 2, 2), patch(own, 10, 1, 10))
+    assert shown(consumer, own) == 10
+    assert asked(consumer) == ["subscribe"]
+
+
+@pytest.mark.proves("ops.deployed-root")
+@pytest.mark.parametrize(
+    "after",
+    [
+        {"type": "view"},
+        {"properties": {"n": 1}},
+        {"affordances": [{"action": "go"}]},
+        {"meta": {"focus": True}},
+    ],
+)
+def test_a_root_that_changes_as_old_mirrors_mishandle_is_told_by_a_snapshot(
+    after: dict[str, Any],
+) -> None:
+    bare = {"id": "app", "type": "root", "properties": {}}
+    app = LiveApp(Node.of(**bare))  # type: ignore[arg-type] # as an app would write it
+    connection = opened(app)
+    tell(connection, type="subscribe", id="s")
+    publish(app, Node.of(**(bare | after)))
+    [told] = sent(connection)
+    assert (told["type"], told["seq"]) == ("snapshot", 0)
+    assert told["tree"] == bare | after
+
+
+@pytest.mark.proves("rebase.snapshot", "subscribe.snapshot", "order.within")
 def test_a_slow_reader_gets_one_fresh_snapshot() -> None:
     app = LiveApp(limits=ProviderLimits(queue_bytes=2000))
     connection = opened(app)

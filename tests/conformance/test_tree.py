@@ -75,6 +75,30 @@ def test_what_is_not_known_is_kept_through_patches() -> None:
     assert json.loads(encode(tree)) == value
 
 
+@pytest.mark.proves("node.meta-rules", "affordance.rules", "node.values")
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"meta": {"salience": 1.1}}, "/meta/salience: must be a number from 0 to 1"),
+        ({"meta": {"salience": True}}, "/meta/salience: must be a number from 0 to 1"),
+        ({"meta": {"urgency": "huge"}}, "/meta/urgency: must be one of none low medium high"),
+        ({"meta": {"window": [0]}}, "/meta/window: must be [offset, count]"),
+        ({"meta": {"total_children": -1}}, "/meta/total_children: must be a whole number"),
+        ({"affordances": [{"label": "x"}]}, "must have 'action'"),
+        ({"affordances": [{"action": "a", "estimate": "soon"}]}, "one of instant fast slow async"),
+        ({"affordances": [{"action": "a", "params": []}]}, "must be a JSON Schema, an object"),
+        ({"affordances": [{"action": "a"}, {"action": "a"}]}, "unique on its node"),
+        ({"properties": {"x": float("nan")}}, "NaN and Infinity are not JSON"),
+        ({"properties": {"x": "\ud800"}}, "lone surrogate"),
+        ({"properties": {1: 2}}, "keys must be strings"),
+        ({"properties": [1]}, "must be an object"),
+        ({"content_ref": {"type": "text"}}, "must have 'mime'"),
+    ],
+)
+def test_what_breaks_a_rule_of_a_field_is_said(fields: dict[str, Any], said: str) -> None:
+    assert said in rules_of({"id": "r", "type": "root", **fields})
+
+
 @pytest.mark.proves("node.lazy")
 def test_lazy_children_are_told_from_none() -> None:
     assert TREE.at("/notes").is_lazy
@@ -97,6 +121,35 @@ def test_patch_paths_and_operations_mean_what_they_say() -> None:
     assert [child.id for child in after.children] == ["b", "c", "a"]
     assert after.at("/a").properties == {"x/y": None}
     assert after.at("/b").properties == {"properties": 2}
+
+
+@pytest.mark.proves("ops.add", "node.order")
+def test_a_child_is_added_at_its_index_or_at_the_end() -> None:
+    def added(own: str, **index: int) -> dict[str, Any]:
+        return {"op": "add", "path": f"/{own}", "value": item(own), **index}
+
+    ops = [added("x", index=1), added("y"), added("z", index=0)]
+    after = apply(root(item("a"), item("b")), ops_from_value(ops))
+    assert [child.id for child in after.children] == ["z", "a", "x", "b", "y"]
+
+
+@pytest.mark.proves("ops.deployed-child")
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {"properties": {"n": 1}}),
+        ({"properties": {}}, {"properties": {"n": 1}}),
+        ({}, {"meta": {"focus": True}}),
+        ({"type": "item"}, {"type": "view"}),
+        ({"affordances": []}, {"affordances": [{"action": "go"}]}),
+        ({"properties": {"": 1}}, {"properties": {"": 2}}),
+    ],
+)
+def test_what_old_mirrors_mishandle_comes_as_a_whole_child(
+    before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    old, new = root(item("a") | before), root(item("a") | after)
+    assert [(op.op, op.path) for op in diff(old, new)] == [("replace", "/a")]
 
 
 @pytest.mark.proves("ops.exact")
@@ -168,6 +221,51 @@ def test_compaction() -> None:
     assert stub.keys() == {"id", "type", "meta"}
 
 
+def nest(own: str, below: int, **meta: Any) -> dict[str, Any]:
+    leaves = [item(f"{own}{n}") for n in range(below)]
+    return item(own, children=leaves, **({"meta": meta} if meta else {}))
+
+
+def collapsed(tree: Node, max_nodes: int) -> list[str]:
+    """The nodes whose subtrees had to go."""
+    shown = project(tree, View(max_nodes=max_nodes))
+    return [node.id for node in shown.walk() if node.is_lazy]
+
+
+@pytest.mark.proves("view.compact-score")
+def test_the_lowest_score_is_collapsed_first() -> None:
+    # Salience decides over size, size over depth, by the weights of the formula.
+    salient = root(item("g", children=[nest("dull", 2, salience=0.49), nest("dear", 9)]))
+    assert collapsed(salient, 13) == ["dull"]
+    large = root(item("g", children=[nest("small", 2), nest("large", 3)]))
+    assert collapsed(large, 8) == ["large"]
+    # 0.01 a level against 0.001 a descendant: one level outweighs nine, not eleven.
+    deep = item("h", meta={"pinned": False}, children=[nest("deep", 2)])
+    close = root(item("g", children=[nest("flat", 11), deep]))
+    assert collapsed(close, 17)[0] == "deep"
+    far = root(item("g", children=[nest("flat", 14), deep]))
+    assert collapsed(far, 20)[0] == "flat"
+
+
+@pytest.mark.proves("view.compact-ties")
+def test_equal_scores_are_collapsed_in_document_order() -> None:
+    tree = root(item("g", children=[nest("b", 2), nest("a", 2), nest("c", 2)]))
+    assert collapsed(tree, 10) == ["b"]
+    assert collapsed(tree, 8) == ["b", "a"]
+
+
+@pytest.mark.proves("view.compact-once")
+def test_what_is_inside_a_collapsed_node_is_counted_once() -> None:
+    # `inner` goes first (deepest), then `outer` around it, which frees only what is left there.
+    inner = nest("inner", 4, salience=0.1)
+    outer = item("outer", meta={"salience": 0.2}, children=[inner, item("o")])
+    tree = root(item("g", children=[outer, nest("other", 3, salience=0.3)]))
+    # 13 nodes. Without inner's 4: 9; without outer's other 2: 7; other's 3 must go too for 6.
+    assert collapsed(tree, 9) == ["inner"]
+    assert collapsed(tree, 8) == collapsed(tree, 7) == ["outer"]
+    assert collapsed(tree, 6) == ["outer", "other"]
+
+
 @pytest.mark.proves("view.order")
 def test_a_view_is_filtered_then_truncated_then_compacted_then_cut() -> None:
     tree = root(
@@ -225,6 +323,34 @@ def test_the_text_of_the_reference_example() -> None:
         '  [collection] cart: Cart  — "3 items, $24.97"',
         "    (3 children not loaded)",
     ]
+
+
+@pytest.mark.proves("text.name", "text.properties", "text.salience", "text.not-loaded")
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        ({"properties": {"label": "L", "title": "T"}}, "[item] a: L"),
+        ({"properties": {"title": "T", "n": 1}}, "[item] a: T (n=1)"),
+        ({"properties": {"label": "a"}}, "[item] a"),
+        (
+            {"properties": {"z": {"k": [1, "é"]}, "b": None, "a": True}},
+            '[item] a (z={"k":[1,"é"]}, b=null, a=true)',
+        ),
+        ({"meta": {"salience": 0.456}}, "[item] a  salience=0.46"),
+        ({"meta": {"salience": 0.5}}, "[item] a  salience=0.5"),
+        ({"meta": {"salience": 1.0}}, "[item] a  salience=1"),
+        ({"meta": {"summary": "so"}}, '[item] a  — "so"'),
+        ({"meta": {"total_children": 2}}, "[item] a|  (2 children not loaded)"),
+        ({"meta": {"total_children": 1}}, "[item] a|  (1 child not loaded)"),
+        ({"meta": {"total_children": 0}}, "[item] a"),
+        (
+            {"meta": {"total_children": 9, "window": [3, 1]}, "children": [item("x")]},
+            "[item] a|  (showing 1 of 9)|  [item] x",
+        ),
+    ],
+)
+def test_each_part_of_a_line_has_its_form(fields: dict[str, Any], line: str) -> None:
+    assert format_tree(from_value(item("a", **fields))) == line.replace("|", "\n")
 
 
 @pytest.mark.proves("text.param-types")

@@ -22,6 +22,8 @@ from sightline.context.parts import (
 from sightline.context.prompt import Prompt
 from sightline.context.receipt import Receipt
 from sightline.context.slots import Slots
+from sightline.context.tokens import counter_for
+from sightline.dialects.request import slot_names
 from sightline.errors import DoesNotFit, InvalidInput, InvalidSlot
 
 FIVE = [said(10, letter) for letter in "abcde"]
@@ -422,3 +424,20 @@ def test_a_budget_may_be_a_value() -> None:
     slots = Slots(Budget(10, reserved_tokens=4), "chars/4")
     slots.add("text", text(9), trim_behavior="char")
     assert slots.render().receipt.total == 6
+
+
+def test_a_result_cut_to_nothing_is_told_to_be_there() -> None:
+    call = ToolCall("call0", "find", {"q": 0})
+    history = [
+        Message("assistant", (Text("a"), call)),
+        Message("tool", (ToolResult("call0", "b" * 4),)),
+    ]
+    slots = Slots(counter_for("chars/4").weigh(history)[0], "chars/4")
+    slots.add("history", history, trim_behavior="char", keep="head")
+    prompt = slots.render()
+    assert [message.role for message in prompt.messages] == ["assistant", "tool"]
+    line = prompt.receipt.slot("history").messages[1]
+    assert (line.kept, line.cut, line.emptied, line.is_present) == (0, 1, True, True)
+    assert Receipt.decode(prompt.receipt.encode()) == prompt.receipt
+    assert "2/2" in prompt.receipt.table()
+    assert slot_names(prompt) == ["history"] * 2

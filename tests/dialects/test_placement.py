@@ -13,6 +13,7 @@ from sightline.context.prompt import Prompt
 from sightline.dialects import Options, encode, endpoints, profile_for
 from sightline.dialects.gemini import cached_content_body
 from sightline.dialects.request import CachedContent, Request
+from sightline.dialects.usage import usage_from
 from sightline.errors import InvalidInput
 
 FREE = {"cache.min_tokens": 0}
@@ -73,6 +74,7 @@ def test_with_nothing_said_the_tail_is_a_message_of_its_own() -> None:
     assert written("ollama", only).body["messages"] == [{"role": "user", "content": TAIL}]
 
 
+@proves("CI-C")
 def test_mistral_gets_an_assistant_message_between_results_and_tail() -> None:
     request = written("mistral", CASES["tool_loop"]())
     assert [m["role"] for m in request.body["messages"]][-3:] == ["tool", "assistant", "user"]
@@ -90,6 +92,7 @@ def test_llama_on_bedrock_gets_one_too() -> None:
     assert request.marks == 0
 
 
+@proves("CI-C")
 def test_qwen_s_reasoning_survives_because_the_tail_is_in_the_user_s_message() -> None:
     request = written("vllm", CASES["tool_loop"](), "Qwen/Qwen3-32B")
     roles = [m["role"] for m in request.body["messages"]]
@@ -117,7 +120,7 @@ def test_a_tail_is_state_and_nothing_else() -> None:
             encode(Prompt((ASK, wrong), 1, receipt), profile_for("anthropic"))
 
 
-@proves("CI-5")
+@proves("CI-5", "CI-5a")
 def test_the_mark_is_on_the_last_stable_block() -> None:
     body = written("anthropic", CASES["tool_loop"]()).body
     *_, result, tail = body["messages"][-1]["content"]
@@ -129,6 +132,7 @@ def test_the_mark_is_on_the_last_stable_block() -> None:
     assert str(chat).count("prompt_cache_breakpoint") == 1
 
 
+@proves("CI-5d")
 def test_there_is_no_mark_below_the_minimum() -> None:
     for endpoint in ("anthropic", "bedrock", "openai-chat", "openai-responses", "dashscope"):
         request = encode(CASES["plain"](), profile_for(endpoint))
@@ -157,6 +161,64 @@ def test_a_far_previous_end_gets_a_mark_of_its_own() -> None:
         prompt([ASK, Message("assistant", calls), results]), profile_for("dashscope", "", own)
     )
     assert qwen.marks == 2
+
+
+MARKS = ("cache_control", "cachePoint", "prompt_cache_breakpoint")
+
+
+@proves("CI-5c")
+@pytest.mark.parametrize("endpoint", endpoints())
+def test_no_mark_stands_on_the_tail_or_behind_it(endpoint: str) -> None:
+    for case in CASES.values():
+        body = written(endpoint, case()).data.decode()
+        _, tail, after = body.partition("<slop-state generated_at")
+        assert not tail or not any(mark in after for mark in MARKS)
+
+
+@proves("CI-5b")
+@pytest.mark.parametrize("endpoint", endpoints())
+def test_where_caching_is_automatic_there_is_no_mark_and_the_hits_can_be_read(
+    endpoint: str,
+) -> None:
+    profile = profile_for(endpoint, overrides={**FREE, "cache.style": "automatic"})
+    for case in CASES.values():
+        request = encode(case(), profile)
+        assert request.marks == 0
+        assert not any(mark in request.data.decode() for mark in MARKS)
+    if profile.dialect != "ollama":
+        # Ollama tells what it evaluated, which is the rest.
+        hits = usage_from(profile.dialect, REPORTED[profile.dialect]).cache_read_tokens
+        assert hits == 700
+
+
+REPORTED: dict[str, dict[str, Any]] = {
+    "openai_chat": {"prompt_tokens": 1000, "prompt_tokens_details": {"cached_tokens": 700}},
+    "openai_responses": {"input_tokens": 1000, "input_tokens_details": {"cached_tokens": 700}},
+    "anthropic": {"input_tokens": 300, "cache_read_input_tokens": 700},
+    "gemini": {"promptTokenCount": 1000, "cachedContentTokenCount": 700},
+    "bedrock": {"inputTokens": 300, "cacheReadInputTokens": 700},
+}
+
+
+@proves("CI-L")
+@pytest.mark.parametrize("endpoint", endpoints())
+def test_the_catalogue_stands_with_the_state_behind_the_boundary(endpoint: str) -> None:
+    request = written(endpoint, CASES["three_apps"]())
+    assert b"<slop-apps-available generated_at" not in request.prefix
+    assert request.data.count(b"<slop-apps-available generated_at") == 1
+
+
+@proves("CI-I")
+@pytest.mark.parametrize("endpoint", endpoints())
+def test_the_same_prompt_is_the_same_bytes_with_its_tools_in_their_order(endpoint: str) -> None:
+    for case in CASES.values():
+        once, again = (written(endpoint, case(), conversation="c7") for _ in range(2))
+        assert (once.data, once.headers, once.path) == (again.data, again.headers, again.path)
+        if not once.profile.tools.calls:
+            assert "tools" not in once.body
+            continue
+        tools = str(once.body.get("tools") or once.body["toolConfig"])
+        assert tools.index("slop_invoke") < tools.index("Search mail.")
 
 
 def test_a_single_mark_is_for_the_last_stable_block() -> None:
@@ -188,6 +250,7 @@ def test_lifetimes_are_checked_and_sent() -> None:
         written("openai-chat", CASES["plain"](), cache_ttl="12h")
 
 
+@proves("CI-I")
 def test_hints_keep_a_conversation_on_one_cache() -> None:
     told = {"conversation": "c7"}
     assert written("openai-chat", CASES["plain"](), **told).body["prompt_cache_key"] == "c7"
@@ -347,7 +410,6 @@ def test_where_nothing_may_be_marked_nothing_is() -> None:
     paper = File("data:application/pdf;base64,aGk=", "application/pdf", "p.pdf")
     receipt = CASES["plain"]().receipt
     assert written("bedrock", Prompt((Message("user", (paper,)),), 1, receipt)).marks == 0
-    assert written("bedrock", Prompt((), 0, receipt)).marks == 0
     tools = ({"name": "run"},)
     only_tools = written("anthropic", Prompt((ASK,), 1, receipt, tools))
     assert only_tools.body["tools"][-1]["cache_control"] == {"type": "ephemeral"}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from projection.requirements import proves
 from sightline.dialects import DIALECTS, endpoints, profile_for
 from sightline.dialects.catalogue import MODELS
 from sightline.dialects.endpoints import ENDPOINTS
@@ -46,6 +47,15 @@ def test_bedrock_has_minima_of_its_own() -> None:
     assert profile_for("bedrock", "anthropic.claude-opus-4-7").cache.min_tokens == 4096
 
 
+@proves("CI-K")
+@pytest.mark.parametrize("endpoint", endpoints())
+def test_every_endpoint_is_classified_by_its_cache_with_a_source(endpoint: str) -> None:
+    profile = profile_for(endpoint)
+    assert profile.cache.style != "none"
+    assert profile.source_of("cache.style") != "default"
+
+
+@proves("CI-K")
 def test_explicit_breakpoints_begin_with_gpt_5_6() -> None:
     styles = {m: profile_for("openai-chat", m).cache.style for m in ("gpt-5.5", "gpt-5.6-sol")}
     assert styles == {"gpt-5.5": "automatic", "gpt-5.6-sol": "breakpoint"}

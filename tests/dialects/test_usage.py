@@ -7,9 +7,19 @@ from typing import Any
 import pytest
 from genai_prices import extract_usage
 
+from projection.requirements import proves
 from sightline.dialects import DIALECTS, profile_for
 from sightline.dialects.profile import Prices
 from sightline.dialects.usage import CacheMiss, Usage, cache_miss_from, cost, usage_from
+
+
+@proves("CI-V")
+def test_what_a_runtime_evaluated_shows_whether_it_reused_the_prefix() -> None:
+    assert usage_from("ollama", {"prompt_eval_count": 40}).evaluated_tokens == 40
+    for dialect, report in REPORTS.items():
+        if dialect != "ollama":
+            assert usage_from(dialect, report).evaluated_tokens == 300
+
 
 REPORTS: dict[str, dict[str, Any]] = {
     "openai_chat": {

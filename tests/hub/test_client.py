@@ -16,8 +16,7 @@ from sightline.hub.watch import Watch
 from sightline.protocol.consumer import Connected, ConsumerEvent, EventArrived
 from sightline.transports.link import Link, LinkClosed, Peer
 from sightline.transports.memory import memory_pair
-from sightline.transports.unix import connect_unix
-from support.live import TRANSPORTS, LiveApp, process, served
+from support.live import TRANSPORTS, LiveApp, served
 from support.wire import PATIENCE_S, Wire
 
 SOON = Backoff(first_s=0.001, max_s=0.05)
@@ -94,34 +93,6 @@ async def test_an_invoke_that_takes_too_long_is_given_up_and_the_connection_is_n
     with pytest.raises(TimedOut, match=r"0\.01 s"):
         await client.invoke("/", "hang", timeout_s=0.01)
     assert (await client.invoke("/", "count")).data == {"n": 1}
-
-
-async def test_callers_fail_at_once_when_the_provider_process_dies_and_go_on_when_it_is_back(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "app.sock"
-    heard: asyncio.Queue[str] = asyncio.Queue()
-    client = Client(lambda: connect_unix(path), backoff=SOON)
-    client.listen(lambda event: heard.put_nowait(type(event).__name__))
-    watch = client.subscribe()
-    async with process("--unix", str(path), "--epoch", "first") as provider, client:
-        await client.invoke("/", "set", {"key": "life", "value": 1})
-        calls = [asyncio.create_task(client.invoke("/", "hang")) for _ in range(20)]
-        calls.append(asyncio.create_task(client.invoke("/", "crash")))
-        async with asyncio.timeout(PATIENCE_S):
-            await provider.wait()
-        async with asyncio.timeout(1):
-            ended = await asyncio.gather(*calls, return_exceptions=True)
-        assert {type(error) for error in ended} == {Unreachable}
-        assert watch.tree is not None
-        assert not is_current(watch)
-        async with process("--unix", str(path), "--epoch", "second"), asyncio.timeout(PATIENCE_S):
-            async for tree in watch.changes():
-                if is_current(watch) and tree.properties == {"n": 0}:
-                    break
-            assert (await client.invoke("/", "count")).data == {"n": 1}
-    names = [heard.get_nowait() for _ in range(heard.qsize())]
-    assert names.count("Connected") == 2
 
 
 class Clinging:

@@ -87,13 +87,13 @@ def test_the_peer_s_mirror_follows_our_patches(block: int) -> None:
         old_value, new_value = pair_for_the_peer(random.Random(seed))
         old, new = from_value(old_value), from_value(new_value)
         ops = diff(old, new)
-        if needs_snapshot(ops) or any(map(is_beyond_the_peer, ops)):
+        if needs_snapshot(old, ops) or any(map(is_beyond_the_peer, ops)):
             continue
         mirror = StateMirror({"tree": json.loads(encode(old)), "version": 1, "seq": 0})
         mirror.apply_patch({"ops": json.loads(encode_ops(ops)), "version": 2, "seq": 1})
         assert mirror.get_tree().to_dict() == as_seen_by_the_peer(new_value), f"seed {seed}"
         followed += 1
-    assert followed > 700, "too few of the changes were sent as patches"
+    assert followed > 680, "too few of the changes were sent as patches"
 
 
 def test_a_field_op_that_the_peer_mishandles_is_only_sent_for_a_large_node() -> None:

@@ -8,7 +8,7 @@ import pytest
 from support.convergence import World
 from support.trees import every_node
 
-BLOCK = 50
+BLOCK = 100
 BLOCKS = 21
 
 

@@ -7,16 +7,21 @@ send it: after a user's input and after every round of tools, with another tail 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 
 import pytest
 
+from projection.requirements import proves
 from sightline.context.drift import drift
 from sightline.context.parts import File, Message, Part, Raw, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.prompt import Prompt
 from sightline.context.receipt import Receipt
 from sightline.dialects import Options, encode, endpoints, profile_for
 from sightline.dialects.profile import Profile
+from sightline.projection.moment import parse_moment
+from sightline.projection.tail import render_tail
+from sightline.protocol.world import World
 
 CONVERSATIONS = 1_000
 WORDS = ("state", "inbox", "☃", "ἄνευ", '"quoted"', "\\", "\n", "</slop-state>", "0", "a b")
@@ -92,10 +97,41 @@ def check(profile: Profile, conversations: int, seed: int) -> None:
             previous = request
 
 
+REFERS = re.compile(r"unchanged since observation (\\d+) of this turn")
+
+
+def check_kept_tails(profile: Profile, conversations: int, seed: int) -> None:
+    """The same where tails stay for a turn; and what a tail refers to is in the request."""
+    chance = random.Random(seed)
+    moods = [render_tail(World(), parse_moment(f"2026-11-15T06:00:0{n}Z")).text for n in (0, 1)]
+    moods.append(moods[0].replace("(no app is connected)", "something else"))
+    for _ in range(conversations):
+        previous = None
+        for stored in requests(chance):
+            sent = previous.sent if previous is not None else ()
+            told = Options(conversation="c", thinking="turn_append", repeat="brief", sent=sent)
+            tail = Message.of("user", chance.choice(moods))
+            made = Prompt((*stored, tail), len(stored), RECEIPT, TOOLS)
+            request = encode(made, profile, told)
+            if previous is not None:
+                assert request.wire.data.startswith(previous.prefix)
+                assert drift(previous.wire, request.wire).expected
+            body = request.data.decode()
+            for number in REFERS.findall(body):
+                assert f"[observation {number} of this turn; it replaces" in body
+            previous = request
+
+
+@pytest.mark.parametrize("endpoint", endpoints())
+def test_so_it_does_where_tails_stay_in_place_for_a_turn(endpoint: str) -> None:
+    check_kept_tails(profile_for(endpoint), 100, seed=46)
+
+
 # The wire formats; the others are Chat Completions with other data.
 OWN = ("openai-chat", "openai-responses", "anthropic", "gemini", "bedrock", "ollama")
 
 
+@proves("CI-X")
 @pytest.mark.parametrize("endpoint", OWN)
 def test_a_request_begins_with_the_previous_one_up_to_its_boundary(endpoint: str) -> None:
     check(profile_for(endpoint), CONVERSATIONS, seed=6)

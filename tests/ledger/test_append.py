@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,6 +22,11 @@ from sightline.context.parts import (
 from sightline.context.storable import storable
 from sightline.errors import InvalidInput, NotFound, NotStorable, TooLarge
 from sightline.ledger import Ledger, Limits, Session, Usage
+
+
+class Word(str):
+    """A string that is more than one."""
+
 
 USER = Message.of("user", "hello")
 
@@ -119,6 +125,16 @@ def test_an_append_is_all_or_nothing(ledger: Ledger, session: Session) -> None:
         (ToolCall("c", "n", {"a": object()}), "object is not JSON"),
         (ToolCall("c", "n", {"a": (1, 2)}), "tuple is not JSON"),
         (Reasoning("r", raw=Raw("s", {"a": "\x00"})), r"\(raw\).data.a"),
+        # What Python lets pass for a part, and could never be read again once it is written.
+        ("text", "part 0: str is no part"),
+        (Text(5), r"part 0 \(text\): int does not belong"),  # type: ignore[arg-type]
+        (Text(Word("a")), r"part 0 \(text\): Word does not belong"),
+        (Text("a", raw={}), r"\(raw\): dict does not belong"),  # type: ignore[arg-type]
+        (Text("a", Raw(None, 1)), "its strategy is no string"),  # type: ignore[arg-type]
+        (ToolCall("c", "n", None), r"\(arguments\): NoneType"),  # type: ignore[arg-type]
+        (ToolCall("c", "n", {"a": Word("b")}), "Word is not JSON"),
+        (ToolCall("c", "n", {Word("a"): 1}), "is not a string"),
+        (ToolResult("c", "x", is_error=1), r"\(is_error\): int"),  # type: ignore[arg-type]
     ],
 )
 def test_what_would_not_come_back_as_it_was_is_refused_by_name(
@@ -127,6 +143,31 @@ def test_what_would_not_come_back_as_it_was_is_refused_by_name(
     with pytest.raises(NotStorable, match=place):
         ledger.append(session.id, [Message("assistant", (part,))], strategy="s")
     assert ledger.window(session.id) == ()
+
+
+def test_a_message_of_no_role_or_with_parts_in_a_list_is_refused(
+    ledger: Ledger, session: Session
+) -> None:
+    odd: list[Any] = [Message("robot", ()), Message("user", [Text("x")])]  # type: ignore[arg-type]
+    for message in odd:
+        with pytest.raises(NotStorable, match=r"no role|not a tuple"):
+            ledger.append(session.id, [message], strategy="s")
+    assert ledger.window(session.id) == ()
+
+
+def test_a_number_that_no_file_can_hold_names_nothing(ledger: Ledger, session: Session) -> None:
+    huge = 2**70
+    ways: list[Callable[[], object]] = [
+        lambda: ledger.append(huge, [USER], strategy="s"),
+        lambda: ledger.window(huge),
+        lambda: ledger.message(huge),
+        lambda: ledger.groups.drop(session.id, huge),
+        lambda: ledger.memos.delete(huge),
+        lambda: ledger.query("SELECT 1", session_id=huge),
+    ]
+    for way in ways:
+        with pytest.raises(InvalidInput, match="names nothing"):
+            way()
 
 
 def test_nesting_too_deep_is_refused_without_a_recursion_error(
@@ -143,8 +184,8 @@ def test_nesting_too_deep_is_refused_without_a_recursion_error(
 def test_integers_of_any_size_within_the_rule_are_exact(ledger: Ledger, session: Session) -> None:
     numbers = [2**63 - 1, -(2**63), 2**64, 10**30, -(10**999)]
     message = Message("assistant", (ToolCall("c", "n", {"numbers": numbers}),))
-    ledger.append(session.id, [message], strategy="s")
-    assert ledger.window(session.id)[0].message == message
+    (entry,) = ledger.append(session.id, [message], strategy="s")
+    assert ledger.message(entry.id).message == message  # from the file, not from what is at hand
 
 
 def test_ten_megabytes_are_stored_once_and_whole(ledger: Ledger, session: Session) -> None:

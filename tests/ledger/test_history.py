@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from ledger.helpers import fill, group_ids, prompts, tamper
-from sightline.context.parts import Message
+from sightline.context.parts import Message, Role
 from sightline.context.window import TokenWindow, Window
-from sightline.errors import LedgerDamaged, NotFound
+from sightline.errors import InvalidInput, LedgerDamaged, NotFound, NotStorable
 from sightline.ledger import Ledger, Session
 from sightline.ledger.history import History
 from sightline.ledger.store import Store
+from sightline.ledger.usage import Usage
 
 
 def test_a_window_is_the_last_groups_in_order(ledger: Ledger, session: Session) -> None:
@@ -73,6 +74,53 @@ def test_what_others_drop_is_seen_at_once(ledger: Ledger, session: Session) -> N
     assert prompts(ledger, session.id) == ["question 1", "question 3"]
 
 
+@pytest.mark.parametrize("size", [0, 1, 3])
+def test_a_window_kept_up_with_appends_is_the_one_a_fresh_reader_sees(
+    ledger: Ledger, session: Session, size: int
+) -> None:
+    window = Window(size, slack=1)
+    other_session = ledger.sessions.create("other")
+
+    def agree() -> None:
+        with Ledger(ledger.path, mode="read") as fresh:
+            assert ledger.window(session.id, window) == fresh.window(session.id, window)
+
+    def by_another(role: Role, text: str) -> None:
+        with Ledger(ledger.path) as other:
+            other.append(session.id, [Message.of(role, text)], strategy="s")
+
+    for number in range(6):
+        fill(ledger, session.id, 1, first=number)
+        agree()
+        ledger.append(session.id, [Message.of("assistant", "and more")], strategy="s")
+        agree()
+        by_another("assistant", "from another process")
+        ledger.append(session.id, [Message.of("assistant", "after it")], strategy="s")
+        agree()
+        by_another("user", "a turn of another process")
+        fill(ledger, other_session.id, 1)
+        fill(ledger, session.id, 2, first=number)
+        agree()
+        ledger.groups.drop(session.id, group_ids(ledger, session.id)[-2])
+        fill(ledger, session.id, 1, first=number)
+        agree()
+        ledger.groups.undo(session.id)
+        ledger.append(session.id, [Message.of("assistant", "goes on")], strategy="s")
+        agree()
+
+
+def test_an_append_that_fails_leaves_no_trace_in_windows(ledger: Ledger, session: Session) -> None:
+    fill(ledger, session.id, 2)
+    before = ledger.window(session.id)
+    with pytest.raises(NotStorable):
+        ledger.append(
+            session.id, [Message.of("user", "fine"), Message.of("user", "\x00")], strategy="s"
+        )
+    with pytest.raises(InvalidInput, match="usage belongs"):
+        ledger.append(session.id, [Message.of("user", "q")], strategy="s", usage=Usage("m", 1, 1))
+    assert ledger.window(session.id) == before
+
+
 def test_a_cache_too_small_for_the_window_changes_nothing(tmp_path: Path) -> None:
     with Ledger(tmp_path / "l.db") as ledger:
         session = ledger.sessions.create("s")
@@ -110,6 +158,6 @@ def test_a_window_over_lost_messages_says_damaged(ledger: Ledger, session: Sessi
     tamper(ledger.path, "DELETE FROM messages WHERE seq >= 4")
     with (
         Ledger(ledger.path, mode="read") as fresh,
-        pytest.raises(LedgerDamaged, match="lost its messages"),
+        pytest.raises(LedgerDamaged, match="lost messages"),
     ):
         fresh.window(session.id)

@@ -75,6 +75,25 @@ def test_a_prompt_is_never_read_as_a_search_language(memos: Ledger, prompt: str)
     memos.memos.search(prompt)
 
 
+def test_the_words_of_a_deleted_or_edited_memo_are_nowhere_in_the_file(memos: Ledger) -> None:
+    memo = memos.memos.save("the xylophone is out of tune", ["quixotic"])
+    edited = memos.memos.save("zeppelins are slow", ["transport"])
+    memos._store.checkpoint()
+    assert all(word in memos.path.read_bytes() for word in (b"ylophone", b"eppelins"))
+    memos.memos.edit(edited.id, content="ships are slow")
+    memos.memos.delete(memo.id)
+    left = b"".join(path.read_bytes() for path in memos.path.parent.iterdir())
+    for word in (b"ylophone", b"uixotic", b"eppelins"):
+        assert word not in left
+    assert memos.verify().ok
+
+
+def test_a_memo_that_is_only_a_tail_has_no_content(memos: Ledger) -> None:
+    for content in ("", "  \n", "<slop-state>\n[root] app\n</slop-state>"):
+        with pytest.raises(InvalidInput, match="needs content"):
+            memos.memos.save(content, ["tag"])
+
+
 def test_five_at_most_come_by_themselves(ledger: Ledger) -> None:
     for number in range(9):
         ledger.memos.save(f"note {number}", ["deploy"])

@@ -30,6 +30,18 @@ def test_the_last_state_of_a_group_is_the_groups(ledger: Ledger, session: Sessio
     assert ledger.verify().ok
 
 
+def test_states_are_listed_oldest_first_and_go_with_their_groups(
+    ledger: Ledger, session: Session
+) -> None:
+    fill(ledger, session.id, 3)
+    goals = [state.text.split("goal ")[1] for state in ledger.states.history(session.id)]
+    assert goals == ["1", "2", "3"]
+    [newest] = ledger.states.history(session.id, last=1)
+    assert newest.text.endswith("goal 3")
+    ledger.groups.undo(session.id)
+    assert len(ledger.states.history(session.id)) == 2
+
+
 def test_a_rebuilt_state_replaces_the_groups_own_until_it_is_undone(
     ledger: Ledger, session: Session
 ) -> None:

@@ -124,7 +124,7 @@ def test_unknown_fields_and_blank_lines_are_passed_over(ledger: Ledger) -> None:
         (lines(HEADER, {**HELLO, "role": "god"}), "line 2: Invalid enum value"),
         (lines(HEADER, {**HELLO, "parts": [{"kind": "spell"}]}), "line 2: Invalid value"),
         (lines(HEADER, {**HELLO, "tokens": -1}), "line 2: tokens is a whole number"),
-        (lines(HEADER, {**HELLO, "created_at": "now\x00"}), "line 2: created_at is one line"),
+        (lines(HEADER, {**HELLO, "created_at": "yesterday"}), "line 2: not an RFC 3339 timestamp"),
         (
             lines(HEADER, {**HELLO, "parts": [{"kind": "text", "text": "\x00"}]}),
             r"line 2: message, part 0 \(text\)",
@@ -197,3 +197,12 @@ def test_a_damaged_ledger_makes_no_backup(ledger: Ledger, tmp_path: Path) -> Non
     with pytest.raises(LedgerDamaged):
         ledger.backup(tmp_path / "copy.db")
     assert not (tmp_path / "copy.db").exists()
+
+
+def test_a_moment_is_imported_as_it_was_and_one_from_elsewhere_as_utc(ledger: Ledger) -> None:
+    for said, stored in (
+        ("2026-01-02T03:04:05.678Z", "2026-01-02T03:04:05.678Z"),
+        ("2026-01-02T03:04:05+02:00", "2026-01-02T01:04:05.000Z"),
+    ):
+        session = ledger.import_(lines(HEADER, {**HELLO, "created_at": said}))
+        assert [entry.created_at for entry in ledger.window(session.id)] == [stored]

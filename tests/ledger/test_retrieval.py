@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -214,3 +216,22 @@ def test_closing_the_ledger_ends_the_worker(tmp_path: Path) -> None:
         worker = ledger._retrieval._worker
     assert isinstance(worker, subprocess.Popen)
     assert worker.returncode is not None
+
+
+def test_queries_run_in_a_program_that_has_many_files_open(
+    ledger: Ledger, session: Session, tmp_path: Path
+) -> None:
+    """Descriptors beyond 1,024 are ordinary in a server."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2048:
+        pytest.skip("this machine allows no more than 2,048 open files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    opened = []
+    try:
+        with (tmp_path / "file").open("w") as file:
+            opened = [os.dup(file.fileno()) for _ in range(1100)]
+            assert ledger.query("SELECT 1", session_id=session.id).rows == ((1,),)
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

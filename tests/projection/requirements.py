@@ -1,9 +1,9 @@
 """Every demand of the context-injection rules on a host, and the tests that prove it.
 
-An id is `CI-n` for a conformance point and `CI-…` with a letter for a MUST in the
-text before them. `home` says whose tests prove it; what is at home here is checked
-in both directions by `test_requirements.py`: no demand without a test, no test that
-names a demand which does not exist.
+An id is `CI-n` for a conformance point and `CI-…` with a letter for a MUST or SHOULD in
+the text before them, in the order of the text. `test_requirements.py` checks both
+directions: no demand without a test, no test that names a demand which does not exist.
+What an app must do is in the manifest of the protocol; `there` names it in that one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Test = TypeVar("_Test", bound=Callable[..., object])
 class Requirement:
     id: str
     sentence: str
-    home: str = "projection"
+    there: tuple[str, ...] = ()
 
 
 REQUIREMENTS = (
@@ -40,13 +40,12 @@ REQUIREMENTS = (
     Requirement(
         "CI-4",
         "A host MUST keep the state tail after the stored prefix, but for prepend-only hooks.",
-        home="dialects",
     ),
     Requirement(
         "CI-4a",
         "A prepend-only host MUST treat its placement as a known cache regression and document it.",
     ),
-    Requirement("CI-5", "Explicit cache controls SHOULD sit at the boundary.", home="dialects"),
+    Requirement("CI-5", "Explicit cache controls SHOULD sit at the boundary."),
     Requirement("CI-6", "Salience and view-scope filtering SHOULD be applied before rendering."),
     Requirement("CI-7", "Clear app boundaries MUST be preserved when several apps are rendered."),
     Requirement("CI-8", "A disconnected app's tree MUST NOT be presented as current state."),
@@ -70,12 +69,53 @@ REQUIREMENTS = (
     Requirement("CI-W", "For weaker models the description of the contract SHOULD be stronger."),
     Requirement("CI-P", "Raw patches SHOULD NOT be forwarded into the model's context."),
     Requirement(
-        "CI-R", "Providers MUST re-authorise every invoke against live state.", home="protocol"
+        "CI-R",
+        "Providers MUST re-authorise every invoke against live state, caller and policy.",
+        there=("affordance.never-authorised", "invoke.caller", "invoke.state", "invoke.order"),
     ),
     Requirement(
         "CI-M",
         "A state block MUST NOT be placed inside an assistant message or a tool result.",
-        home="dialects",
+    ),
+    Requirement("CI-T", "State SHOULD be delimited by an explicit tag, by default slop-state."),
+    Requirement("CI-H", "Text projections SHOULD have one section per app: ### Name (id)."),
+    Requirement(
+        "CI-8a", "A disconnected app SHOULD be left out or be a labelled status-only entry."
+    ),
+    Requirement(
+        "CI-L",
+        "The catalogue SHOULD have the state's lifecycle: fresh, after the prefix, never stored.",
+    ),
+    Requirement(
+        "CI-C", "The placement SHOULD be chosen by the API's message model and cache controls."
+    ),
+    Requirement(
+        "CI-4b",
+        "A prepend-only host SHOULD document the limitation and push for an append-style hook.",
+    ),
+    Requirement(
+        "CI-X", "The stable prefix SHOULD keep its exact serialization and order across requests."
+    ),
+    Requirement(
+        "CI-5a", "The control SHOULD be on the last stable block, where controls are supported."
+    ),
+    Requirement(
+        "CI-5b",
+        "Where caching is automatic no marker SHOULD be invented; cached tokens are monitored.",
+    ),
+    Requirement("CI-5c", "A cache control SHOULD NOT stand after an ordinary live state tail."),
+    Requirement("CI-5d", "Below a vendor's minimum no marker SHOULD be invented."),
+    Requirement("CI-B", "A very large tail SHOULD be filtered harder rather than cached."),
+    Requirement("CI-K", "Each model and endpoint SHOULD be classified by its actual cache API."),
+    Requirement(
+        "CI-I",
+        "Stable prefixes SHOULD have a stable tool order, no random ids or times, and the same "
+        "routing hints at every request.",
+    ),
+    Requirement("CI-V", "Cache reuse of a local runtime SHOULD be verified rather than assumed."),
+    Requirement("CI-W2", "For weaker models the security guidance SHOULD NOT be relaxed."),
+    Requirement(
+        "CI-O", "Temporal notes are compact, host-written, part of history, and no state block."
     ),
 )
 

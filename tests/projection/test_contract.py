@@ -12,7 +12,7 @@ def test_the_contract_says_what_the_blocks_are_and_that_they_are_untrusted() -> 
         assert said in CONTRACT
 
 
-@proves("CI-W")
+@proves("CI-W", "CI-W2")
 def test_a_small_model_is_told_the_same_and_more() -> None:
     assert contract(small_model=True) == STRICT_CONTRACT
     assert STRICT_CONTRACT.startswith(CONTRACT)

@@ -137,6 +137,7 @@ def test_an_app_without_current_state_has_no_tree_and_a_reason() -> None:
     assert selection.cuts == (Cut("gone", "/", "disconnected", 2), Cut("new", "/", "awaiting", 0))
 
 
+@proves("CI-B")
 @pytest.mark.parametrize("form", ["text", "json", "yaml"])
 @pytest.mark.parametrize("seed", range(15))
 def test_nothing_is_over_budget_lost_or_split(seed: int, form: Format) -> None:

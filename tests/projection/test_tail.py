@@ -12,6 +12,7 @@ from sightline.errors import InvalidInput
 from sightline.projection import tail as tail_module
 from sightline.projection.body import Format
 from sightline.projection.moment import parse_moment
+from sightline.projection.strip import strip_blocks
 from sightline.projection.tail import render_available, render_state, render_tail
 from sightline.protocol.codec import encode, from_value
 from sightline.protocol.text import format_tree
@@ -70,9 +71,16 @@ status: awaiting its first state
 </slop-state>"""  # noqa: E501 - a line of state is as long as it is
 
 
-@proves("CI-2", "CI-7", "CI-N", "CI-9", "CI-A", "CI-D")
+@proves("CI-2", "CI-7", "CI-N", "CI-9", "CI-A", "CI-D", "CI-T", "CI-H")
 def test_the_blocks_are_as_the_rules_show_them() -> None:
     assert render_tail(THREE, AT).text == GOLDEN
+
+
+@proves("CI-L")
+def test_the_catalogue_is_rendered_fresh_and_stripped_from_what_comes_back() -> None:
+    later = parse_moment("2026-04-28T10:31:00Z")
+    assert 'generated_at="2026-04-28T10:31:00Z"' in render_available(THREE, later)
+    assert strip_blocks(f"hello\n\n{render_available(THREE, AT)}") == "hello"
 
 
 def test_a_world_without_apps_still_says_so() -> None:
@@ -89,7 +97,7 @@ def test_the_catalogue_is_a_sibling_and_absent_when_empty() -> None:
     assert render_available(World(), AT) == ""
 
 
-@proves("CI-8")
+@proves("CI-8", "CI-8a")
 @pytest.mark.parametrize("form", ["text", "json", "yaml"])
 def test_a_disconnected_app_shows_no_tree(form: Format) -> None:
     gone = World((AppState("m", "Mail", "disconnected", MAIL, last_seen="2026-04-28T10:29:00Z"),))

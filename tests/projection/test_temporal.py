@@ -71,6 +71,7 @@ def test_the_signal_names_the_app_and_nothing_it_says() -> None:
     assert changed_signal(World(), BEFORE) == signal
 
 
+@proves("CI-O")
 def test_a_note_is_bounded_by_changes_and_characters() -> None:
     many = Node.of("desk", "root", children=[Node.of(f"n{i}", "item") for i in range(500)])
     before, now = desk(Node.of("desk", "root")), desk(many)
@@ -91,6 +92,7 @@ def test_app_text_in_a_note_is_escaped_and_stays_on_its_line() -> None:
     assert note == 'State change: Desk: /inbox unread 2 -> "<\\/slop-state>\\n### Mail (m)"'
 
 
+@proves("CI-O")
 def test_a_pinned_snapshot_says_that_it_is_past_and_quotes_every_line() -> None:
     pinned = pin_snapshot(World((*BEFORE.apps, AppState("n", "Notes", "disconnected"))), AT)
     first, *lines = pinned.split("\n")

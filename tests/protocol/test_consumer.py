@@ -21,6 +21,7 @@ from sightline.protocol.consumer import (
     Refused,
     RequestFailed,
 )
+from sightline.protocol.limits import Limits
 from sightline.protocol.messages import ErrorInfo, Filter
 
 Json = dict[str, Any]
@@ -354,3 +355,59 @@ def test_pausing_is_asked_only_where_it_is_offered() -> None:
     consumer.pause("s1")
     consumer.resume("s1")
     assert [message["type"] for message in said(consumer)] == ["pause", "resume"]
+
+
+def grown(seq: int, op: Json) -> Json:
+    return patch(seq + 1, seq, 0, ops=[op])
+
+
+class TestGrowth:
+    """Many small patches bring no more than a snapshot could."""
+
+    def test_a_mirror_never_has_more_nodes_than_a_snapshot(self) -> None:
+        consumer = Consumer(limits=Limits(nodes=50))
+        consumer.subscribe("/")
+        tell(consumer, hello(), snapshot())
+        said(consumer)
+        for seq in range(1, 50):
+            node = {"id": f"n{seq}", "type": "item"}
+            tell(consumer, grown(seq, {"op": "add", "path": f"/n{seq}", "value": node}))
+        tree = consumer.mirrors["s1"].tree
+        assert tree is not None
+        assert len(tree.children) == 49
+        assert said(consumer) == []
+        one_more = {"op": "add", "path": "/last", "value": {"id": "last", "type": "item"}}
+        [garbled] = tell(consumer, grown(50, one_more))
+        assert isinstance(garbled, Garbled)
+        assert "more than 50 nodes" in garbled.reason
+        assert consumer.mirrors["s1"].tree is tree
+        assert said(consumer) == AGAIN
+
+    def test_what_comes_and_goes_does_not_add_up(self) -> None:
+        consumer = Consumer(limits=Limits(nodes=3), message_bytes=1000)
+        consumer.subscribe("/")
+        tell(consumer, hello(), snapshot())
+        said(consumer)
+        for seq in range(1, 100, 2):
+            node = {"id": "x", "type": "item"}
+            tell(consumer, grown(seq, {"op": "add", "path": "/x", "value": node}))
+            tell(consumer, grown(seq + 1, {"op": "remove", "path": "/x"}))
+        assert said(consumer) == []
+        assert consumer.mirrors["s1"].is_current
+
+    def test_a_mirror_never_has_more_bytes_than_a_message(self) -> None:
+        consumer = Consumer(message_bytes=2000)
+        consumer.subscribe("/")
+        tell(consumer, hello(), snapshot())
+        said(consumer)
+        seq = 0
+        events: list[ConsumerEvent] = []
+        while not (again := said(consumer)):
+            seq += 1
+            op = {"op": "add", "path": f"/properties/p{seq}", "value": "x" * 100}
+            events = tell(consumer, grown(seq, op))
+        assert again == AGAIN
+        [garbled] = events
+        assert isinstance(garbled, Garbled)
+        assert "more than 2000 bytes" in garbled.reason
+        assert 15 < seq < 20

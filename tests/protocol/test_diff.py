@@ -292,8 +292,9 @@ def test_a_diff_after_a_change_looks_only_at_its_path() -> None:
 def test_a_change_of_the_root_that_mirrors_cannot_follow_needs_a_snapshot(
     path: str, expected: bool
 ) -> None:
-    assert needs_snapshot([Op("remove", "/z"), Op("replace", path)]) is expected
-    assert not needs_snapshot([])
+    root = Node.of("r", "root", properties={"a": 1}, meta={"summary": "s"})
+    assert needs_snapshot(root, [Op("remove", "/z"), Op("replace", path)]) is expected
+    assert not needs_snapshot(root, [])
 
 
 @pytest.mark.parametrize(
@@ -307,6 +308,8 @@ def test_a_change_of_the_root_that_mirrors_cannot_follow_needs_a_snapshot(
         ({}, {"v": 1}),
         ({}, {"id": "other"}),
         ({"properties": {"": 1}}, {"properties": {"": 2}}),
+        ({"properties": {}}, {"properties": {"a": 1}}),
+        ({"meta": {}}, {"meta": {"focus": True}}),
     ],
 )
 def test_such_changes_of_the_root_are_reported(old: dict[str, Any], new: dict[str, Any]) -> None:
@@ -314,4 +317,4 @@ def test_such_changes_of_the_root_are_reported(old: dict[str, Any], new: dict[st
     before, after = from_value({**root, **old}), from_value({**root, **new})
     ops = diff(before, after)
     assert apply(before, ops) == after
-    assert needs_snapshot(ops)
+    assert needs_snapshot(before, ops)

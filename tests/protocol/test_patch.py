@@ -278,6 +278,43 @@ def test_limits_hold_for_what_a_patch_brings() -> None:
         apply(tree, ops_from_value([op("add", "/new", {**LEAF, "children": [LEAF]})]), limits)
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ('"\\ud800"', "surrogate"),
+        ("[" * 65 + "]" * 65, "nest deeper"),
+        ('{"a":' * 65 + "1" + "}" * 65, "nest deeper"),
+        ('"' + "x" * 300_000 + '"', "must not be longer"),
+    ],
+)
+def test_a_property_that_breaks_a_rule_is_refused(value: str, said: str) -> None:
+    text = f'[{{"op":"add","path":"/properties/x","value":{value}}}]'
+    with pytest.raises((InvalidPatch, InvalidJson), match=said):
+        apply(from_value(TREE), decode_ops(text))
+
+
+@pytest.mark.parametrize("kind", ["add", "replace", "children"])
+def test_no_patch_makes_a_tree_deeper_than_it_may_be(kind: str) -> None:
+    tree = from_value({"id": "r", "type": "root"})
+    limits, path = Limits(levels=4), ""
+    for level in range(2, 7):
+        own = {"id": f"n{level}", "type": "item"}
+        ops = {
+            "add": [op("add", f"{path}/n{level}", own)],
+            "replace": [
+                op("add", f"{path}/n{level}", LEAF | own),
+                op("replace", f"{path}/n{level}", own),
+            ],
+            "children": [op("add", f"{path}/children", [own])],
+        }[kind]
+        if level > 4:
+            with pytest.raises(InvalidPatch, match="more than 4 levels"):
+                apply(tree, ops_from_value(ops), limits)
+            return
+        tree = apply(tree, ops_from_value(ops), limits)
+        path += f"/n{level}"
+
+
 def test_ops_survive_the_way_there_and_back() -> None:
     ops = ops_from_value(
         [

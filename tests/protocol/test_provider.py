@@ -7,9 +7,18 @@ from typing import Any
 
 import pytest
 
-from sightline.protocol.connection import Connection, InvokeRequested, QueryRequested
+from sightline.protocol.codec import from_value
+from sightline.protocol.connection import (
+    Connection,
+    InvokeRequested,
+    QueryRequested,
+    event_body,
+)
+from sightline.protocol.limits import ProviderLimits
 from sightline.protocol.messages import ErrorInfo, ProviderInfo
-from sightline.protocol.provider import CAPABILITIES, Provider, ProviderLimits
+from sightline.protocol.patch import apply, ops_from_value
+from sightline.protocol.provider import CAPABILITIES, Provider
+from sightline.protocol.showing import Showing
 from sightline.protocol.tree import Node
 
 Json = dict[str, Any]
@@ -51,14 +60,14 @@ def heard(connection: Connection) -> list[Json]:
     return messages
 
 
-def connect(to: Provider) -> Connection:
-    connection = to.connect()
+def connect(to: Provider, audience: str | None = None) -> Connection:
+    connection = to.connect(audience)
     [hello] = heard(connection)
     assert hello["type"] == "hello"
     return connection
 
 
-def read(path: str, number: int, tree: Node = TREE) -> Node:
+def read(path: str, number: int | str, tree: Node = TREE) -> Node:
     return tree.change(path, lambda node: node.with_property("n", number))
 
 
@@ -259,16 +268,80 @@ def test_a_subscription_whose_node_goes_is_told_and_hears_when_it_is_back() -> N
     assert (back["type"], back["seq"]) == ("snapshot", 0)
 
 
-def test_equal_subscriptions_are_projected_and_encoded_once() -> None:
+class TestSharing:
+    def test_equal_subscriptions_are_projected_and_encoded_once(self) -> None:
+        app = provider()
+        connections = [connect(app) for _ in range(5)]
+        for connection in connections:
+            say(connection, type="subscribe", id="s")
+        app.publish(read("/inbox/m0", 5))
+        app.flush()
+        assert len({id(body(connection)) for connection in connections}) == 1
+        assert len({json.dumps(heard(connection)) for connection in connections}) == 1
+
+    @pytest.mark.parametrize("view", [{}, {"depth": 2, "filter": {"min_salience": 0.1}}])
+    def test_sessions_that_show_the_same_tree_share_the_work(self, view: dict[str, Any]) -> None:
+        app, connections = two_sessions(**view)
+        app.publish(changed := read("/inbox/m0", 5), "ana")
+        app.publish(changed, "bob")
+        app.flush()
+        ana, bob = connections
+        assert body(ana) is body(bob)
+        assert heard(ana) == heard(bob)
+        showings = {id(showing_of(connection)) for connection in connections}
+        assert len(showings) == 1
+
+    @pytest.mark.parametrize("view", [{}, {"depth": 2, "filter": {"min_salience": 0.1}}])
+    def test_a_session_that_goes_its_own_way_is_told_of_nothing_else(
+        self, view: dict[str, Any]
+    ) -> None:
+        app, [ana, bob] = two_sessions(**view)
+        for turn in range(1, 4):
+            app.publish(read("/inbox/m0", f"ana {turn}"), "ana")
+            app.flush()
+            [patch] = heard(ana)
+            assert (patch["seq"], patch["ops"][0]["value"]) == (turn, f"ana {turn}")
+            assert heard(bob) == []
+        app.publish(read("/inbox/m0", "bob"), "bob")
+        app.publish(together := read("/inbox/m1", "both"), "ana")
+        app.flush()
+        assert "bob" not in json.dumps(heard(ana))
+        [patch] = heard(bob)
+        assert (patch["seq"], patch["ops"][0]["value"]) == (1, "bob")
+        app.publish(together, "bob")
+        app.flush()
+        assert heard(ana) == []
+        assert "ana" not in json.dumps(heard(bob))
+        assert showing_of(ana).shown == showing_of(bob).shown
+
+    def test_a_part_that_two_different_trees_share_is_shown_once(self) -> None:
+        app = provider()
+        app.publish(TREE.with_property("user", "bob"), "bob")
+        ana, bob = connect(app), connect(app, "bob")
+        for connection in (ana, bob):
+            say(connection, type="subscribe", id="s", path="/inbox")
+        assert showing_of(ana) is showing_of(bob)
+
+
+def body(connection: Connection) -> object:
+    """What is queued last, as an object."""
+    return connection._outbox._frames[-1].body
+
+
+def showing_of(connection: Connection) -> Showing:
+    [subscription] = connection._subscriptions.values()
+    assert subscription.group.showing is not None
+    return subscription.group.showing
+
+
+def two_sessions(**view: Any) -> tuple[Provider, list[Connection]]:
     app = provider()
-    connections = [connect(app) for _ in range(5)]
-    for connection in connections:
-        say(connection, type="subscribe", id="s")
-    app.publish(read("/inbox/m0", 5))
-    app.flush()
-    bodies = {id(connection._outbox[-1].body) for connection in connections}
-    assert len(bodies) == 1
-    assert len({json.dumps(heard(connection)) for connection in connections}) == 1
+    connections = []
+    for session in ("ana", "bob"):
+        app.publish(TREE, session)
+        connections.append(connect(app, session))
+        say(connections[-1], type="subscribe", id="s", **view)
+    return app, connections
 
 
 class TestInvoke:
@@ -410,7 +483,31 @@ class TestSlowReaders:
         for n in range(1000):
             app.publish(read("/inbox/m0", n))
             app.flush()
-            assert sum(frame.size for frame in slow._outbox) <= 1200
+            assert slow._outbox.size <= 1200
+
+    def test_events_do_not_pile_up_for_him(self) -> None:
+        app = provider(queue_bytes=1000)
+        slow, quick = connect(app), connect(app)
+        for n in range(1000):
+            event = event_body("tick", n)
+            slow.send_event(event)
+            quick.send_event(event)
+            assert [message["data"] for message in heard(quick)] == [n]
+        assert slow._outbox.size <= 1000
+        assert {message["type"] for message in heard(slow)} == {"event"}
+        slow.send_event(event_body("tick", "late"))
+        assert [message["data"] for message in heard(slow)] == ["late"]
+
+    def test_a_root_that_comes_and_goes_does_not_pile_up_for_him(self) -> None:
+        app = provider()
+        slow = connect(app)
+        say(slow, type="subscribe", id="s", path="/inbox/m1")
+        for _ in range(100):
+            app.publish(TREE.change("/inbox", lambda node: node.without_child("m1")))
+            app.flush()
+            app.publish(TREE)
+            app.flush()
+        assert len(heard(slow)) <= 2
 
     def test_answers_that_are_not_read_stop_the_reading(self) -> None:
         connection = connect(provider(queue_bytes=500))
@@ -519,6 +616,49 @@ class TestSize:
         [snapshot] = say(connection, type="subscribe", id="s")
         assert snapshot["served"] == {"depth": -1, "max_nodes": 6}
 
+    def test_a_query_is_bounded_like_a_subscription(self) -> None:
+        nest = TREE.change("/inbox/m0", lambda node: node.with_children(ITEMS))
+        connection = connect(provider(tree=nest, snapshot_nodes=6))
+        [answer] = say(connection, type="query", id="q")
+        assert answer["served"] == {"depth": -1, "max_nodes": 6}
+        assert "seq" not in answer
+        tight = connect(provider(snapshot_nodes=2))
+        [error] = say(tight, type="query", id="q")
+        assert (error["id"], error["error"]["code"]) == ("q", "bad_request")
+
+    def test_a_tree_that_outgrows_the_limit_is_collapsed_for_all_who_watch(self) -> None:
+        app = provider(snapshot_nodes=8)
+        first = connect(app)
+        say(first, type="subscribe", id="s")
+        grown = TREE.change("/inbox/m0", lambda node: node.with_child(Node.of("a", "item")))
+        app.publish(grown)
+        app.flush()
+        assert [message["type"] for message in heard(first)] == ["patch"]
+        over = grown.change("/inbox/m1", lambda node: node.with_children(ITEMS))
+        app.publish(over)
+        app.flush()
+        [snapshot] = heard(first)
+        assert snapshot["served"] == {"depth": -1, "max_nodes": 8}
+        second = connect(app)
+        [other] = say(second, type="subscribe", id="s")
+        assert other["tree"] == snapshot["tree"]
+        app.publish(read("/inbox/m2", 7, over))
+        app.flush()
+        assert heard(first)[0]["ops"] == heard(second)[0]["ops"]
+
+    def test_who_comes_back_after_a_cut_goes_on_from_what_it_saw(self) -> None:
+        nest = TREE.change("/inbox/m0", lambda node: node.with_children(ITEMS))
+        app = provider(tree=nest, snapshot_nodes=6)
+        connection = connect(app)
+        [seen] = say(connection, type="subscribe", id="s")
+        connection.close()
+        app.publish(TREE)
+        app.flush()
+        point = {"epoch": "life-1", "version": seen["version"], "seq": 0}
+        [missed] = say(connect(app), type="subscribe", id="s", resume=point)
+        mirror = apply(from_value(seen["tree"]), ops_from_value(missed["ops"]))
+        assert mirror == TREE
+
     def test_what_cannot_be_collapsed_is_refused(self) -> None:
         connection = connect(provider(snapshot_nodes=2))
         [error] = say(connection, type="subscribe", id="s")
@@ -562,7 +702,7 @@ def test_a_closed_connection_hears_and_says_nothing() -> None:
     connection.receive('{"type":"invoke","id":"i","path":"/inbox/m0","action":"open"}')
     connection.close()
     connection.send_result("i")
-    connection.send_event("tick")
+    connection.send_event(event_body("tick"))
     assert connection.receive('{"type":"query","id":"q"}') == []
     app.publish(read("/inbox/m0", 5))
     app.flush()
@@ -571,8 +711,8 @@ def test_a_closed_connection_hears_and_says_nothing() -> None:
 
 def test_events_are_passed_on() -> None:
     connection = connect(provider())
-    connection.send_event("tick")
-    connection.send_event("tock", {"n": 1})
+    connection.send_event(event_body("tick"))
+    connection.send_event(event_body("tock", {"n": 1}))
     assert heard(connection) == [
         {"type": "event", "name": "tick"},
         {"type": "event", "name": "tock", "data": {"n": 1}},

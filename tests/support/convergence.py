@@ -8,9 +8,9 @@ from sightline.errors import InvalidPath
 from sightline.protocol.codec import encode, from_value
 from sightline.protocol.connection import Connection, QueryRequested
 from sightline.protocol.consumer import Consumer
-from sightline.protocol.limits import DEFAULT
+from sightline.protocol.limits import DEFAULT, ProviderLimits
 from sightline.protocol.messages import Filter, ProviderInfo
-from sightline.protocol.provider import CAPABILITIES, Provider, ProviderLimits
+from sightline.protocol.provider import CAPABILITIES, Provider
 from sightline.protocol.view import View, project
 from support.trees import edited, every_node, touched, tree
 

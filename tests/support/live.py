@@ -16,17 +16,18 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sightline.app.serving import Serving
 from sightline.hub.client import Dial
 from sightline.hub.descriptor import Descriptor, Unix, Ws
 from sightline.hub.discovery import announced
 from sightline.protocol.codec import from_value
-from sightline.protocol.connection import Connection, InvokeRequested
+from sightline.protocol.connection import Connection, InvokeRequested, event_body
+from sightline.protocol.limits import ProviderLimits
 from sightline.protocol.messages import ErrorInfo, ProviderInfo
 from sightline.protocol.path import format_path, parse_path
-from sightline.protocol.provider import CAPABILITIES, Provider, ProviderLimits
+from sightline.protocol.provider import CAPABILITIES, Provider
 from sightline.protocol.tree import Node
 from sightline.transports.link import Link
 from sightline.transports.memory import memory_pair
@@ -125,7 +126,7 @@ class LiveApp:
                 filled = Node.of("app", "root", children=list(_notes(params["bytes"])))
                 self.publish(filled.with_field("affordances", self.tree.affordances))
             case "notify":
-                connection.send_event("ping", params)
+                connection.send_event(event_body("ping", params))
             case "fail":
                 connection.send_result(request.id, error=ErrorInfo("conflict", "not now"))
                 return
@@ -197,11 +198,16 @@ async def served(
                 await asyncio.gather(*tasks, return_exceptions=True)
 
 
+class Started(NamedTuple):
+    """A provider in a process of its own, and where it is."""
+
+    process: asyncio.subprocess.Process
+    address: str
+
+
 @contextlib.asynccontextmanager
-async def process(
-    *arguments: str, module: str = "support.live"
-) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run a provider as a process, which says when it is ready; it ends with the block."""
+async def process(*arguments: str, module: str = "support.live") -> AsyncIterator[Started]:
+    """Run a provider as a process, which says where it is ready; it ends with the block."""
     pipe = asyncio.subprocess.PIPE
     started = await asyncio.create_subprocess_exec(
         *command_of(module, *arguments), stdin=pipe, stdout=pipe
@@ -209,8 +215,9 @@ async def process(
     try:
         assert started.stdout is not None
         async with asyncio.timeout(30):
-            assert (await started.stdout.readline()).startswith(b"ready")
-        yield started
+            ready, _, address = (await started.stdout.readline()).decode().partition(" ")
+        assert ready == "ready"
+        yield Started(started, address.strip())
     finally:
         with contextlib.suppress(ProcessLookupError):
             started.kill()

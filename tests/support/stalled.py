@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import tracemalloc
 from collections.abc import Iterator
 
 from sightline.protocol.connection import Connection
-from sightline.protocol.provider import ProviderLimits
+from sightline.protocol.limits import ProviderLimits
 from sightline.transports.lines import LineLink
 from sightline.transports.websocket import WebSocketLink
 from support.live import LiveApp
@@ -16,12 +17,16 @@ from support.live import LiveApp
 PER_READER = 128 * 1024
 
 
-def subscribed(count: int) -> tuple[LiveApp, list[Connection]]:
-    """An app, and connections that have subscribed to it and taken the snapshot."""
+def subscribed(count: int, *, alone: bool = False) -> tuple[LiveApp, list[Connection]]:
+    """An app, and connections that have subscribed to it and taken the snapshot.
+
+    `alone` gives each a view of its own, so that no two share what waits for them.
+    """
     app = LiveApp(limits=ProviderLimits(kept_versions=1))  # the past is not the readers' cost
     readers = [app.provider.connect() for _ in range(count)]
-    for reader in readers:
-        reader.receive(b'{"type":"subscribe","id":"s"}')
+    for number, reader in enumerate(readers):
+        budget = 1000 + number if alone else 1000
+        reader.receive(json.dumps({"type": "subscribe", "id": "s", "max_nodes": budget}))
         reader.frames_to_send()
     return app, readers
 

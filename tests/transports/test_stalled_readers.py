@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sightline.hub.client import Client
-from sightline.protocol.provider import ProviderLimits
+from sightline.protocol.limits import ProviderLimits
 from sightline.transports.lines import LineLink
 from sightline.transports.link import Link
 from sightline.transports.unix import connect_unix, serve_unix
@@ -23,14 +23,14 @@ from support.wire import PATIENCE_S
 
 
 @pytest.mark.parametrize(
-    ("count", "changes", "text"),
-    [(1000, 45, "x" * 2000), (40, 400, "")],
-    ids=["a thousand, sizeable patches", "few, tiny patches"],
+    ("count", "changes", "text", "alone"),
+    [(1000, 150, "x" * 2000, False), (40, 400, "", False), (100, 100, "x" * 2000, True)],
+    ids=["a thousand, sizeable patches", "few, tiny patches", "each with a view of its own"],
 )
 def test_stalled_readers_stay_bounded_and_a_healthy_one_is_unaffected(
-    count: int, changes: int, text: str
+    count: int, changes: int, text: str, alone: bool
 ) -> None:
-    app, (healthy, *stalled) = subscribed(count + 1)
+    app, (healthy, *stalled) = subscribed(count + 1, alone=alone)
     with memory_traced():
         for n in range(1, changes + 1):
             app.provider.publish(TREE.with_property("n", f"{n}{text}"))
@@ -39,6 +39,7 @@ def test_stalled_readers_stay_bounded_and_a_healthy_one_is_unaffected(
             assert (patch["seq"], patch["ops"][0]["value"]) == (n, f"{n}{text}")
         _, peak = tracemalloc.get_traced_memory()
     assert peak < count * PER_READER
+    assert max(reader._outbox.size for reader in stalled) <= app.provider.limits.queue_bytes
     for reader in stalled[:3]:
         frames: list[dict[str, Any]] = []
         while batch := reader.frames_to_send():

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from sightline.app.announce import Air, on_air
-from sightline.app.asgi import AsgiApp, Gate
+from sightline.app.asgi import AsgiApp
 from sightline.app.attention import Views
 from sightline.app.invoking import Invoker, running
 from sightline.app.registry import Registry, Where
@@ -42,13 +42,16 @@ from sightline.app.resolving import Resolvers
 from sightline.app.scope import Scope
 from sightline.app.serving import COALESCE_S, Serving
 from sightline.app.tasks import Clock, Task, Tasks, system_clock
+from sightline.app.values import as_json
 from sightline.errors import ActionError, InvalidInput, InvalidPath, InvalidTree, Violation
-from sightline.protocol.connection import Connection, QueryRequested
+from sightline.protocol.connection import Connection, QueryRequested, event_body
 from sightline.protocol.ids import id_problem
+from sightline.protocol.limits import ProviderLimits
 from sightline.protocol.messages import ErrorInfo, ErrorMessage, ProviderInfo, serialize
 from sightline.protocol.path import parse_path
-from sightline.protocol.provider import CAPABILITIES, Provider, ProviderLimits
+from sightline.protocol.provider import CAPABILITIES, Provider
 from sightline.protocol.tree import Node
+from sightline.transports.door import Door
 from sightline.transports.link import Link, LinkClosed, Peer
 
 __all__ = ["App"]
@@ -153,12 +156,17 @@ class App(Scope):
         )
 
     def emit(self, name: str, data: object = None, *, where: Where | None = None) -> None:
-        """Tell every consumer, or those of some sessions, that something happened."""
+        """Tell every consumer, or those of some sessions, that something happened.
+
+        Events are not state: a consumer that is too far behind does not learn of one. Raises
+        InvalidInput for data that is not JSON.
+        """
+        event = event_body(name, as_json(data))
 
         def send() -> None:
             for connection in self._serving.connections:
                 if where is None or where(connection.audience):
-                    connection.send_event(name, data)
+                    connection.send_event(event)
             self._serving.wake()
 
         self._in_loop(send)
@@ -252,8 +260,8 @@ class App(Scope):
         Mount it into any framework. Only loopback hosts and no web page may connect unless
         they are named; hosts beyond loopback need a token or an `authenticate` hook.
         """
-        gate = Gate.of(hosts, origins, token, has_hook=self._authenticate is not None)
-        return AsgiApp(self.handle, self.info, path, gate, self.description)
+        door = Door.of(hosts, origins, token, has_hook=self._authenticate is not None)
+        return AsgiApp(self.handle, self.info, path, door, self.description)
 
     async def _session_of(self, peer: Peer) -> Hashable:
         if self._authenticate is None:

@@ -3,88 +3,33 @@
     WebSocket  /slop               the protocol, one message per text frame
     GET        /.well-known/slop   where that is, and what the app offers
 
-*Who gets in.* A browser sends cookies and connects to loopback from any page, so a
-request must name a `Host` that is allowed (loopback unless told otherwise, which
-stops rebound names) and, if it has an `Origin`, one that is allowed (none unless told
-otherwise). A token travels as `Authorization: Bearer …`, or, from a page that cannot
-set headers, as the subprotocol `slop.bearer.<base64url of it>` beside `slop`; never in
-the query, where logs would keep it. All of it is checked before the socket is
-accepted.
+Whom its `door` does not let in is refused before the socket is accepted. The description
+is given without a token: it is how a client learns where to bring one.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hmac
-import ipaddress
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from sightline.errors import InvalidInput
 from sightline.protocol.messages import ProviderInfo
+from sightline.transports.door import SUBPROTOCOL, Door, Refusal, Visitor
 from sightline.transports.link import Link, LinkClosed, Peer
 
-__all__ = ["AsgiApp", "AsgiLink", "Gate"]
+__all__ = ["AsgiApp", "AsgiLink"]
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
-SUBPROTOCOL: Final = "slop"
-_BEARER: Final = "slop.bearer."
 _WELL_KNOWN: Final = "/.well-known/slop"
-_FORBIDDEN: Final = 403
-_NOT_FOUND: Final = 404
+_DENIAL: Final = "websocket.http.response"
 _POLICY_VIOLATION: Final = 1008
 _encoder: Final = msgspec.json.Encoder()
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """Who may connect. `hosts` None is every loopback name."""
-
-    hosts: frozenset[str] | None
-    origins: frozenset[str]
-    token: str | None
-
-    @classmethod
-    def of(
-        cls,
-        hosts: Iterable[str] | None,
-        origins: Iterable[str],
-        token: str | None,
-        *,
-        has_hook: bool,
-    ) -> Gate:
-        """Read the settings. Raises InvalidInput where strangers would get in."""
-        named = None if hosts is None else frozenset(host.lower() for host in hosts)
-        if named is not None and not all(map(_is_loopback, named)) and not (token or has_hook):
-            far = next(host for host in sorted(named) if not _is_loopback(host))
-            reason = f"{far!r} is not loopback: give a `token` or an `authenticate` hook"
-            raise InvalidInput(reason)
-        return cls(named, frozenset(origins), token)
-
-    def problem(self, peer: Peer) -> str | None:
-        """Say why a peer may not connect, or None if it may."""
-        host = peer.headers.get("host", "").lower()
-        if not (_is_loopback(host) if self.hosts is None else _is_named(host, self.hosts)):
-            return "this Host is not allowed"
-        origin = peer.headers.get("origin")
-        if origin is not None and origin not in self.origins:
-            return "this Origin is not allowed"
-        return None
-
-    def admits(self, peer: Peer) -> bool:
-        """Tell whether a peer shows the token, if there is one to show."""
-        if self.token is None:
-            return True
-        given = (peer.token or "").encode()
-        return hmac.compare_digest(given, self.token.encode())
 
 
 class AsgiLink:
@@ -137,13 +82,13 @@ class AsgiApp:
         handle: Callable[[Link], Awaitable[None]],
         info: ProviderInfo,
         path: str,
-        gate: Gate,
+        door: Door,
         description: str | None = None,
     ) -> None:
         self._handle = handle
         self._info = info
         self._path = path
-        self._gate = gate
+        self._door = door
         self._description = description
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -158,31 +103,32 @@ class AsgiApp:
 
     async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
-        peer = _peer_of(scope)
-        path = _path_of(scope).rstrip("/")
-        refused = path != self._path.rstrip("/") or self._gate.problem(peer) is not None
-        if refused or not self._gate.admits(peer):
-            # Closing before accepting: the server answers the handshake with 403.
-            await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
+        visitor = _visitor(scope)
+        refusal = self._door.refusal(visitor)
+        if refusal is None and _path_of(scope).rstrip("/") != self._path.rstrip("/"):
+            refusal = Refusal(HTTPStatus.NOT_FOUND, f"the endpoint is {self._path}")
+        if refusal is not None:
+            await _deny(scope, send, refusal)
             return
         accept: Message = {"type": "websocket.accept"}
-        if SUBPROTOCOL in scope.get("subprotocols", ()):
+        if SUBPROTOCOL in visitor.subprotocols:
             accept["subprotocol"] = SUBPROTOCOL
         await send(accept)
-        await self._handle(AsgiLink(peer, receive, send))
+        await self._handle(AsgiLink(visitor.peer("asgi", scope.get("client")), receive, send))
 
     async def _describe(self, scope: Scope, send: Send) -> None:
-        peer = _peer_of(scope)
+        visitor = _visitor(scope)
         if _path_of(scope) != _WELL_KNOWN or scope["method"] not in {"GET", "HEAD"}:
-            await _answer(send, _NOT_FOUND, b"not found", "text/plain")
-        elif problem := self._gate.problem(peer):
-            await _answer(send, _FORBIDDEN, problem.encode(), "text/plain")
+            await _answer(send, HTTPStatus.NOT_FOUND, b"not found", "text/plain")
+        elif refusal := self._door.refusal(visitor, asks_token=False):
+            await _answer(send, refusal.status, refusal.reason.encode(), "text/plain")
         else:
-            await _answer(send, 200, _encoder.encode(self._descriptor(scope, peer)))
+            [host] = visitor.values("host")
+            await _answer(send, HTTPStatus.OK, _encoder.encode(self._descriptor(scope, host)))
 
-    def _descriptor(self, scope: Scope, peer: Peer) -> dict[str, Any]:
+    def _descriptor(self, scope: Scope, host: str) -> dict[str, Any]:
         scheme = "wss" if scope.get("scheme") == "https" else "ws"
-        url = f"{scheme}://{peer.headers['host']}{scope.get('root_path', '')}{self._path}"
+        url = f"{scheme}://{host}{scope.get('root_path', '')}{self._path}"
         described = {
             "id": self._info.id,
             "name": self._info.name,
@@ -202,51 +148,9 @@ def _path_of(scope: Scope) -> str:
     return path.removeprefix(root) if root else path
 
 
-def _peer_of(scope: Scope) -> Peer:
-    headers: dict[str, str] = {}
-    for name, value in scope["headers"]:
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        # Repeated, it is no longer any one that is allowed.
-        headers[key] = f"{headers[key]}, {text}" if key in headers else text
-    client = scope.get("client")
-    address = f"{client[0]}:{client[1]}" if client else ""
-    token = _token_of(headers, scope.get("subprotocols", ()))
-    return Peer("asgi", address, token=token, headers=headers)
-
-
-def _token_of(headers: MutableMapping[str, str], subprotocols: Iterable[str]) -> str | None:
-    scheme, _, credentials = headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and credentials:
-        return credentials.strip()
-    for name in subprotocols:
-        if name.startswith(_BEARER):
-            text = name.removeprefix(_BEARER)
-            try:
-                return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
-            except (binascii.Error, ValueError):
-                return None
-    return None
-
-
-def _is_loopback(host: str) -> bool:
-    name = _name_of(host)
-    if name == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
-
-
-def _is_named(host: str, hosts: frozenset[str]) -> bool:
-    """An allowed host with a port allows that port, one without allows all."""
-    return host in hosts or _name_of(host) in hosts
-
-
-def _name_of(host: str) -> str:
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.rpartition(":")[0] if host.count(":") == 1 else host
+def _visitor(scope: Scope) -> Visitor:
+    pairs = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+    return Visitor.of(pairs)
 
 
 async def _live(receive: Receive, send: Send) -> None:
@@ -257,11 +161,22 @@ async def _live(receive: Receive, send: Send) -> None:
             return
 
 
-async def _answer(send: Send, status: int, body: bytes, mime: str = "application/json") -> None:
+async def _deny(scope: Scope, send: Send, refusal: Refusal) -> None:
+    if _DENIAL in (scope.get("extensions") or {}):
+        body = refusal.reason.encode()
+        await _answer(send, refusal.status, body, "text/plain", kind=_DENIAL)
+    else:  # closing before accepting: such a server answers the handshake with 403
+        await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
+
+
+async def _answer(
+    send: Send, status: int, body: bytes, mime: str = "application/json",
+    *, kind: str = "http.response",
+) -> None:  # fmt: skip
     headers = [
         (b"content-type", mime.encode()),
         (b"content-length", str(len(body)).encode()),
         (b"cache-control", b"no-store"),
     ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": f"{kind}.start", "status": int(status), "headers": headers})
+    await send({"type": f"{kind}.body", "body": body})

@@ -33,16 +33,38 @@ class Composition:
     def __init__(self, root: Node) -> None:
         self._root = _Place(0)
         self._root.own = root
+        self._likeness: tuple[object, ...] | None = None
 
     @property
     def tree(self) -> Node:
         """The whole, as it is now."""
         return _composed(self._root, "")
 
+    @property
+    def likeness(self) -> tuple[object, ...]:
+        """What the whole depends on: two that are equal here, while both live, are one tree.
+
+        Every place in order, by its name, its rank and the very node that was placed there.
+        """
+        if self._likeness is None:
+            found: list[object] = []
+            stack = [("", self._root)]
+            while stack:
+                name, place = stack.pop()
+                found += (name, place.rank, id(place.own), len(place.below))
+                stack.extend(place.below.items())
+            self._likeness = tuple(found)
+        return self._likeness
+
+    def adopt(self, other: Composition) -> None:
+        """Take another's tree for one's own, which is like it."""
+        self._root.composed = other.tree
+
     def place(self, ids: Ids, node: Node | None, rank: int = 0) -> None:
         """Put a node at a path, or take it away."""
         if node is None and not self._is_placed(ids):
             return
+        self._likeness = None
         place = self._root
         place.composed = None
         for node_id in ids:

@@ -44,7 +44,11 @@ class Exposure:
     def forget(self) -> None:
         """Look at everything anew next time: the patterns have changed."""
         self._source = self._result = None
-        self._chunks.clear()
+        self._chunks = {}
+
+    def adopt(self, other: Exposure) -> None:
+        """Take over what another has made of a tree by the same patterns."""
+        self._source, self._result, self._chunks = other._source, other._result, other._chunks
 
     def expose(self, tree: Node) -> Node:
         """Return the tree with the actions that apply to each node."""

@@ -32,6 +32,7 @@ from sightline.app.call import Call
 from sightline.app.parameters import Parameters
 from sightline.app.registry import Registry
 from sightline.app.resolving import Resolvers
+from sightline.app.values import as_json
 from sightline.errors import ActionError, InvalidInput, InvalidPath
 from sightline.protocol.connection import Connection, InvokeRequested
 from sightline.protocol.messages import ErrorInfo
@@ -142,7 +143,7 @@ class Invoker:
             raise ActionError("internal", "was cancelled") from None
         if result is None:
             return msgspec.UNSET, False
-        return msgspec.to_builtins(result, enc_hook=_to_builtins), False
+        return as_json(result), False
 
     async def _made(
         self, ids: tuple[str, ...], name: str, session: Hashable
@@ -251,13 +252,6 @@ def _arguments(hook: Callable[..., Any], call: Call) -> dict[str, Any]:
 async def _asked(hook: Callable[..., Any], call: Call) -> Any:
     verdict = hook(**_arguments(hook, call))
     return await verdict if inspect.isawaitable(verdict) else verdict
-
-
-def _to_builtins(value: Any) -> Any:
-    dump = getattr(value, "model_dump", None)
-    if dump is None:
-        raise TypeError(f"a {type(value).__name__} is not a JSON value")
-    return dump(mode="json")
 
 
 def _log_failure(work: asyncio.Task[Any]) -> None:

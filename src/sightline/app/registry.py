@@ -4,7 +4,8 @@
 Evaluating it gives a *part*; a *rendering* is all parts composed for one session. A
 function that does not take the session is evaluated once, and its part stands in
 all renderings; one that does is evaluated for each session, and equal parts of
-different sessions are one object. A part that says what it said before (its text
+different sessions are one object; sessions that are shown the same parts have one
+tree. A part that says what it said before (its text
 has the same digest) changes nothing.
 
 *Threads.* The app's functions run outside the lock, in whichever thread asked, so
@@ -87,6 +88,13 @@ class Rendering:
         self.parts: dict[Registration, _Part] = {}
         self._shown: Node | None = None
         self._marked: Node | None = None
+
+    def adopt(self, twin: Rendering) -> None:
+        """Take over the tree of another session that is shown exactly the same."""
+        if twin is not self:
+            twin.tree(mark=False)
+            self.composition.adopt(twin.composition)
+            self.exposure.adopt(twin.exposure)
 
     def tree(self, *, mark: bool) -> Node:
         """The tree as it is now; with marks on what changed since the last different one."""
@@ -184,6 +192,10 @@ class Registry:
     def trees(self) -> list[tuple[Hashable, Node]]:
         """Every rendered session and its tree."""
         with self._lock:
+            if len(self._renderings) > 1:
+                twins: dict[tuple[object, ...], Rendering] = {}
+                for rendering in self._renderings.values():
+                    rendering.adopt(twins.setdefault(rendering.composition.likeness, rendering))
             return [
                 (session, rendering.tree(mark=self._marks_changes))
                 for session, rendering in self._renderings.items()

@@ -2,7 +2,7 @@
 
 For each link: read → `Connection.receive` → run what is asked as a task → wake the
 writer; the writer takes frames when the link has taken the last ones. Reading
-stops while the consumer asks faster than it reads.
+stops while the consumer asks faster than it reads or than the app can answer.
 
 All of it runs in one event loop. `changed` may be called from any thread.
 """
@@ -21,6 +21,7 @@ from sightline.transports.link import Link, LinkClosed
 __all__ = ["COALESCE_S", "Serving"]
 
 COALESCE_S: Final = 0.05
+_QUERIES: Final = 4
 
 OnInvoke = Callable[[Connection, InvokeRequested], Awaitable[None]]
 OnQuery = Callable[[Connection, QueryRequested], Awaitable[None]]
@@ -34,6 +35,8 @@ class _Line:
         self.link = link
         self.has_output = asyncio.Event()
         self.has_room = asyncio.Event()
+        # An answer may have megabytes: not all that is asked at once is answered at once.
+        self.queries = asyncio.Semaphore(_QUERIES)
 
     async def write(self) -> None:
         """Send whatever there is, as fast as the link takes it."""
@@ -46,7 +49,7 @@ class _Line:
                     self.has_room.set()
 
     async def room(self) -> None:
-        """Wait until the consumer may ask for more."""
+        """Wait until there is room for answers."""
         while not self.connection.wants_input:
             self.has_room.clear()
             await self.has_room.wait()
@@ -77,22 +80,24 @@ class Serving:
         connection = self._provider.connect(audience)
         line = self._lines[connection] = _Line(connection, link)
         self.wake()
-        tasks: set[asyncio.Task[None]] = set()
-        tasks.add(asyncio.create_task(line.write()))
+        writer = asyncio.create_task(line.write())
+        answers: set[asyncio.Task[None]] = set()
         try:
             while (message := await link.receive()) is not None:
                 for request in connection.receive(message):
-                    task = asyncio.create_task(self._answer(line, request))
-                    tasks.add(task)
-                    task.add_done_callback(tasks.discard)
+                    answer = asyncio.create_task(self._answer(line, request))
+                    answers.add(answer)
+                    answer.add_done_callback(answers.discard)
                 self.wake()
+                while len(answers) > self._provider.limits.invocations:
+                    await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
                 await line.room()
         finally:
             connection.close()
             del self._lines[connection]
-            for task in tasks:
+            for task in (writer, *answers):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(writer, *answers, return_exceptions=True)
             await link.close()
 
     @property
@@ -125,9 +130,12 @@ class Serving:
     async def _answer(self, line: _Line, request: Request) -> None:
         if isinstance(request, InvokeRequested):
             await self._on_invoke(line.connection, request)
-        elif self._on_query is not None:
-            await self._on_query(line.connection, request)
         else:
-            line.connection.answer_query(request.query)
+            async with line.queries:
+                await line.room()
+                if self._on_query is not None:
+                    await self._on_query(line.connection, request)
+                else:
+                    line.connection.answer_query(request.query)
         line.has_room.set()
         self.wake()

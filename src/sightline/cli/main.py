@@ -29,10 +29,16 @@ EXIT_CODES: Final = {
 # name → where its click command lives, and the line that `sightline --help` shows for it
 COMMANDS: Final = {
     "apps": ("sightline.cli.live:apps", "List the apps that can be seen on this machine."),
+    "ask": ("sightline.cli.ask:ask", "Ask a model that sees your apps, once."),
     "bridge": ("sightline.cli.bridge:bridge", "Keep the current state blocks in a file."),
+    "config": ("sightline.cli.config:config", "Show the settings, and where they come from."),
+    "context": ("sightline.cli.context:context", "Show what was sent to a model, turn by turn."),
     "demo": ("sightline.cli.demo:demo", "Show the demo app's state."),
+    "doctor": ("sightline.cli.doctor:doctor", "Check what works here, and say what to do."),
+    "inspect": ("sightline.cli.inspect:inspect", "See exactly what the model saw, in a browser."),
     "invoke": ("sightline.cli.live:invoke", "Ask an app to do something."),
     "ledger": ("sightline.cli.ledger:ledger", "Check, query, copy and move conversations."),
+    "models": ("sightline.cli.models:models", "List the models that can be asked now."),
     "query": ("sightline.cli.live:query", "Ask an app for its state, once."),
     "render": ("sightline.cli.render:render", "Write a prompt as a vendor's request JSON."),
     "slots": ("sightline.cli.slots:slots", "Assemble a prompt from slots within a budget."),

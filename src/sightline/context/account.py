@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from sightline.context.ladder import Rung
 from sightline.context.receipt import Lines, MessageLine, Notice, Rule, SlotLine
@@ -10,6 +11,8 @@ from sightline.context.shares import Share, Table
 from sightline.context.tokens import Counter
 
 __all__ = ["complaints_about", "minima_ignored", "slot_line"]
+
+PRESENT: Final = ("kept", "protected")
 
 
 def slot_line(share: Share, table: Table, counter: Counter) -> SlotLine:
@@ -34,7 +37,7 @@ def _message_lines(share: Share, table: Table, counter: Counter) -> list[Message
         for unit in units:
             for index in table.members(unit):
                 rules[index] = rule
-                if rule in ("kept", "protected"):
+                if rule in PRESENT:
                     kept[index] = table.weights[index]
     lines = []
     for index in sorted(rules):
@@ -47,6 +50,7 @@ def _message_lines(share: Share, table: Table, counter: Counter) -> list[Message
                 offered - tokens,
                 rules[index],
                 counter.provenance_of(message),
+                emptied=tokens == 0 and index in kept and rules[index] not in PRESENT,
             )
         )
     return lines

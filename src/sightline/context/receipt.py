@@ -34,8 +34,12 @@ RULES: dict[Rule, str] = {
 }
 
 
-class MessageLine(msgspec.Struct, frozen=True, gc=False):
-    """One message that was offered. A message cut in part has both `kept` and `cut`."""
+class MessageLine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One message that was offered. A message cut in part has both `kept` and `cut`.
+
+    `emptied` is one of which no token is left and which is there all the same: a tool's
+    result that a call which stayed must have.
+    """
 
     role: Role
     offered: int
@@ -43,6 +47,12 @@ class MessageLine(msgspec.Struct, frozen=True, gc=False):
     cut: int
     rule: Rule
     provenance: Provenance
+    emptied: bool = False
+
+    @property
+    def is_present(self) -> bool:
+        """Whether the message is in the prompt, in whole or in part."""
+        return self.kept > 0 or self.emptied or self.rule in ("kept", "protected")
 
 
 class SlotLine(msgspec.Struct, frozen=True):
@@ -154,7 +164,7 @@ class Receipt(msgspec.Struct, frozen=True):
             if line.stability == "volatile" and not drawn:
                 rows.append(("── boundary ──", "", "", "", "", "", ""))
                 drawn = True
-            present = sum(1 for message in line.messages if _stays(message))
+            present = sum(message.is_present for message in line.messages)
             rows.append(
                 (
                     line.name,
@@ -176,10 +186,6 @@ class Receipt(msgspec.Struct, frozen=True):
         )
         body += [f"warning: {warning.message}" for warning in self.warnings]
         return "\n".join(body)
-
-
-def _stays(line: MessageLine) -> bool:
-    return line.kept > 0 or line.rule in ("kept", "protected")
 
 
 def _why(line: SlotLine) -> str:

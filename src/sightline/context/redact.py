@@ -17,67 +17,104 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
-
-from sightline.context.parts import Message, Part
+from sightline.context.parts import Message, Raw
+from sightline.context.strings import map_strings
 
 __all__ = ["KINDS", "redact", "redact_json", "redact_message"]
 
-# Not in the middle of a longer word, of base64 or of a path.
-_EDGE: Final = r"(?<![A-Za-z0-9_/+-])"
+# Not in the middle of a longer word. A slash may stand before it (`https://ghp_…@github.com`), but
+# not before prefixes short enough to be words in a path.
+_EDGE: Final = r"(?<![A-Za-z0-9_+-])"
+_WORD_EDGE: Final = r"(?<![A-Za-z0-9_/+-])"
 
-# kind → (words one of which must be there for the pattern to be tried, pattern).
+# kind → (words one of which must be there for the pattern to be tried, pattern); in lower case for
+# the kinds of `_ANY_CASE`, which people write as they like.
 # The secret is the group `secret` where there is one, else the whole match.
 _SHAPES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+    # To its end; one that is cut off as far as it can be base64 with PEM headers.
     "private-key": (
         ("-----BEGIN",),
-        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-        r"[^-]{0,20000}(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?",
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:"
+        r"(?:[^-]|-(?!----)){0,20000}+-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+        r"|(?:[A-Za-z0-9+/=\\\s:,]|-(?!----)){0,20000}+)",
     ),
     "anthropic-key": (("sk-ant-",), _EDGE + r"sk-ant-[A-Za-z0-9_-]{16,}"),
     "openrouter-key": (("sk-or-",), _EDGE + r"sk-or-[A-Za-z0-9_-]{16,}"),
-    "openai-key": (("sk-",), _EDGE + r"sk-(?!ant-|or-)[A-Za-z0-9_-]{20,}"),
+    "openai-key": (("sk-",), _WORD_EDGE + r"sk-(?!ant-|or-)[A-Za-z0-9_-]{20,}"),
+    "xai-key": (("xai-",), _EDGE + r"xai-[A-Za-z0-9_-]{40,}"),
+    "perplexity-key": (("pplx-",), _EDGE + r"pplx-[A-Za-z0-9]{40,}"),
+    "nvidia-key": (("nvapi-",), _EDGE + r"nvapi-[A-Za-z0-9_-]{40,}"),
+    "groq-key": (("gsk_",), _EDGE + r"gsk_[A-Za-z0-9]{30,}"),
+    "huggingface-token": (("hf_",), _EDGE + r"hf_[A-Za-z0-9]{30,}"),
+    "replicate-token": (("r8_",), _EDGE + r"r8_[A-Za-z0-9]{30,}"),
     "google-key": (("AIza",), _EDGE + r"AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])"),
     "google-token": (("ya29.",), _EDGE + r"ya29\.[A-Za-z0-9_-]{20,}"),
+    "google-secret": (("GOCSPX-",), _EDGE + r"GOCSPX-[A-Za-z0-9_-]{20,}"),
     "aws-key-id": (
-        ("AKIA", "ASIA"),
-        _EDGE + r"(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])",
+        ("AKIA", "ASIA", "ABIA", "ACCA"),
+        _EDGE + r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}(?![A-Za-z0-9])",
     ),
+    "bedrock-key": (
+        ("ABSK", "bedrock-api-key-"),
+        _EDGE + r"(?:ABSK|bedrock-api-key-)[A-Za-z0-9+/]{60,}={0,2}",
+    ),
+    "azure-signature": (("sig=",), r"[?&;]sig=(?P<secret>[A-Za-z0-9%+/=_-]{40,})"),
     "github-token": (
         ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
         _EDGE + r"(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,})",
     ),
     "gitlab-token": (("glpat-",), _EDGE + r"glpat-[A-Za-z0-9_-]{16,}"),
-    "slack-token": (("xox",), _EDGE + r"xox[abeoprs]-[A-Za-z0-9-]{10,}"),
+    "slack-token": (
+        ("xox", "xapp-"),
+        _EDGE + r"(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,}",
+    ),
     "slack-webhook": (
         ("hooks.slack.com",),
         r"hooks\.slack\.com/(?P<secret>services/[A-Za-z0-9/]{20,})",
     ),
+    "telegram-token": ((":AA",), r"(?<![0-9])[0-9]{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])"),
+    "twilio-key": (("SK",), _EDGE + r"SK[0-9a-f]{32}(?![A-Za-z0-9])"),
     "stripe-key": (("k_live_", "k_test_"), _EDGE + r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
     "npm-token": (("npm_",), _EDGE + r"npm_[A-Za-z0-9]{30,}"),
     "pypi-token": (("pypi-",), _EDGE + r"pypi-[A-Za-z0-9_-]{50,}"),
-    "huggingface-token": (("hf_",), _EDGE + r"hf_[A-Za-z0-9]{30,}"),
     "sendgrid-key": (("SG.",), _EDGE + r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
-    "groq-key": (("gsk_",), _EDGE + r"gsk_[A-Za-z0-9]{30,}"),
-    "digitalocean-token": (("do",), _EDGE + r"do[oprt]_v1_[a-f0-9]{40,}"),
+    "databricks-token": (("dapi",), _EDGE + r"dapi[0-9a-f]{32}(?![A-Za-z0-9])"),
+    "digitalocean-token": (("_v1_",), _EDGE + r"do[oprt]_v1_[a-f0-9]{40,}"),
+    "vault-token": (("hvs.",), _EDGE + r"hvs\.[A-Za-z0-9_-]{24,}"),
     "age-key": (("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-1[A-Z0-9]{50,}"),
     "jwt": (
         ("eyJ",),
         _EDGE + r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{16,}",
     ),
     "authorization": (
-        ("uthorization", "UTHORIZATION"),
+        ("authorization",),
         r"(?i:authorization)[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:(?i:bearer|basic|token)\s{1,4})?"
         r"(?P<secret>[A-Za-z0-9_~+/.=-]{12,})",
     ),
-    "url-password": (("://",), r"://[^\s:/@\[\]]{1,100}:(?P<secret>[^\s/@\[\]]{1,200})@"),
+    # Words follow `bearer` too; a token has a digit in it.
+    "bearer": (
+        ("bearer",),
+        r"(?i:bearer)\s{1,4}(?P<secret>(?=[A-Za-z_~+/.=-]{0,200}[0-9])[A-Za-z0-9_~+/.=-]{20,})",
+    ),
+    # A password may have an @ in it: the last one before the host ends it.
+    "url-password": (
+        ("://",),
+        r"://[^\s:/@\[\]]{0,100}:(?P<secret>[^\s/\[\]\"'<>]{1,200})@(?=[A-Za-z0-9\[])",
+    ),
+    "url-token": (("://",), r"://(?P<secret>[A-Za-z0-9_~.-]{20,200})@(?=[A-Za-z0-9\[])"),
+    "connection-password": (
+        ("password", "pwd"),
+        r"(?<=[;\"'])\s{0,4}(?i:password|pwd)\s{0,4}=\s{0,4}(?P<secret>[^\s;\"'\[\]]{1,200})"
+        r"(?=[;\"'])",
+    ),
     "assigned-secret": (
-        ("secret", "passw", "api", "access", "auth", "private_key"),
-        r"(?i:secret|password|passwd|api[_-]?key|access[_-]?key|auth[_-]?token|access[_-]?token"
-        r"|private_key)[A-Za-z0-9_-]{0,40}[\"']?\s{0,4}[:=]\s{0,4}[\"']?"
+        ("secret", "passw", "api", "access", "auth", "account", "private_key"),
+        r"(?i:secret|password|passwd|api[_-]?key|access[_-]?key|account[_-]?key|auth[_-]?token"
+        r"|access[_-]?token|private_key)[A-Za-z0-9_-]{0,40}[\"']?\s{0,4}[:=]\s{0,4}[\"']?"
         r"(?P<secret>[A-Za-z0-9_~+/.=!@#$%^&*-]{12,})",
     ),
 }
+_ANY_CASE: Final = {"authorization", "bearer", "connection-password", "assigned-secret"}
 KINDS: Final = tuple(_SHAPES)
 _COMPILED: Final = [
     (kind, words, re.compile(pattern)) for kind, (words, pattern) in _SHAPES.items()
@@ -86,15 +123,13 @@ _COMPILED: Final = [
 
 def redact(text: str) -> str:
     """Replace what looks like a credential; the same text if nothing does."""
-    folded: str | None = None
+    lowered = text.lower()
     for kind, words, pattern in _COMPILED:
-        if kind == "assigned-secret":
-            folded = text.casefold() if folded is None else folded
-            if not any(word in folded for word in words):
-                continue
-        elif not any(word in text for word in words):
-            continue
-        text = pattern.sub(_blank(kind), text)
+        place = lowered if kind in _ANY_CASE else text
+        for word in words:
+            if word in place:
+                text = pattern.sub(_blank(kind), text)
+                break
     return text
 
 
@@ -113,23 +148,11 @@ def redact_json(value: Any) -> Any:
 
 def redact_message(message: Message) -> Message:
     """Redact every part of a message, the vendor's raw form included."""
-    parts = tuple(_redact_part(part) for part in message.parts)
-    return message if parts == message.parts else Message(message.role, parts)
+    return map_strings(message, text=redact, value=redact_json, raw=_redact_raw)
 
 
-def _redact_part(part: Part) -> Part:
-    changed = {}
-    for field in part.__struct_fields__:
-        value = getattr(part, field)
-        if isinstance(value, str):
-            clean: Any = redact(value)
-        elif isinstance(value, msgspec.Struct):
-            clean = type(value)(**redact_json(msgspec.structs.asdict(value)))
-        else:
-            clean = redact_json(value)
-        if clean != value:
-            changed[field] = clean
-    return msgspec.structs.replace(part, **changed) if changed else part
+def _redact_raw(raw: Raw) -> Raw:
+    return Raw(redact(raw.strategy), redact_json(raw.data))
 
 
 def _redact_field(key: str, value: Any) -> Any:

@@ -5,6 +5,8 @@ decoder = decoder_for(request)
 for chunk in response:
     for event in decoder.feed(chunk):
         …
+
+or, of a reply that is not streamed (`Options(stream=False)`), `decoder.whole(body)`.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from sightline.dialects.decoder import Decoder, decode
 from sightline.dialects.profile import Profile
 from sightline.dialects.profiles import endpoints, profile_for
 from sightline.dialects.request import Options, Request
+from sightline.errors import InvalidInput
 
 __all__ = [
     "DIALECTS",
@@ -54,8 +57,12 @@ DIALECTS: Final[dict[str, Dialect]] = {
 
 
 def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
-    """Write a prompt in the profile's dialect."""
-    return DIALECTS[profile.dialect].encode(prompt, profile, options)
+    """Write a prompt in the profile's dialect. Raises `InvalidInput` if it says nothing."""
+    request = DIALECTS[profile.dialect].encode(prompt, profile, options)
+    *_, messages = request.body.values()
+    if not messages:
+        raise InvalidInput(f"{profile.endpoint}: the prompt has no message that says anything")
+    return request
 
 
 def decoder_for(request: Request) -> Decoder:

@@ -76,7 +76,7 @@ def _write(draft: Draft) -> Written:
         draft.note("thinking", f"bound reasoning: {draft.thinking}")
     if options.previous_id and draft.marking:
         body["diagnostics"] = {"previous_message_id": options.previous_id}
-    body |= options.extra
+    body |= draft.extra
     if draft.tools:
         body["tools"] = [
             {
@@ -130,7 +130,7 @@ def _blocks(draft: Draft, turns: list[Turn]) -> list[Block]:
 def _keeps_thinking(draft: Draft, *, in_loop: bool) -> bool:
     if draft.thinking == "strip":
         # With a fixed thinking budget the API demands the blocks of a running tool loop.
-        fixed = draft.options.extra.get("thinking", {}).get("type") == "enabled"
+        fixed = draft.extra.get("thinking", {}).get("type") == "enabled"
         return in_loop and fixed
     return in_loop if draft.thinking == "turn_append" else True
 
@@ -235,6 +235,16 @@ class Decoder(BaseDecoder):
         elif kind == "error":
             yield from self._end("error", str(value["error"].get("message", "")))
 
+    def _whole(self, value: Any) -> Iterator[Event]:
+        """The stream in one go: its start and its end are both the message."""
+        if value["type"] == "message":
+            yield from self._receive("", {"type": "message_start", "message": value})
+            for index, block in enumerate(value["content"]):
+                yield from self._start(index, block)
+            yield from self._receive("", {"type": "message_delta", "delta": value})
+            value = {"type": "message_stop"}
+        yield from self._receive("", value)
+
     def _start(self, index: int, block: dict[str, Any]) -> Iterator[Event]:
         kind = block["type"]
         if kind == "text":
@@ -246,7 +256,8 @@ class Decoder(BaseDecoder):
             if block.get("input"):
                 part.text = msgspec.json.encode(block["input"]).decode()
         elif kind == "thinking":
-            raw = {"type": "thinking", "thinking": "", "signature": ""}
+            signature = block.get("signature") or ""
+            raw = {"type": "thinking", "thinking": "", "signature": signature}
             self._part(index, "reasoning").raw = raw
             yield from self._thought(index, block.get("thinking", ""))
         elif kind == "redacted_thinking":

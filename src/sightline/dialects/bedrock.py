@@ -1,6 +1,8 @@
 """Amazon Bedrock's Converse API.
 
-    modelId · parameters · toolConfig · system · messages[user · assistant · …] cachePoint │ tail
+    parameters · toolConfig · system · messages[user · assistant · …] cachePoint │ tail
+
+The model is named in the path, as AWS's own client writes it, and nowhere in the body.
 
 A mark is a block of its own, `cachePoint`, behind the last stable block; it may not
 follow a document. Claude and Nova take the tail in the turn of the tool results; Llama
@@ -20,6 +22,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+import msgspec
+
 from sightline.context.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.prompt import Prompt
 from sightline.dialects.attachments import inline, placeholder
@@ -38,6 +42,7 @@ __all__ = ["NAME", "Decoder", "encode"]
 
 NAME: Final = "bedrock"
 START: Final = "(the conversation begins with the assistant's message)"
+WORDLESS: Final = "(sent without words)"
 IMAGES: Final = {"png", "jpeg", "gif", "webp"}
 DOCUMENTS: Final = {
     "application/pdf": "pdf", "text/csv": "csv", "text/html": "html", "text/plain": "txt",
@@ -57,13 +62,10 @@ def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> 
 
 
 def _write(draft: Draft) -> Written:
-    body: dict[str, Any] = {
-        "modelId": draft.profile.model,
-        "inferenceConfig": {"maxTokens": draft.max_output_tokens},
-    }
+    body: dict[str, Any] = {"inferenceConfig": {"maxTokens": draft.max_output_tokens}}
     if draft.thinking != "auto":
         draft.note("thinking", f"bound reasoning: {draft.thinking}")
-    body |= draft.options.extra
+    body |= draft.extra
     if draft.tools:
         body["toolConfig"] = {"tools": [{"toolSpec": spec} for spec in _specs(draft)]}
     elif any(turn.calls for turn in draft.turns):
@@ -105,6 +107,8 @@ def _blocks(draft: Draft, turns: list[Turn]) -> list[Block]:
         if turn.role == "system":
             draft.note("system_as_user", "a later system message is sent as the user's")
         role = "assistant" if turn.role == "assistant" else "user"
+        if _is_wordless(turn):
+            blocks.append(Block(role, {"text": WORDLESS}, turn.origin, turn.stable, False))
         keep = draft.thinking == "auto" or (draft.thinking == "turn_append" and index > last_user)
         for part in turn.parts:
             data = _block(draft, part, keep=keep)
@@ -118,6 +122,12 @@ def _blocks(draft: Draft, turns: list[Turn]) -> list[Block]:
     return blocks
 
 
+def _is_wordless(turn: Turn) -> bool:
+    """Whether there is a document without a word beside it, which is refused."""
+    papers = any(isinstance(part, File) and part.mime in DOCUMENTS for part in turn.parts)
+    return papers and not any(isinstance(part, Text) for part in turn.parts)
+
+
 def _block(draft: Draft, part: Part, *, keep: bool) -> dict[str, Any] | None:
     ids = draft.profile.tools.ids
     if isinstance(part, Text):
@@ -128,7 +138,7 @@ def _block(draft: Draft, part: Part, *, keep: bool) -> dict[str, Any] | None:
     if isinstance(part, ToolResult):
         result: dict[str, Any] = {
             "toolUseId": wire_id(part.call_id, ids),
-            "content": [{"text": part.content or "(nothing)"}],
+            "content": [{"text": part.content if part.content.strip() else "(nothing)"}],
             "status": "error" if part.is_error else "success",
         }
         return {"toolResult": result}
@@ -222,6 +232,28 @@ class Decoder(BaseDecoder):
             yield from self._end(*(self._stop or unfinished))
         elif event.endswith("Exception"):
             yield from self._end("error", f"{event}: {value.get('message', '')}")
+
+    def _whole(self, value: Any) -> Iterator[Event]:
+        if "output" not in value:
+            yield from self._end(
+                "error", str(value.get("message") or value.get("Message") or value)
+            )
+            return
+        for index, block in enumerate(value["output"]["message"]["content"]):
+            if "toolUse" in block:
+                yield from self._receive(
+                    "contentBlockStart", {"contentBlockIndex": index, "start": block}
+                )
+                written = msgspec.json.encode(block["toolUse"].get("input") or {}).decode()
+                yield from self._grow(index, {"toolUse": {"input": written}})
+            elif "reasoningContent" in block:
+                thought = block["reasoningContent"]
+                said = {"reasoningContent": thought.get("reasoningText", thought)}
+                yield from self._grow(index, said)
+            else:
+                yield from self._grow(index, block)
+        yield from self._receive("messageStop", value)
+        yield from self._receive("metadata", value)
 
     def _grow(self, index: int, delta: dict[str, Any]) -> Iterator[Event]:
         if "text" in delta:

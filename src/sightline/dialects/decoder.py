@@ -3,12 +3,13 @@
 A dialect's decoder says how one frame of its stream changes the reply; this holds the
 reply. The promises: any chunking gives the same events; nothing the vendor sends makes
 it raise; after `close` there has been exactly one `Stopped`; a reply that broke off has
-no tool calls.
+no tool calls. A reply that was not streamed gives the same events, with each text in
+one piece.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, ClassVar
 
@@ -64,6 +65,10 @@ class Decoder:
         """Take one frame's JSON."""
         raise NotImplementedError
 
+    def _whole(self, value: Any) -> Iterator[Event]:
+        """Take the JSON of a reply that was not streamed."""
+        raise NotImplementedError
+
     # What a caller uses.
 
     def feed(self, data: bytes) -> list[Event]:
@@ -75,6 +80,17 @@ class Decoder:
         if self._ended:
             return []
         return self._step(Frame(event, msgspec.json.encode(value)))
+
+    def whole(self, body: bytes | Mapping[str, Any]) -> list[Event]:
+        """Take the body of a response that was not streamed; the last event is `Stopped`.
+
+        From an SDK hand over its response as a mapping. Nothing else may have been fed.
+        """
+        if self._ended:
+            return []
+        # Bytes in an SDK's mapping are base64 text in the JSON it came from.
+        data = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        return [*self._tried(lambda: self._whole(msgspec.json.decode(data))), *self.close()]
 
     def close(self) -> list[Event]:
         """Take the end of the stream; the last event is `Stopped` if it has not been."""
@@ -99,9 +115,11 @@ class Decoder:
         return events
 
     def _step(self, frame: Frame) -> list[Event]:
+        return self._tried(lambda: self._receive(frame.event, self._parse(frame)))
+
+    def _tried(self, work: Callable[[], Iterator[Event]]) -> list[Event]:
         try:
-            value = self._parse(frame)
-            return list(self._receive(frame.event, value))
+            return list(work())
         except (msgspec.DecodeError, KeyError, TypeError, AttributeError, ValueError) as error:
             return self._end("incomplete", f"not understood: {error}"[:200])
 
@@ -136,7 +154,7 @@ class Decoder:
                 if made is not None:
                     parts.append(made)
             elif reason not in ("incomplete", "error"):
-                call = self._call(part)
+                call = self._call(part, {call.id for call in calls})
                 if call is None:
                     reason, detail = "incomplete", f"the arguments of {part.name!r} are cut off"
                 else:
@@ -159,7 +177,7 @@ class Decoder:
             return Text(part.text, raw) if part.text else None
         return Reasoning(part.text, raw) if part.text or raw is not None else None
 
-    def _call(self, part: Open) -> ToolCall | None:
+    def _call(self, part: Open, taken: Container[str]) -> ToolCall | None:
         try:
             arguments = msgspec.json.decode(part.text) if part.text.strip() else {}
         except msgspec.DecodeError:
@@ -167,7 +185,9 @@ class Decoder:
         if not isinstance(arguments, dict) or not part.name:
             return None
         raw = None if part.raw is None else Raw(self.dialect, part.raw)
-        call_id = part.call_id or self._made_id(part)
+        # Two calls of one reply that share an id could not be answered one by one.
+        known = part.call_id and part.call_id not in taken
+        call_id = part.call_id if known else self._made_id(part)
         return ToolCall(call_id, self._names.get(part.name, part.name), arguments, raw)
 
     def _made_id(self, part: Open) -> str:

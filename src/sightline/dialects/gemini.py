@@ -7,7 +7,7 @@ tail is a content of its own behind it and never shares one. Caching is automati
 equal prefixes; a named `cachedContent` holds tools, instructions and the first
 messages, and a request that builds upon it must not repeat them.
 
-The decoder reads the stream as server-sent events (`alt=sse`), not as a JSON array.
+The decoder reads the stream as server-sent events (`alt=sse`); a JSON array is for `whole`.
 
 Where a model signs its calls, the first call of a turn must come back signed; a call
 that another vendor made gets the documented stand-in.
@@ -43,7 +43,7 @@ RESPONSES, WORDS = 1, 0
 
 def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
     """Write the request."""
-    return assemble(prompt, profile, options, _write, "auto")
+    return assemble(prompt, profile, options, _write)
 
 
 def cached_content_body(
@@ -65,7 +65,7 @@ def cached_content_body(
 def _write(draft: Draft) -> Written:
     options = draft.options
     body: dict[str, Any] = {"generationConfig": {"maxOutputTokens": draft.max_output_tokens}}
-    body |= options.extra
+    body |= draft.extra
     held = options.cached_content
     if held is not None:
         body["cachedContent"] = held.name
@@ -193,6 +193,11 @@ class Decoder(BaseDecoder):
             if reason:
                 stop = STOPS.get(reason, "end")
                 self._stop = (stop, "" if stop in ("end", "length") else reason)
+
+    def _whole(self, value: Any) -> Iterator[Event]:
+        """A reply is one of the stream's; or all of them in a list, as they come without SSE."""
+        for response in value if isinstance(value, list) else [value]:
+            yield from self._receive("", response)
 
     def _said(self, part: dict[str, Any]) -> Iterator[Event]:
         signature = part.get("thoughtSignature")

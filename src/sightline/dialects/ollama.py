@@ -33,7 +33,7 @@ NAME: Final = "ollama"
 
 def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
     """Write the request."""
-    return assemble(prompt, profile, options, _write, "auto")
+    return assemble(prompt, profile, options, _write)
 
 
 def _write(draft: Draft) -> Written:
@@ -45,7 +45,7 @@ def _write(draft: Draft) -> Written:
             "num_predict": draft.max_output_tokens,
         },
     }
-    body |= draft.options.extra
+    body |= draft.extra
     if draft.tools:
         body["tools"] = function_tools(draft)
     messages: list[dict[str, Any]] = []
@@ -71,7 +71,7 @@ def _messages(draft: Draft, turn: Turn, called: dict[str, str]) -> list[dict[str
         ]
     message: dict[str, Any] = {"role": turn.role}
     # Before the text, which is the last thing that may grow.
-    images = [data.data for part in turn.parts if (data := _image(part))]
+    images = [data.data for part in turn.parts + turn.tail if (data := _image(part))]
     if images:
         message["images"] = images
     thoughts = [
@@ -112,6 +112,9 @@ class Decoder(BaseDecoder):
 
     def _make_reader(self) -> LineReader:
         return LineReader()
+
+    def _whole(self, value: Any) -> Iterator[Event]:
+        yield from self._receive("", value)
 
     def _receive(self, event: str, value: Any) -> Iterator[Event]:
         if "error" in value:

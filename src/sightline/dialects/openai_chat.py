@@ -35,7 +35,7 @@ NAME: Final = "openai_chat"
 
 def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
     """Write the request."""
-    return assemble(prompt, profile, options, _write, "auto")
+    return assemble(prompt, profile, options, _write)
 
 
 def _write(draft: Draft) -> Written:
@@ -50,7 +50,7 @@ def _write(draft: Draft) -> Written:
         # Without it OpenAI marks the newest message, which is the tail.
         ttl = options.cache_ttl or profile.cache.ttl
         body["prompt_cache_options"] = {"mode": "explicit", "ttl": ttl}
-    body |= options.extra
+    body |= draft.extra
     if draft.tools:
         body["tools"] = function_tools(draft)
     messages: list[dict[str, Any]] = []
@@ -101,7 +101,9 @@ def _messages(draft: Draft, turn: Turn) -> list[dict[str, Any]]:
     if turn.role == "tool":
         return [_result(draft, result) for result in turn.results]
     if turn.role == "assistant":
-        return [_assistant(draft, turn)]
+        message = _assistant(draft, turn)
+        # Another vendor's reasoning alone is nothing here, and a message of nothing is refused.
+        return [message] if message["content"] or turn.calls else []
     role = draft.profile.messages.system_role if turn.role == "system" else "user"
     return [{"role": role, "content": _content(draft, turn.parts + turn.tail)}]
 
@@ -198,6 +200,7 @@ STOPS: Final[dict[str, StopReason]] = {
     "content_filter": "refused",
     "error": "error",
 }
+REFUSED: Final[tuple[StopReason, str]] = ("refused", "")
 DONE: Final = b"[DONE]"
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
 
@@ -227,8 +230,17 @@ class Decoder(BaseDecoder):
             if choice.get("index", 0) == 0:
                 yield from self._delta(choice.get("delta") or {})
                 reason = choice.get("finish_reason")
-                if reason:
+                # A refusal ends with the reason of any other text.
+                if reason and self._stop != REFUSED:
                     self._stop = (STOPS.get(reason, "end"), "")
+
+    def _whole(self, value: Any) -> Iterator[Event]:
+        """A reply is one chunk, but for the name of its message and the numbers of its calls."""
+        choices = [
+            {**choice, "delta": _numbered(choice.get("message") or {})}
+            for choice in value.get("choices") or ()
+        ]
+        yield from self._receive("", {**value, "choices": choices})
 
     def _delta(self, delta: dict[str, Any]) -> Iterator[Event]:
         for field in REASONING_FIELDS:
@@ -238,7 +250,7 @@ class Decoder(BaseDecoder):
                 break
         yield from self._say("text", _plain(delta.get("content")))
         if delta.get("refusal"):
-            self._stop = ("refused", "")
+            self._stop = REFUSED
             yield from self._say("text", delta["refusal"])
         for piece in delta.get("tool_calls") or ():
             part: Open = self._part(("call", piece.get("index", 0)), "tool_call")
@@ -246,6 +258,11 @@ class Decoder(BaseDecoder):
             part.call_id = piece.get("id") or part.call_id
             part.name += function.get("name") or ""
             part.text += function.get("arguments") or ""
+
+
+def _numbered(message: dict[str, Any]) -> dict[str, Any]:
+    calls = message.get("tool_calls") or ()
+    return {**message, "tool_calls": [{**call, "index": at} for at, call in enumerate(calls)]}
 
 
 def _plain(content: Any) -> str:

@@ -36,7 +36,7 @@ NAME: Final = "openai_responses"
 
 def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
     """Write the request."""
-    return assemble(prompt, profile, options, _write, "auto")
+    return assemble(prompt, profile, options, _write)
 
 
 def _write(draft: Draft) -> Written:
@@ -57,7 +57,7 @@ def _write(draft: Draft) -> Written:
         if options.previous_id and profile.cache.diagnostics and draft.marking:
             cache["comparison_response_id"] = options.previous_id
         body["prompt_cache_options"] = cache
-    body |= options.extra
+    body |= draft.extra
     if draft.tools:
         body["tools"] = [
             {
@@ -179,6 +179,21 @@ class Decoder(BaseDecoder):
         elif kind == "error":
             yield from self._end("error", str(value.get("message") or value))
 
+    def _whole(self, value: Any) -> Iterator[Event]:
+        for at, item in enumerate(value.get("output") or ()):
+            self._added(at, item)
+            for piece in (*(item.get("summary") or ()), *(item.get("content") or ())):
+                kind = WHOLE_PIECES.get(piece["type"])
+                if kind is not None:
+                    said = piece["refusal" if kind == "response.refusal.delta" else "text"]
+                    told = {"type": kind, "output_index": at, "delta": said}
+                    yield from self._receive("", told)
+            self._done(at, item)
+        # An error body has no status; a reply that is still being made has no end.
+        kind = f"response.{value.get('status') or 'failed'}"
+        if kind in ENDS:
+            yield from self._over(kind, value)
+
     def _added(self, at: int, item: dict[str, Any]) -> None:
         """Hold the place, so that parts come in the order of the items."""
         if item["type"] == "function_call":
@@ -212,4 +227,11 @@ class Decoder(BaseDecoder):
 
 
 ENDS: Final = ("response.completed", "response.failed", "response.incomplete")
+# The pieces of an item, and the events in which a stream brings them.
+WHOLE_PIECES: Final = {
+    "output_text": "response.output_text.delta",
+    "refusal": "response.refusal.delta",
+    "summary_text": "response.reasoning_summary_text.delta",
+    "reasoning_text": "response.reasoning_text.delta",
+}
 REPLAYED: Final = ("type", "id", "summary", "content", "encrypted_content")

@@ -15,17 +15,18 @@ without it are one and the same up to there, wherever the dialect put the tail.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from sightline.context.drift import Span, Wire, common_bytes
-from sightline.context.parts import Part, Text
+from sightline.context.parts import Text
 from sightline.context.prompt import Prompt
 from sightline.context.receipt import Notice, Receipt
 from sightline.context.tokens import counter_for
 from sightline.dialects.names import Names
+from sightline.dialects.observations import Repeat, SentTail, observe, running, with_sent
 from sightline.dialects.profile import CacheStyle, Profile
 from sightline.dialects.tools import Tool, read_tools
 from sightline.dialects.turns import Note, Turn, place_tail, tail_of, turns_of
@@ -43,24 +44,20 @@ class CachedContent(msgspec.Struct, frozen=True):
     messages: int
 
 
-class SentTail(msgspec.Struct, frozen=True):
-    """A tail that was sent earlier in this user turn, and how many messages stood before it."""
-
-    after: int
-    parts: tuple[Part, ...]
-
-
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What one request asks for beside the prompt.
 
     conversation        an id that stays the same for it: keeps its requests on one cache
     max_output_tokens   by default a quarter of the window, at most what the model gives
-    thinking            what becomes of bound reasoning; `auto` is the profile's way
+    thinking            what becomes of bound reasoning; `auto` is the profile's way.
+                        `turn_append` keeps the tails of a user turn, in every dialect
     sent                the tails of this user turn so far, for `turn_append`
+    repeat              `brief`: a tail of `turn_append` that has not changed is a reference
     prepend             the host can put text before the history only: a known regression
     previous_id         the last response's id, to have the vendor explain a cache miss
     cached_content      a named resource to build upon (Gemini)
     cache_ttl           how long the cache is to last, where there is a choice
+    stream              whether the reply comes in pieces (`feed`) or at once (`whole`)
     extra               fields to put into the body as they are, before the messages
     """
 
@@ -69,6 +66,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     stream: bool = True
     thinking: Thinking = "auto"
     sent: tuple[SentTail, ...] = ()
+    repeat: Repeat = "whole"
     prepend: bool = False
     previous_id: str = ""
     cached_content: CachedContent | None = None
@@ -139,6 +137,11 @@ class Draft(msgspec.Struct):
         profile = self.profile
         return asked or min(profile.max_output_tokens, max(1, profile.window_tokens // 4))
 
+    @property
+    def extra(self) -> dict[str, Any]:
+        """The profile's own fields of the body, and those of this request, which win."""
+        return {**self.profile.extra, **self.options.extra}
+
     def system_and_rest(self) -> tuple[list[Turn], list[Turn]]:
         """Split the instructions at the start from the conversation."""
         head = next((i for i, t in enumerate(self.turns) if t.role != "system"), len(self.turns))
@@ -171,22 +174,42 @@ Write: TypeAlias = Callable[[Draft], Written]
 
 
 def assemble(
-    prompt: Prompt, profile: Profile, options: Options | None, write: Write, thinking: Thinking
+    prompt: Prompt,
+    profile: Profile,
+    options: Options | None,
+    write: Write,
+    thinking: Thinking | None = None,
 ) -> Request:
-    """Write the prompt with a dialect's hand; find the boundary and the place of each message."""
+    """Write the prompt with a dialect's hand; find the boundary and the place of each message.
+
+    `thinking` is for dialects that know bound reasoning; the others keep tails or do not.
+    """
     options = options or Options()
+    if thinking is None:
+        thinking = "turn_append" if options.thinking == "turn_append" else "auto"
     _check(profile, options)
-    tools = read_tools(prompt.tools)
+    tools = read_tools(prompt.tools) if profile.tools.calls else []
     if profile.tools.max_tools and len(tools) > profile.tools.max_tools:
         limit = profile.tools.max_tools
         raise InvalidInput(f"{len(tools)} tools, and {profile.endpoint} takes {limit}")
     stable, mended = turns_of(prompt.prefix)
-    with_sent = _with_sent(stable, options.sent) if thinking == "turn_append" else stable
     tail = tail_of(prompt.tail)
-    if thinking == "turn_append" and tail:
-        tail = (Text(_numbered(len(options.sent) + 1)), *tail)
-    placed, moved = place_tail(with_sent, tail, profile, prepend=options.prepend)
-    bare, _ = place_tail(with_sent, () if tail else (Text("x"),), profile, prepend=options.prepend)
+    sent: tuple[SentTail, ...] = ()
+    now: tuple[SentTail, ...] = ()
+    if thinking == "turn_append":
+        sent = running(options.sent, prompt.prefix)
+        if tail:
+            sent, newest = observe(
+                tail, sent, prompt.boundary, repeat=options.repeat, bound=profile.reasoning.bound
+            )
+            tail, now = newest.parts, (newest,)
+    placed, moved = place_tail(
+        with_sent(stable, sent, profile), tail, profile, prepend=options.prepend
+    )
+    # Kept tails go at the next user turn, so that what stands before the first one is stable.
+    bare = stable
+    if not tail and not sent:
+        bare, _ = place_tail(stable, (Text("x"),), profile, prepend=options.prepend)
     weight = prefix_tokens(prompt)
     names = Names((tool.name for tool in tools), profile.tools)
 
@@ -197,26 +220,26 @@ def assemble(
         )  # fmt: skip
 
     final = draft(placed, marking=True)
+    if prompt.tools and not profile.tools.calls:
+        final.note("no_tools", f"{profile.model} cannot call tools: none are offered")
     body, _ = write(final)
     unmarked, origins = write(draft(placed))
     other, _ = write(draft(bare))
     data = msgspec.json.encode(unmarked)
     boundary = common_bytes(data, msgspec.json.encode(other))
-    sent = options.sent
-    if tail and thinking == "turn_append":
-        sent = (*sent, SentTail(prompt.boundary, tail))
     if profile.cache.routing_header and options.conversation:
         final.headers[profile.cache.routing_header] = options.conversation
+    path = profile.path if options.stream else profile.whole_path or profile.path
     return Request(
         profile=profile,
-        path=profile.path.replace("{model}", profile.model),
+        path=path.replace("{model}", profile.model),
         headers=final.headers,
         body=body,
         wire=Wire(data, boundary, _spans(unmarked, origins, prompt)),
         names=names.changed,
         notes=(*mended, *moved, *final.notes),
         thinking=thinking,
-        sent=sent,
+        sent=(*sent, *now),
         marks=final.marks,
     )
 
@@ -229,25 +252,12 @@ def _check(profile: Profile, options: Options) -> None:
         raise InvalidInput(f"{profile.endpoint} does not have {asked}; it has {have}")
     if options.max_output_tokens is not None and options.max_output_tokens < 1:
         raise InvalidInput(f"max_output_tokens is {options.max_output_tokens}; it is 1 or more")
-    for key in sorted(OURS.intersection(options.extra)):
+    for key in sorted(OURS.intersection([*profile.extra, *options.extra])):
         raise InvalidInput(f"extra: {key!r} is written from the prompt")
+    if options.prepend and options.thinking == "turn_append":
+        raise InvalidInput("turn_append: tails cannot stay in place where they are prepended")
     if options.cached_content and profile.dialect != "gemini":
         raise InvalidInput(f"{profile.endpoint} has no named cached content")
-
-
-def _numbered(number: int) -> str:
-    return f"[observation {number} of this turn; it replaces every earlier one]"
-
-
-def _with_sent(turns: Sequence[Turn], sent: Sequence[SentTail]) -> list[Turn]:
-    """Put the earlier tails of this user turn back where they stood, unchanged."""
-    placed: list[Turn] = []
-    waiting = sorted(sent, key=lambda tail: tail.after)
-    for turn in turns:
-        while waiting and turn.origin >= waiting[0].after:
-            placed.append(Turn("user", waiting.pop(0).parts))
-        placed.append(turn)
-    return placed
 
 
 def prefix_tokens(prompt: Prompt) -> int:
@@ -286,13 +296,12 @@ def _spans(
 
 # Parts of a body that a model reads before the messages, and all that is the prompt's own.
 HEADS: Final = frozenset({"tools", "system", "systemInstruction", "toolConfig"})
-OURS: Final = HEADS | {"messages", "input", "contents", "model", "modelId"}
+OURS: Final = HEADS | {"messages", "input", "contents", "model"}
 
 
 def slot_names(prompt: Prompt) -> list[str]:
     """Name the slot of every message of the prompt, as far as its receipt tells."""
     names: list[str] = []
     for line in prompt.receipt.slots:
-        present = sum(1 for m in line.messages if m.kept > 0 or m.rule in ("kept", "protected"))
-        names += [line.name] * present
+        names += [line.name] * sum(message.is_present for message in line.messages)
     return names if len(names) == len(prompt.messages) else [""] * len(prompt.messages)

@@ -1,9 +1,9 @@
 """A prompt as the turns that every vendor wants: calls answered at once, the tail in its place.
 
 The promises: in what `turns_of` returns every tool call is followed by its result
-before anything else is said, no result lacks its call, no text is empty, and state
-never stands in an assistant's message or in a tool's result. What had to be mended
-is in the notes.
+before anything else is said, no result lacks its call, no text is blank, files are the
+user's, and state never stands in an assistant's message or in a tool's result. What had
+to be mended is in the notes.
 
 A call that was never answered (the stream or the program broke off) gets an error
 result that says so. A host that stores such results itself keeps its prefix stable;
@@ -18,12 +18,14 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from sightline.context.parts import File, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from sightline.dialects.attachments import placeholder
 from sightline.dialects.profile import Profile, Tail
 from sightline.errors import InvalidInput
 
 __all__ = ["Note", "Turn", "place_tail", "tail_of", "turns_of"]
 
 UNANSWERED: Final = "error: the call was interrupted; whether it took effect is unknown"
+BLANK: Final = "(blank)"
 TurnRole: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
 
@@ -61,9 +63,15 @@ def turns_of(messages: Sequence[Message]) -> tuple[list[Turn], list[Note]]:
     answers, notes = _answers(messages)
     turns: list[Turn] = []
     for index, message in enumerate(messages):
+        said: tuple[Part, ...]
         said = tuple(p for p in message.parts if not isinstance(p, ToolResult) and not _empty(p))
         if message.role != "assistant":
             said = tuple(part for part in said if isinstance(part, Text | File))
+        if _is_blank(message) and not any(isinstance(p, Text | ToolCall | File) for p in said):
+            # It stays, in words: without it two turns of one role would become one.
+            said = (*said, Text(BLANK))
+        if message.role in ("assistant", "system"):
+            said = tuple(_in_words(part, index, notes) for part in said)
         if said:
             role: TurnRole = "user" if message.role == "tool" else message.role
             turns.append(Turn(role, said, index))
@@ -116,9 +124,23 @@ def _round(
     return turns
 
 
+def _is_blank(message: Message) -> bool:
+    return any(isinstance(part, Text) and part.text for part in message.parts)
+
+
+def _in_words(part: Part, index: int, notes: list[Note]) -> Part:
+    """Speak of a file where no vendor takes one: in what the model said or the host instructs."""
+    if not isinstance(part, File):
+        return part
+    text = f"message {index}: {part.name or part.uri[:40]} is spoken of, as it is not the user's"
+    notes.append(Note("file_as_text", text))
+    return Text(placeholder(part))
+
+
 def _empty(part: Part) -> bool:
+    """Whether there is nothing to send. Some vendors refuse a text of nothing but blanks."""
     if isinstance(part, Text):
-        return not part.text
+        return not part.text.strip()
     return isinstance(part, Reasoning) and not part.text and part.raw is None
 
 

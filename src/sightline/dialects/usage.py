@@ -42,6 +42,11 @@ class Usage(msgspec.Struct, frozen=True):
         return self.input_tokens - self.cache_read_tokens - self.cache_write_tokens
 
     @property
+    def evaluated_tokens(self) -> int:
+        """Input that the model had to read anew. Ollama reports nothing else."""
+        return self.input_tokens - self.cache_read_tokens
+
+    @property
     def cached_share(self) -> float:
         """How much of the input came from the cache."""
         return self.cache_read_tokens / self.input_tokens if self.input_tokens else 0.0

@@ -17,7 +17,7 @@ import msgspec
 from sightline.errors import InvalidInput
 from sightline.protocol.jsontext import text_from_bytes
 from sightline.protocol.messages import SLOP_VERSION
-from sightline.transports.websocket import is_loopback
+from sightline.transports.door import is_loopback
 
 __all__ = ["DESCRIPTOR_BYTES", "Descriptor", "Stdio", "Transport", "Unix", "Ws"]
 

@@ -29,7 +29,14 @@ from sightline.context.parts import (
     ToolResult,
 )
 
-__all__ = ["ENTRY_COLUMNS", "entry_of", "from_columns", "to_columns", "tool_call_id_of"]
+__all__ = [
+    "ENTRY_COLUMNS",
+    "entry_of",
+    "from_columns",
+    "size_of",
+    "to_columns",
+    "tool_call_id_of",
+]
 
 _BETWEEN: Final = "\n\n"
 
@@ -61,6 +68,7 @@ ENTRY_COLUMNS: Final = (
     "id, session_id, group_id, seq, role, content, parts, status, parsing_strategy, tokens, "
     "tokens_basis, created_at, usage_id"
 )
+_CONTENT, _PARTS = (ENTRY_COLUMNS.split(", ").index(name) for name in ("content", "parts"))
 
 
 def to_columns(message: Message) -> tuple[str, str | None]:
@@ -83,13 +91,24 @@ def from_columns(role: Role, content: str, parts: str | None) -> Message:
     """Read a message back."""
     if parts is None:
         return Message(role, (Text(content),))
-    return Message(role, tuple(_unplaced(part, content) for part in _decode(parts)))
+    stored = _decode(parts)
+    if len(stored) == 1:
+        return Message(role, (_unplaced(stored[0], content),))
+    return Message(role, tuple([_unplaced(part, content) for part in stored]))
 
 
 def entry_of(row: tuple[Any, ...]) -> Entry:
     """Make an entry of a row of `ENTRY_COLUMNS`."""
-    id_, session_id, group_id, seq, role, content, parts, *rest = row
-    return Entry(id_, session_id, group_id, seq, from_columns(role, content, parts), *rest)
+    (id_, session, group, seq, role, content, parts, status, strategy, tokens, basis, at, usage) = (
+        row
+    )
+    message = from_columns(role, content, parts)
+    return Entry(id_, session, group, seq, message, status, strategy, tokens, basis, at, usage)
+
+
+def size_of(row: tuple[Any, ...]) -> int:
+    """Tell how many characters a row of `ENTRY_COLUMNS` holds."""
+    return len(row[_CONTENT]) + len(row[_PARTS] or "")
 
 
 def tool_call_id_of(message: Message) -> str | None:
@@ -130,11 +149,9 @@ def _placed(part: Part, at: int) -> _Stored:
 
 
 def _unplaced(part: _Stored, content: str) -> Part:
-    match part:
-        case _PlacedText():
-            return Text(content[part.at : part.at + part.length], part.raw)
-        case _PlacedResult():
-            shown = content[part.at : part.at + part.length]
-            return ToolResult(part.call_id, shown, part.name, part.is_error, part.raw)
-        case _:
-            return part
+    if not isinstance(part, _Placed):
+        return part
+    shown = content[part.at : part.at + part.length]
+    if isinstance(part, _PlacedText):
+        return Text(shown, part.raw)
+    return ToolResult(part.call_id, shown, part.name, part.is_error, part.raw)

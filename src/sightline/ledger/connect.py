@@ -19,7 +19,7 @@ from uuid import uuid4
 
 import apsw
 
-from sightline.errors import LedgerDamaged, LedgerUnavailable, LedgerUnusable
+from sightline.errors import InvalidInput, LedgerDamaged, LedgerUnavailable, LedgerUnusable
 from sightline.ledger.schema import FORMAT, format_of, migrate
 from sightline.ledger.seal import ZERO, Value
 from sightline.ledger.transaction import seal
@@ -101,6 +101,8 @@ def translated(path: Path) -> Iterator[None]:
         raise LedgerUnusable(f"{path} cannot be written: {error}") from error
     except (apsw.CantOpenError, apsw.PermissionsError, apsw.AuthError) as error:
         raise LedgerUnusable(f"{path} cannot be opened: {error}") from error
+    except OverflowError as error:
+        raise InvalidInput("a number of more than 64 bits names nothing in a ledger") from error
     except apsw.IOError as error:
         raise LedgerUnavailable(f"{path}: input/output error ({error})") from error
 

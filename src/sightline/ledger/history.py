@@ -2,34 +2,50 @@
 
 A window costs what it shows, whatever the session's length: the newest live
 groups come from one index, the place of a token cut from another, the messages
-of each run of groups from a third. Groups that are over do not change, so the
-decoded ones are kept, found again by the digest of their content; and while the
-seal over a session is the same, so is its window.
+of each run of groups from a third. Decoded groups are kept, found again by the
+digest of their content; while the seal over a session is the same, so is its
+window; and where the seal moved by an append of this process alone, the window
+moves with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 import apsw
 
 from sightline.context.entries import Entry, by_group
-from sightline.context.parts import Reasoning, Text, ToolResult
 from sightline.context.window import TokenWindow, Window
 from sightline.errors import LedgerDamaged, NotFound
-from sightline.ledger.codec import ENTRY_COLUMNS, entry_of
+from sightline.ledger.cache import GroupCache
+from sightline.ledger.codec import ENTRY_COLUMNS, entry_of, size_of
 from sightline.ledger.store import Store
-from sightline.ledger.transaction import fetch, find_session
+from sightline.ledger.transaction import Row, fetch, find_session, seal
+from sightline.ledger.writer import Written
 
 __all__ = ["History", "group_entries"]
 
 _LIVE: Final = "FROM groups WHERE session_id = ? AND status = 'live'"
 _SHOWN: Final = "SELECT id, content_digest, first_seq, messages"
+_IN_ORDER: Final = (
+    f"SELECT {ENTRY_COLUMNS} FROM messages "
+    "WHERE session_id = ? AND seq >= ? AND seq < ? ORDER BY seq"
+)
 _PAGE: Final = 1000
-_OVERHEAD: Final = 500  # what an entry costs in memory besides its text
+_MAX_MOVED: Final = 5000  # messages; an append must not copy a long window that nobody asks for
 
-_Group: TypeAlias = tuple[Any, ...]  # the columns of _SHOWN
+_Group: TypeAlias = tuple[int, bytes, int, int]  # the columns of _SHOWN
+
+
+class _Reading(NamedTuple):
+    """A window as it was read; good as long as the seal over its session is the same."""
+
+    session_id: int
+    window: Window | TokenWindow
+    digest: bytes
+    groups: list[_Group]
+    shown: tuple[Entry, ...]
 
 
 class History:
@@ -37,9 +53,8 @@ class History:
 
     def __init__(self, store: Store, *, cached_chars: int = 16 * 1024 * 1024) -> None:
         self._store = store
-        self._cache = _GroupCache(cached_chars)
-        # The window read last, good as long as the seal over its session is the same.
-        self._last: tuple[tuple[int, Window | TokenWindow, bytes], tuple[Entry, ...]] | None = None
+        self._cache = GroupCache(cached_chars)
+        self._last: _Reading | None = None
 
     def window(
         self, session_id: int, window: Window | TokenWindow | None = None
@@ -49,9 +64,9 @@ class History:
             digest, live_groups, tokens, size, slack = _measures(connection, session_id)
             if window is None:
                 window = Window(size, slack)
-            asked = (session_id, window, digest)
-            if self._last is not None and self._last[0] == asked:
-                return self._last[1]
+            last = self._last
+            if last is not None and last[:3] == (session_id, window, digest):
+                return last.shown
             if isinstance(window, Window):
                 groups = _last_groups(connection, session_id, window.shown(live_groups))
             else:
@@ -60,16 +75,26 @@ class History:
             if missing:
                 self._fetch(connection, session_id, missing)
             shown = self._cache.entries(groups)
-            self._last = (asked, shown) if self._cache.trim(groups) else None
+            self._keep(_Reading(session_id, window, digest, groups, shown))
             return shown
 
-    def remember(self, group_id: int, content_digest: bytes, entries: list[Entry]) -> None:
-        """Keep a group that is being stored, so that the next window need not read it.
+    def follow(self, session: Row, written: Sequence[Written], entries: Sequence[Entry]) -> None:
+        """Keep up with an append, so that the next window need not read what is at hand.
 
-        If it is not stored in the end, no window will ask for a group of this digest.
+        `session` is its row as it will be sealed, with the digest that it had before.
+        If it is not stored in the end, no window will find this seal or these digests.
         """
-        self._cache.put(group_id, content_digest, entries)
-        self._cache.trim([])
+        added = dict(by_group(entries))
+        groups: list[_Group] = []
+        for group, before, size in written:
+            shown = (group["id"], group["content_digest"], group["first_seq"], group["messages"])
+            self._cache.extend(shown, before, added[group["id"]], size)
+            groups.append(shown)
+        if self._last is None:
+            self._cache.trim([])
+        else:
+            goes_on = written[0].digest_before is not None
+            self._keep(_moved(self._last, session, groups, entries, goes_on=goes_on))
 
     def messages(self, session_id: int) -> Iterator[Entry]:
         """Read every message of a session in order, dropped ones included, page by page."""
@@ -99,77 +124,30 @@ class History:
             raise NotFound(f"no message {message_id}")
         return entry_of(row)
 
+    def _keep(self, reading: _Reading) -> None:
+        """Keep a reading, unless it alone is too much to keep."""
+        self._last = reading if self._cache.trim(reading.groups) else None
+
     def _fetch(self, connection: apsw.Connection, session_id: int, groups: list[_Group]) -> None:
         """Bring groups into the cache, one range scan for each run of neighbours."""
-        runs: list[list[int]] = []
-        for _, _, first, count in groups:
-            if runs and runs[-1][1] == first:
-                runs[-1][1] = first + count
-            else:
-                runs.append([first, first + count])
-        digests = {group[0]: group[1] for group in groups}
-        for first, end in runs:
-            rows = connection.execute(
-                f"SELECT {ENTRY_COLUMNS} FROM messages "
-                "WHERE session_id = ? AND seq >= ? AND seq < ? ORDER BY seq",
-                (session_id, first, end),
-            )
-            for group_id, entries in by_group(map(entry_of, rows)):
-                if group_id in digests:
-                    self._cache.put(group_id, digests[group_id], entries)
-
-
-class _GroupCache:
-    """Decoded groups by id, each good for the content digest it was read with."""
-
-    def __init__(self, max_chars: int) -> None:
-        self._max = max_chars
-        self._chars = 0
-        self._groups: dict[int, tuple[bytes, list[Entry], int]] = {}
-
-    def missing(self, groups: list[_Group]) -> list[_Group]:
-        """List the groups that are not here, or no longer as they are here."""
-        known = self._groups
-        return [
-            group
-            for group in groups
-            if (held := known.get(group[0])) is None or held[0] != group[1]
-        ]
-
-    def put(self, group_id: int, digest: bytes, entries: list[Entry]) -> None:
-        """Keep a group, in place of what it was before."""
-        size = sum(map(_weight, entries))
-        if group_id in self._groups:
-            self._chars -= self._groups[group_id][2]
-        self._groups[group_id] = (digest, entries, size)
-        self._chars += size
-
-    def entries(self, groups: list[_Group]) -> tuple[Entry, ...]:
-        """Put the entries of groups together, in order."""
-        known = self._groups
-        found: list[Entry] = []
+        runs: list[tuple[int, list[_Group]]] = []
+        end = -1
         for group in groups:
-            held = known.get(group[0])
-            if held is None or held[0] != group[1]:
-                raise LedgerDamaged([f"group {group[0]} has lost its messages"])
-            found += held[1]
-        return tuple(found)
-
-    def trim(self, keep: list[_Group]) -> bool:
-        """Forget all groups but those in `keep`, and those too if they alone are too much.
-
-        Say whether those in `keep` are still here.
-        """
-        if self._chars <= self._max:
-            return True
-        kept = {group[0] for group in keep}
-        self._groups = {id_: held for id_, held in self._groups.items() if id_ in kept}
-        self._chars = sum(held[2] for held in self._groups.values())
-        if self._chars <= self._max:
-            return True
-        self._groups.clear()
-        self._chars = 0
-        return False
+            _, _, first, count = group
+            if first != end:
+                runs.append((first, []))
+            runs[-1][1].append(group)
+            end = first + count
+        for start, run in runs:
+            end = run[-1][2] + run[-1][3]
+            rows = fetch(connection, _IN_ORDER, (session_id, start, end))
+            if len(rows) != end - start:
+                place = f"from {start} to {end - 1}"
+                raise LedgerDamaged([f"session {session_id} has lost messages {place}"])
+            for group_id, digest, first, count in run:
+                own = rows[first - start : first - start + count]
+                size = sum(map(size_of, own))
+                self._cache.put(group_id, digest, [entry_of(row) for row in own], size)
 
 
 def _measures(connection: apsw.Connection, session_id: int) -> tuple[bytes, int, int, int, int]:
@@ -185,13 +163,35 @@ def _measures(connection: apsw.Connection, session_id: int) -> tuple[bytes, int,
     return digest, live_groups, tokens, size, slack
 
 
-def _weight(entry: Entry) -> int:
-    texts = sum(
-        len(part.content if isinstance(part, ToolResult) else part.text)
-        for part in entry.message.parts
-        if isinstance(part, Text | ToolResult | Reasoning)
+def _moved(
+    reading: _Reading,
+    session: Row,
+    groups: list[_Group],
+    entries: Sequence[Entry],
+    *,
+    goes_on: bool,
+) -> _Reading:
+    """Move a reading along with an append to its session, where that is less work than reading.
+
+    `goes_on` says that the first of the groups was there before and grew.
+    """
+    if (
+        (reading.session_id, reading.digest) != (session["id"], session["digest"])
+        or not isinstance(reading.window, Window)
+        or len(reading.shown) > _MAX_MOVED
+    ):
+        return reading
+    groups = (reading.groups[:-1] if goes_on else reading.groups) + groups
+    left = len(groups) - reading.window.shown(session["live_groups"])
+    if left < 0:
+        return reading
+    return _Reading(
+        reading.session_id,
+        reading.window,
+        seal("sessions", session),
+        groups[left:],
+        (*reading.shown, *entries)[sum(count for *_, count in groups[:left]) :],
     )
-    return _OVERHEAD + texts
 
 
 def group_entries(connection: apsw.Connection, session_id: int, group_id: int) -> list[Entry]:
@@ -202,12 +202,7 @@ def group_entries(connection: apsw.Connection, session_id: int, group_id: int) -
     ).fetchone()
     if place is None:
         raise NotFound(f"no group {group_id} in session {session_id}")
-    rows = connection.execute(
-        f"SELECT {ENTRY_COLUMNS} FROM messages "
-        "WHERE session_id = ? AND seq >= ? AND seq < ? ORDER BY seq",
-        (session_id, *place),
-    )
-    return [entry_of(row) for row in rows]
+    return [entry_of(row) for row in fetch(connection, _IN_ORDER, (session_id, *place))]
 
 
 def _last_groups(connection: apsw.Connection, session_id: int, count: int) -> list[_Group]:

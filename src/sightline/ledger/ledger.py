@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from sightline.context.entries import Draft, Entry, by_group, outcome_of
+from sightline.context.entries import Draft, Entry, outcome_of
 from sightline.context.parts import Message
 from sightline.context.window import TokenWindow, Window
 from sightline.errors import InvalidInput
@@ -150,9 +150,7 @@ class Ledger:
                 raise InvalidInput("usage belongs to an assistant's message, and there is none")
             writer.finish()
             tx.touch(session)
-            for group_id, group in by_group(entries):
-                if group_id in writer.started:
-                    self._history.remember(group_id, writer.started[group_id], group)
+            self._history.follow(session, writer.written, entries)
         return tuple(entries)
 
     def window(
@@ -178,6 +176,12 @@ class Ledger:
     def describe(self) -> str:
         """Describe to a model what `query` can read."""
         return describe()
+
+    def revision(self) -> int:
+        """Return a number that grows with every change, whoever made it."""
+        with self._store.read() as connection:
+            [(activity,)] = fetch(connection, "SELECT activity FROM ledger")
+        return int(activity)
 
     def verify(self) -> Report:
         """Check every row against its seal, and the file against SQLite's rules."""

@@ -97,9 +97,9 @@ class Memos:
         return [(memo, (tags.get(memo.id, 0), content.get(memo.id, 0))) for memo in memos]
 
     def _checked(self, content: str, tags: Iterable[str]) -> tuple[str, str]:
-        if not content.strip():
-            raise InvalidInput("a memo needs content")
         content = self._gate.text(content.strip(), "the memo", self._gate.limits.memo)
+        if not content:
+            raise InvalidInput("a memo needs content")
         normal = normal_tags(self._gate.text(tag, "a tag", 1024) for tag in tags)
         if not normal:
             raise InvalidInput("a memo needs at least one tag to be found by")
@@ -117,6 +117,11 @@ class MemoShelf:
         if not homes:
             raise InvalidInput("a shelf needs at least one ledger")
         self._homes = dict(homes)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the ledgers, the first of them first."""
+        return tuple(self._homes)
 
     def home(self, name: str) -> Memos:
         """Give the memos of one ledger, to save, edit and delete there."""

@@ -9,16 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from sightline.context.entries import Entry
 from sightline.context.state import HEADING, StateRebuild, extract_state, rebuild_request
 from sightline.errors import InvalidInput, NotFound
 from sightline.ledger.gate import Gate
 from sightline.ledger.history import History
 from sightline.ledger.store import Store
-from sightline.ledger.transaction import find_session
+from sightline.ledger.transaction import find_session, many
 from sightline.ledger.writer import put_state
 
-__all__ = ["Scratchpad", "States"]
+__all__ = ["Scratchpad", "State", "States"]
+
+
+class State(msgspec.Struct, frozen=True):
+    """A `### STATE` block as a group left it."""
+
+    group_id: int
+    text: str
+    created_at: str
 
 
 class States:
@@ -40,6 +50,19 @@ class States:
                 (session_id,),
             ).get
         return None if content is None else str(content)
+
+    def history(self, session_id: int, *, last: int = 200) -> list[State]:
+        """List the newest states that live groups left, oldest first."""
+        with self._store.read() as connection:
+            find_session(connection, session_id)
+            rows = many(
+                connection,
+                "SELECT group_id, content AS text, session_state.created_at FROM session_state "
+                "JOIN groups ON groups.id = group_id AND status = 'live' "
+                "WHERE session_state.session_id = ? ORDER BY group_id DESC LIMIT ?",
+                (session_id, last),
+            )
+        return [State(**row) for row in reversed(rows)]
 
     def set(self, session_id: int, text: str, *, group_id: int | None = None) -> str:
         """Store the state block of a text for a group, by default the newest live one.

@@ -29,10 +29,11 @@ from sightline.errors import InvalidInput, TooLarge
 from sightline.ledger.codec import ENTRY_COLUMNS, entry_of
 from sightline.ledger.gate import Gate
 from sightline.ledger.sessions import Session, new_session, session_of
-from sightline.ledger.store import Store
+from sightline.ledger.store import Store, written
 from sightline.ledger.transaction import Row, Transaction, find_session, many
 from sightline.ledger.usage import Usage, add_usage
 from sightline.ledger.writer import Writer, put_state
+from sightline.projection.moment import parse_moment
 
 __all__ = ["FORMAT", "export_session", "import_session"]
 
@@ -176,7 +177,7 @@ class _Import:
     def message(self, line: _MessageLine) -> None:
         """Store one message line."""
         message = self._gate.message(_message_of(line))
-        moment = _moment(line.created_at, self._gate)
+        moment = _moment(line.created_at)
         if self._begins_group(line, message):
             self._writer.start_group(dropped=line.status == "dropped", created_at=moment)
             self._started = True
@@ -201,7 +202,7 @@ class _Import:
         for state in self._header.states:
             if state.group_id in self._groups:
                 text = self._gate.text(state.content, "a state", self._gate.limits.message)
-                moment = _moment(state.created_at, self._gate)
+                moment = _moment(state.created_at)
                 put_state(self._tx, self._session, self._groups[state.group_id], text, moment)
 
     def _begins_group(self, line: _MessageLine, message: Message) -> bool:
@@ -245,8 +246,8 @@ def _message_of(line: _MessageLine) -> Message:
     return Message(line.role, tuple(line.parts))
 
 
-def _moment(text: str | None, gate: Gate) -> str | None:
-    return None if not text else gate.line(text, "created_at")
+def _moment(text: str | None) -> str | None:
+    return written(parse_moment(text)) if text else None
 
 
 def _decode(line: bytes, kind: type[_T], gate: Gate) -> _T:

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.errors import QueryRefused
+from sightline.errors import InvalidInput, QueryRefused
 from sightline.ledger.schema import TABLES
 from sightline.ledger.statement import cell_after, one_statement, rows_after
 from sightline.ledger.worker import Answer, Request, shown_columns
@@ -32,6 +32,7 @@ __all__ = ["QueryLimits", "QueryResult", "Retrieval", "describe"]
 
 _START_S: Final = 30.0
 _GRACE_S: Final = 0.5  # for an answer that is ready and on its way
+_MAX_ID: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,8 @@ class Retrieval:
 
         Raise `QueryRefused` with the reason if it may not run or hits a limit.
         """
+        if session_id is not None and not -_MAX_ID <= session_id <= _MAX_ID:
+            raise InvalidInput("a number of more than 64 bits names nothing in a ledger")
         limits = limits or QueryLimits()
         statement = one_statement(sql, limits.sql_chars)
         request = Request(
@@ -224,9 +227,10 @@ def _receive(worker: subprocess.Popen[bytes], deadline: float) -> bytes:
 
 def _exactly(descriptor: int, size: int, deadline: float) -> bytes:
     received = bytearray()
+    waiting = select.poll()  # select() would not take the descriptors of a program with many
+    waiting.register(descriptor, select.POLLIN)
     while len(received) < size:
-        ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
-        if not ready:
+        if not waiting.poll(max(0.0, deadline - time.monotonic()) * 1000):
             raise TimeoutError
         piece = os.read(descriptor, size - len(received))
         if not piece:

@@ -312,10 +312,17 @@ CREATE VIRTUAL TABLE memo_text USING fts5 (
 INSERT INTO memo_text (memo_text) VALUES ('rebuild');
 """
 
+# An index of words keeps those of deleted texts until it is told not to.
+_FORGOTTEN_WORDS: Final = """
+INSERT INTO memo_text (memo_text, rank) VALUES ('secure-delete', 1);
+INSERT INTO memo_text (memo_text) VALUES ('rebuild');
+"""
+
 MIGRATIONS: Final[tuple[str, ...]] = (
     _CONVERSATIONS,
     _ACCOUNTING,
     _WEIGHTS_AND_WORDS,
+    _FORGOTTEN_WORDS,
 )
 FORMAT: Final = len(MIGRATIONS)
 

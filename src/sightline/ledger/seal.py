@@ -25,6 +25,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 __all__ = [
+    "CHAINED",
     "ZERO",
     "Value",
     "broken_seals",
@@ -37,6 +38,16 @@ __all__ = [
 Value: TypeAlias = str | int | bytes | float | None
 
 ZERO: Final = bytes(32)
+# The columns of a group that its chain covers, in this order: those that never change.
+CHAINED: Final = (
+    "id",
+    "session_id",
+    "seq",
+    "first_seq",
+    "messages",
+    "created_at",
+    "content_digest",
+)
 _MODULUS: Final = 1 << 256
 _encode: Final = msgspec.msgpack.Encoder().encode
 
@@ -69,7 +80,7 @@ def broken_seals(before: bytes, rows: Sequence[Sequence[Any]], width: int) -> li
 
 
 def group_chain(before: bytes, fixed: Sequence[Value]) -> bytes:
-    """Seal a group's place in its session, after the group before it."""
+    """Seal a group's `CHAINED` columns, after the group before it."""
     return sha256(before + _encode(fixed)).digest()
 
 

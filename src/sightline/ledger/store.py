@@ -21,7 +21,7 @@ from sightline.errors import LedgerUnusable
 from sightline.ledger.connect import found, open_for_reading, open_for_writing, translated
 from sightline.ledger.transaction import Transaction
 
-__all__ = ["Clock", "Mode", "Store", "now_utc"]
+__all__ = ["Clock", "Mode", "Store", "now_utc", "written"]
 
 Clock: TypeAlias = Callable[[], datetime]
 Mode: TypeAlias = Literal["write", "read"]
@@ -30,6 +30,11 @@ Mode: TypeAlias = Literal["write", "read"]
 def now_utc() -> datetime:
     """Tell the time; the default clock of a store."""
     return datetime.now(UTC)
+
+
+def written(moment: datetime) -> str:
+    """Write a moment as every row has it: UTC, milliseconds, `Z`."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Store:
@@ -89,9 +94,8 @@ class Store:
                     self._connection.execute("ROLLBACK")
 
     def timestamp(self) -> str:
-        """Write down the time: UTC, milliseconds, `Z`."""
-        moment = self._clock().astimezone(UTC)
-        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        """Write down the time."""
+        return written(self._clock())
 
     def checkpoint(self) -> None:
         """Empty the write-ahead log into the file, so that removed text is in neither.

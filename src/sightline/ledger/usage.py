@@ -8,14 +8,12 @@ and remove, and what a clone inherits is not counted again.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from sightline.context.entries import Basis
-from sightline.context.redact import redact_json
-from sightline.context.storable import check_json
-from sightline.errors import InvalidInput
+from sightline.errors import InvalidInput, NotFound
 from sightline.ledger.gate import Gate
 from sightline.ledger.store import Store
 from sightline.ledger.transaction import Row, Transaction, find_session, many
@@ -61,6 +59,17 @@ class Receipt(msgspec.Struct, frozen=True):
     created_at: str
 
 
+# One column for each field of `Totals`.
+_SUMS: Final = (
+    "count(*) AS requests, "
+    "coalesce(sum(prompt_tokens), 0) AS prompt_tokens, "
+    "coalesce(sum(completion_tokens), 0) AS completion_tokens, "
+    "coalesce(sum(cached_tokens), 0) AS cached_tokens, "
+    "coalesce(sum(cost_nanousd), 0) AS cost_nanousd, "
+    "count(*) - count(cost_nanousd) AS unpriced"
+)
+
+
 class Accounts:
     """The usage and the receipts of a ledger's sessions."""
 
@@ -90,16 +99,23 @@ class Accounts:
         with self._store.read() as connection:
             rows = many(
                 connection,
-                "SELECT count(*) AS requests, "
-                "coalesce(sum(prompt_tokens), 0) AS prompt_tokens, "
-                "coalesce(sum(completion_tokens), 0) AS completion_tokens, "
-                "coalesce(sum(cached_tokens), 0) AS cached_tokens, "
-                "coalesce(sum(cost_nanousd), 0) AS cost_nanousd, "
-                "count(*) - count(cost_nanousd) AS unpriced "
-                "FROM usage WHERE NOT inherited AND (?1 IS NULL OR session_id = ?1)",
+                f"SELECT {_SUMS} FROM usage "
+                "WHERE NOT inherited AND (?1 IS NULL OR session_id = ?1)",
                 (session_id,),
             )
         return Totals(**rows[0])
+
+    def by_group(self, session_id: int) -> dict[int, Totals]:
+        """Sum up the requests of every group of a session that made any."""
+        with self._store.read() as connection:
+            find_session(connection, session_id)
+            rows = many(
+                connection,
+                f"SELECT group_id, {_SUMS} FROM usage "
+                "WHERE session_id = ? AND group_id IS NOT NULL GROUP BY group_id",
+                (session_id,),
+            )
+        return {row.pop("group_id"): Totals(**row) for row in rows}
 
     def add_receipt(
         self,
@@ -111,13 +127,11 @@ class Accounts:
         usage_id: int | None = None,
     ) -> int:
         """Store a prompt's receipt; return its id."""
-        check_json(body, "the receipt")
-        text = msgspec.json.encode(redact_json(body) if self._gate.redacting else body).decode()
         row: Row = {
             "group_id": group_id,
             "usage_id": usage_id,
             "prefix_digest": self._gate.line(prefix_digest, "a receipt's digest"),
-            "body": self._gate.text(text, "the receipt", self._gate.limits.receipt),
+            "body": self._gate.json(body, "the receipt", self._gate.limits.receipt),
         }
         with self._store.write() as tx:
             return tx.insert(tx.session(session_id), "receipts", {**row, "created_at": tx.now})
@@ -132,7 +146,23 @@ class Accounts:
                 "WHERE session_id = ? ORDER BY id",
                 (session_id,),
             )
-        return [Receipt(**{**row, "body": msgspec.json.decode(row["body"])}) for row in rows]
+        return [_receipt(row) for row in rows]
+
+    def receipt(self, receipt_id: int) -> Receipt:
+        """Read one receipt."""
+        with self._store.read() as connection:
+            rows = many(
+                connection,
+                f"SELECT {', '.join(Receipt.__struct_fields__)} FROM receipts WHERE id = ?",
+                (receipt_id,),
+            )
+        if not rows:
+            raise NotFound(f"no receipt {receipt_id}")
+        return _receipt(rows[0])
+
+
+def _receipt(row: Row) -> Receipt:
+    return Receipt(**{**row, "body": msgspec.json.decode(row["body"])})
 
 
 def add_usage(

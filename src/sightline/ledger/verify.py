@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from operator import itemgetter
-from typing import Any, Final, TypeAlias
+from itertools import groupby
+from operator import attrgetter, itemgetter
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import apsw
 import msgspec
@@ -22,23 +23,54 @@ import msgspec
 from sightline.context.memos import tag_words
 from sightline.errors import LedgerDamaged, SightlineError
 from sightline.ledger.schema import TABLES
-from sightline.ledger.seal import ZERO, Value, broken_seals, row_digest, tally_move
+from sightline.ledger.seal import (
+    CHAINED,
+    ZERO,
+    Value,
+    broken_seals,
+    group_chain,
+    row_digest,
+    tally_move,
+)
 from sightline.ledger.store import Store
 from sightline.ledger.transaction import Row, fetch, seal
-from sightline.ledger.writer import chain_of
 
 __all__ = ["Report", "verify"]
 
 _SEALED: Final = TABLES["messages"].sealed
 _COLUMNS: Final = f"{', '.join(_SEALED)}, dropped, digest"
 _END: Final = len(_SEALED)
-_GROUP, _SEQ, _TOKENS = (_SEALED.index(name) for name in ("group_id", "seq", "tokens"))
-_DROPPED, _DIGEST = _END, _END + 1
+_SEQ: Final = _SEALED.index("seq")
+_DIGEST: Final = _END + 1
 _PAGE: Final = 500
 _Row: TypeAlias = tuple[Any, ...]  # the columns of _COLUMNS
-_group_fields: Final = itemgetter(*TABLES["groups"].sealed)
+_group_id: Final = itemgetter(_SEALED.index("group_id"))
+_tokens: Final = itemgetter(_SEALED.index("tokens"))
+_dropped: Final = itemgetter(_END)
 _MAX_FINDINGS: Final = 1000
 _TALLIED: Final = ("session_state", "usage", "receipts", "undone")
+
+
+class _Group(NamedTuple):
+    """A row of `groups`: the sealed columns first."""
+
+    id: int
+    session_id: int
+    seq: int
+    status: str
+    first_seq: int
+    messages: int
+    tokens: int
+    created_at: str
+    salt: bytes | None
+    content_digest: bytes
+    chain: bytes
+    digest: bytes
+    tokens_before: int
+
+
+_GROUP_END: Final = len(TABLES["groups"].sealed)
+_fixed: Final = attrgetter(*CHAINED)
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -117,63 +149,83 @@ class _Check:
     def _chain(self, session: Row) -> None:
         """Follow a session's groups in order; every figure must come out as it is stored."""
         name = f"session {session['id']}"
-        messages = _Pages(lambda after: self._page(session["id"], after))
+        runs = self._runs(session["id"])
+        run = next(runs, None)
         before, place, tokens, live = ZERO, 0, 0, 0
         next_seq: int | None = 0  # None after a group whose own figures cannot be trusted
-        for group in self._rows("groups", "WHERE session_id = ? ORDER BY seq", (session["id"],)):
-            intact = row_digest("groups", _group_fields(group)) == group["digest"]
-            self._group(name, group, messages, intact=intact)
+        for group in self._groups(session["id"]):
+            rows: list[_Row] = []
+            if run is not None and run[0] == group.id:
+                rows = run[1]
+                run = next(runs, None)
+            intact = row_digest("groups", group[:_GROUP_END]) == group.digest
+            self._group(name, group, rows, intact=intact)
             if not intact:
-                self.find(f"{name}: group {group['id']} was altered")
-                before, next_seq, place = group["chain"], None, place + 1
+                self.find(f"{name}: group {group.id} was altered")
+                before, next_seq, place = group.chain, None, place + 1
                 continue
-            if group["seq"] != place or next_seq not in (None, group["first_seq"]):
-                self.find(f"{name}: a group before group {group['id']} is missing")
-            if chain_of(before, group) != group["chain"]:
-                self.find(f"{name}: the chain breaks at group {group['id']}")
-            if group["tokens_before"] != tokens:
-                self.find(f"{name}: group {group['id']} has a wrong tokens_before")
-            if group["status"] == "live":
-                tokens += group["tokens"]
+            if group.seq != place or next_seq not in (None, group.first_seq):
+                self.find(f"{name}: a group before group {group.id} is missing")
+            if group_chain(before, _fixed(group)) != group.chain:
+                self.find(f"{name}: the chain breaks at group {group.id}")
+            if group.tokens_before != tokens:
+                self.find(f"{name}: group {group.id} has a wrong tokens_before")
+            if group.status == "live":
+                tokens += group.tokens
                 live += 1
-            before, next_seq, place = (
-                group["chain"],
-                group["first_seq"] + group["messages"],
-                place + 1,
-            )
+            before, next_seq, place = group.chain, group.first_seq + group.messages, place + 1
         self._counts["groups"] += place
-        while stray := messages.next_row():
-            self.find(f"{name}: message {stray[0]} belongs to no group of it")
-            messages.of_group(stray[2])
+        while run is not None:
+            self.find(f"{name}: message {run[1][0][0]} belongs to no group of it")
+            run = next(runs, None)
         found = (before, place, live, tokens)
         if found != tuple(session[key] for key in ("head", "next_group", "live_groups", "tokens")):
             self.find(f"{name}: its groups do not add up to its row; the last may be missing")
         if next_seq not in (None, session["next_seq"]):
             self.find(f"{name}: messages at its end are missing")
 
-    def _group(self, name: str, group: Row, messages: _Pages, *, intact: bool) -> None:
-        """Read a group's messages, each sealed to the one before it."""
-        rows = messages.of_group(group["id"])
+    def _group(self, name: str, group: _Group, rows: list[_Row], *, intact: bool) -> None:
+        """Check a group's messages, each sealed to the one before it."""
         self._counts["messages"] += len(rows)
-        broken = broken_seals(group["salt"] or ZERO, rows, _END)
+        broken = broken_seals(group.salt or ZERO, rows, _END)
         for place in broken:
             self.find(
                 f"{name}: message {rows[place][0]} (seq {rows[place][_SEQ]}) was altered, or the "
                 "one before it is missing"
             )
-        if not {row[_DROPPED] for row in rows} <= {int(group["status"] == "dropped")}:
-            self.find(f"{name}: messages of group {group['id']} are not marked as it is")
+        if not set(map(_dropped, rows)) <= {int(group.status == "dropped")}:
+            self.find(f"{name}: messages of group {group.id} are not marked as it is")
         if not intact:
             return
-        if group["status"] in ("undone", "removed"):
+        if group.status in ("undone", "removed"):
             if rows:
-                self.find(f"{name}: group {group['id']} was removed but has messages")
+                self.find(f"{name}: group {group.id} was removed but has messages")
             return
         found = (len(rows), rows[-1][_DIGEST] if rows else None)
-        if found != (group["messages"], group["content_digest"]):
-            self.find(f"{name}: group {group['id']} has other messages than were stored")
-        elif not broken and sum(row[_TOKENS] for row in rows) != group["tokens"]:
-            self.find(f"{name}: group {group['id']} has a wrong weight")
+        if found != (group.messages, group.content_digest):
+            self.find(f"{name}: group {group.id} has other messages than were stored")
+        elif not broken and sum(map(_tokens, rows)) != group.tokens:
+            self.find(f"{name}: group {group.id} has a wrong weight")
+
+    def _groups(self, session_id: int) -> Iterator[_Group]:
+        sql = f"SELECT {', '.join(_Group._fields)} FROM groups WHERE session_id = ? ORDER BY seq"
+        return map(_Group._make, self._connection.execute(sql, (session_id,)))
+
+    def _runs(self, session_id: int) -> Iterator[tuple[int, list[_Row]]]:
+        """Read a session's messages in order, page by page, as runs of one group each."""
+        last: tuple[int, list[_Row]] | None = None
+        page = self._page(session_id, -1)
+        while page:
+            for group_id, run in groupby(page, _group_id):
+                if last is not None and last[0] == group_id:  # a page ended within the group
+                    last[1].extend(run)
+                    continue
+                if last is not None:
+                    yield last
+                last = (group_id, list(run))
+            page = self._page(session_id, page[-1][_SEQ])
+        if last is not None:
+            yield last
 
     def _page(self, session_id: int, after: int) -> list[_Row]:
         where = f"WHERE session_id = ? AND seq > ? ORDER BY seq LIMIT {_PAGE}"
@@ -236,33 +288,6 @@ class _Check:
             f"SELECT {', '.join(names)} FROM {table} {where}", values
         ):
             yield dict(zip(names, row, strict=True))
-
-
-class _Pages:
-    """A session's messages in order, read page by page and handed out group by group."""
-
-    def __init__(self, read: Callable[[int], list[_Row]]) -> None:
-        self._read = read
-        self._page = read(-1)
-        self._at = 0
-
-    def next_row(self) -> _Row | None:
-        """Show the next message without taking it."""
-        if self._at == len(self._page) and self._page:
-            self._page, self._at = self._read(self._page[-1][_SEQ]), 0
-        return self._page[self._at] if self._page else None
-
-    def of_group(self, group_id: int) -> list[_Row]:
-        """Take the messages that come next, as long as they are of this group."""
-        taken: list[_Row] = []
-        while (row := self.next_row()) is not None and row[_GROUP] == group_id:
-            page, start = self._page, self._at
-            end = start + 1
-            while end < len(page) and page[end][_GROUP] == group_id:
-                end += 1
-            taken += page[start:end]
-            self._at = end
-        return taken
 
 
 def _pages(store: Store) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from operator import itemgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from sightline.context.entries import Basis, Entry, Outcome, Status
 from sightline.context.parts import Message
@@ -17,16 +17,24 @@ from sightline.context.state import extract_state
 from sightline.errors import TooLarge
 from sightline.ledger.codec import to_columns, tool_call_id_of
 from sightline.ledger.schema import TABLES
-from sightline.ledger.seal import ZERO, Value, group_chain, message_digest
+from sightline.ledger.seal import CHAINED, ZERO, Value, group_chain, message_digest
 from sightline.ledger.transaction import Row, Transaction, many
 
-__all__ = ["Writer", "chain_of", "put_state"]
+__all__ = ["Writer", "Written", "chain_of", "put_state"]
 
 _SALT_BYTES: Final = 16
 _MESSAGE: Final = (*TABLES["messages"].sealed, "dropped", "digest")
 _INSERT: Final = (
     f"INSERT INTO messages ({', '.join(_MESSAGE)}) VALUES ({', '.join('?' * len(_MESSAGE))})"
 )
+
+
+class Written(NamedTuple):
+    """A group that was begun or added to: as it is now, and what to find it by in a cache."""
+
+    group: Row
+    digest_before: bytes | None  # of its content; None if it was begun here
+    size: int  # of what was added, in bytes
 
 
 class Writer:
@@ -39,7 +47,9 @@ class Writer:
         self._next_message = transaction.next_id("messages")
         self._group: Row | None = None
         self._before = ZERO  # the chain of the group before the open one
-        self.started: dict[int, bytes] = {}  # content digests of the groups begun here
+        self._digest_before: bytes | None = None
+        self._size = 0
+        self.written: list[Written] = []
 
     @property
     def group_id(self) -> int:
@@ -58,6 +68,7 @@ class Writer:
         if not rows or rows[0]["status"] != "live":
             return False
         self._group = rows[0]
+        self._digest_before = rows[0]["content_digest"]
         self._before = rows[1]["chain"] if len(rows) > 1 else ZERO
         return True
 
@@ -83,8 +94,8 @@ class Writer:
         }
         session["next_group"] += 1
         session["live_groups"] += not dropped
+        self._digest_before = None
         self._tx.insert_plain("groups", self._group)
-        self.started[self.group_id] = ZERO
         return self.group_id
 
     def add(
@@ -143,6 +154,7 @@ class Writer:
             usage_id,
         )
         self._next_message += 1
+        self._size += size
         session["next_seq"] += 1
         session["largest"] = max(session["largest"], size)
         session["tokens"] += tokens if live else 0
@@ -160,9 +172,8 @@ class Writer:
         group["chain"] = chain_of(self._before, group)
         self._tx.update("groups", group)
         self._session["head"] = group["chain"]
-        if group["id"] in self.started:
-            self.started[group["id"]] = group["content_digest"]
-        self._group = None
+        self.written.append(Written(group, self._digest_before, self._size))
+        self._group, self._size = None, 0
 
 
 def put_state(
@@ -179,9 +190,7 @@ def chain_of(before: bytes, group: Row) -> bytes:
     return group_chain(before, _fixed(group))
 
 
-_fixed: Final = itemgetter(
-    "id", "session_id", "seq", "first_seq", "messages", "created_at", "content_digest"
-)
+_fixed: Final = itemgetter(*CHAINED)
 
 
 def _status(outcome: Outcome, *, live: bool) -> Status:

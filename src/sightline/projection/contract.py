@@ -22,7 +22,8 @@ The last message may end with blocks written by the host:
 
 - `<slop-state>`: what the connected applications show right now, one section per application \
 (`### Name (id)`). It is rendered anew for every request and replaces what you saw before; \
-earlier states are gone.
+earlier states are gone. If it says that it is unchanged since an observation of this turn, that \
+observation is what is there now.
 - `<slop-apps-available>`: applications that could be connected. Not state.
 
 In the text format a node is one line: `[type] id: name (property=value, …)`, then its summary, \

@@ -15,7 +15,7 @@ from typing import Final
 
 from sightline.projection.escape import mark, reveal, tag_like
 
-__all__ = ["strip_blocks"]
+__all__ = ["has_block", "strip_blocks"]
 
 # Complete tags as hosts write them; the escaped forms are words of their own.
 _TAG: Final = re.compile(r"<\s*+(/?)\s*+slop-(?:state|apps-available)(?![\w-])", re.IGNORECASE)
@@ -35,6 +35,11 @@ def strip_blocks(text: str) -> str:
         pieces = [kept[0].rstrip(), *(piece.strip() for piece in kept[1:-1]), kept[-1].lstrip()]
         text = "\n\n".join(piece for piece in pieces if piece)
     return _without_tags(text)
+
+
+def has_block(text: str) -> bool:
+    """Tell whether there is a context block in a text, a tag alone being none."""
+    return "<" in text and bool(_blocks(text))
 
 
 def _blocks(text: str) -> list[tuple[int, int]]:

@@ -8,7 +8,7 @@ The shell around it is: read → receive → run what is asked → frames_to_sen
 order. A result is queued after the patches of what the handler did, because
 `send_result` flushes the provider first.
 
-*Memory.* What is queued is bounded. A patch that does not fit makes its
+*Memory.* What is queued is bounded (`outbox`). A patch that does not fit makes its
 subscription stale: its queued patches are dropped, and when the reader has taken
 the rest it gets one fresh snapshot (`seq` 0) instead of all it missed. Snapshots
 are not queued at all, they are made when there is room for them. What a consumer
@@ -18,16 +18,14 @@ one that asks faster than it reads.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET
 
 from sightline.errors import InvalidPath, TooLarge
-from sightline.protocol.codec import encode
 from sightline.protocol.jsontext import text_of
 from sightline.protocol.messages import (
     BadMessage,
@@ -46,20 +44,26 @@ from sightline.protocol.messages import (
     parse_consumer_message,
     serialize,
 )
+from sightline.protocol.outbox import Body, Outbox
 from sightline.protocol.path import parse_path
 from sightline.protocol.tree import Affordance, Node
-from sightline.protocol.view import View, project
+from sightline.protocol.view import View
 
 if TYPE_CHECKING:
     from sightline.protocol.provider import Audience, Group, Provider
+    from sightline.protocol.showing import Showing
 
-__all__ = ["Connection", "InvokeRequested", "QueryRequested", "Request", "Subscription"]
+__all__ = [
+    "Connection",
+    "InvokeRequested",
+    "QueryRequested",
+    "Request",
+    "Subscription",
+    "event_body",
+]
 
 _JSON: Final = msgspec.json.Encoder()
 _SEND_BYTES: Final = 32 * 1024
-# What a queued frame costs besides its bytes: its objects and its place. Small patches would
-# otherwise take several times the memory that the limit promises.
-_FRAME_BYTES: Final = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +89,6 @@ class QueryRequested:
 
 
 Request: TypeAlias = InvokeRequested | QueryRequested
-
-
-class _Frame(NamedTuple):
-    """A message about to be sent: a head of its own, and a body that others may share."""
-
-    head: bytes
-    body: bytes
-    subscription: Subscription | None
-
-    @property
-    def size(self) -> int:
-        return len(self.head) + len(self.body) + _FRAME_BYTES
 
 
 class Subscription:
@@ -126,7 +118,7 @@ class Subscription:
         self.version = version
         return _JSON.encode(fields)[:-1] + b',"ops":'
 
-    def change(self, version: int, ops: bytes | None) -> None:
+    def change(self, version: int, ops: Body | None) -> None:
         """Tell what changed; None is "too much to tell"."""
         if self.stale:
             return
@@ -135,8 +127,7 @@ class Subscription:
 
     def lose_root(self) -> None:
         """Tell that what was subscribed to is gone; a snapshot will follow if it comes back."""
-        self.connection.go_stale(self)
-        self.connection.refuse(self.id, "not_found", "the node subscribed to is gone")
+        self.connection.refuse_root(self)
 
 
 class Connection:
@@ -147,8 +138,7 @@ class Connection:
         self._audience = audience
         self._subscriptions: dict[str, Subscription] = {}
         self._invocations: set[str] = set()
-        self._outbox: deque[_Frame] = deque()
-        self._queued_bytes = 0
+        self._outbox = Outbox(provider.limits)
         self._closed = False
         self._hello: bytes | None = serialize(Hello(provider.info))
         provider.ready.add(self)
@@ -161,10 +151,8 @@ class Connection:
     @property
     def wants_input(self) -> bool:
         """Whether the shell may read more: not while answers or actions pile up."""
-        limits = self._provider.limits
-        return (
-            self._queued_bytes < limits.queue_bytes and len(self._invocations) < limits.invocations
-        )
+        has_hands = len(self._invocations) < self._provider.limits.invocations
+        return has_hands and not self._outbox.is_full
 
     @property
     def has_output(self) -> bool:
@@ -199,17 +187,14 @@ class Connection:
         self._provider.flush()
         source = self._audience.tree if tree is None else tree
         try:
-            shown = project(source.at(query.path), self._view(query.view()))
-            body = encode(shown)
+            showing = self._provider.showing(source.at(query.path), self._view(query.view()))
+            body = showing.encoded()
         except InvalidPath as error:
             self.refuse(query.id, "not_found", str(error))
-            return
-        limit = self._provider.limits.snapshot_bytes
-        if len(body) > limit:
-            reason = f"the answer has {len(body)} bytes, more than {limit}: ask for less"
-            self.refuse(query.id, "bad_request", reason)
-            return
-        self._queue(_snapshot_head(query.id, self._provider.version, None, None), body)
+        except TooLarge as error:
+            self.refuse(query.id, "bad_request", str(error))
+        else:
+            self._queue(self._snapshot_head(query.id, None, showing), Body(body))
 
     def send_result(
         self, request: str, data: object = UNSET, *, error: ErrorInfo | None = None,
@@ -220,21 +205,32 @@ class Connection:
             return
         self._invocations.discard(request)
         self._provider.flush()
-        status: Literal["ok", "error", "accepted"] = "accepted" if accepted else "ok"
+        status: Literal["ok", "accepted"] = "accepted" if accepted else "ok"
+        message = serialize(Result(request, status, UNSET if data is UNSET else text_of(data)))
+        limit = self._provider.limits.snapshot_bytes
+        if error is None and len(message) > limit:
+            error = ErrorInfo("internal", f"the result has more than {limit} bytes")
         if error is not None:
-            status = "error"
-        text = UNSET if data is UNSET else text_of(data)
-        self._queue(serialize(Result(request, status, text, UNSET if error is None else error)))
+            message = serialize(Result(request, "error", error=_legible(error)))
+        self._queue(message)
 
-    def send_event(self, name: str, data: object = UNSET) -> None:
-        """Tell the consumer that something happened which is not state."""
-        if not self._closed:
-            self._queue(serialize(Event(name, UNSET if data is UNSET else text_of(data))))
+    def send_event(self, event: Body) -> None:
+        """Tell the consumer that something happened which is not state; see `event_body`.
+
+        A reader that is too far behind does not learn of it.
+        """
+        if not self._closed and self._outbox.has_room(event):
+            self._queue(b"", event)
 
     def refuse(self, request: str | None, code: str, reason: str) -> None:
         """Answer anything but an invoke with an error."""
-        if not self._closed:
-            self._queue(serialize(ErrorMessage(ErrorInfo(code, reason), request)))
+        self._refuse(request, code, reason)
+
+    def refuse_root(self, subscription: Subscription) -> None:
+        """Say that what was subscribed to is gone, instead of all that was still to be said."""
+        self.go_stale(subscription)
+        reason = "the node subscribed to is gone"
+        self._refuse(subscription.id, "not_found", reason, subscription)
 
     def close(self) -> None:
         """End the connection; whatever is still asked of it does nothing."""
@@ -243,7 +239,6 @@ class Connection:
         self._closed = True
         self._hello = None
         self._outbox.clear()
-        self._queued_bytes = 0
 
     def frames_to_send(self, max_bytes: int = _SEND_BYTES) -> list[bytes]:
         """Take what is to be sent next, whole messages of about `max_bytes` together.
@@ -260,17 +255,14 @@ class Connection:
             frames.append(self._snapshot(subscription))
             size += len(frames[-1])
         while self._outbox and size < max_bytes:
-            frame = self._outbox.popleft()
-            self._queued_bytes -= frame.size
-            frames.append(b"".join((frame.head, frame.body, b"}")) if frame.body else frame.head)
-            size += frame.size
+            frames.append(self._outbox.take())
+            size += len(frames[-1])
         return frames
 
-    def queue_patch(self, subscription: Subscription, version: int, ops: bytes) -> bool:
+    def queue_patch(self, subscription: Subscription, version: int, ops: Body) -> bool:
         """Queue a patch; False if the reader is too slow for one more."""
         # A reader that is not behind gets a patch of any size: a snapshot would be larger.
-        limit = self._provider.limits.queue_bytes
-        if self._outbox and self._queued_bytes + len(ops) + _FRAME_BYTES > limit:
+        if not self._outbox.has_room(ops):
             return False
         self._queue(subscription.patch_head(version), ops, subscription)
         return True
@@ -278,9 +270,7 @@ class Connection:
     def go_stale(self, subscription: Subscription) -> None:
         """Drop a subscription's queued patches: a snapshot will stand for them."""
         subscription.stale = True
-        kept = [frame for frame in self._outbox if frame.subscription is not subscription]
-        self._outbox = deque(kept)
-        self._queued_bytes = sum(frame.size for frame in kept)
+        self._outbox.drop(subscription)
         self._provider.ready.add(self)
 
     def _subscribe(self, message: Subscribe) -> None:
@@ -314,12 +304,12 @@ class Connection:
         provider = self._provider
         if not provider.supports("x-resume") or point.epoch != provider.info.epoch:
             return
-        past = subscription.group.shown_at(point)
-        ops = None if past is None else subscription.group.encoded_ops(past)
+        past, showing = subscription.group.shown_at(point), subscription.group.showing
+        ops = None if past is None or showing is None else showing.ops_from(past)
         if ops is not None:
             subscription.stale = False
             subscription.seq, subscription.version = point.seq, point.version
-            self._queue(subscription.patch_head(provider.version), ops, subscription)
+            self._queue(subscription.patch_head(provider.version), Body(ops), subscription)
 
     def _query(self, message: Query) -> list[Request]:
         if message.window is not None and not self._supports(message.id, "windowing"):
@@ -390,36 +380,54 @@ class Connection:
 
     def _sendable_snapshots(self) -> Iterator[Subscription]:
         for item in self._subscriptions.values():
-            if item.stale and not item.paused and item.group.shown is not None:
+            if item.stale and not item.paused and item.group.showing is not None:
                 yield item
 
     def _snapshot(self, subscription: Subscription) -> bytes:
-        group = subscription.group
+        showing = subscription.group.showing
+        assert showing is not None  # noqa: S101 - callers have looked
         try:
-            body = group.encoded_tree()
+            body = showing.encoded()
         except TooLarge as error:
             self._end(subscription.id)
             return serialize(ErrorMessage(ErrorInfo("bad_request", str(error)), subscription.id))
         subscription.stale = False
         subscription.seq, subscription.version = 0, self._provider.version
-        served = group.served if self._provider.supports("x-served") else None
-        head = _snapshot_head(subscription.id, self._provider.version, 0, served)
-        return b"".join((head, body, b"}"))
+        return b"".join((self._snapshot_head(subscription.id, 0, showing), body, b"}"))
+
+    def _snapshot_head(self, request: str, seq: int | None, showing: Showing) -> bytes:
+        """A snapshot message up to its tree, which follows, and one closing brace."""
+        fields: dict[str, object] = {
+            "type": "snapshot",
+            "id": request,
+            "version": self._provider.version,
+        }
+        if seq is not None:
+            fields["seq"] = seq
+        served = showing.served
+        if served is not None and self._provider.supports("x-served"):
+            fields["served"] = {"depth": served.depth, "max_nodes": served.max_nodes}
+        return _JSON.encode(fields)[:-1] + b',"tree":'
+
+    def _refuse(
+        self, request: str | None, code: str, reason: str, owner: Subscription | None = None
+    ) -> None:
+        if not self._closed:
+            error = _legible(ErrorInfo(code, reason))
+            self._queue(serialize(ErrorMessage(error, request)), None, owner)
 
     def _queue(
-        self, head: bytes, body: bytes = b"", subscription: Subscription | None = None
+        self, head: bytes, body: Body | None = None, subscription: Subscription | None = None
     ) -> None:
-        frame = _Frame(head, body, subscription)
-        self._outbox.append(frame)
-        self._queued_bytes += frame.size
+        self._outbox.add(head, body, subscription)
         self._provider.ready.add(self)
 
 
-def _snapshot_head(request: str, version: int, seq: int | None, served: View | None) -> bytes:
-    """A snapshot message up to its tree, which follows, and one closing brace."""
-    fields: dict[str, object] = {"type": "snapshot", "id": request, "version": version}
-    if seq is not None:
-        fields["seq"] = seq
-    if served is not None:
-        fields["served"] = {"depth": served.depth, "max_nodes": served.max_nodes}
-    return _JSON.encode(fields)[:-1] + b',"tree":'
+def event_body(name: str, data: object = UNSET) -> Body:
+    """Write an event once for all who will be told."""
+    return Body(serialize(Event(name, UNSET if data is UNSET else text_of(data)))[:-1])
+
+
+def _legible(error: ErrorInfo) -> ErrorInfo:
+    """Make a message that can be sent of one that an app wrote, from a file's name perhaps."""
+    return ErrorInfo(error.code, error.message.encode(errors="replace").decode())

@@ -12,22 +12,26 @@ if its `seq` is the next one and its ops apply. Anything else (a gap, a repetiti
 a patch that does not fit) makes it subscribe again with the same parameters; until
 the fresh snapshot is there, patches are dropped, and so are later ones whose
 version is not beyond that snapshot's.
+
+*A mirror is bounded.* What no snapshot could bring, many small patches cannot either:
+one by which a mirror would outgrow the limits of a snapshot is refused like any other
+that does not fit.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from sightline.errors import InvalidInput
-from sightline.protocol.codec import decode
+from sightline.errors import InvalidInput, TooLarge
+from sightline.protocol.codec import decode, encode
 from sightline.protocol.jsontext import read
-from sightline.protocol.limits import WIRE, Limits
+from sightline.protocol.limits import NODE_BYTES, WIRE, Limits
 from sightline.protocol.messages import (
     BadMessage,
     Batch,
@@ -162,6 +166,9 @@ class Mirror:
     # What the next message must be: a snapshot, or the patch that follows a resume point.
     awaits_snapshot: bool = True
     awaits_resume: bool = False
+    # How large the tree is at most; it is measured only when that would be too much.
+    most_nodes: int = 0
+    most_bytes: int = 0
 
     @property
     def is_current(self) -> bool:
@@ -341,6 +348,8 @@ class Consumer:
         if mirror is None:
             return [QueryAnswered(message.id, tree, message.version)]
         mirror.tree = tree
+        mirror.most_bytes = len(message.tree)
+        mirror.most_nodes = mirror.most_bytes // NODE_BYTES
         mirror.version = mirror.base_version = message.version
         mirror.seq = 0 if isinstance(message.seq, UnsetType) else message.seq
         mirror.epoch = UNSET if self.provider is None else self.provider.epoch
@@ -359,6 +368,7 @@ class Consumer:
             return []
         try:
             tree = apply(mirror.tree, decode_ops(bytes(message.ops)), self.limits)
+            self._measure(mirror, tree, len(message.ops))
         except InvalidInput as error:
             self._ask_again(mirror)
             return [Garbled(f"patch of {message.subscription!r}: {error}")]
@@ -368,6 +378,20 @@ class Consumer:
             return []
         mirror.tree = tree
         return [MirrorChanged(message.subscription, tree, message.version, patched=True)]
+
+    def _measure(self, mirror: Mirror, tree: Node, added_bytes: int) -> None:
+        """Note how a patch makes a mirror grow. Raises TooLarge where that is beyond the limits."""
+        mirror.most_bytes += added_bytes
+        mirror.most_nodes += added_bytes // NODE_BYTES
+        if mirror.most_bytes > self.message_bytes:
+            mirror.most_bytes = len(encode(tree))
+            if mirror.most_bytes > self.message_bytes:
+                raise TooLarge(f"the mirror would have more than {self.message_bytes} bytes")
+        most_nodes = self.limits.nodes
+        if most_nodes is not None and mirror.most_nodes > most_nodes:
+            mirror.most_nodes = sum(1 for _ in islice(tree.walk(), most_nodes + 1))
+            if mirror.most_nodes > most_nodes:
+                raise TooLarge(f"the mirror would have more than {most_nodes} nodes")
 
     def _ask_again(self, mirror: Mirror) -> None:
         mirror.awaits_snapshot = True

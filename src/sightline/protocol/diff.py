@@ -18,8 +18,8 @@ member is removed and added again.
 *Deployed mirrors.* Mirrors of the 0.2 era mishandle some field ops (see
 `_FieldChanges.risky`). On a node with few descendants such a change is sent as a
 replacement of the whole child, which they all apply; on a large one as field
-ops. A change of the root itself has no such way out: `needs_snapshot(ops)` tells
-the caller to send a snapshot to such a mirror instead.
+ops. A change of the root itself has no such way out: `needs_snapshot` tells the
+caller to send a snapshot to such a mirror instead.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from msgspec import UNSET, Raw, UnsetType
 from sightline.protocol import codec
 from sightline.protocol.jsontext import JsonText, members, same, text_of
 from sightline.protocol.patch import Op
-from sightline.protocol.path import escape, parse_patch_path
+from sightline.protocol.path import PatchPath, escape, parse_patch_path
 from sightline.protocol.siblings import Chunk, Siblings
 from sightline.protocol.tree import TEXT_FIELDS, Node, same_extra, same_presence
 
@@ -63,10 +63,18 @@ def diff(old: Node, new: Node) -> list[Op]:
     return ops
 
 
-def needs_snapshot(ops: Iterable[Op]) -> bool:
-    """Tell whether ops change the root in a way that deployed mirrors cannot follow."""
-    paths = (parse_patch_path(op.path) for op in ops)
-    return any(not path.ids and (not path.tokens or "" in path.tokens) for path in paths)
+def needs_snapshot(before: Node, ops: Iterable[Op]) -> bool:
+    """Tell whether ops change this root in a way that deployed mirrors cannot follow."""
+    return any(_is_beyond_mirrors(before, parse_patch_path(op.path)) for op in ops)
+
+
+def _is_beyond_mirrors(root: Node, path: PatchPath) -> bool:
+    if path.ids:
+        return False
+    if not path.tokens or "" in path.tokens:
+        return True
+    # The first member of a field that is there and empty is as bad as the field itself.
+    return path.field in ("properties", "meta") and not members(root.text(path.field))
 
 
 @dataclass(slots=True)

@@ -48,6 +48,7 @@ _ops: Final = msgspec.json.Decoder(list[Op])
 _encoder: Final = msgspec.json.Encoder()
 # How large a value may be is for `apply` to say, who knows whether it is a tree.
 _ANY_SIZE: Final = Limits(string_bytes=1 << 62, value_levels=1 << 62)
+_SOME: Final = 1 << 64
 
 
 def encode_ops(ops: Sequence[Op]) -> bytes:
@@ -91,7 +92,11 @@ def _op_from_value(i: int, item: object) -> Op:
 
 
 def apply(tree: Node, ops: Iterable[Op], limits: Limits = DEFAULT) -> Node:
-    """Apply ops in order and return the new tree. Raises InvalidPatch; all or nothing."""
+    """Apply ops in order and return the new tree. Raises InvalidPatch; all or nothing.
+
+    The limits hold for what the ops bring and, as to levels, for where they put it. How many
+    nodes a tree may have after many patches is for its owner to watch: see `consumer`.
+    """
     for i, op in enumerate(ops):
         try:
             tree = _applied(tree, op, parse_patch_path(op.path), limits)
@@ -111,10 +116,10 @@ def _applied(tree: Node, op: Op, path: PatchPath, limits: Limits) -> Node:
         return share(tree, _node(op, limits))
     parent, child_id = path.ids[:-1], path.ids[-1]
     if op.op == "replace":
-        value = _node(op, limits, child_id)
+        value = _node(op, limits, path.ids)
         return tree.change_at(path.ids, lambda node: share(node, value))
     if op.op == "add":
-        child, index = _node(op, limits, child_id), _index(op)
+        child, index = _node(op, limits, path.ids), _index(op)
         return tree.change_at(parent, lambda node: node.with_child(child, index))
     if op.op == "remove":
         return tree.change_at(parent, lambda node: node.without_child(child_id))
@@ -124,11 +129,23 @@ def _applied(tree: Node, op: Op, path: PatchPath, limits: Limits) -> Node:
     return tree.change_at(parent, lambda node: node.with_child_moved(child_id, index))
 
 
-def _node(op: Op, limits: Limits, node_id: str | None = None) -> Node:
+def _node(op: Op, limits: Limits, ids: tuple[str, ...] = ()) -> Node:
     node = codec.decode(bytes(_value(op)), limits)
-    if node_id is not None and node.id != node_id:
-        raise _Refused(f"the path ends in {node_id!r}, but the node's id is {node.id!r}")
+    if ids and node.id != ids[-1]:
+        raise _Refused(f"the path ends in {ids[-1]!r}, but the node's id is {node.id!r}")
+    _check_levels(node, len(ids), limits)
     return node
+
+
+def _check_levels(node: Node, above: int, limits: Limits) -> None:
+    """Refuse a node that would reach too deep, standing below so many others."""
+    levels = limits.levels
+    row: Sequence[Node] = [node]
+    while levels is not None and row:
+        above += 1
+        if above > levels:
+            raise _Refused(f"a tree must not have more than {levels} levels")
+        row = [child for parent in row for child in parent.children]
 
 
 def _value(op: Op) -> Raw:
@@ -152,7 +169,7 @@ def _with_field(node: Node, op: Op, path: PatchPath, limits: Limits) -> Node:
     if field == "children":
         if tokens:
             raise _Refused("a child is addressed by its id, not through 'children'")
-        return _with_child_list(node, op, limits)
+        return _with_child_list(node, op, len(path.ids), limits)
     assert field is not None  # noqa: S101 - the caller has looked
     if not tokens:
         return _with_whole_field(node, field, op, limits)
@@ -161,13 +178,14 @@ def _with_field(node: Node, op: Op, path: PatchPath, limits: Limits) -> Node:
     return _with_inner_value(node, field, tokens, op, limits)
 
 
-def _with_child_list(node: Node, op: Op, limits: Limits) -> Node:
+def _with_child_list(node: Node, op: Op, above: int, limits: Limits) -> Node:
     if op.op != "add" and node.child_list is UNSET:
         raise _Refused("there is no field 'children'")
     children: ChildList = UNSET
     if op.op != "remove":
         value = read(_value(op))
         holder = codec.from_value({"id": node.id, "type": node.type, "children": value}, limits)
+        _check_levels(holder, above, limits)
         children = holder.child_list
     return share(node, node.with_child_list(children))
 
@@ -190,8 +208,20 @@ def _with_member(node: Node, field: str, key: str, op: Op, limits: Limits) -> No
         del current[key]
         return node.with_text(field, text_of(current))
     current[key] = _value(op)
-    _check(field, {key: read(_value(op))}, limits)
+    value = read(_value(op))
+    if field == "meta" or not _is_harmless(key, value, limits):
+        _check(field, {key: value}, limits)
     return node.with_text(field, text_of(current))
+
+
+def _is_harmless(key: str, value: object, limits: Limits) -> bool:
+    """Tell at a glance that a property breaks no rule, as of most it can be told."""
+    most = limits.string_bytes
+    if not key.isascii() or len(key) > most:
+        return False
+    if isinstance(value, str):
+        return value.isascii() and len(value) <= most
+    return value is None or (isinstance(value, int) and -_SOME < value < _SOME)
 
 
 def _with_inner_value(

@@ -6,7 +6,9 @@ one). Nothing is sent until `flush`: then the version goes up by one, and every
 *group* of subscriptions (equal audience, path and view) projects its part of the
 new tree once, diffs it once against what it showed before and encodes the
 operations once; each subscriber gets those bytes behind a small head with its own
-id and seq. So a change costs per group, and per further subscriber a few bytes.
+id and seq. Groups of different audiences that show the same objects share that work
+too (`showing`). So a change costs per different view, and per further subscriber a
+few bytes.
 
 A subscriber that cannot be sent operations (it just came, its reader is slow, its
 root changed in a way that deployed mirrors cannot follow, the patch is too long)
@@ -21,21 +23,20 @@ difference to that version instead of a snapshot.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Hashable, MutableMapping
 from typing import Final
+from weakref import WeakValueDictionary
 
-from sightline.errors import InvalidPath, TooLarge
-from sightline.protocol.codec import encode
+from sightline.errors import InvalidPath
 from sightline.protocol.connection import Connection, Subscription
-from sightline.protocol.diff import diff, needs_snapshot
+from sightline.protocol.limits import ProviderLimits
 from sightline.protocol.messages import ProviderInfo, ResumePoint
-from sightline.protocol.patch import encode_ops
+from sightline.protocol.outbox import Body
+from sightline.protocol.showing import Showing
 from sightline.protocol.tree import Node
-from sightline.protocol.view import Projector, View, project
+from sightline.protocol.view import View
 
-__all__ = ["CAPABILITIES", "Audience", "Group", "Provider", "ProviderLimits"]
+__all__ = ["CAPABILITIES", "Audience", "Group", "Provider"]
 
 CAPABILITIES: Final = (
     "state",
@@ -50,21 +51,7 @@ CAPABILITIES: Final = (
     "x-actions-hint",
     "x-served",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderLimits:
-    """What a provider takes from one connection and keeps for it."""
-
-    message_bytes: int = 1024 * 1024
-    snapshot_bytes: int = 16 * 1024 * 1024
-    snapshot_nodes: int = 50_000
-    subscriptions: int = 64
-    invocations: int = 64
-    patch_ops: int = 1024
-    # With what is on its way out, a stalled reader costs less than 128 KiB.
-    queue_bytes: int = 64 * 1024
-    kept_versions: int = 256
+_NO_CHANGE: Final = Body(b"[]")
 
 
 class Provider:
@@ -80,6 +67,7 @@ class Provider:
         self.makes_nodes = False
         self.ready: set[Connection] = set()
         self._audiences: dict[Hashable, Audience] = {}
+        self._showings: WeakValueDictionary[tuple[int, View], Showing] = WeakValueDictionary()
         self.publish(tree)
 
     def supports(self, capability: str) -> bool:
@@ -117,8 +105,18 @@ class Provider:
         dirty = [audience for audience in self._audiences.values() if audience.is_dirty]
         if dirty:
             self.version += 1
+            steps = Steps(self._showings)
             for audience in dirty:
-                audience.advance(self.version)
+                audience.advance(self.version, steps)
+
+    def showing(self, source: Node, view: View) -> Showing:
+        """Show a tree, or find that it is shown already."""
+        # A showing holds its tree, so the id is that tree's for as long as it is found here.
+        key = (id(source), view)
+        found = self._showings.get(key)
+        if found is None:
+            found = self._showings[key] = Showing.of(source, view, self.limits)
+        return found
 
     def take_ready(self) -> set[Connection]:
         """Return the connections that got something to send since this was last asked."""
@@ -141,11 +139,11 @@ class Audience:
     def is_dirty(self) -> bool:
         return self.tree is not self._past[-1][1]
 
-    def advance(self, version: int) -> None:
+    def advance(self, version: int, steps: Steps) -> None:
         """Take the published tree as the one of this version, and tell the groups."""
         self._past.append((version, self.tree))
         for group in self.groups.values():
-            group.advance(version)
+            group.advance(version, steps)
 
     def tree_at(self, version: int) -> Node | None:
         """Return the tree as it was at a version, if it is still known."""
@@ -174,68 +172,35 @@ class Audience:
 
 
 class Group:
-    """The subscriptions that see the same thing."""
+    """The subscriptions of one session that see the same thing."""
 
     def __init__(self, audience: Audience, path: tuple[str, ...], view: View) -> None:
         self.audience = audience
         self.path = path
         self.view = view
         self.subscriptions: set[Subscription] = set()
-        self._projector = Projector(view)
-        self.shown: Node | None = self._projector.project(subtree(audience.tree, path))
-        self._encoded: bytes | None = None
-        self._served: View = view
+        self.showing: Showing | None = audience.provider.showing(subtree(audience.tree, path), view)
 
-    def advance(self, version: int) -> None:
+    def advance(self, version: int, steps: Steps) -> None:
         """Show the audience's new tree; queue what changed for every subscription."""
-        before = self.shown
+        before = self.showing
         try:
-            self.shown = self._projector.project(subtree(self.audience.tree, self.path))
+            source = subtree(self.audience.tree, self.path)
         except InvalidPath:
-            self.shown = None
-        if self.shown is before:
+            self.showing = None
+            if before is not None:
+                for subscription in self.subscriptions:
+                    subscription.lose_root()
             return
-        self._encoded = None
-        if self.shown is None:
-            for subscription in self.subscriptions:
-                subscription.lose_root()
-            return
-        ops = None if before is None else self.encoded_ops(before)
-        if ops == b"[]":
+        ops: Body | None = None
+        if before is None:
+            self.showing = self.audience.provider.showing(source, self.view)
+        else:
+            self.showing, ops = steps.step(before, source)
+        if ops is _NO_CHANGE:
             return
         for subscription in self.subscriptions:
             subscription.change(version, ops)
-
-    def encoded_ops(self, before: Node) -> bytes | None:
-        """The operations from an earlier view to this one, or None if a snapshot is better."""
-        assert self.shown is not None  # noqa: S101 - callers have looked
-        ops = diff(before, self.shown)
-        limits = self.audience.provider.limits
-        if len(ops) > limits.patch_ops or needs_snapshot(ops):
-            return None
-        encoded = encode_ops(ops)
-        return encoded if len(encoded) <= limits.snapshot_bytes else None
-
-    def encoded_tree(self) -> bytes:
-        """The view as JSON, encoded once for all. Raises TooLarge, saying what to ask for."""
-        assert self.shown is not None  # noqa: S101 - callers have looked
-        if self._encoded is None:
-            limits = self.audience.provider.limits
-            if _has_more_than(self.shown, limits.snapshot_nodes):
-                self._bound_nodes(limits.snapshot_nodes)
-            encoded = encode(self.shown)
-            if len(encoded) > limits.snapshot_bytes:
-                raise TooLarge(
-                    f"this view has {len(encoded)} bytes, more than {limits.snapshot_bytes}: "
-                    "ask for less depth, fewer nodes or a window"
-                )
-            self._encoded = encoded
-        return self._encoded
-
-    @property
-    def served(self) -> View | None:
-        """What is really applied, where it is less than was asked for."""
-        return None if self._served == self.view else self._served
 
     def shown_at(self, point: ResumePoint) -> Node | None:
         """What a subscription of this group had seen when it was last heard of, if known."""
@@ -243,25 +208,34 @@ class Group:
         if tree is None:
             return None
         try:
-            return project(subtree(tree, self.path), self._served)
+            source = subtree(tree, self.path)
         except InvalidPath:
             return None
+        return Showing.of(source, self.view, self.audience.provider.limits).shown
 
-    def _bound_nodes(self, max_nodes: int) -> None:
-        self._served = replace(self.view, max_nodes=max_nodes)
-        self._projector = Projector(self._served)
-        self.shown = self._projector.project(subtree(self.audience.tree, self.path))
-        if _has_more_than(self.shown, max_nodes):
-            raise TooLarge(
-                f"this view has more than {max_nodes} nodes, which no rule allows to collapse: "
-                "ask for less depth or a window"
-            )
+
+class Steps:
+    """What each showing becomes in one flush: worked out once for all groups that share it."""
+
+    def __init__(self, showings: MutableMapping[tuple[int, View], Showing]) -> None:
+        self._showings = showings
+        # With the showing that it begins from, which is held, so that its id stays its own.
+        self._taken: dict[tuple[int, int], tuple[Showing, Showing, Body | None]] = {}
+
+    def step(self, before: Showing, source: Node) -> tuple[Showing, Body | None]:
+        """Show a later tree, and tell the operations that lead to it."""
+        if source is before.source:
+            return before, _NO_CHANGE
+        key = (id(before), id(source))
+        if key not in self._taken:
+            after, ops = before.next(source)
+            body = None if ops is None else _NO_CHANGE if ops == b"[]" else Body(ops)
+            self._taken[key] = before, after, body
+            self._showings[id(source), after.view] = after
+        _, after, body = self._taken[key]
+        return after, body
 
 
 def subtree(tree: Node, path: tuple[str, ...]) -> Node:
     """Return the node at a path of ids. Raises InvalidPath."""
     return tree.at("/" + "/".join(path))
-
-
-def _has_more_than(node: Node, count: int) -> bool:
-    return next(islice(node.walk(), count, None), None) is not None

@@ -146,9 +146,10 @@ class Siblings(Sequence["Node"]):
 
     def replaced(self, place: Place, node: Node) -> Siblings:
         """Put a node in the place of one with the same id."""
-        chunk = self.chunks[place.chunk].with_replaced(place.offset, node)
-        result = self._with_chunks(place.chunk, (chunk,), 0)
-        result._ends = self._ends
+        chunks = list(self.chunks)
+        chunks[place.chunk] = chunks[place.chunk].with_replaced(place.offset, node)
+        result = Siblings(tuple(chunks))
+        result._hints, result._length, result._ends = self._hints, self._length, self._ends
         return result
 
     def inserted(self, index: int, node: Node) -> Siblings:

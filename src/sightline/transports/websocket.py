@@ -1,21 +1,14 @@
 """WebSockets: for browsers, and for programs that find each other by URL.
 
-One message per frame. A server listens on loopback unless it has a token, and answers
-only to who names it by an expected `Host` (a page whose name was pointed at this machine
-is refused) and comes from an expected `Origin`, or, like any program that is not a
-browser, from none. The token travels as a bearer header, or, where a browser cannot set
-one, as the subprotocol `slop.bearer.` + base64url(token) beside `slop`; never in the URL,
-which ends up in logs.
+One message per frame. A server listens on loopback unless it has a token, and lets in whom
+its `door` lets in, before the handshake is answered.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import hmac
-import http
-import ipaddress
 from collections.abc import AsyncIterator, Iterable, Sequence
+from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -26,6 +19,7 @@ from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
 from sightline.errors import InvalidInput, TimedOut, Unauthorized, Unreachable
+from sightline.transports.door import SUBPROTOCOL, Door, Visitor, is_loopback
 from sightline.transports.link import (
     CONSUMER_BYTES,
     PROVIDER_BYTES,
@@ -36,10 +30,9 @@ from sightline.transports.link import (
     why,
 )
 
-__all__ = ["SUBPROTOCOL", "WebSocketLink", "connect_websocket", "is_loopback", "serve_websocket"]
+__all__ = ["WebSocketLink", "connect_websocket", "serve_websocket"]
 
-SUBPROTOCOL: Final = Subprotocol("slop")
-_BEARER: Final = "slop.bearer."
+_SLOP: Final = Subprotocol(SUBPROTOCOL)
 _OPEN_S: Final = 5.0
 _CLOSE_S: Final = 1.0
 _WRITE_BYTES: Final = 16 * 1024
@@ -95,23 +88,30 @@ async def serve_websocket(
     are this server; by default the loopback names with the port. Raises InvalidInput for a
     host beyond loopback without a token, or one whose names cannot be known.
     """
-    if not is_loopback(host):
-        if not token:
-            raise InvalidInput(f"{host} is open to other machines: that takes a token")
-        if hosts is None:
-            raise InvalidInput(f"serving {host} takes the host names that clients will use")
-    door = _Door(path, token, frozenset(origins))
+    # Whoever listens beyond loopback needs a token, whatever the names are.
+    door = Door.of([host, *(hosts or ())], origins, token)
+    if hosts is None and not is_loopback(host):
+        raise InvalidInput(f"serving {host} takes the host names that clients will use")
     handlers = Handlers(handler)
 
+    def check(socket: ServerConnection, request: Request) -> Response | None:
+        refusal = door.refusal(_visitor(request))
+        if refusal is not None:
+            return socket.respond(refusal.status, f"{refusal.reason}\n")
+        if request.path.partition("?")[0] != path:
+            return socket.respond(HTTPStatus.NOT_FOUND, f"the endpoint is {path}\n")
+        return None
+
     async def accept(socket: ServerConnection) -> None:
-        await handlers.run(WebSocketLink(socket, door.peer(socket)))
+        visitor = Visitor(()) if socket.request is None else _visitor(socket.request)
+        await handlers.run(WebSocketLink(socket, visitor.peer("ws", socket.remote_address)))
 
     try:
         server = await serve(
             accept,
             host,
             port,
-            process_request=door.check,
+            process_request=check,
             select_subprotocol=_select,
             # Local links gain nothing from it, and each would hold a quarter of a megabyte.
             compression=None,
@@ -126,7 +126,7 @@ async def serve_websocket(
     port = _port(server)
     here = _bracketed(host)
     names = [f"{name}:{port}" for name in (here, "127.0.0.1", "localhost", "[::1]")]
-    door.hosts = frozenset(name.lower() for name in (names if hosts is None else hosts))
+    door = Door.of(names if hosts is None else hosts, origins, token)
     async with server:
         yield f"ws://{here}:{port}{path}"
 
@@ -147,7 +147,7 @@ async def connect_websocket(
     try:
         socket = await _Connect(
             url,
-            subprotocols=[SUBPROTOCOL],
+            subprotocols=[_SLOP],
             additional_headers=headers,
             compression=None,
             open_timeout=_OPEN_S,
@@ -158,7 +158,7 @@ async def connect_websocket(
         )
     except InvalidStatus as error:
         status = error.response.status_code
-        if status in {http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN}:
+        if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             raise Unauthorized(f"{url}: refused with status {status}") from error
         raise Unreachable(f"{url}: answered with status {status}") from error
     except TimeoutError as error:
@@ -176,68 +176,12 @@ class _Connect(connect):
         return exc
 
 
-class _Door:
-    """Decides who gets in, before the handshake is answered."""
-
-    def __init__(self, path: str, token: str | None, origins: frozenset[str]) -> None:
-        self.path = path
-        self.token = token
-        self.origins = origins
-        self.hosts: frozenset[str] = frozenset()
-
-    def check(self, socket: ServerConnection, request: Request) -> Response | None:
-        """Refuse a request by answering it; None lets it in."""
-        [*hosts] = request.headers.get_all("Host")
-        if len(hosts) != 1 or hosts[0].lower() not in self.hosts:
-            return socket.respond(http.HTTPStatus.FORBIDDEN, "not this host\n")
-        if any(origin not in self.origins for origin in request.headers.get_all("Origin")):
-            return socket.respond(http.HTTPStatus.FORBIDDEN, "not from this origin\n")
-        if request.path.partition("?")[0] != self.path:
-            return socket.respond(http.HTTPStatus.NOT_FOUND, f"the endpoint is {self.path}\n")
-        if self.token is not None and not hmac.compare_digest(
-            (_token(request) or "").encode(), self.token.encode()
-        ):
-            return socket.respond(http.HTTPStatus.UNAUTHORIZED, "a bearer token is needed\n")
-        return None
-
-    def peer(self, socket: ServerConnection) -> Peer:
-        """What is known of who came in."""
-        request = socket.request
-        address = socket.remote_address
-        where = f"{address[0]}:{address[1]}" if address else ""
-        if request is None:
-            return Peer("ws", where)
-        headers = {name.lower(): value for name, value in request.headers.raw_items()}
-        return Peer("ws", where, token=_token(request), headers=headers)
-
-
-def _token(request: Request) -> str | None:
-    for value in request.headers.get_all("Authorization"):
-        scheme, _, token = value.partition(" ")
-        if scheme.lower() == "bearer":
-            return token.strip()
-    for offered in request.headers.get_all("Sec-WebSocket-Protocol"):
-        for name in offered.split(","):
-            if name.strip().startswith(_BEARER):
-                text = name.strip().removeprefix(_BEARER)
-                with contextlib.suppress(ValueError):
-                    padded = text + "=" * (-len(text) % 4)
-                    return base64.urlsafe_b64decode(padded).decode()
-    return None
+def _visitor(request: Request) -> Visitor:
+    return Visitor.of(request.headers.raw_items())
 
 
 def _select(_: ServerConnection, offered: Sequence[Subprotocol]) -> Subprotocol | None:
-    return SUBPROTOCOL if SUBPROTOCOL in offered else None
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach a host name or address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+    return _SLOP if _SLOP in offered else None
 
 
 def _bracketed(host: str) -> str:

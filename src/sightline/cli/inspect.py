@@ -1,0 +1,128 @@
+"""`sightline inspect`: a local web page of exactly what the model saw."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from sightline.errors import InvalidInput, MissingExtra, Unreachable
+from sightline.ledger import Ledger
+from sightline.ledger.place import default_path
+
+if TYPE_CHECKING:
+    from sightline.inspector.reader import Reader
+
+__all__ = ["inspect"]
+
+LOOPBACK: Final = "127.0.0.1"
+SECRET_BYTES: Final = 32
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  sightline inspect
+  sightline inspect --db work.db --port 8080 --no-open
+  sightline inspect --db work.db --export 1 --output session.html
+"""
+)
+@click.option(
+    "--db",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The ledger file. Default: $SIGHTLINE_LEDGER, or the user's own.",
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Default: any free one.")
+@click.option("--open/--no-open", "opens", default=True, help="Open the page in a browser.")
+@click.option("--allow-invoke", is_flag=True, help="Let the page ask live apps to do things.")
+@click.option("--export", "session", type=int, help="Write this session as one HTML file instead.")
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Where to.")
+def inspect(
+    *,
+    db: Path | None,
+    port: int,
+    opens: bool,
+    allow_invoke: bool,
+    session: int | None,
+    output: Path | None,
+) -> None:
+    """See the turns of every session: the prompt as sent, what was cut and why, and what if.
+
+    Serves a page on this machine only, to whoever has the address that is printed, until
+    interrupted. It follows a running chat. With --export it writes a file that opens
+    without a server.
+    """
+    from sightline.inspector.reader import Reader
+
+    if output is not None and session is None:
+        raise click.UsageError("--output is for --export")
+    with Ledger(db or default_path(), mode="read") as ledger:
+        reader = Reader(ledger)
+        if session is not None:
+            page = reader.export(session)
+            target = output or Path(f"sightline-session-{session}.html")
+            target.write_text(page, encoding="utf-8")
+            click.echo(str(target))
+            return
+        asyncio.run(_serve(reader, port, opens=opens, allow_invoke=allow_invoke))
+
+
+async def _serve(reader: Reader, port: int, *, opens: bool, allow_invoke: bool) -> None:
+    try:
+        import uvicorn
+
+        from sightline.inspector.door import Door
+        from sightline.inspector.server import Invoke, inspector_app
+    except ImportError as error:
+        needed = "the inspector needs starlette and uvicorn: pip install 'sightline[inspector]'"
+        raise MissingExtra(needed) from error
+    from sightline.hub.discovery import Discovery
+    from sightline.hub.hub import Hub
+
+    listening = _listen(port)
+    door = Door(
+        secrets.token_urlsafe(SECRET_BYTES),
+        secrets.token_urlsafe(SECRET_BYTES),
+        listening.getsockname()[1],
+    )
+    address = f"http://{LOOPBACK}:{door.port}/?token={door.token}"
+    hub = Hub(Discovery(), lazy=True) if allow_invoke else None
+
+    async def act(app: str, path: str, action: str, params: dict[str, Any]) -> Any:
+        if hub is None:
+            raise InvalidInput("this inspector may only look")
+        return (await hub.invoke(app, path, action, params)).data
+
+    invoke: Invoke | None = act if allow_invoke else None
+    config = uvicorn.Config(
+        inspector_app(reader, door, invoke=invoke),
+        log_level="warning",
+        access_log=False,  # it would keep the token
+        timeout_graceful_shutdown=1,
+    )
+    click.echo(address)
+    if opens:
+        await asyncio.to_thread(webbrowser.open, address)
+    server = uvicorn.Server(config)
+    if hub is None:
+        await server.serve(sockets=[listening])
+        return
+    async with hub:
+        await server.serve(sockets=[listening])
+
+
+def _listen(port: int) -> socket.socket:
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((LOOPBACK, port))
+        listening.listen()  # the address is good from the moment it is printed
+    except OSError as error:
+        listening.close()
+        raise Unreachable(f"port {port} cannot be had: {error.strerror}") from error
+    return listening

@@ -1,0 +1,279 @@
+"""What the page may ask: the ledger and the wire journal, read, and put into words by others.
+
+A turn that was recorded is made again from the journal with the functions that the host
+used; where the journal has forgotten one, the page is told so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from sightline.context.parts import Message
+from sightline.context.receipt import RULES, Receipt
+from sightline.context.strategies import BUILT_IN
+from sightline.context.tokens import counter_for
+from sightline.dialects import endpoints
+from sightline.dialects.request import Request, slot_names
+from sightline.dialects.usage import Usage, cost
+from sightline.errors import InvalidInput, NotFound
+from sightline.host.journal import Journal, Recorded, RequestLine, journal_path
+from sightline.inspector.pages import export_page
+from sightline.inspector.records import Records, parts_of, preview
+from sightline.inspector.trees import apps_of
+from sightline.inspector.whatif import SightRules, assemble_again, read_wishes, sight_of
+from sightline.inspector.wires import again, compared, shown
+from sightline.ledger import Ledger
+
+__all__ = ["Reader"]
+
+
+class Reader:
+    """A ledger and its journal, as answers. Safe to use from threads."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._records = Records(ledger)
+        self._journal: Journal | None = None
+
+    def revision(self) -> int:
+        """Count what other programs have changed, as far as it can be told."""
+        journal = self._open_journal()
+        return self._ledger.revision() + (0 if journal is None else journal.revision())
+
+    def sessions(self) -> dict[str, Any]:
+        """List sessions, and what a what-if can choose from."""
+        return {
+            "sessions": self._records.sessions(),
+            "strategies": sorted(BUILT_IN),
+            "models": endpoints(),
+        }
+
+    def turns(self, session: int) -> dict[str, Any]:
+        """List the turns of a session in order."""
+        recorded: dict[int, list[RequestLine]] = {}
+        for line in self._lines(session):
+            recorded.setdefault(line.group_id, []).append(line)
+        spent = self._ledger.accounts.by_group(session)
+        turns = []
+        for group in self._ledger.groups.recent(session):
+            lines = recorded.get(group.id, [])
+            used = spent.get(group.id)
+            turns.append(
+                {
+                    "turn": group.seq + 1,
+                    "group": group.id,
+                    "text": preview(group.prompt),
+                    "status": _status(group.status, lines),
+                    "requests": max((line.number for line in lines), default=0),
+                    "prompt_tokens": used.prompt_tokens if used else 0,
+                    "cached_tokens": used.cached_tokens if used else 0,
+                    "cost_usd": used.cost_nanousd / 1e9 if used and not used.unpriced else None,
+                    "duration_ms": sum(line.timings.get("last_ms") or 0 for line in lines),
+                }
+            )
+        return {"turns": turns}
+
+    def request(self, session: int, turn: int, number: int) -> dict[str, Any]:
+        """Show one request: its receipt, messages, bytes, and what it shares with the last."""
+        recorded = self._recorded(session, turn, number)
+        request = again(recorded)
+        before = self._before(session, recorded)
+        return {
+            **self._picture(recorded, request),
+            "model": recorded.line.model,
+            "request": shown(recorded, request),
+            "drift": None if before is None else compared(again(before), request),
+            "trace": self._trace(session, turn),
+        }
+
+    def state(self, session: int, turn: int, number: int) -> dict[str, Any]:
+        """Show every app at a request: what was shown, what was not and why, what changed."""
+        recorded = self._recorded(session, turn, number)
+        before = self._before(session, recorded)
+        sight = sight_of(recorded, self._sight_rules(recorded))
+        return {
+            "apps": apps_of(
+                recorded.world, sight.selection, None if before is None else before.world
+            ),
+            "tail": "\n\n".join(message.text for message in recorded.prompt.tail),
+        }
+
+    def compare(self, session: int, old: str, new: str) -> dict[str, Any]:
+        """Compare two requests, named `turn.request`."""
+        first, second = (self._recorded(session, *_place(name)) for name in (old, new))
+        return compared(again(first), again(second))
+
+    def ledger(self, session: int) -> dict[str, Any]:
+        """Show what the ledger holds of a session."""
+        return self._records.session(session)
+
+    def group(self, session: int, group: int) -> dict[str, Any]:
+        """Show the messages of a group."""
+        return self._records.group(session, group)
+
+    def search(self, session: int, text: str) -> dict[str, Any]:
+        """Find a text in messages and memos."""
+        return self._records.search(session, text)
+
+    def query(self, sql: str, session: int) -> dict[str, Any]:
+        """Run one read-only statement."""
+        return self._records.query(sql, session)
+
+    def verify(self) -> dict[str, Any]:
+        """Check the whole ledger."""
+        return self._records.verify()
+
+    def what_if(self, session: int, turn: int, number: int, asked: bytes) -> dict[str, Any]:
+        """Assemble a recorded turn under other rules."""
+        wishes = read_wishes(asked)
+        recorded = self._recorded(session, turn, number)
+        before = self._before(session, recorded)
+        other = assemble_again(self._ledger, recorded, wishes)
+        request = again(other)
+        return {
+            **self._picture(other, request),
+            "model": other.line.model,
+            "drift": None if before is None else compared(again(before), request),
+            "against_recorded": compared(again(recorded), request),
+            "config": wishes.config(),
+        }
+
+    def export(self, session: int) -> str:
+        """Write a session as one page: every answer that the page can ask for without work."""
+        root = f"/api/sessions/{session}"
+        chosen = [item for item in self._records.sessions() if item["id"] == session]
+        ledger = self.ledger(session)
+        turns = self.turns(session)
+        answers: dict[str, Any] = {
+            "/api/sessions": {**self.sessions(), "sessions": chosen, "allow_invoke": False},
+            f"{root}/turns": turns,
+            f"{root}/ledger": ledger,
+        }
+        for item in ledger["groups"]:
+            answers[f"{root}/groups/{item['id']}"] = self.group(session, item["id"])
+        for item in turns["turns"]:
+            for number in range(1, item["requests"] + 1):
+                place = f"{root}/turns/{item['turn']}/{number}"
+                answers[place] = self.request(session, item["turn"], number)
+                answers[f"{place}/state"] = self.state(session, item["turn"], number)
+        return export_page(f"Sightline: {ledger['name']}", answers)
+
+    # The journal.
+
+    def _open_journal(self) -> Journal | None:
+        """Open the journal as soon as there is one."""
+        if self._journal is None and journal_path(self._ledger.path).exists():
+            self._journal = Journal(self._ledger.path, read_only=True)
+        return self._journal
+
+    def _lines(self, session: int) -> list[RequestLine]:
+        journal = self._open_journal()
+        return [] if journal is None else journal.requests(session)
+
+    def _recorded(self, session: int, turn: int, number: int) -> Recorded:
+        journal = self._open_journal()
+        if journal is None:
+            raise NotFound("nothing was recorded for this ledger")
+        recorded = journal.request(session, turn, number)
+        if recorded.line.receipt_id is None:
+            return recorded
+        kept = self._ledger.accounts.receipt(recorded.line.receipt_id).body
+        receipt = Receipt.decode(msgspec.json.encode(kept))
+        return replace(recorded, prompt=msgspec.structs.replace(recorded.prompt, receipt=receipt))
+
+    def _sight_rules(self, recorded: Recorded) -> SightRules:
+        rules = SightRules(recorded.prompt.receipt.budget)
+        if recorded.line.receipt_id is not None:
+            kept = self._ledger.accounts.receipt(recorded.line.receipt_id).body["request"]
+            rules = msgspec.convert(kept["sight"], SightRules)
+        return rules
+
+    def _before(self, session: int, recorded: Recorded) -> Recorded | None:
+        """The request to the same model that was sent before this one, if it is known."""
+        own = recorded.line
+        earlier = [
+            line for line in self._lines(session) if line.id < own.id and line.model == own.model
+        ]
+        if not earlier:
+            return None
+        return self._recorded(session, earlier[-1].turn, earlier[-1].number)
+
+    @staticmethod
+    def _picture(recorded: Recorded, request: Request) -> dict[str, Any]:
+        prompt = recorded.prompt
+        receipt = prompt.receipt.to_dict()
+        prices = request.profile.prices
+        return {
+            "receipt": receipt,
+            "rules": RULES,
+            "messages": _messages(prompt.messages, receipt, slot_names(prompt)),
+            "price_usd": cost(Usage(input_tokens=receipt["total"]), prices),
+        }
+
+    def _trace(self, session: int, turn: int) -> list[dict[str, Any]]:
+        spans: list[dict[str, Any]] = []
+        start = 0
+        for line in self._lines(session):
+            if line.turn != turn:
+                continue
+            spans += _spans(line, start)
+            start = max((span["end_ms"] for span in spans), default=start)
+        return spans
+
+
+def _place(name: str) -> tuple[int, int]:
+    turn, dot, number = name.partition(".")
+    if not (dot and turn.isdigit() and number.isdigit()):
+        raise InvalidInput(f"{name!r} is no request; they are named turn.request, like 3.1")
+    return int(turn), int(number)
+
+
+def _status(group: str, lines: Sequence[RequestLine]) -> str:
+    if group != "live":
+        return group
+    outcome = lines[-1].outcome if lines else "end"
+    return {"": "running", "end": "answered", "tool_calls": "running"}.get(outcome, outcome)
+
+
+def _messages(
+    messages: Sequence[Message], receipt: dict[str, Any], slots: Sequence[str]
+) -> list[dict[str, Any]]:
+    order = [line["name"] for line in receipt["slots"]]
+    weights = counter_for("estimate").weigh(messages)
+    return [
+        {
+            "index": index,
+            "slot": slot,
+            "slot_index": order.index(slot) if slot in order else -1,
+            "role": message.role,
+            "tokens": weight,
+            "preview": preview(message.text),
+            "parts": parts_of(message),
+        }
+        for index, (message, slot, weight) in enumerate(zip(messages, slots, weights, strict=True))
+    ]
+
+
+def _spans(line: RequestLine, start: int) -> list[dict[str, Any]]:
+    """The steps of one request, one after the other from `start` on, in milliseconds."""
+    timings = line.timings
+    spans: list[dict[str, Any]] = []
+
+    def add(name: str, kind: str, took: int) -> None:
+        nonlocal start
+        spans.append({"name": name, "kind": kind, "start_ms": start, "end_ms": start + took})
+        start += took
+
+    for name, took in timings.get("steps", ()):
+        add(f"{name} ({line.number})", "step", took)
+    first, last = timings.get("first_ms"), timings.get("last_ms")
+    if first is not None:
+        add(f"first token ({line.number})", "wait", first)
+        add(f"stream ({line.number})", "stream", (last or first) - first)
+    for name, took in timings.get("calls", ()):
+        add(f"{name} ({line.number})", "tool", took)
+    return spans

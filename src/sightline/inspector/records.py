@@ -1,0 +1,158 @@
+"""The ledger's side of the inspector: sessions, groups, states, memos, search, SQL, verify."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from sightline.context.entries import Entry
+from sightline.context.parts import File, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from sightline.errors import InvalidInput
+from sightline.ledger import Ledger
+
+__all__ = ["Records", "parts_of", "preview"]
+
+PREVIEW_CHARS: Final = 160
+FOUND: Final = 100
+
+
+class Records:
+    """A ledger, as values for the page."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def sessions(self) -> list[dict[str, Any]]:
+        """List the sessions, the most recent first."""
+        return [
+            {
+                "id": session.id,
+                "name": session.name,
+                "project": session.project,
+                "updated_at": session.updated_at,
+                "groups": session.groups,
+                "tokens": session.tokens,
+            }
+            for session in self._ledger.sessions.recent()
+        ]
+
+    def session(self, session: int) -> dict[str, Any]:
+        """Show what the ledger holds of one session beside its messages."""
+        found = self._ledger.sessions.get(session)
+        return {
+            "path": str(self._ledger.path),
+            "name": found.name,
+            "groups": [
+                {
+                    "id": group.id,
+                    "status": group.status,
+                    "messages": group.messages,
+                    "tokens": group.tokens,
+                    "text": preview(group.prompt),
+                }
+                for group in self._ledger.groups.recent(session)
+            ],
+            "states": [
+                {"group_id": state.group_id, "created_at": state.created_at, "text": state.text}
+                for state in self._ledger.states.history(session)
+            ],
+            "scratchpad": self._ledger.scratchpad.read(session),
+            "memos": [
+                {"id": memo.id, "tags": ", ".join(memo.tags), "content": memo.content}
+                for memo in self._ledger.memos.recent(FOUND)
+            ],
+        }
+
+    def group(self, session: int, group: int) -> dict[str, Any]:
+        """Show the messages of one group, whole."""
+        return {"messages": [_entry(entry) for entry in self._ledger.groups.show(session, group)]}
+
+    def search(self, session: int, text: str) -> dict[str, Any]:
+        """Find messages of the session and memos that contain a text."""
+        if not text.strip():
+            raise InvalidInput("search for what? the text is empty")
+        pattern = _literal(text)
+        messages = self._ledger.query(
+            f"SELECT id, substr(content, max(1, instr(lower(content), lower({pattern})) - 40), "
+            f"{PREVIEW_CHARS}) FROM messages WHERE instr(lower(content), lower({pattern})) > 0 "
+            f"ORDER BY id DESC LIMIT {FOUND}",
+            session_id=session,
+        )
+        found = [
+            {"kind": "memo", "id": memo.id, "text": preview(memo.content)}
+            for memo in self._ledger.memos.search(text)
+        ]
+        found += [
+            {"kind": "message", "id": number, "text": preview(str(excerpt))}
+            for number, excerpt in messages.rows
+        ]
+        return {"found": found}
+
+    def query(self, sql: str, session: int) -> dict[str, Any]:
+        """Run one read-only statement, within the limits of `query_db`."""
+        result = self._ledger.query(sql, session_id=session)
+        return {
+            "columns": list(result.columns),
+            "rows": [[_cell(value) for value in row] for row in result.rows],
+            "note": " ".join(result.hints),
+        }
+
+    def verify(self) -> dict[str, Any]:
+        """Check the whole ledger."""
+        report = self._ledger.verify()
+        summary = (
+            f"{report.messages} messages in {report.sessions} sessions are as they were written"
+            if report.ok
+            else "; ".join(report.findings[:5])
+        )
+        return {"ok": report.ok, "summary": summary}
+
+
+def parts_of(message: Message) -> list[dict[str, str]]:
+    """Show the parts of a message as texts."""
+    return [{"kind": _kind(part), "text": _text(part)} for part in message.parts]
+
+
+def preview(text: str) -> str:
+    """Shorten a text to one line for a list."""
+    line = " ".join(text.split())
+    return line if len(line) <= PREVIEW_CHARS else f"{line[: PREVIEW_CHARS - 1]}…"
+
+
+def _kind(part: Part) -> str:
+    kinds = {Text: "text", ToolCall: "call", ToolResult: "result", Reasoning: "reasoning"}
+    return kinds.get(type(part), "file")
+
+
+def _text(part: Part) -> str:
+    match part:
+        case Text(text=text) | Reasoning(text=text):
+            return text
+        case ToolCall(name=name, arguments=arguments):
+            return f"{name}({msgspec.json.encode(arguments).decode()})"
+        case ToolResult(content=content, is_error=is_error):
+            return f"error: {content}" if is_error else content
+        case File(uri=uri, mime=mime, name=name):
+            return f"{name or uri} ({mime})"
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    return {
+        "id": entry.id,
+        "role": entry.role,
+        "status": entry.status,
+        "tokens": entry.tokens,
+        "basis": entry.basis,
+        "created_at": entry.created_at,
+        "parts": parts_of(entry.message),
+    }
+
+
+def _literal(text: str) -> str:
+    """Quote a text for SQL. The statement runs where nothing can be written anyway."""
+    return "'" + text.replace("\0", "").replace("'", "''") + "'"
+
+
+def _cell(value: object) -> object:
+    return value.hex() if isinstance(value, bytes) else value

@@ -1,0 +1,274 @@
+"""The inspector as a web application: routes, the door before them, and news of changes.
+
+GET never changes anything. What asks for work (verify, SQL, what-if, invoke) is a POST
+with a JSON body from our own page; that a query is refused or a prompt does not fit is
+an answer to it, not a failure. Ledger and journal are read in threads; what cannot be
+shown is one line of JSON with a status that says whose fault it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from sightline.errors import InvalidInput, NotFound, SightlineError
+from sightline.inspector.door import COOKIE, HEADERS, Door, Refusal, policy
+from sightline.inspector.pages import importmap_hash, served_page, static_file
+
+__all__ = ["Answers", "inspector_app"]
+
+MAX_BODY_BYTES: Final = 1024 * 1024
+POLL_S: Final = 0.5
+HEARTBEAT_POLLS: Final = 30
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=msgspec.Struct)
+Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+
+class Answers(Protocol):
+    """What the page may ask for. Every method is called in a thread, and may raise our errors."""
+
+    def revision(self) -> int:
+        """Return a number that is another one whenever something new can be read."""
+
+    def sessions(self) -> dict[str, Any]: ...
+    def turns(self, session: int) -> dict[str, Any]: ...
+    def request(self, session: int, turn: int, number: int) -> dict[str, Any]: ...
+    def state(self, session: int, turn: int, number: int) -> dict[str, Any]: ...
+    def compare(self, session: int, old: str, new: str) -> dict[str, Any]: ...
+    def ledger(self, session: int) -> dict[str, Any]: ...
+    def group(self, session: int, group: int) -> dict[str, Any]: ...
+    def search(self, session: int, text: str) -> dict[str, Any]: ...
+    def export(self, session: int) -> str: ...
+    def verify(self) -> dict[str, Any]: ...
+    def query(self, sql: str, session: int) -> dict[str, Any]: ...
+    def what_if(self, session: int, turn: int, number: int, asked: bytes) -> dict[str, Any]: ...
+
+
+# Asks a live app to do something; None where the inspector may only look.
+Invoke: TypeAlias = Callable[[str, str, str, dict[str, Any]], Awaitable[Any]]
+
+
+class _Query(msgspec.Struct, forbid_unknown_fields=True):
+    sql: str
+    session: int
+
+
+class _Invoke(msgspec.Struct, forbid_unknown_fields=True):
+    app: str
+    path: str
+    action: str
+    params: dict[str, Any] = {}
+
+
+def inspector_app(answers: Answers, door: Door, *, invoke: Invoke | None = None) -> Starlette:
+    """Put the application together."""
+
+    def asks(work: Callable[[Request], dict[str, Any]]) -> Answer:
+        async def answer(request: Request) -> Response:
+            return _json(await asyncio.to_thread(work, request))
+
+        return answer
+
+    def number(request: Request, name: str) -> int:
+        value: int = request.path_params[name]
+        return value
+
+    def place(request: Request) -> tuple[int, int, int]:
+        return number(request, "session"), number(request, "turn"), number(request, "request")
+
+    def about(_: Request) -> dict[str, Any]:
+        return {**answers.sessions(), "allow_invoke": invoke is not None}
+
+    async def export(request: Request) -> Response:
+        session = number(request, "session")
+        page = await asyncio.to_thread(answers.export, session)
+        name = f"attachment; filename=sightline-session-{session}.html"
+        return Response(page, media_type="text/html", headers={"Content-Disposition": name})
+
+    def works(work: Callable[[Request, bytes], Awaitable[dict[str, Any]]]) -> Answer:
+        async def answer(request: Request) -> Response:
+            try:
+                return _json(await work(request, await _body(request)))
+            except SightlineError as error:
+                return _json({"error": str(error)})
+
+        return answer
+
+    async def query(_: Request, body: bytes) -> dict[str, Any]:
+        asked = _read(body, _Query)
+        return await asyncio.to_thread(answers.query, asked.sql, asked.session)
+
+    async def verify(_: Request, __: bytes) -> dict[str, Any]:
+        return await asyncio.to_thread(answers.verify)
+
+    async def what_if(request: Request, body: bytes) -> dict[str, Any]:
+        return await asyncio.to_thread(answers.what_if, *place(request), body)
+
+    async def act(_: Request, body: bytes) -> dict[str, Any]:
+        if invoke is None:
+            raise InvalidInput("this inspector may only look; start it with --allow-invoke")
+        asked = _read(body, _Invoke)
+        return {"result": await invoke(asked.app, asked.path, asked.action, asked.params)}
+
+    async def events(request: Request) -> Response:
+        return StreamingResponse(_news(answers, request), media_type="text/event-stream")
+
+    one = "/api/sessions/{session:int}"
+    routes = [
+        Route("/", _page),
+        Route("/static/{name:path}", _static),
+        Route("/api/sessions", asks(about)),
+        Route(f"{one}/turns", asks(lambda r: answers.turns(number(r, "session")))),
+        Route(
+            f"{one}/turns/{{turn:int}}/{{request:int}}",
+            asks(lambda r: answers.request(*place(r))),
+        ),
+        Route(
+            f"{one}/turns/{{turn:int}}/{{request:int}}/state",
+            asks(lambda r: answers.state(*place(r))),
+        ),
+        Route(f"{one}/turns/{{turn:int}}/{{request:int}}/whatif", works(what_if), methods=["POST"]),
+        Route(
+            f"{one}/compare/{{old}}/{{new}}",
+            asks(
+                lambda r: answers.compare(
+                    number(r, "session"), r.path_params["old"], r.path_params["new"]
+                )
+            ),
+        ),
+        Route(f"{one}/ledger", asks(lambda r: answers.ledger(number(r, "session")))),
+        Route(
+            f"{one}/groups/{{group:int}}",
+            asks(lambda r: answers.group(number(r, "session"), number(r, "group"))),
+        ),
+        Route(
+            f"{one}/search",
+            asks(lambda r: answers.search(number(r, "session"), r.query_params.get("q", ""))),
+        ),
+        Route("/api/verify", works(verify), methods=["POST"]),
+        Route("/api/query", works(query), methods=["POST"]),
+        Route("/api/invoke", works(act), methods=["POST"]),
+        Route("/api/events", events),
+        Route("/export/{session:int}.html", export),
+    ]
+    return Starlette(
+        routes=routes,
+        middleware=[Middleware(_Guard, door=door)],
+        exception_handlers={SightlineError: _refuse, Exception: _fail},
+    )
+
+
+class _Guard:
+    """Nothing is served, not even an error page, before the door has looked."""
+
+    def __init__(self, app: ASGIApp, door: Door) -> None:
+        self._app = app
+        self._door = door
+        self._policy = policy(importmap_hash())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request = Request(scope)
+        response = self._answer(request)
+        if response is not None:
+            await response(scope, receive, self._sealed(send))
+            return
+        await self._app(scope, receive, self._sealed(send))
+
+    def _answer(self, request: Request) -> Response | None:
+        refusal = self._door.stranger(request.method, request.headers)
+        if refusal is None:
+            token = request.query_params.get("token")
+            if request.url.path == "/" and token is not None and self._door.exchanges(token):
+                return self._let_in()
+            if self._door.admits(request.cookies.get(COOKIE)):
+                return None
+            refusal = Refusal(401, "open the address that `sightline inspect` printed")
+        return _json({"error": refusal.reason}, refusal.status)
+
+    def _let_in(self) -> Response:
+        response = RedirectResponse("/", status_code=303)
+        response.set_cookie(COOKIE, self._door.secret, httponly=True, samesite="strict", path="/")
+        return response
+
+    def _sealed(self, send: Send) -> Send:
+        extra = {**HEADERS, "Content-Security-Policy": self._policy}
+
+        async def sealed(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                more = [(k.lower().encode(), v.encode()) for k, v in extra.items()]
+                message = {**message, "headers": [*message["headers"], *more]}
+            await send(message)
+
+        return sealed
+
+
+async def _page(_: Request) -> Response:
+    return Response(served_page(), media_type="text/html")
+
+
+async def _static(request: Request) -> Response:
+    found = static_file(request.path_params["name"])
+    if found is None:
+        return _json({"error": "no such file"}, 404)
+    content, kind = found
+    return Response(content, media_type=kind)
+
+
+async def _news(answers: Answers, request: Request) -> AsyncIterator[bytes]:
+    """Tell the page when there is something new; look twice a second, say it once."""
+    seen = -1
+    quiet = 0
+    while not await request.is_disconnected():
+        revision = await asyncio.to_thread(answers.revision)
+        if revision != seen:
+            seen, quiet = revision, 0
+            yield b"event: changed\ndata: " + msgspec.json.encode({"revision": seen}) + b"\n\n"
+        elif quiet >= HEARTBEAT_POLLS:
+            quiet = 0
+            yield b": still here\n\n"
+        quiet += 1
+        await asyncio.sleep(POLL_S)
+
+
+async def _body(request: Request) -> bytes:
+    chunks = bytearray()
+    async for chunk in request.stream():
+        chunks += chunk
+        if len(chunks) > MAX_BODY_BYTES:
+            raise InvalidInput(f"a body has at most {MAX_BODY_BYTES} bytes")
+    return bytes(chunks)
+
+
+def _read(body: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"the body: {error}") from error
+
+
+def _json(value: dict[str, Any], status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
+
+
+async def _refuse(_: Request, error: Exception) -> Response:
+    status = 404 if isinstance(error, NotFound) else 400 if isinstance(error, InvalidInput) else 503
+    return _json({"error": str(error)}, status)
+
+
+async def _fail(_: Request, error: Exception) -> Response:
+    _log.exception("the inspector failed", exc_info=error)
+    return _json({"error": f"unexpected {type(error).__name__}; the log says more"}, 500)

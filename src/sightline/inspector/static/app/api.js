@@ -1,0 +1,68 @@
+// Answers of the server, by address. An exported page has them inside and asks nobody.
+import { signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { useSignal } from "@preact/signals";
+
+const inside = document.getElementById("recorded");
+const recorded = inside ? JSON.parse(inside.textContent) : null;
+
+export const isExport = recorded !== null;
+export const news = signal({ sessions: 0, turns: 0, state: isExport ? "recorded" : "connecting" });
+
+const problem = async (response) => {
+  const body = await response.json().catch(() => ({}));
+  return new Error(body.error ?? `${response.status} ${response.statusText}`);
+};
+
+export const get = async (path) => {
+  if (recorded) {
+    if (path in recorded) return recorded[path];
+    throw new Error("not part of this export");
+  }
+  const response = await fetch(path, { credentials: "same-origin" });
+  if (!response.ok) throw await problem(response);
+  return response.json();
+};
+
+export const post = async (path, body) => {
+  if (recorded) throw new Error("an export cannot compute: open the session in the inspector");
+  const response = await fetch(path, {
+    method: "POST",
+    credentials: "same-origin",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  if (!response.ok) throw await problem(response);
+  const answer = await response.json();
+  if (answer.error) throw new Error(answer.error);
+  return answer;
+};
+
+// { data, error, loading } of an address; asked anew when the address or `fresh` changes.
+// While a new answer is on its way the old one stays on the screen.
+export const useAnswer = (path, fresh = 0) => {
+  const answer = useSignal({ data: null, error: null, loading: true });
+  useEffect(() => {
+    if (!path) return undefined;
+    let wanted = true;
+    answer.value = { ...answer.peek(), loading: true };
+    get(path).then(
+      (data) => wanted && (answer.value = { data, error: null, loading: false }),
+      (error) => wanted && (answer.value = { data: null, error: error.message, loading: false }),
+    );
+    return () => (wanted = false);
+  }, [path, fresh]);
+  return answer.value;
+};
+
+export const listen = () => {
+  if (recorded) return;
+  const source = new EventSource("/api/events");
+  const tell = (change) => (news.value = { ...news.peek(), ...change });
+  source.onopen = () => tell({ state: "live" });
+  source.onerror = () => tell({ state: "waiting for the server" });
+  source.addEventListener("changed", (event) => {
+    const { revision } = JSON.parse(event.data);
+    tell({ sessions: revision, turns: revision, state: "live" });
+  });
+};

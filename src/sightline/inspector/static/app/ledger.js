@@ -1,0 +1,95 @@
+// The durable record: groups, STATE through time, scratchpad, memos, search, verify, SQL.
+import { useSignal } from "@preact/signals";
+import { html, count, tokens } from "app/html";
+import { isExport, post, useAnswer } from "app/api";
+import { route, setOption } from "app/route";
+import { VirtualList } from "app/list";
+
+const ROW = 44;
+
+const Group = ({ session, group }) => {
+  const { data, error } = useAnswer(`/api/sessions/${session}/groups/${group}`);
+  if (error) return html`<p class="error" role="alert">${error}</p>`;
+  if (!data) return null;
+  return html`<ol class="messages" aria-label=${`Messages of group ${group}`}>${data.messages.map((message) => html`<li key=${message.id}>
+    <details open><summary><b>${message.role}</b> #${message.id} <span class="tag">${message.status}</span>
+      ${" "}<span class="quiet">${message.created_at} · ${tokens(message.tokens, message.basis)} tokens</span></summary>
+    ${message.parts.map((part, at) => html`<div class="part" key=${at}><span class="tag">${part.kind}</span>
+      <pre tabindex="0">${part.text}</pre></div>`)}</details></li>`)}</ol>`;
+};
+
+const Verify = () => {
+  const answer = useSignal(null);
+  const run = async () => {
+    answer.value = { text: "checking…", kind: "" };
+    try {
+      const { ok, summary } = await post("/api/verify", {});
+      answer.value = { text: summary, kind: ok ? "ok" : "bad" };
+    } catch (error) {
+      answer.value = { text: error.message, kind: "bad" };
+    }
+  };
+  return html`<p><button type="button" onClick=${run}>Verify the ledger</button>
+    ${" "}<span role="status" class=${`tag ${answer.value?.kind ?? ""}`}>${answer.value?.text ?? "not checked"}</span></p>`;
+};
+
+const Sql = ({ session }) => {
+  const answer = useSignal(null);
+  const run = async (event) => {
+    event.preventDefault();
+    try {
+      answer.value = await post("/api/query", { sql: new FormData(event.target).get("sql"), session });
+    } catch (error) {
+      answer.value = { error: error.message };
+    }
+  };
+  const data = answer.value;
+  return html`<form aria-label="SQL" onSubmit=${run}>
+    <label>One read-only statement over this session
+      <textarea name="sql" rows="3" spellcheck="false">SELECT id, role, substr(content, 1, 80) AS content FROM messages ORDER BY id DESC LIMIT 20</textarea></label>
+    <button>Run</button>
+    ${data?.error && html`<p class="error" role="alert">${data.error}</p>`}
+    ${data?.rows && html`<div class="wide"><table><caption>${count(data.rows.length)} rows</caption>
+      <thead><tr>${data.columns.map((name) => html`<th scope="col" key=${name}>${name}</th>`)}</tr></thead>
+      <tbody>${data.rows.map((row, at) => html`<tr key=${at}>${row.map((value, column) => html`<td key=${column}>${value === null ? "NULL" : String(value)}</td>`)}</tr>`)}</tbody></table>
+      ${data.note && html`<p class="quiet">${data.note}</p>`}</div>`}
+  </form>`;
+};
+
+const Search = ({ session }) => {
+  const wanted = route.value.options.q ?? "";
+  const { data, error } = useAnswer(wanted ? `/api/sessions/${session}/search?q=${encodeURIComponent(wanted)}` : null);
+  return html`<form role="search" onSubmit=${(event) => event.preventDefault()}>
+    <label>Search messages and memos <input type="search" value=${wanted}
+      onChange=${(event) => setOption("q", event.target.value)} /></label>
+    ${error && html`<p class="error" role="alert">${error}</p>`}
+    ${wanted && data && html`<ul aria-label="Found">${data.found.map((item) => html`<li key=${`${item.kind}${item.id}`}>
+      <b>${item.kind} ${item.id}</b> ${item.text}</li>`)}${data.found.length === 0 && html`<li class="quiet">nothing</li>`}</ul>`}
+  </form>`;
+};
+
+export const LedgerView = ({ fresh }) => {
+  const { session } = route.value;
+  const { data, error } = useAnswer(`/api/sessions/${session}/ledger`, fresh);
+  const chosen = useSignal(-1);
+  if (error) return html`<p class="error" role="alert">${error}</p>`;
+  if (!data) return html`<p class="quiet">Loading…</p>`;
+  const group = data.groups[chosen.value];
+  return html`<section aria-label="Ledger">
+    <p class="lead"><code>${data.path}</code> ${count(data.groups.length)} groups</p>
+    ${!isExport && html`<${Verify} />`}
+    ${!isExport && html`<${Search} session=${session} />`}
+    <h3>Groups</h3>
+    <${VirtualList} id="groups" label="Groups" items=${data.groups} height=${ROW} selected=${chosen.value}
+      onSelect=${(index) => (chosen.value = index)} row=${(item) => html`<span><b>${item.id}</b> <span class="tag">${item.status}</span>
+        ${" "}<span class="quiet">${count(item.messages)} messages, ${count(item.tokens)} tokens</span><br />${item.text}</span>`} />
+    ${group && html`<${Group} session=${session} group=${group.id} />`}
+    <h3>STATE through time</h3>
+    <ol class="states" aria-label="STATE through time">${data.states.map((state, at) => html`<li key=${at}>
+      <span class="quiet">group ${state.group_id} · ${state.created_at}</span><pre tabindex="0">${state.text}</pre></li>`)}</ol>
+    <h3>Scratchpad</h3><pre tabindex="0" aria-label="Scratchpad">${data.scratchpad || "(empty)"}</pre>
+    <h3>Memos</h3>
+    <ul aria-label="Memos">${data.memos.map((memo) => html`<li key=${memo.id}><span class="tag">${memo.tags}</span> ${memo.content}</li>`)}</ul>
+    ${!isExport && html`<h3>SQL</h3><${Sql} session=${session} />`}
+  </section>`;
+};

@@ -1,0 +1,41 @@
+// The address holds the view: #/s/SESSION/t/TURN/REQUEST/VIEW?key=value. Nothing else does.
+import { signal } from "@preact/signals";
+
+export const VIEWS = ["picture", "prompt", "state", "trace", "whatif", "ledger"];
+
+const parse = (hash) => {
+  const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
+  const parts = path.split("/");
+  const after = (key) => (parts.includes(key) ? parts[parts.indexOf(key) + 1] : undefined);
+  const number = (text) => (/^\d+$/.test(text ?? "") ? Number(text) : null);
+  const view = parts[parts.length - 1];
+  return {
+    session: number(after("s")),
+    turn: number(after("t")),
+    request: number(parts[parts.indexOf("t") + 2]) ?? 1,
+    view: VIEWS.includes(view) ? view : "picture",
+    options: Object.fromEntries(new URLSearchParams(query)),
+  };
+};
+
+export const route = signal(parse(location.hash));
+addEventListener("hashchange", () => (route.value = parse(location.hash)));
+
+export const address = (change) => {
+  const next = { ...route.value, ...change };
+  const turn = next.turn === null ? "" : `/t/${next.turn}/${next.request}`;
+  const query = new URLSearchParams(next.options).toString();
+  return `#/s/${next.session}${turn}/${next.view}${query ? `?${query}` : ""}`;
+};
+
+export const go = (change, { replace = false } = {}) => {
+  const hash = address(change);
+  if (replace) history.replaceState(null, "", hash);
+  else location.hash = hash;
+  route.value = parse(hash);
+};
+
+export const setOption = (key, value) => {
+  const { [key]: _, ...rest } = route.value.options;
+  go({ options: value ? { ...rest, [key]: value } : rest }, { replace: true });
+};

@@ -1,0 +1,87 @@
+"""Requests as they were sent: made again from what was recorded, shown, compared."""
+
+from __future__ import annotations
+
+import shlex
+from hashlib import sha256
+from typing import Any, Final
+
+import msgspec
+
+from sightline.context.drift import Drift, drift
+from sightline.dialects import encode
+from sightline.dialects.request import Request
+from sightline.host.journal import Recorded
+from sightline.models.vendors import VENDORS, Vendor
+
+__all__ = ["again", "compared", "shown"]
+
+EXCERPT_BYTES: Final = 400
+SHARED_BYTES: Final = 120
+
+
+def again(recorded: Recorded) -> Request:
+    """Make the request again, with the function that made it."""
+    return encode(recorded.prompt, recorded.profile, recorded.options)
+
+
+def shown(recorded: Recorded, request: Request) -> dict[str, Any]:
+    """Show a request: the exact body, laid out for reading, and as a command."""
+    data = request.data
+    return {
+        "method": "POST",
+        "url": f"{recorded.profile.endpoint}: {request.path}",
+        "bytes": len(data),
+        "digest": recorded.digest,
+        "reproduced": sha256(data).hexdigest() == recorded.digest,
+        "body": data.decode(),
+        "pretty": msgspec.json.format(data, indent=2).decode(),
+        "curl": _curl(request),
+        "notes": [note.message for note in request.notes],
+    }
+
+
+def compared(old: Request, new: Request) -> dict[str, Any]:
+    """Compare two requests: how far they agree, who ended it, and the bytes around the place."""
+    prices = new.profile.prices
+    change = drift(old.wire, new.wire, input_price=prices.input, read_price=prices.cache_read)
+    at = change.common_bytes
+    before, now = old.wire.data, new.wire.data
+    return {
+        "kind": change.kind,
+        "common_bytes": at,
+        "common_tokens": change.common_tokens,
+        "lost_tokens": change.lost_tokens,
+        "cost_usd": change.lost_cost,
+        "cause": _cause(change),
+        "shared": _text(now[max(0, at - SHARED_BYTES) : at]),
+        "old": _text(before[at : at + EXCERPT_BYTES]),
+        "new": _text(now[at : at + EXCERPT_BYTES]),
+    }
+
+
+def _cause(change: Drift) -> str:
+    if change.first_difference is None:
+        return "none: one is the beginning of the other"
+    where = change.label + (f", slot {change.slot}" if change.slot else "")
+    return f"byte {change.first_difference}, in {where}"
+
+
+def _curl(request: Request) -> str:
+    """Write the request as a command; keys stay in the reader's environment."""
+    vendor = VENDORS.get(request.profile.endpoint, Vendor("openai"))
+    key = f"${vendor.keys[0]}" if vendor.keys else "$API_KEY"
+    auth = f"x-api-key: {key}" if vendor.sdk == "anthropic" else f"Authorization: Bearer {key}"
+    base = vendor.base_url.removesuffix("/v1") or "$BASE_URL"
+    lines = [
+        f'curl "{base}{request.path}"',
+        "-H 'Content-Type: application/json'",
+        f'-H "{auth}"',
+        *(f"-H {shlex.quote(f'{name}: {value}')}" for name, value in request.headers.items()),
+        f"--data-raw {shlex.quote(request.data.decode())}",
+    ]
+    return " \\\n  ".join(lines)
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace")

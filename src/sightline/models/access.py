@@ -1,0 +1,43 @@
+"""How a model is reached: where, with which key, under which profile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from sightline.dialects.profile import Profile
+from sightline.models.keys import Key
+
+__all__ = ["CONNECT_S", "READ_S", "Access", "place_of"]
+
+CONNECT_S: Final = 10.0
+# Reasoning models are silent for minutes before their first word.
+READ_S: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Everything a client needs. `base_url` is empty where the SDK knows it by itself.
+
+    `remedy` completes "refused: …" for the user: which variable holds the key.
+    """
+
+    label: str
+    profile: Profile
+    base_url: str = ""
+    key: Key | None = None
+    remedy: str = ""
+    read_s: float = READ_S
+    region: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where it is, for messages."""
+        return place_of(self.base_url) or self.profile.endpoint
+
+
+def place_of(url: str) -> str:
+    """Return the host and port of an address, without the password that may be in it."""
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname or ""

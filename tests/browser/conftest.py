@@ -1,0 +1,162 @@
+"""A real browser on a real inspector of a real session; each page must stay quiet and at home."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Request, sync_playwright
+
+ROOT = Path(__file__).parents[2]
+ARTEFACTS = ROOT / ".artefacts"
+LINES = ["hello", "do count", "what now?", "<b>bold</b> & plain"]
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
+
+
+def chromium() -> str | None:
+    """The browser that `make test` found or set up."""
+    unpacked = ROOT / ".venv" / "browser" / "chromium"
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return next(
+        filter(None, map(shutil.which, names)), str(unpacked) if unpacked.exists() else None
+    )
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    path = chromium()
+    if path is None:
+        pytest.skip("no Chromium here: `make test` says why it could not get one")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+class Chat:
+    """A chat in another process."""
+
+    def __init__(self, ledger: Path) -> None:
+        path = os.pathsep.join([str(ROOT / "tests"), str(ROOT)])
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "browser.chatting", str(ledger)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+
+    def say(self, *lines: str) -> None:
+        """Take a turn for each line."""
+        for line in lines:
+            _stream(self._process.stdin).write(f"{line}\n")
+            _stream(self._process.stdin).flush()
+            assert _stream(self._process.stdout).readline() == "ended\n"
+
+    def leave(self) -> None:
+        _stream(self._process.stdin).close()
+        assert self._process.wait(timeout=30) == 0
+        _stream(self._process.stdout).close()
+
+
+def _stream(stream: IO[str] | None) -> IO[str]:
+    assert stream is not None
+    return stream
+
+
+@pytest.fixture(scope="session")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ledger with one recorded session of a few turns."""
+    path = tmp_path_factory.mktemp("recorded") / "work.db"
+    chat = Chat(path)
+    chat.say(*LINES)
+    chat.leave()
+    return path
+
+
+class Inspector:
+    """`sightline inspect` in another process."""
+
+    def __init__(self, ledger: Path, *options: str) -> None:
+        self._process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "sightline",
+                "inspect",
+                "--db",
+                str(ledger),
+                "--no-open",
+                *options,
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.address = _stream(self._process.stdout).readline().strip()
+
+    @property
+    def root(self) -> str:
+        return self.address.split("?", maxsplit=1)[0]
+
+    @property
+    def netloc(self) -> str:
+        return urlsplit(self.address).netloc
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait(timeout=30)
+        _stream(self._process.stdout).close()
+
+
+@pytest.fixture(scope="session")
+def inspector(ledger: Path) -> Iterator[Inspector]:
+    started = Inspector(ledger)
+    yield started
+    started.stop()
+
+
+class Watch:
+    """What a page did that nobody should see."""
+
+    def __init__(self, page: Page, home: str) -> None:
+        self.problems: list[str] = []
+        self._home = home
+        page.on("console", self._console)
+        page.on("pageerror", self._error)
+        page.on("request", self._request)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.problems.append(f"console {message.type}: {message.text}")
+
+    def _error(self, error: Error) -> None:
+        self.problems.append(f"page error: {error}")
+
+    def _request(self, request: Request) -> None:
+        parts = urlsplit(request.url)
+        if parts.scheme not in ("data", "file") and parts.netloc != self._home:
+            self.problems.append(f"a request off the host: {request.url}")
+
+
+@pytest.fixture
+def page(browser: Browser, inspector: Inspector, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """A page let in by the launch address; at the end it must have been quiet, and is kept."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(20_000)
+    opened = context.new_page()
+    watch = Watch(opened, inspector.netloc)
+    opened.goto(inspector.address)
+    opened.get_by_role("heading", name="Sightline").wait_for()
+    yield opened
+    ARTEFACTS.mkdir(exist_ok=True)
+    opened.screenshot(path=ARTEFACTS / f"{request.node.name}.png")
+    assert opened.evaluate("window.hacked") is None
+    context.close()
+    assert watch.problems == []

@@ -1,0 +1,186 @@
+"""Every view of the inspector in a real browser, by role and label."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, expect
+
+from browser.conftest import LINES, Chat, Inspector, Watch
+
+
+def view(page: Page, name: str) -> None:
+    page.get_by_role("navigation", name="Views").get_by_role("link", name=name).click()
+
+
+def choose(page: Page, line: str) -> None:
+    page.get_by_role("listbox", name="Turns").get_by_role("option").filter(has_text=line).click()
+
+
+def test_turns_are_listed_with_their_figures_and_the_newest_is_open(page: Page) -> None:
+    turns = page.get_by_role("listbox", name="Turns").get_by_role("option")
+    expect(turns).to_have_count(len(LINES))
+    expect(turns.nth(1)).to_contain_text("do count")
+    expect(turns.nth(1)).to_contain_text("2 requests")
+    expect(turns.last).to_have_attribute("aria-selected", "true")
+    expect(turns.last).to_contain_text("reused")
+    expect(turns.last).to_contain_text("<b>bold</b> & plain")
+
+
+def test_the_picture_shows_slots_in_prompt_order_and_the_boundary(page: Page) -> None:
+    bar = page.get_by_role("group", name="The context window, in prompt order")
+    expect(bar.get_by_role("separator", name=re.compile("boundary"))).to_be_visible()
+    slots = page.get_by_role("table", name="Slots in prompt order")
+    names = slots.get_by_role("rowheader").all_inner_texts()
+    order = [name.split("\n")[0].removesuffix("tail").strip() for name in names]
+    assert order.index("system") < order.index("history") < order.index("input")
+    assert order.index("input") < order.index("state")
+    bar.get_by_role("button", name=re.compile("^state:")).hover()
+    expect(slots.get_by_role("button", name="state")).to_have_attribute("aria-pressed", "true")
+    expect(page.get_by_role("list", name="Messages of the chosen slot")).to_contain_text("user")
+
+
+def test_the_prompt_is_the_request_byte_for_byte_with_its_difference(page: Page) -> None:
+    view(page, "Prompt")
+    section = page.get_by_role("region", name="Prompt")
+    expect(section).to_contain_text("byte for byte as sent")
+    expect(section.get_by_label("Request body")).to_contain_text("what now?")
+    expect(section.get_by_role("region", name="Against the request before it")).to_contain_text(
+        "appended"
+    )
+    section.get_by_label("turn.request").select_option("1.1")
+    against = section.get_by_role("region", name="From 1.1 to 4.1")
+    expect(against).to_contain_text("in common")
+    assert "with=1.1" in page.url
+
+
+def test_the_state_shows_nodes_changes_and_the_tail(page: Page) -> None:
+    view(page, "State")
+    nodes = page.get_by_role("listbox", name=re.compile("^Nodes of"))
+    expect(nodes.get_by_role("option").first).to_contain_text("n=4")
+    expect(page.get_by_text(re.compile("changes since the request before"))).to_be_visible()
+    page.get_by_text("The tail, as the model read it").click()
+    expect(page.get_by_role("region", name="State")).to_contain_text("<slop-state")
+    expect(page.get_by_role("button", name="Invoke")).to_have_count(0)
+
+
+def test_the_trace_is_a_waterfall_of_the_turn(page: Page) -> None:
+    choose(page, "do count")
+    view(page, "Trace")
+    rows = page.get_by_role("table", name="Waterfall of the turn").get_by_role("rowheader")
+    names = rows.all_inner_texts()
+    for step in ("select", "assemble", "first token", "stream", "slop_invoke"):
+        assert any(name.startswith(step) for name in names), (step, names)
+
+
+def test_what_if_assembles_the_turn_under_other_rules(page: Page) -> None:
+    view(page, "What if")
+    form = page.get_by_role("form", name="Change the rules")
+    form.get_by_label("budget").fill("3000")
+    form.get_by_label("window").fill("1")
+    form.get_by_role("button", name="Assemble").click()
+    changed = page.get_by_role("table", name="What would change")
+    expect(changed.get_by_role("row", name=re.compile("prompt tokens"))).to_be_visible()
+    expect(page.get_by_label("Configuration")).to_contain_text("size = 1")
+    form.get_by_label("budget").fill("1")
+    form.get_by_role("button", name="Assemble").click()
+    expect(page.get_by_role("alert")).to_contain_text("tokens")
+
+
+def test_the_ledger_shows_groups_states_search_sql_and_verifies(page: Page) -> None:
+    view(page, "Ledger")
+    ledger = page.get_by_role("region", name="Ledger")
+    ledger.get_by_role("button", name="Verify the ledger").click()
+    expect(ledger.get_by_role("status").first).to_contain_text("as they were written")
+    ledger.get_by_role("listbox", name="Groups").get_by_role("option").first.click()
+    expect(ledger.get_by_role("list", name=re.compile("^Messages of group"))).to_contain_text(
+        "hello"
+    )
+    expect(ledger.get_by_role("list", name="STATE through time")).to_contain_text("Goal: turn 4")
+    ledger.get_by_role("searchbox").fill("what now")
+    ledger.get_by_role("searchbox").press("Enter")
+    expect(ledger.get_by_role("list", name="Found")).to_contain_text("what now?")
+    ledger.get_by_role("textbox", name="One read-only statement").fill(
+        "SELECT count(*) AS n FROM messages"
+    )
+    ledger.get_by_role("button", name="Run").click()
+    expect(ledger.get_by_role("table", name="1 rows")).to_contain_text("n")
+    ledger.get_by_role("textbox", name="One read-only statement").fill("DELETE FROM messages")
+    ledger.get_by_role("button", name="Run").click()
+    expect(ledger.get_by_role("alert")).to_be_visible()
+
+
+def test_the_keyboard_goes_everywhere_and_the_address_holds_the_view(page: Page) -> None:
+    selected = page.get_by_role("listbox", name="Turns").get_by_role("option", selected=True)
+    page.keyboard.press("g")
+    expect(selected).to_contain_text("hello")
+    page.keyboard.press("j")
+    expect(selected).to_contain_text("do count")
+    page.keyboard.press("k")
+    page.keyboard.press("G")
+    expect(selected).to_contain_text("bold")
+    page.keyboard.press("4")
+    expect(page.get_by_role("region", name="Trace")).to_be_visible()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.reload()
+    expect(page.get_by_role("region", name="Trace")).to_be_visible()
+    page.go_back()
+
+
+def test_light_and_dark_and_a_narrow_screen_are_usable(page: Page) -> None:
+    colour = "getComputedStyle(document.body).backgroundColor"
+    page.emulate_media(color_scheme="light")
+    light = page.evaluate(colour)
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(colour) != light
+    page.set_viewport_size({"width": 420, "height": 800})
+    view(page, "Prompt")
+    expect(page.get_by_role("region", name="Prompt")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 420
+
+
+def test_a_running_chat_is_followed_live(browser: Browser, tmp_path: Path) -> None:
+    chat = Chat(tmp_path / "work.db")
+    chat.say("first")
+    inspector = Inspector(tmp_path / "work.db")
+    context = browser.new_context()
+    context.set_default_timeout(20_000)
+    page = context.new_page()
+    watch = Watch(page, inspector.netloc)
+    page.goto(inspector.address)
+    turns = page.get_by_role("listbox", name="Turns").get_by_role("option")
+    expect(turns).to_have_count(1)
+    page.get_by_label("follow").check()
+    chat.say("second")
+    expect(turns).to_have_count(2)
+    expect(turns.last).to_have_attribute("aria-selected", "true")
+    chat.leave()
+    context.close()
+    inspector.stop()
+    assert watch.problems == []
+
+
+def test_an_export_opens_from_disk_and_shows_the_same(
+    browser: Browser, page: Page, tmp_path: Path
+) -> None:
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Export").click()
+    target = tmp_path / "session.html"
+    download.value.save_as(target)
+    context = browser.new_context(offline=True)
+    context.set_default_timeout(20_000)
+    saved = context.new_page()
+    watch = Watch(saved, "nowhere")
+    saved.goto(target.as_uri())
+    turns = saved.get_by_role("listbox", name="Turns").get_by_role("option")
+    expect(turns).to_have_count(len(LINES))
+    for name in ("Picture", "Prompt", "State", "Trace", "Ledger"):
+        view(saved, name)
+        expect(saved.get_by_role("region", name=name).first).to_be_visible()
+    assert saved.evaluate("window.hacked") is None
+    context.close()
+    assert watch.problems == []

@@ -1,0 +1,34 @@
+"""docs/inspector.md says what there is."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from pathlib import Path
+
+from sightline.cli.inspect import inspect
+
+PAGE = (Path(__file__).parents[2] / "docs" / "inspector.md").read_text(encoding="utf-8")
+APP = files("sightline.inspector").joinpath("static", "app")
+
+
+def test_the_views_of_the_page_are_the_views_of_the_program_with_their_keys() -> None:
+    shown = re.findall(r"^\| ([A-Z][\w ]+) \| (\d) \|", PAGE, re.MULTILINE)
+    main = APP.joinpath("main.js").read_text(encoding="utf-8")
+    titles = re.search(r"const TITLES = \{(.*?)\};", main)
+    assert titles is not None
+    assert [name for name, _ in shown] == re.findall(r'"([^"]+)"', titles[1])
+    assert [int(key) for _, key in shown] == list(range(1, len(shown) + 1))
+
+
+def test_every_key_that_is_documented_is_listed_in_the_help_of_the_page() -> None:
+    main = APP.joinpath("main.js").read_text(encoding="utf-8")
+    for key in ("j", "k", "g", "G", "f", "?", "[", "]"):
+        assert f"`{key}`" in PAGE
+        quoted = re.escape(key)
+        assert re.search(rf'(?:"{quoted}"|^      {quoted}): \(\)', main, re.MULTILINE), key
+
+
+def test_the_options_that_are_documented_exist() -> None:
+    options = {name for option in inspect.params for name in option.opts}
+    assert set(re.findall(r"--[a-z][a-z-]+", PAGE)) <= options

@@ -1,0 +1,145 @@
+"""What the inspector says of a session is what happened in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from host.helpers import hosted, invoke, turn
+from sightline.dialects.profiles import profile_for
+from sightline.errors import DoesNotFit, InvalidInput, NotFound
+from sightline.inspector.reader import Reader
+from sightline.ledger import Ledger
+from sightline.models.scripted import ScriptedModel
+from support.live import LiveApp
+
+
+@pytest.fixture
+async def sent(tmp_path: Path) -> list[bytes]:
+    """The bytes of every request of a session: three turns, the second with a call."""
+    model = ScriptedModel(
+        ["One.", ["Counting.", invoke("c1", "/", "count")], "Two.", "Three."],
+        profile=profile_for("anthropic"),
+    )
+    async with hosted(tmp_path, model, app=LiveApp()) as (host, _):
+        for text in ("first", "second", "third"):
+            await turn(host, text, answer=lambda _: True)
+    return [request.data for request in model.requests]
+
+
+@pytest.fixture
+def reader(tmp_path: Path, sent: list[bytes]) -> Iterator[Reader]:
+    assert sent
+    with Ledger(tmp_path / "work.db", mode="read") as ledger:
+        yield Reader(ledger)
+
+
+def test_every_request_is_shown_with_the_bytes_that_were_sent(
+    reader: Reader, sent: list[bytes]
+) -> None:
+    places = [(1, 1), (2, 1), (2, 2), (3, 1)]
+    for (turn_number, number), data in zip(places, sent, strict=True):
+        shown = reader.request(1, turn_number, number)["request"]
+        assert shown["body"].encode() == data
+        assert shown["reproduced"] is True
+        assert json.loads(shown["pretty"]) == json.loads(data)
+
+
+def test_the_command_is_the_request_and_holds_no_key(reader: Reader) -> None:
+    command = reader.request(1, 3, 1)["request"]["curl"]
+    assert command.startswith("curl")
+    assert "$ANTHROPIC_API_KEY" in command
+    assert "--data-raw" in command
+
+
+def test_turns_carry_their_requests_and_figures(reader: Reader) -> None:
+    turns = reader.turns(1)["turns"]
+    assert [item["text"] for item in turns] == ["first", "second", "third"]
+    assert [item["requests"] for item in turns] == [1, 2, 1]
+    assert {item["status"] for item in turns} == {"answered"}
+    assert all(item["cached_tokens"] <= item["prompt_tokens"] for item in turns)
+    assert turns[2]["cached_tokens"] > 0
+
+
+def test_messages_name_their_slots_and_the_boundary_divides_them(reader: Reader) -> None:
+    picture = reader.request(1, 3, 1)
+    slots = [message["slot"] for message in picture["messages"]]
+    boundary = picture["receipt"]["boundary"]
+    assert "input" in slots[:boundary]
+    assert set(slots[boundary:]) == {"state"} | (set(slots[boundary:]) - {"history", "input"})
+    assert "" not in slots
+
+
+def test_the_state_is_what_the_request_showed_and_what_changed_since(reader: Reader) -> None:
+    before, after = (reader.state(1, 2, number)["apps"][0] for number in (1, 2))
+    assert before["lines"][0]["text"].startswith("[root] app")
+    assert any("/properties/n" in change["path"] for change in after["changes"])
+    kinds = {line["kind"] for line in after["lines"]}
+    assert kinds <= {"shown", "summary", "cut"}
+    assert after["shown"] + after["summarised"] + after["cut"] == len(after["lines"])
+
+
+def test_comparing_names_the_first_byte_and_who_ended_it(reader: Reader) -> None:
+    drift = reader.compare(1, "1.1", "3.1")
+    assert drift["kind"] == "appended"
+    assert drift["common_bytes"] > 0
+    assert "slot" in drift["cause"]
+    with pytest.raises(InvalidInput, match=r"turn\.request"):
+        reader.compare(1, "one", "3.1")
+    with pytest.raises(NotFound, match="turn 9"):
+        reader.compare(1, "9.1", "3.1")
+
+
+def test_nothing_wished_for_is_the_recorded_prompt(reader: Reader) -> None:
+    recorded, again = reader.request(1, 3, 1), reader.what_if(1, 3, 1, b"{}")
+    stable = recorded["receipt"]["boundary"]
+    texts = [[m["parts"] for m in one["messages"][:stable]] for one in (recorded, again)]
+    assert texts[0] == texts[1]
+
+
+def test_a_smaller_window_and_budget_show_less(reader: Reader) -> None:
+    whole = reader.request(1, 3, 1)
+    less = reader.what_if(1, 3, 1, b'{"window": 1, "slack": 0}')
+    assert len(less["messages"]) < len(whole["messages"])
+    assert "[window]\nsize = 1\nslack = 0" in less["config"]
+    other = reader.what_if(1, 3, 1, b'{"model": "openai-chat", "strategy": "minimal"}')
+    assert other["model"] == "openai-chat"
+    with pytest.raises(DoesNotFit):
+        reader.what_if(1, 3, 1, b'{"budget": 1}')
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        (b'{"strategy": "/tmp/x.py"}', "x.py"),
+        (b'{"slots": {"state": {"role": 1}}}', "role"),
+        (b'{"nonsense": 1}', "nonsense"),
+        (b'{"model": "nowhere:x"}', "nowhere"),
+        (b'{"slots": {"state": {"max_ratio": 7}}}', "max_ratio"),
+        (b"[", "what if"),
+    ],
+)
+def test_a_wish_that_makes_no_sense_is_named(reader: Reader, asked: bytes, named: str) -> None:
+    with pytest.raises(InvalidInput, match=named):
+        reader.what_if(1, 3, 1, asked)
+
+
+def test_an_export_holds_everything_the_page_asks_for(reader: Reader) -> None:
+    page = reader.export(1)
+    for address in ("/api/sessions/1/turns/2/2", "/api/sessions/1/turns/2/2/state"):
+        assert f'"{address}"' in page
+
+
+def test_a_session_without_a_journal_is_listed_and_says_what_is_missing(
+    tmp_path: Path, sent: list[bytes]
+) -> None:
+    assert sent
+    (tmp_path / "work.wire.db").unlink()
+    with Ledger(tmp_path / "work.db", mode="read") as ledger:
+        reader = Reader(ledger)
+        assert [item["requests"] for item in reader.turns(1)["turns"]] == [0, 0, 0]
+        with pytest.raises(NotFound, match="nothing was recorded"):
+            reader.request(1, 1, 1)
