@@ -16,8 +16,8 @@ from sightline.ledger import Limits as LedgerLimits
 from sightline.ledger.connect import BUSY_TIMEOUT_MS
 from sightline.ledger.retrieval import QueryLimits
 from sightline.protocol.consumer import MESSAGE_BYTES
-from sightline.protocol.limits import WIRE
-from sightline.protocol.provider import CAPABILITIES, ProviderLimits
+from sightline.protocol.limits import WIRE, ProviderLimits
+from sightline.protocol.provider import CAPABILITIES
 from support.page import Page
 
 DOCS = Path(__file__).parent.parent / "docs"
