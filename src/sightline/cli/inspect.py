@@ -27,9 +27,8 @@ SECRET_BYTES: Final = 32
 @click.command(
     epilog="""\b
 Examples:
-  sightline inspect
-  sightline inspect --db work.db --port 8080 --no-open
-  sightline inspect --db work.db --export 1 --output session.html
+  sightline inspect --db talk.db --export 1
+  sightline inspect --db talk.db --export 1 --output session.html
 """
 )
 @click.option(
