@@ -1,0 +1,48 @@
+"""Text from outside, made harmless for a terminal.
+
+    no character of clean(x) controls a terminal, hides text, or turns its direction
+    len(clean(x)) == len(x) but for "\\r\\n", and clean(clean(x)) == clean(x)
+
+Apps, models and files write what they like; a terminal obeys what it is sent. Every text
+that is not ours passes here on its way to a screen, and is passed through once more at
+the door (`chat.screen`), so that a forgotten call cannot hurt. What is taken out stays
+visible: a reader shall see that something was there.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["clean", "clean_line"]
+
+_LOST: Final = "\ufffd"
+# Control characters have pictures of their own: ESC is shown as the sign for ESC.
+_PICTURES: Final = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n"}
+_DELETE: Final = {0x7F: "\u2421"}
+# C1 controls begin sequences in one character; bidi controls let a text be read as another;
+# the rest cannot be seen, or is no character at all. Joiners, which scripts and emoji need,
+# and variation selectors stay.
+_UNSEEN: Final = (
+    "\x80-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\u3164\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff"
+    "\U000e0000-\U000e00ff"
+)
+_HOSTILE: Final = re.compile(f"[\x00-\x08\x0b-\x1f\x7f{_UNSEEN}]")
+_SHOWN: Final = {**_PICTURES, **_DELETE}
+
+
+def clean(text: str) -> str:
+    """Replace every character that a terminal would obey, or a reader not see, by one to see."""
+    if "\r" in text:
+        text = text.replace("\r\n", "\n")
+    return _HOSTILE.sub(_visible, text)
+
+
+def clean_line(text: str) -> str:
+    """Do the same for a text that must stay on its line: line breaks and tabs become signs too."""
+    return clean(text).replace("\n", "\u240a").replace("\t", " ")
+
+
+def _visible(match: re.Match[str]) -> str:
+    return _SHOWN.get(ord(match[0]), _LOST)
