@@ -23,12 +23,12 @@ _SHOWN_CHANGES: Final = 50
 
 async def _apps(call: Call) -> None:
     world = call.host.world
-    rows = [(app.id, app.name, app.status, app.reason or app.last_seen or "") for app in world.apps]
+    rows: list[tuple[str, ...]] = [
+        (app.id, app.name, app.status, app.reason or app.last_seen or "") for app in world.apps
+    ]
     rows += [(app.id, app.name, "available", app.transport) for app in world.available]
     if not rows:
-        call.console.write(
-            "No app is here. `sightline demo` starts one; /connect ADDRESS adds one."
-        )
+        call.console.write("No app is here. `sightline demo` starts one; /connect adds one.")
         return
     for line in columns(rows):
         call.console.write(cut(line, call.console.width))
@@ -128,7 +128,8 @@ COMMANDS: Final = (
     Command("apps", "List the apps: connected, lost, and available.", _apps),
     Command(
         "connect", "Connect an app: ws://…, unix:/path, stdio:COMMAND or its id.", _connect,
-        (Argument("ADDRESS", source="available", rest=True),), example="/connect unix:/tmp/mail.sock",
+        (Argument("ADDRESS", source="available", rest=True),),
+        example="/connect unix:/tmp/mail.sock",
     ),
     Command("disconnect", "Let go of an app.", _disconnect, (_APP,)),
     Command(

@@ -47,7 +47,7 @@ async def _editor(call: Call) -> str | None:
     return text if text and text.strip() else None
 
 
-async def _quit(call: Call) -> None:
+async def _quit(_: Call) -> None:
     raise Leave
 
 

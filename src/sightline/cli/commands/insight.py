@@ -129,9 +129,11 @@ async def _stats(call: Call) -> None:
             ledger.accounts.totals(),
         )
     )
-    rows = [("", "requests", "prompt", "from cache", "answers", "cost")]
-    for model in dict.fromkeys(usage.model for usage in requests):
-        rows.append((model, *_sums([usage for usage in requests if usage.model == model])))
+    rows: list[tuple[str, ...]] = [("", "requests", "prompt", "from cache", "answers", "cost")]
+    rows.extend(
+        (model, *_sums([usage for usage in requests if usage.model == model]))
+        for model in dict.fromkeys(usage.model for usage in requests)
+    )
     rows.append(("this session", *_figures(session)))
     rows.append(("all sessions", *_figures(ledger)))
     for line in columns(rows, right=range(1, 6)):

@@ -21,6 +21,10 @@ from sightline.errors import InvalidInput
 __all__ = ["COMMANDS", "Found", "find", "is_command", "run", "said", "to_markdown"]
 
 MARK: Final = "/"
+_KEYS: Final = (
+    "//… says something that begins with a slash. Esc and Ctrl-C stop the turn, Alt-Enter or a \\ "
+    "at the end begin a new line, Ctrl-D leaves."
+)
 
 
 class Found(NamedTuple):
@@ -87,8 +91,7 @@ async def _help(call: Call) -> None:
         if command.example:
             call.console.write(f"  {command.example}")
     if not wanted:
-        call.console.write("//… says something that begins with a slash. Keys: Esc, Ctrl-C stop "
-                           "the turn; Alt-Enter or \\ at the end a new line; Ctrl-D leaves.")  # fmt: skip
+        call.console.write(_KEYS)
 
 
 COMMANDS: Final[tuple[Command, ...]] = (
