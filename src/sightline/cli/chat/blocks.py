@@ -1,0 +1,119 @@
+"""An answer that is still being written, as markdown blocks that are finished.
+
+    "".join(every block, in order) + rest == everything that was fed
+
+A terminal cannot take back what scrolled by, so a block is given out once nothing that
+follows can change how it looks: a paragraph at the blank line after it, a fence when it is
+closed, a list when something else begins. The `### STATE` block, which a model ends its
+replies with for itself, is held back and given out apart.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from sightline.context.state import HEADING
+
+__all__ = ["Blocks", "Ending"]
+
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})([^\n]*)")
+_HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)")
+_ITEM: Final = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
+_STATE_LEVEL: Final = HEADING.count("#")
+
+
+class Ending(NamedTuple):
+    """What was left when the answer ended: text to show, and the state, if it has one."""
+
+    text: str
+    state: str
+
+
+class Blocks:
+    """Takes an answer piece by piece, gives out the blocks that are finished."""
+
+    def __init__(self) -> None:
+        self._partial = ""  # a line without its end
+        self._block: list[str] = []
+        self._fence = ""
+        self._state: list[str] | None = None
+
+    @property
+    def rest(self) -> str:
+        """What is there and not given out yet, for a preview; the state is not in it."""
+        return "" if self._state is not None else "".join(self._block) + self._partial
+
+    @property
+    def holds_state(self) -> bool:
+        """Whether the model is writing its state."""
+        return self._state is not None
+
+    def feed(self, text: str) -> list[str]:
+        """Take more of the answer; return the blocks that it finished."""
+        *lines, self._partial = (self._partial + text).split("\n")
+        finished: list[str] = []
+        for line in lines:
+            finished.extend(self._line(f"{line}\n"))
+        return finished
+
+    def finish(self) -> Ending:
+        """End the answer, and begin anew."""
+        left: list[str] = []
+        if self._partial:
+            left.extend(self._line(self._partial))
+        left.extend(self._give())
+        state = "".join(self._state or ())
+        self._partial, self._fence, self._state = "", "", None
+        return Ending("".join(left), state)
+
+    def _line(self, line: str) -> list[str]:
+        if self._fence:
+            self._block.append(line)
+            if _closes(line.strip(), self._fence):
+                self._fence = ""
+                return [] if self._is_list() else self._give()
+            return []
+        bare = line.rstrip("\r\n")
+        given: list[str] = []
+        if self._ends_before(bare):
+            given = self._give()
+        heading = _HEADING.match(bare)
+        if bare == HEADING:
+            if self._state is not None:  # only the last one is the state
+                given.append("".join(self._state))
+            self._state = []
+        elif self._state is not None and heading and len(heading[1]) <= _STATE_LEVEL:
+            given.append("".join(self._state))
+            self._state = None
+        if (opened := _FENCE.fullmatch(bare)) and not ("`" in opened[1] and "`" in opened[2]):
+            self._fence = opened[1]
+        self._block.append(line)
+        return given + (self._give() if heading and not self._is_list() else [])
+
+    def _ends_before(self, bare: str) -> bool:
+        """Whether the block at hand is over, now that this line follows."""
+        if not self._block:
+            return False
+        if not bare.strip():
+            return False
+        after_blank = not self._block[-1].strip()
+        if self._is_list():
+            return after_blank and bare[0] not in " \t" and not _ITEM.match(bare)
+        return after_blank or bool(_HEADING.match(bare)) or bool(_FENCE.match(bare))
+
+    def _is_list(self) -> bool:
+        return bool(self._block) and bool(_ITEM.match(self._block[0]))
+
+    def _give(self) -> list[str]:
+        block, self._block = "".join(self._block), []
+        if not block:
+            return []
+        if self._state is not None:
+            self._state.append(block)
+            return []
+        return [block]
+
+
+def _closes(mark: str, fence: str) -> bool:
+    return len(mark) >= len(fence) and set(mark) == {fence[0]}
