@@ -79,7 +79,7 @@ def error_line(message: str) -> Line:
 def said_card(text: str) -> list[Line]:
     """Repeat what the user said, so that it stays in the scrollback."""
     first, *more = clean(text).split("\n")
-    return [(("user", f"❯ {first}"),), *((("user", f"  {line}"),) for line in more)]
+    return [(("user", f"> {first}"),), *((("user", f"  {line}"),) for line in more)]
 
 
 def call_card(event: CallStarted, width: int) -> list[Line]:

@@ -115,10 +115,7 @@ def _pieces(status: Status) -> list[tuple[int, Piece]]:
         (2, ("busy", f"{status.busy}{queued}" if status.busy else "")),
         (1, ("status.model", clean_line(status.model))),
         (0, _context(status)),
-        (
-            6,
-            ("status.state", f"state {_short(status.state_tokens)}" if status.state_tokens else ""),
-        ),
+        (6, ("status.state", _state(status))),
         (3, _cache(status)),
         (5, ("status.cost", _cost(status))),
         (7, ("status.apps", clean_line(", ".join(status.apps)))),

@@ -132,7 +132,7 @@ def _for_command(line: str, sources: Sources) -> tuple[str, Iterable[_Offer]]:
     rest = typed[len(command.name) + 1 :]
     word = rest.rpartition(" ")[2]
     before = rest[: len(rest) - len(word)].split()
-    offers = list(_for_argument(command, before, word, rest, sources))
+    offers = list(_for_argument(command, before, word, sources))
     if not before:  # /context d… could still become the name of another command
         return (typed, names) if names and not offers else (word, offers)
     return word, offers
@@ -144,7 +144,7 @@ def _names(typed: str) -> list[_Offer]:
 
 
 def _for_argument(
-    command: Command, before: list[str], word: str, rest: str, sources: Sources
+    command: Command, before: list[str], word: str, sources: Sources
 ) -> Iterable[_Offer]:
     if not command.arguments:
         return ()
