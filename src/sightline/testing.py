@@ -1,4 +1,4 @@
-"""For the tests of apps: a consumer in the same process, and a clock that stands still.
+"""For the tests of apps and agents: a consumer in the same process, a scripted model, a clock.
 
     async with connect(app) as client:
         assert client.tree.at("/list").properties == {"count": 0}
@@ -21,6 +21,7 @@ from msgspec import UnsetType
 
 from sightline.app.app import App
 from sightline.errors import ActionError
+from sightline.models.scripted import Cut, Reply, ScriptedModel, Stall
 from sightline.protocol.consumer import (
     Consumer,
     ConsumerEvent,
@@ -35,7 +36,17 @@ from sightline.protocol.tree import Node
 from sightline.transports.link import Link, LinkClosed, Peer
 from sightline.transports.memory import MemoryLink, memory_pair
 
-__all__ = ["Client", "FixedClock", "MemoryLink", "connect", "memory_pair"]
+__all__ = [
+    "Client",
+    "Cut",
+    "FixedClock",
+    "MemoryLink",
+    "Reply",
+    "ScriptedModel",
+    "Stall",
+    "connect",
+    "memory_pair",
+]
 
 _EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 

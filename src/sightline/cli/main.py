@@ -30,6 +30,7 @@ EXIT_CODES: Final = {
 COMMANDS: Final = {
     "apps": ("sightline.cli.live:apps", "List the apps that can be seen on this machine."),
     "bridge": ("sightline.cli.bridge:bridge", "Keep the current state blocks in a file."),
+    "config": ("sightline.cli.config:config", "Show the settings, and where they come from."),
     "demo": ("sightline.cli.demo:demo", "Show the demo app's state."),
     "invoke": ("sightline.cli.live:invoke", "Ask an app to do something."),
     "ledger": ("sightline.cli.ledger:ledger", "Check, query, copy and move conversations."),

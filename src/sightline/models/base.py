@@ -8,7 +8,7 @@ breaks off later ends the stream with `Stopped("incomplete")`, as the decoders d
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from sightline.dialects.events import Event
@@ -29,11 +29,11 @@ class Model(Protocol):
     def label(self) -> str:
         """`endpoint:model`, as a user would type it."""
 
-    def stream(self, request: Request) -> AsyncIterator[Event]:
+    def stream(self, request: Request) -> AsyncGenerator[Event, None]:
         """Send `request.data` as it is, and yield the events of the answer; `Stopped` is last.
 
-        Closing the iterator ends the request. Raises `Unauthorized`, `RateLimited`,
-        `Overflow`, `ModelFailed`, `Unreachable` or `TimedOut`.
+        Closing the generator (`aclose`, or `contextlib.aclosing`) ends the request. Raises
+        `Unauthorized`, `RateLimited`, `Overflow`, `ModelFailed`, `Unreachable` or `TimedOut`.
         """
 
     async def close(self) -> None:

@@ -1,0 +1,33 @@
+"""What a user has decided: one frozen value, and where each part of it came from."""
+
+from __future__ import annotations
+
+from sightline.config.load import Loaded, load, user_file
+from sightline.config.settings import (
+    AppSettings,
+    EndpointSettings,
+    LedgerSettings,
+    LimitSettings,
+    PolicyRule,
+    Settings,
+    TailSettings,
+    ToolSettings,
+    TruncationSettings,
+    WindowSettings,
+)
+
+__all__ = [
+    "AppSettings",
+    "EndpointSettings",
+    "LedgerSettings",
+    "LimitSettings",
+    "Loaded",
+    "PolicyRule",
+    "Settings",
+    "TailSettings",
+    "ToolSettings",
+    "TruncationSettings",
+    "WindowSettings",
+    "load",
+    "user_file",
+]

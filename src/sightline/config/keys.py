@@ -1,0 +1,149 @@
+"""The keys of the configuration, and the reading of one value.
+
+    ("window", "size")        a setting
+    ("endpoints", "work")     an entry of a table whose names the user chooses
+
+Every complaint begins with the source and the key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from math import isfinite
+from typing import Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
+
+import msgspec
+
+from sightline.config.settings import EndpointSettings, PolicyRule, Settings
+from sightline.dialects.endpoints import ENDPOINTS
+from sightline.dialects.profiles import Layer, profile_for
+from sightline.errors import InvalidInput
+
+__all__ = ["LEAVES", "TABLES", "Key", "leaves", "parse_key", "read_value", "spell"]
+
+Key: TypeAlias = tuple[str, ...]
+
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def _is_group(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
+
+
+_TOP: Final = _hints(Settings)
+GROUPS: Final = {name: kind for name, kind in _TOP.items() if _is_group(kind)}
+# Tables with names of the user's choice, by the type of an entry.
+TABLES: Final = {name: get_args(kind)[1] for name, kind in _TOP.items() if get_origin(kind) is dict}
+LEAVES: Final[dict[Key, Any]] = {
+    **{(name,): kind for name, kind in _TOP.items() if name not in {*GROUPS, *TABLES}},
+    **{(name, leaf): kind for name in GROUPS for leaf, kind in _hints(GROUPS[name]).items()},
+}
+
+
+def spell(key: Key) -> str:
+    """Write a key as TOML does."""
+    return ".".join(part if _BARE.fullmatch(part) else _quoted(part) for part in key)
+
+
+def parse_key(text: str, source: str) -> Key:
+    """Read `window.size`, or `endpoints.NAME`; raise `InvalidInput` if there is no such key."""
+    head, _, rest = text.partition(".")
+    key: Key = (head, rest) if rest else (head,)
+    if key in LEAVES or (rest and head in TABLES):
+        return key
+    raise InvalidInput(_unknown(source, key))
+
+
+def leaves(data: Mapping[str, object], source: str) -> Iterator[tuple[Key, object]]:
+    """Yield the settings of a file, group by group; raise `InvalidInput` for what is none."""
+    for name, value in data.items():
+        if name in GROUPS or name in TABLES:
+            if not isinstance(value, Mapping):
+                raise InvalidInput(f"{source}: {name} is a table, not {value!r:.80}")
+            for leaf, inner in value.items():
+                if name in GROUPS and (name, leaf) not in LEAVES:
+                    raise InvalidInput(_unknown(source, (name, leaf)))
+                yield (name, leaf), inner
+        elif (name,) in LEAVES:
+            yield (name,), value
+        else:
+            raise InvalidInput(_unknown(source, (name,)))
+
+
+def read_value(key: Key, value: object, source: str, *, lenient: bool = False) -> Any:
+    """Make a setting's value of what was given; `lenient` reads numbers from text.
+
+    Raises `InvalidInput` for anything of a wrong type or beyond its range.
+    """
+    where = f"{source}: {spell(key)}"
+    kind = LEAVES[key] if key in LEAVES else TABLES[key[0]]
+    if get_origin(kind) is Literal and value not in get_args(kind):
+        allowed = ", ".join(map(str, get_args(kind)))
+        raise InvalidInput(f"{where}: {value!r:.80} is not one of {allowed}")
+    if key == ("policy",) and isinstance(value, list):
+        for number, rule in enumerate(value, 1):
+            _check_fields(f"{where}, rule {number}", rule, PolicyRule)
+    if key[0] == "endpoints":
+        _check_fields(where, value, EndpointSettings)
+    try:
+        read = msgspec.convert(value, kind, strict=not lenient)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"{where}: {_in_words(error)}") from error
+    # TOML has nan and inf; a float without a range lets them pass.
+    if isinstance(read, float) and not isfinite(read):
+        raise InvalidInput(f"{where}: {read} is not a number to work with")
+    if isinstance(read, EndpointSettings):
+        _check_endpoint(where, key[1], read)
+    if key[0] == "profiles":
+        profile_for("openai-chat", overrides=Layer(where, read))
+    return read
+
+
+def _check_fields(where: str, value: object, kind: type[msgspec.Struct]) -> None:
+    for name in value if isinstance(value, Mapping) else ():
+        if name not in kind.__struct_fields__:
+            raise InvalidInput(f"{where}: {_no_such(str(name), kind.__struct_fields__)}")
+
+
+def _check_endpoint(where: str, name: str, endpoint: EndpointSettings) -> None:
+    url = urlsplit(endpoint.base_url)
+    if endpoint.base_url and (url.scheme not in {"http", "https"} or not url.hostname):
+        raise InvalidInput(f"{where}.base_url: {endpoint.base_url!r:.200} is no http(s) address")
+    if not endpoint.base_url and name not in ENDPOINTS:
+        raise InvalidInput(f"{where}: has no base_url, and {name!r} is not built in")
+    if endpoint.dialect and endpoint.dialect not in ENDPOINTS:
+        raise InvalidInput(f"{where}.dialect: {_no_such(endpoint.dialect, ENDPOINTS)}")
+
+
+def _unknown(source: str, key: Key) -> str:
+    known = {spell(leaf): leaf for leaf in LEAVES} | {name: (name,) for name in TABLES}
+    # Right name, wrong table: `size` for `window.size`.
+    for spelled, leaf in known.items():
+        if leaf[-1] == key[-1]:
+            return f"{source}: there is no {spell(key)!r}; did you mean {spelled!r}?"
+    return f"{source}: {_no_such(spell(key), known)}"
+
+
+def _no_such(name: str, known: Iterable[str]) -> str:
+    known = list(known)
+    close = get_close_matches(name, known, n=1)
+    instead = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}"
+    return f"there is no {name!r:.80}; {instead}"
+
+
+def _in_words(error: msgspec.ValidationError) -> str:
+    """Leave out the place in a value that is no document."""
+    what, _, where = str(error).rpartition(" - at ")
+    place = where.strip("`").removeprefix("$").removeprefix(".")
+    return f"{place}: {what}" if what and place else what or str(error)
+
+
+def _quoted(part: str) -> str:
+    return msgspec.json.encode(part).decode()

@@ -1,0 +1,173 @@
+"""Read the settings from everywhere they can be said.
+
+    flag > environment > project file > user file > default
+
+The project file is `.sightline.toml` in the current directory. Whoever wrote the
+directory wrote it, and that may be a stranger: it can shape what a prompt looks like
+and make the host more careful, and nothing else. What it may not say is left out and
+told in `Loaded.refused`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+from platformdirs import user_config_path
+
+from sightline.config.keys import LEAVES, TABLES, Key, leaves, parse_key, read_value, spell
+from sightline.config.settings import Settings
+from sightline.context.strategies import BUILT_IN
+from sightline.errors import InvalidInput
+
+__all__ = ["ENVIRONMENT", "PROJECT_FILE", "Loaded", "load", "user_file"]
+
+PROJECT_FILE: Final = Path(".sightline.toml")
+MAX_BYTES: Final = 256 * 1024
+ENVIRONMENT: Final[dict[str, Key]] = {
+    "SIGHTLINE_MODEL": ("model",),
+    "SIGHTLINE_MODE": ("mode",),
+    "SIGHTLINE_STRATEGY": ("strategy",),
+    "SIGHTLINE_WINDOW": ("window", "size"),
+    "SIGHTLINE_TAIL": ("tail", "format"),
+    "SIGHTLINE_TOOLS": ("tools", "style"),
+    "SIGHTLINE_LEDGER": ("ledger", "path"),
+}
+# Groups of settings that say how a prompt looks, and cannot make anything happen.
+HARMLESS: Final = {"window", "truncation", "tail", "tools"}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The settings in force, where each key comes from, and what was not listened to."""
+
+    settings: Settings
+    sources: Mapping[str, str]
+    refused: tuple[str, ...] = ()
+
+
+def user_file(env: Mapping[str, str]) -> Path:
+    """Give `SIGHTLINE_CONFIG` if it is set, else the user's own file for this platform."""
+    if chosen := env.get("SIGHTLINE_CONFIG"):
+        return Path(chosen).expanduser()
+    return user_config_path("sightline", appauthor=False) / "config.toml"
+
+
+def load(
+    path: Path | None,
+    env: Mapping[str, str],
+    flags: Mapping[str, object],
+    *,
+    project: Path | None = PROJECT_FILE,
+) -> Loaded:
+    """Read all sources; the nearest one that says something decides.
+
+    `path` is the user's file, if not the usual one; then it must exist. `flags` are
+    values by dotted key, None for a flag that was not given. `project=None` does not
+    look into the directory. Raises `InvalidInput` naming source and key.
+    """
+    values: dict[Key, Any] = {}
+    sources: dict[Key, str] = {}
+    refused: list[str] = []
+    for said in _said(path, env, flags, project, refused):
+        if said.by == "stranger" and (reason := _refusal(said.key, said.value)):
+            refused.append(f"{said.source}: {spell(said.key)} is ignored: {reason}")
+            continue
+        # The environment and the command line have nothing but text.
+        lenient = said.by == "user, in text"
+        values[said.key] = read_value(said.key, said.value, said.source, lenient=lenient)
+        sources[said.key] = said.source
+    settings = msgspec.convert(_nested(values), Settings)
+    every = [*LEAVES, *((name,) for name in TABLES), *(key for key in values if key[0] in TABLES)]
+    return Loaded(
+        settings,
+        {spell(key): sources.get(key, "default") for key in every},
+        tuple(refused),
+    )
+
+
+class _Said(NamedTuple):
+    key: Key
+    value: object
+    source: str
+    by: Literal["user", "user, in text", "stranger"]
+
+
+def _said(
+    path: Path | None,
+    env: Mapping[str, str],
+    flags: Mapping[str, object],
+    project: Path | None,
+    refused: list[str],
+) -> Iterator[_Said]:
+    """Yield all that is said; who decides speaks last."""
+    chosen = path or user_file(env)
+    if path is not None or env.get("SIGHTLINE_CONFIG") or chosen.exists():
+        for key, value in leaves(_parse(chosen, _read(chosen)), str(chosen)):
+            yield _Said(key, value, str(chosen), "user")
+    if project is not None and os.path.lexists(project):
+        try:
+            data = _read(project, os.O_NOFOLLOW)
+        except InvalidInput as error:
+            refused.append(f"{error}; it is ignored")
+        else:
+            for key, value in leaves(_parse(project, data), str(project)):
+                yield _Said(key, value, str(project), "stranger")
+    for name, key in ENVIRONMENT.items():
+        if env.get(name):
+            yield _Said(key, env[name], f"environment {name}", "user, in text")
+    for name, value in flags.items():
+        if value is not None:
+            yield _Said(parse_key(name, "flag"), value, "flag", "user, in text")
+
+
+def _read(path: Path, flags: int = 0) -> bytes:
+    """Read a small regular file; nothing that could block or never end."""
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
+        with os.fdopen(opened, "rb") as file:
+            if not stat.S_ISREG(os.fstat(opened).st_mode):
+                raise InvalidInput(f"{path}: not a regular file")
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        link = error.errno == errno.ELOOP
+        reason = "a symbolic link is not followed here" if link else error.strerror
+        raise InvalidInput(f"{path}: {reason}") from error
+    if len(data) > MAX_BYTES:
+        raise InvalidInput(f"{path}: more than {MAX_BYTES} bytes is no configuration")
+    return data
+
+
+def _parse(path: Path, data: bytes) -> dict[str, Any]:
+    try:
+        return tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"{path}: not TOML: {error}") from error
+
+
+def _refusal(key: Key, value: object) -> str:
+    """Say why a directory may not decide this; empty where it may."""
+    if key[0] in HARMLESS:
+        return ""
+    if key == ("strategy",):
+        return "" if value in BUILT_IN else "a project may only choose a built-in strategy"
+    if key == ("mode",):
+        return "" if value == "plan" else "a project may only ask for more care, mode 'plan'"
+    return "only you can set it, in your own file"
+
+
+def _nested(values: Mapping[Key, Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for key, value in values.items():
+        if len(key) == 1:
+            made[key[0]] = value
+        else:
+            made.setdefault(key[0], {})[key[1]] = value
+    return made

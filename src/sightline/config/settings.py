@@ -1,0 +1,139 @@
+"""Everything that can be set, with its type, its range and its default.
+
+The fields are the configuration file: `settings.window.size` is `size` in the table
+`[window]`. Values only; `load` reads them from files, environment and flags.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+__all__ = [
+    "AppSettings",
+    "EndpointSettings",
+    "LedgerSettings",
+    "LimitSettings",
+    "PolicyRule",
+    "Settings",
+    "TailSettings",
+    "ToolSettings",
+    "TruncationSettings",
+    "WindowSettings",
+]
+
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
+Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=86_400)]
+Plain: TypeAlias = str | int | float | bool
+
+
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class WindowSettings(_Table, frozen=True, kw_only=True):
+    """How many groups of the conversation are replayed: see `context.window`."""
+
+    size: Count = 50
+    slack: Count = 25
+
+
+class TruncationSettings(_Table, frozen=True, kw_only=True):
+    """How many characters of a tool result are replayed: see `context.truncate`.
+
+    The `count` newest results of the active group keep `recent`, its older ones
+    `degraded`, all others `inactive`. `settle` degrades in batches, for the cache.
+    """
+
+    recent: Count = 5000
+    degraded: Count = 1000
+    inactive: Count = 300
+    count: Count = 5
+    settle: bool = True
+
+
+class TailSettings(_Table, frozen=True, kw_only=True):
+    """How live state is written, and the share of the budget it may have."""
+
+    format: Literal["text", "json", "yaml"] = "text"
+    max_share: Share = 0.15
+
+
+class ToolSettings(_Table, frozen=True, kw_only=True):
+    """Whether a model gets a few tools that never change, or one for every action."""
+
+    style: Literal["fixed", "dynamic"] = "fixed"
+
+
+class PolicyRule(_Table, frozen=True, kw_only=True):
+    """A decision about some actions; the patterns are globs, and the first match decides."""
+
+    app: str = "*"
+    path: str = "*"
+    action: str = "*"
+    decision: Literal["approve", "ask", "deny"]
+
+
+class LimitSettings(_Table, frozen=True, kw_only=True):
+    """Where a turn ends, whatever the model wants. `turn_tokens` 0 is no limit."""
+
+    rounds: Annotated[int, Meta(ge=1, le=10_000)] = 25
+    turn_tokens: Count = 0
+    retries: Annotated[int, Meta(ge=0, le=100)] = 4
+    invoke_s: Seconds = 30
+
+
+class AppSettings(_Table, frozen=True, kw_only=True):
+    """Which apps are seen: addresses, those that announce themselves, the directory."""
+
+    connect: tuple[str, ...] = ()
+    discover: bool = True
+    workspace: bool = True
+
+
+class LedgerSettings(_Table, frozen=True, kw_only=True):
+    """Where conversations are kept; empty is the user's own ledger. `record` keeps receipts."""
+
+    path: str = ""
+    record: bool = True
+
+
+class EndpointSettings(_Table, frozen=True, kw_only=True):
+    """A place that serves models, named by the user or built in.
+
+    `dialect` is the endpoint whose profile it takes; empty is its own for a built-in
+    name, else `openai-chat`. A key is never written here: `api_key_env` names the
+    variable that holds it.
+    """
+
+    base_url: str = ""
+    api_key_env: str = ""
+    dialect: str = ""
+    model: str = ""
+
+
+class Settings(_Table, frozen=True, kw_only=True):
+    """All settings. `model` is `endpoint:model`, either of them, `local`, or empty for any.
+
+    `profiles` are overrides of `dialects.profiles`, by `endpoint:model` with globs.
+    """
+
+    model: str = ""
+    mode: Literal["ask", "auto", "plan"] = "ask"
+    strategy: str = "sightline"
+    strategy_config: dict[str, Plain] = {}
+    isolate: Literal["isolate", "translate"] = "isolate"
+    window: WindowSettings = WindowSettings()
+    truncation: TruncationSettings = TruncationSettings()
+    tail: TailSettings = TailSettings()
+    tools: ToolSettings = ToolSettings()
+    policy: tuple[PolicyRule, ...] = ()
+    limits: LimitSettings = LimitSettings()
+    apps: AppSettings = AppSettings()
+    ledger: LedgerSettings = LedgerSettings()
+    endpoints: dict[str, EndpointSettings] = {}
+    # A profile is data of many shapes; `dialects.profiles` checks every field of it.
+    profiles: dict[str, dict[str, Any]] = {}

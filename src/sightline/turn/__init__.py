@@ -1,0 +1,1 @@
+"""From what the user said to the answer: a pure machine."""
