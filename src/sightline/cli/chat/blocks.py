@@ -89,21 +89,27 @@ class Blocks:
         if (opened := _FENCE.fullmatch(bare)) and not ("`" in opened[1] and "`" in opened[2]):
             self._fence = opened[1]
         self._block.append(line)
-        return given + (self._give() if heading and not self._is_list() else [])
+        # A heading is one line; a paragraph is over at its blank line, a list perhaps not.
+        over = bool(heading) or not (bare.strip() or self._is_blank())
+        return given + (self._give() if over and not self._is_list() else [])
 
     def _ends_before(self, bare: str) -> bool:
         """Whether the block at hand is over, now that this line follows."""
-        if not self._block:
+        if self._is_blank() or not bare.strip():
             return False
-        if not bare.strip():
-            return False
-        after_blank = not self._block[-1].strip()
+        begins = bool(_HEADING.match(bare) or _FENCE.match(bare))
         if self._is_list():
-            return after_blank and bare[0] not in " \t" and not _ITEM.match(bare)
-        return after_blank or bool(_HEADING.match(bare)) or bool(_FENCE.match(bare))
+            after_blank = not self._block[-1].strip()
+            inside = bare[0] in " \t" or bool(_ITEM.match(bare))
+            return not inside and (after_blank or begins)
+        return begins
+
+    def _is_blank(self) -> bool:
+        return not any(line.strip() for line in self._block)
 
     def _is_list(self) -> bool:
-        return bool(self._block) and bool(_ITEM.match(self._block[0]))
+        first = next((line for line in self._block if line.strip()), "")
+        return bool(_ITEM.match(first))
 
     def _give(self) -> list[str]:
         block, self._block = "".join(self._block), []

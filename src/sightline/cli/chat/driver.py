@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
+import msgspec
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
 from sightline.cli.chat.blocks import Blocks
@@ -58,7 +59,6 @@ class ChatDriver:
         self._blocks = Blocks()
         self._reasoning = ""
         self._turning = False
-        self._stopping = False
         self._aside: set[asyncio.Task[None]] = set()
         self._open: dict[str, asyncio.Task[None]] = {}
         self._console = TerminalConsole(terminal, self.paint)
@@ -71,7 +71,7 @@ class ChatDriver:
     def submit(self, text: str) -> None:
         """Take a line: at once if it only looks, else when it is its turn."""
         if self._turning and _only_looks(text):
-            task = asyncio.create_task(self._command(text))
+            task = asyncio.create_task(self._look(text))
             self._aside.add(task)
             task.add_done_callback(self._aside.discard)
         else:
@@ -97,10 +97,6 @@ class ChatDriver:
         finally:
             for task in (*self._aside, *self._open.values()):
                 task.cancel()
-
-    async def watch(self, events: Callable[[], object]) -> None:
-        """Follow what happens between turns."""
-        raise NotImplementedError
 
     def note(self, event: HostEvent) -> None:
         """Take in something that happened outside a turn."""
@@ -140,13 +136,16 @@ class ChatDriver:
         self._draw(said_card(line))
         said: str | None = registry.said(line)
         if registry.is_command(line):
-            said = await self._command(line, echoed=True)
+            said = await self._command(line)
         if said:
             await self._turn(said)
 
-    async def _command(self, line: str, *, echoed: bool = False) -> str | None:
-        if not echoed:
-            self._draw(said_card(line))
+    async def _look(self, line: str) -> None:
+        self._draw(said_card(line))
+        if said := await self._command(line):
+            self.submit(said)
+
+    async def _command(self, line: str) -> str | None:
         try:
             return await registry.run(line, self._host, self._console, chat=True)
         except Leave:
@@ -257,6 +256,4 @@ def _only_looks(line: str) -> bool:
 
 
 def _all_of(event: ApprovalAsked) -> str:
-    import msgspec
-
     return msgspec.json.format(msgspec.json.encode(event), indent=2).decode()

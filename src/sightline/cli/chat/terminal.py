@@ -132,7 +132,9 @@ class Terminal:
         """Prompt until the user leaves; raise what ended it otherwise."""
         while self._ending is None:
             try:
-                text = await self._session.prompt_async(set_exception_handler=False)
+                text = await self._session.prompt_async(
+                    pre_run=self._exit, set_exception_handler=False
+                )
             except EOFError:
                 break
             self._entered(text)
@@ -151,8 +153,7 @@ class Terminal:
     def leave(self, error: BaseException | None = None) -> None:
         """End; with an error, `run` raises it."""
         self._ending = error or EOFError()
-        if self._session.app.is_running:
-            self._session.app.exit(exception=EOFError)
+        self._exit()
 
     def put(self, text: str) -> None:
         """Print painted text above the prompt, in order; `drain` waits until it is there."""
@@ -193,6 +194,11 @@ class Terminal:
         await self.drain()
         async with in_terminal():
             return await asyncio.to_thread(work)
+
+    def _exit(self) -> None:
+        future = self._session.app.future
+        if self._ending is not None and future is not None and not future.done():
+            self._session.app.exit(exception=EOFError)
 
     async def _print(self) -> None:
         while self._printed:
