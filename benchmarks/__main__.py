@@ -21,7 +21,7 @@ import msgspec
 
 from benchmarks.harness import Row, table
 
-MODULES = ("trees", "live", "ledger", "slots", "tail", "cache")
+MODULES = ("trees", "live", "ledger", "slots", "tail", "cache", "startup")
 
 
 def main(arguments: list[str] | None = None) -> int:

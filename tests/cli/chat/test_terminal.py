@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from io import StringIO
 
@@ -49,6 +49,12 @@ class Recorder:
         while len(self.lines) < count:
             self.news.clear()
             await self.news.wait()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the event loop work until something is so; the run's time limit is the only one."""
+    while not condition():
+        await asyncio.sleep(0)
 
 
 class Glass(StringIO):
@@ -129,8 +135,7 @@ async def test_what_is_typed_before_the_driver_is_there_is_not_lost() -> None:
     async with running(driven=False) as screen:
         screen.type("early\r")
         screen.type("late\r")
-        while len(screen.terminal._waiting) < 2:
-            await asyncio.sleep(0)
+        await until(lambda: len(screen.terminal._waiting) == 2)
         screen.terminal.start(screen.driver)
         assert screen.driver.lines == ["early", "late"]
 
@@ -169,18 +174,15 @@ async def test_ctrl_d_leaves_but_not_with_something_typed() -> None:
         await screen.driver.until(1)
         assert screen.driver.lines == ["xy"]
         screen.type("\x04")
-        while screen.terminal._ending is None:
-            await asyncio.sleep(0)
+        await until(lambda: screen.terminal._ending is not None)
 
 
 async def test_a_question_takes_only_its_answers_and_gives_the_draft_back() -> None:
     async with running() as screen:
         screen.type("half a mess")
-        while screen.terminal._session.default_buffer.text != "half a mess":
-            await asyncio.sleep(0)
+        await until(lambda: screen.terminal._session.default_buffer.text == "half a mess")
         asked = asyncio.create_task(screen.terminal.ask("do it?", {"y": "yes", "n": ""}))
-        while screen.terminal._question is None:
-            await asyncio.sleep(0)
+        await until(lambda: screen.terminal._question is not None)
         screen.type("perhaps\ry\r")
         assert await asked == "yes"
         screen.type("age\r")
@@ -191,8 +193,7 @@ async def test_a_question_takes_only_its_answers_and_gives_the_draft_back() -> N
 async def test_turning_away_from_a_question_is_no_answer() -> None:
     async with running() as screen:
         asked = asyncio.create_task(screen.terminal.ask("do it?", {"y": "yes", "n": ""}))
-        while screen.terminal._question is None:
-            await asyncio.sleep(0)
+        await until(lambda: screen.terminal._question is not None)
         screen.type("\x1b")
         assert await asked == ""
 
@@ -202,12 +203,10 @@ async def test_questions_come_one_after_the_other() -> None:
         terminal = screen.terminal
         first = asyncio.create_task(terminal.ask("first?", {"1": "one"}))
         second = asyncio.create_task(terminal.ask("second?", {"2": "two"}))
-        while terminal._question is None:
-            await asyncio.sleep(0)
+        await until(lambda: terminal._question is not None)
         screen.type("2\r1\r")
         assert await first == "one"
-        while terminal._question is None or terminal._question.text != "second?":
-            await asyncio.sleep(0)
+        await until(lambda: getattr(terminal._question, "text", "") == "second?")
         screen.type("2\r")
         assert await second == "two"
 
@@ -225,15 +224,18 @@ async def test_what_is_put_is_printed_in_order() -> None:
 
 async def test_the_status_is_always_there() -> None:
     async with running() as screen:
-        while "status of the recorder" not in screen.out.getvalue():
-            await asyncio.sleep(0)
+        await until(lambda: "status of the recorder" in screen.out.getvalue())
 
 
 async def test_commands_are_completed() -> None:
     async with running() as screen:
-        screen.type("/con\t")
-        while screen.terminal._session.default_buffer.text != "/context":
-            await asyncio.sleep(0)
+        buffer = screen.terminal._session.default_buffer
+        screen.type("/con")
+        await until(lambda: buffer.complete_state is not None)  # they are offered while one types
+        screen.type("\t")
+        await until(lambda: buffer.text == "/context")
+        screen.type("\r")
+        await until(lambda: buffer.complete_state is None)  # the first Enter takes the completion
         screen.type("\r")
         await screen.driver.until(1)
         assert screen.driver.lines == ["/context"]

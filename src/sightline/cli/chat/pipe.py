@@ -48,6 +48,7 @@ class PipeChat:
         self._yes = yes
         self._console = _AskingConsole(out, ask, yes=yes)
         self._approvals: set[asyncio.Task[None]] = set()
+        self._turning = False
         self.exit_code = 0
 
     async def take(self, line: str) -> bool:
@@ -67,7 +68,20 @@ class PipeChat:
             self._failed(error.exit_code)
         return True
 
+    def interrupt(self) -> None:
+        """Stop the turn; without one, the whole program."""
+        if not self._turning:
+            raise KeyboardInterrupt
+        self._host.cancel()
+
     async def _turn(self, text: str) -> None:
+        self._turning = True
+        try:
+            await self._follow(text)
+        finally:
+            self._turning = False
+
+    async def _follow(self, text: str) -> None:
         async for event in self._host.ask(text):
             self._tell(card(event, _WIDTH))
             if isinstance(event, ApprovalAsked):

@@ -13,8 +13,10 @@ comes back afterwards.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Protocol, TypeVar
 
 from prompt_toolkit import PromptSession
@@ -23,13 +25,13 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.history import History, InMemoryHistory
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory, ThreadedHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import Output
 from prompt_toolkit.styles import Style
 
-__all__ = ["Driver", "Question", "Terminal"]
+__all__ = ["Driver", "Question", "Terminal", "UserHistory"]
 
 _T = TypeVar("_T")
 PROMPT: Final = "> "
@@ -105,7 +107,7 @@ class Terminal:
             bottom_toolbar=self._toolbar,
             multiline=True,
             erase_when_done=True,
-            history=history or InMemoryHistory(),
+            history=ThreadedHistory(history or InMemoryHistory()),
             completer=_Completer(self),
             complete_in_thread=True,
             complete_while_typing=Condition(self._is_command),
@@ -116,7 +118,9 @@ class Terminal:
             input=input,
             output=output,
         )
+        self.shown = asyncio.Event()  # the prompt is on the screen
         app = self._session.app
+        app.after_render += lambda _: self.shown.set()
         app.ttimeoutlen = _ESCAPE_S
         app.timeoutlen = 0.3
 
@@ -292,6 +296,31 @@ class Terminal:
             self.leave()
 
         return keys
+
+
+class UserHistory(History):
+    """What this user typed in all sessions, in a file of their own; in memory if that cannot be.
+
+    The file is looked for when it is first wanted, which is after the prompt is there.
+    """
+
+    def load_history_strings(self) -> Iterable[str]:
+        return self._home.load_history_strings()
+
+    def store_string(self, string: str) -> None:
+        self._home.store_string(string)
+
+    @cached_property
+    def _home(self) -> History:
+        from platformdirs import user_state_path
+
+        path = user_state_path("sightline", appauthor=False) / "history"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+        except OSError:
+            return InMemoryHistory()
+        return FileHistory(path)
 
 
 class _Completer(Completer):

@@ -140,11 +140,11 @@ COMMANDS: Final = (
     ),
     Command("undo", "Take back the last group, and the state that it left.", _undo, idle=True),
     Command("redo", "Bring back what was undone.", _redo, idle=True),
+    Command("message", "Short for /message list; /messages is the same.", _list, (_COUNT,)),
     Command("message list", _MESSAGE_LIST, _list, (_COUNT,)),
     Command("message show", "Show one group whole.", _show_group, (_GROUP,)),
     Command(
         "message remove", "Delete a group for good, after showing it.", _remove, (_GROUP,),
         idle=True,
     ),
-    Command("messages", f"{_MESSAGE_LIST} Short for /message list.", _list, (_COUNT,)),
 )  # fmt: skip

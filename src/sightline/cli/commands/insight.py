@@ -40,7 +40,7 @@ async def _tail(call: Call) -> None:
 
 
 async def _why(call: Call) -> None:
-    wanted = call.text("WHAT")
+    wanted = call.text("SLOT|PLACE")
     preview = await call.host.preview()
     receipt = preview.prompt.receipt
     if any(line.name == wanted for line in receipt.slots):
@@ -170,7 +170,7 @@ COMMANDS: Final = (
     Command("tail", "Show what stands behind the boundary, as it would be sent now.", _tail),
     Command(
         "why", "Say why a slot is cut, or whether and why a node is not shown.", _why,
-        (Argument("WHAT", source="slots", rest=True),), example="/why history",
+        (Argument("SLOT|PLACE", source="slots"),), example="/why history",
     ),
     Command("cache", "Say how much of the next request is the last one again.", _cache),
     Command("stats", "Show tokens and cost by model, for this session and for all.", _stats),

@@ -21,6 +21,7 @@ from sightline.errors import InvalidInput
 __all__ = ["COMMANDS", "Found", "find", "is_command", "run", "said", "to_markdown"]
 
 MARK: Final = "/"
+ALIASES: Final = {"messages": "message", "exit": "quit"}
 _KEYS: Final = (
     "//… says something that begins with a slash. Esc and Ctrl-C stop the turn, Alt-Enter or a \\ "
     "at the end begin a new line, Ctrl-D leaves."
@@ -47,11 +48,12 @@ def said(line: str) -> str:
 def find(line: str) -> Found:
     """Find the command of a line. Raises InvalidInput, with what is close."""
     words = line.removeprefix(MARK).split(None, 2)
-    first = words[0].lower() if words else ""
+    typed = words[0].lower() if words else ""
+    first = ALIASES.get(typed, typed)
     if len(words) > 1 and (command := _BY_NAME.get(f"{first} {words[1].lower()}")):
         return Found(command, words[2] if len(words) > 2 else "")
     if command := _BY_NAME.get(first):
-        rest = line.removeprefix(MARK).lstrip()[len(first) :].strip()
+        rest = line.removeprefix(MARK).lstrip()[len(typed) :].strip()
         return Found(command, rest)
     family = [command for command in COMMANDS if command.name.startswith(f"{first} ")]
     if first and family:
