@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sightline.context.prompt import Prompt
     from sightline.context.slots import Slots
     from sightline.errors import ActionError, InvalidTree, SightlineError, Violation
+    from sightline.host import Host
     from sightline.hub.client import Client
     from sightline.hub.hub import Hub
     from sightline.ledger import Ledger
@@ -39,6 +40,7 @@ __all__ = [
     "Call",
     "Client",
     "ContentRef",
+    "Host",
     "Hub",
     "InvalidTree",
     "Ledger",
@@ -72,6 +74,7 @@ _HOMES = {
     "Budget": "context.budget",
     "Call": "app.call",
     "ContentRef": "protocol.tree",
+    "Host": "host",
     "Hub": "hub.hub",
     "InvalidTree": "errors",
     "Ledger": "ledger",

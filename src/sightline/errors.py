@@ -30,6 +30,7 @@ the command line returns for it.
     ├── Unreachable                   4  unreachable     nobody there, or no longer there
     │   └── TimedOut                     timed_out       there, but too slow to answer
     ├── LedgerUnavailable             4  ledger_unavailable  locked too long, disk full, I/O error
+    │   └── SessionBusy                  session_busy    another program runs a turn in it
     ├── ActionFailed                  5  action_failed   the app did not do it, and says why
     ├── DoesNotFit                    6  does_not_fit    over the budget; shows the arithmetic
     └── LedgerDamaged                 8  ledger_damaged  rows altered, missing or out of order
@@ -65,6 +66,7 @@ __all__ = [
     "QueryRefused",
     "RateLimited",
     "RequestRefused",
+    "SessionBusy",
     "SightlineError",
     "StrategyFailed",
     "TimedOut",
@@ -339,6 +341,12 @@ class LedgerUnavailable(SightlineError):
 
     code = "ledger_unavailable"
     exit_code = 4
+
+
+class SessionBusy(LedgerUnavailable):
+    """Another program runs a turn in this session; two at once would mix their words."""
+
+    code = "session_busy"
 
 
 class LedgerDamaged(SightlineError):

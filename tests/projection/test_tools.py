@@ -37,7 +37,7 @@ def names(tools: ToolSet) -> list[str]:
 
 
 def test_fixed_tools_are_the_same_bytes_whatever_is_there() -> None:
-    assert names(fixed_tools()) == ["slop_invoke", "slop_query", "slop_focus"]
+    assert names(fixed_tools()) == ["slop_invoke", "slop_query", "slop_focus", "slop_unfocus"]
     assert fixed_tools().tools_json() == fixed_tools().tools_json()
     assert fixed_tools().resolve_json() == b"{}"
 

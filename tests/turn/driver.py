@@ -26,7 +26,7 @@ READY = PromptReady(
         turn=1, request=1, model="m", prompt_tokens=10, budget_tokens=100, tail_tokens=1, basis="b"
     )
 )
-START = Start(Message.of("user", "hi"), session_id=7, turn=1)
+START = Start(session_id=7, group_id=3, turn=1, text="hi")
 
 
 class Driver:
@@ -55,7 +55,7 @@ class Driver:
                     else:
                         ids = tuple(len(self.stored) + n for n in range(len(effect.messages)))
                         self.stored += [(m, effect.incomplete) for m in effect.messages]
-                        waiting = self.machine.step(Stored(3, ids)) + waiting
+                        waiting = self.machine.step(Stored(ids)) + waiting
                 case Judge(call):
                     decision = self.verdicts.get(call.id, Decision("approve", "test"))
                     waiting = self.machine.step(Judged(call.id, decision)) + waiting

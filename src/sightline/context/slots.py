@@ -54,7 +54,7 @@ the cut stays where it is while content is appended, and is the same after a res
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias, get_args
+from typing import Any, Final, TypeAlias, get_args
 
 import msgspec
 
@@ -73,6 +73,9 @@ __all__ = ["Content", "Slots"]
 Content: TypeAlias = str | Message | Sequence[Message] | Input | None
 
 ROLES = get_args(Role)
+# A loop of many calls must leave room for what it works on; its oldest rounds go first, in steps.
+ROUNDS_SHARE: Final = 0.5
+ROUNDS_SLACK: Final = 0.1
 
 
 class Slots:
@@ -82,6 +85,8 @@ class Slots:
     one (see `tokens.counter_for`), or None for the default. `tools` are definitions
     that the request carries; they are counted and never cut. With `input`, a prompt
     that was not given this input gets it as a last slot, and gets it only once.
+    `rounds` are what followed the input in this turn, calls and results; they stand
+    behind it in a slot of their own, wherever the strategy put it.
     """
 
     def __init__(
@@ -91,11 +96,13 @@ class Slots:
         *,
         tools: Sequence[dict[str, Any]] = (),
         input: Input | None = None,  # noqa: A002 - the seed's name for it
+        rounds: Sequence[Message] = (),
     ) -> None:
         self.budget = budget if isinstance(budget, Budget) else Budget(budget)
         self.counter = _resolve(counter)
         self._tools = tuple(tools)
         self._input = input
+        self._rounds = tuple(rounds)
         self._message = Message("user") if input is None else input.message()
         self._slots: list[Slot] = []
         self._input_slots: set[int] = set()
@@ -164,6 +171,7 @@ class Slots:
         Rendering changes nothing: render again, or add more and render again.
         """
         slots, notices = self._with_the_input_once()
+        slots = self._with_the_rounds(slots)
         try:
             self._rendered = assemble(
                 slots, self.budget.remaining_input_tokens, self.counter, self._tools, notices
@@ -194,6 +202,22 @@ class Slots:
             reason = f"slot {slot.name!r}: the input is in the prompt already, and was taken out"
             notices.append(Notice("input_repeated", slot.name, reason))
         return slots, notices
+
+    def _with_the_rounds(self, slots: list[Slot]) -> list[Slot]:
+        """Put what followed the input behind it, a little less protected than the input itself."""
+        if not self._rounds:
+            return slots
+        stable = sorted((s for s in slots if not s.render_key[0]), key=lambda s: s.render_key)
+        ending = [slot for slot in stable if slot.messages[-1:] == (self._message,)]
+        before = (ending or stable)[-1:]
+        priority = max((slot.options.priority for slot in before), default=0)
+        options = SlotOptions(
+            position=before[0].render_key[1] if before else 0,
+            priority=max(0, priority - 1),
+            max_ratio=ROUNDS_SHARE,
+            slack=ROUNDS_SLACK,
+        )
+        return [*slots, Slot("rounds", self._rounds, options, len(slots))]
 
     def _input_slot(self) -> Slot:
         """The input goes behind everything stable and is the last to be trimmed."""

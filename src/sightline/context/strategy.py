@@ -166,7 +166,11 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a turn is made of, before any strategy looked at it."""
+    """What a turn is made of, before any strategy looked at it.
+
+    `rounds` are the calls and results that followed the input so far; no strategy has
+    to place them.
+    """
 
     input: Input
     history: Sequence[Message]
@@ -178,6 +182,7 @@ class Turn:
     memory: Memory = field(default_factory=NoMemory)
     llm: Llm = field(default_factory=NoLlm)
     clock: Clock | None = None
+    rounds: Sequence[Message] = ()
 
     def context(self, config: Config, state: Mapping[str, Any]) -> Context:
         """Make a fresh context: empty slots and a copy of the state, shared with nobody."""
@@ -187,12 +192,18 @@ class Turn:
             budget=self.budget,
             config=config,
             capabilities=self.capabilities,
-            slots=Slots(self.budget, self.counter, tools=self.tools, input=self.input),
+            slots=self.empty_slots(),
             state=copy_of_state(state),
             memory=self.memory,
             llm=self.llm,
             utils=Utils(self.counter, self.clock),
             layers=self.layers,
+        )
+
+    def empty_slots(self) -> Slots:
+        """Make slots that know this turn's budget, tools, input and rounds, and hold nothing."""
+        return Slots(
+            self.budget, self.counter, tools=self.tools, input=self.input, rounds=self.rounds
         )
 
 

@@ -118,6 +118,11 @@ class MemoShelf:
             raise InvalidInput("a shelf needs at least one ledger")
         self._homes = dict(homes)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the ledgers, the first of them first."""
+        return tuple(self._homes)
+
     def home(self, name: str) -> Memos:
         """Give the memos of one ledger, to save, edit and delete there."""
         if name not in self._homes:

@@ -26,7 +26,6 @@ from sightline.context.parts import Message
 from sightline.context.prompt import Prompt
 from sightline.context.receipt import Notice
 from sightline.context.settings import resolve
-from sightline.context.slots import Slots
 from sightline.context.strategies import DEFAULT
 from sightline.context.strategy import Context, Llm, Strategy, Turn, copy_of_state
 from sightline.errors import StrategyFailed
@@ -186,7 +185,7 @@ def _prompt_of(ctx: Context, turn: Turn, result: object) -> Prompt:
         result = result.get("messages")
     if not isinstance(result, list | tuple) or not all(isinstance(m, Message) for m in result):
         raise TypeError("on_context_build returned neither a prompt, a list of messages nor None")
-    slots = Slots(turn.budget, turn.counter, tools=turn.tools, input=turn.input)
+    slots = turn.empty_slots()
     slots.add("messages", result)
     return slots.render()
 

@@ -28,6 +28,7 @@ from typing import Final
 import msgspec
 
 from sightline.projection.body import MEDIA_TYPES, Format, quoted, tree_body
+from sightline.projection.danger import danger_line
 from sightline.projection.escape import BLOCK_NAMES, escape_line, escape_name, reveal, tag_like
 from sightline.projection.moment import format_moment
 from sightline.protocol.world import AppState, AvailableApp, World
@@ -87,8 +88,7 @@ def app_heading(app: AppState | AvailableApp) -> str:
 def app_frame(app: AppState, form: Format) -> str:
     """Everything that stands in a block for one app besides its tree."""
     if form == "text":
-        status = "" if _has_live_tree(app) else f"{status_line(app)}\n"
-        return f"### {app_heading(app)}\n{status}"
+        return "".join(f"{line}\n" for line in (f"### {app_heading(app)}", *_host_lines(app)))
     if form == "json":
         return "{" + ",".join(f'"{name}":{value}' for name, value in _header(app)) + ',"tree":},\n'
     header = "\n".join(f"    {name}: {value}" for name, value in _header(app))
@@ -111,14 +111,21 @@ def status_line(app: AppState) -> str:
     return f"status: disconnected{seen}"
 
 
+def _host_lines(app: AppState) -> list[str]:
+    """What the host adds below a heading and its tree, if there is one."""
+    if app.tree is None or not _has_live_tree(app):
+        return [status_line(app)]
+    danger = danger_line(app.tree)
+    return [danger] if danger else []
+
+
 def _text_body(world: World) -> str:
     lines = ["## SLOP Apps"]
     for app in world.apps:
         lines.append(f"### {app_heading(app)}")
         if app.tree is not None and _has_live_tree(app):
             lines.append(tree_body(app.tree, "text"))
-        else:
-            lines.append(status_line(app))
+        lines.extend(_host_lines(app))
     if not world.apps:
         lines.append("(no app is connected)")
     return "\n".join(lines)

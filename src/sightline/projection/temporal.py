@@ -27,7 +27,7 @@ from sightline.protocol.path import join
 from sightline.protocol.tree import Node
 from sightline.protocol.world import AppState, World
 
-__all__ = ["change_note", "changed_signal", "pin_snapshot", "world_changes"]
+__all__ = ["change_note", "changed_signal", "changes_between", "pin_snapshot"]
 
 _VALUE_CHARS: Final = 60
 _encoder: Final = msgspec.json.Encoder(decimal_format="number")
@@ -40,7 +40,7 @@ def change_note(
 
     What does not fit is counted at the end. Whole changes are left out, never halves.
     """
-    changes = list(world_changes(before, after))
+    changes = list(changes_between(before, after))
     if not changes:
         return None
     kept: list[str] = []
@@ -94,8 +94,8 @@ def _differs(past: AppState, app: AppState) -> bool:
     return not is_same
 
 
-def world_changes(before: World, after: World) -> Iterator[str]:
-    """Say what changed between two worlds, one change at a time, app text escaped."""
+def changes_between(before: World, after: World) -> Iterator[str]:
+    """Yield every change between two worlds in words, each a line with app text escaped."""
     for app in after.apps:
         past = before.app(app.id)
         name = escape_line(app.name or app.id)

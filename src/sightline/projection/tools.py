@@ -1,6 +1,6 @@
 """What a model can call, as tools: a fixed few, or one for every action on the screen.
 
-*fixed* (the default): three tools that never change, whatever the apps show. The
+*fixed* (the default): four tools that never change, whatever the apps show. The
 tool list stands first in a prompt, and a changed list voids the whole cached
 prefix; what can be done is in the state block anyway.
 
@@ -140,7 +140,12 @@ FOCUS: Final = Tool(
     "Ask that a node is shown in full in the next state blocks.",
     _schema(("app", "path"), app=_APP, path=_PATH),
 )
-FIXED_TOOLS: Final = (INVOKE, QUERY, FOCUS)
+UNFOCUS: Final = Tool(
+    "slop_unfocus",
+    "Let a node that you focused be shown as any other again.",
+    _schema(("app", "path"), app=_APP, path=_PATH),
+)
+FIXED_TOOLS: Final = (INVOKE, QUERY, FOCUS, UNFOCUS)
 
 
 def fixed_tools() -> ToolSet:

@@ -26,7 +26,7 @@ from msgspec import Raw
 
 from sightline.protocol.tree import Affordance, Meta, Node, affordances_of
 
-__all__ = ["format_blocks", "format_tree"]
+__all__ = ["format_blocks", "format_tree", "shown_action"]
 
 _encoder: Final = msgspec.json.Encoder(decimal_format="number")
 _objects: Final = msgspec.json.Decoder(list[dict[str, Any] | None])
@@ -79,6 +79,11 @@ def format_blocks(root: Node) -> Iterator[str]:
             nodes, indents = [], []
     if nodes:
         yield _block(nodes, indents)
+
+
+def shown_action(name: str) -> str:
+    """Spell the name of an action as the text of its node does."""
+    return _plain(name, _NAME_PUNCTUATION)
 
 
 def _block(nodes: list[Node], indents: list[str]) -> str:
@@ -204,7 +209,7 @@ def _actions(text: bytes) -> Raw:
 
 
 def _action(affordance: Affordance) -> str:
-    name = _plain(affordance.action, _NAME_PUNCTUATION)
+    name = shown_action(affordance.action)
     params = (affordance.params or {}).get("properties")
     if not isinstance(params, dict) or not params:
         return name

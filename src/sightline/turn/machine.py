@@ -55,7 +55,7 @@ from sightline.dialects.events import (
     UsageReported,
 )
 from sightline.dialects.usage import Usage
-from sightline.events import HostEvent, Outcome
+from sightline.events import Outcome
 from sightline.turn.progress import Reply, Round
 from sightline.turn.steps import (
     Account,
@@ -93,6 +93,9 @@ __all__ = ["TurnLimits", "TurnMachine"]
 
 Phase: TypeAlias = Literal["idle", "building", "streaming", "waiting", "folding", "calling", "over"]
 
+# What is told of something stored: it carries the message's id.
+Announced: TypeAlias = events.ReplyEnded | events.CallFinished
+
 FIRST_WAIT_S: Final = 1.0
 MAX_WAIT_S: Final = 60.0
 PATIENCE_S: Final = 300.0  # a vendor that wants us to wait longer has to be asked again by hand
@@ -113,7 +116,6 @@ class TurnMachine:
         self._limits = limits or TurnLimits()
         self._phase: Phase = "idle"
         self._turn = 0
-        self._session_id = 0
         self._requests = 0
         self._replies = 0
         self._spent_tokens = 0
@@ -123,7 +125,7 @@ class TurnMachine:
         self._round = Round()
         self._call_ids: set[str] = set()
         # What is told once the Append it belongs to is on the disk, one entry per Append.
-        self._told_when_stored: deque[tuple[HostEvent, ...]] = deque()
+        self._told_when_stored: deque[tuple[Announced, ...]] = deque()
         self._ending: events.TurnEnded | None = None
         self._over = False
 
@@ -145,11 +147,14 @@ class TurnMachine:
     # The user's words, and the request made of them.
 
     def _start(self, event: Start) -> list[Effect]:
-        self._turn, self._session_id = event.turn, event.session_id
+        self._turn = event.turn
         started = events.TurnStarted(
-            session_id=event.session_id, group_id=0, turn=event.turn, text=event.input.text
+            session_id=event.session_id,
+            group_id=event.group_id,
+            turn=event.turn,
+            text=event.text,
         )
-        return [self._append((event.input,), (started,)), *self._build()]
+        return [Emit(started), *self._build()]
 
     def _build(self) -> list[Effect]:
         self._phase = "building"
@@ -439,7 +444,7 @@ class TurnMachine:
     def _append(
         self,
         messages: tuple[Message, ...],
-        told: tuple[HostEvent, ...],
+        told: tuple[Announced, ...],
         *,
         incomplete: bool = False,
         usage: Usage | None = None,
@@ -451,12 +456,10 @@ class TurnMachine:
         if not self._told_when_stored:
             return []
         told = self._told_when_stored.popleft()
-        effects: list[Effect] = []
-        for own, message_id in zip(told, event.message_ids, strict=False):
-            if isinstance(own, events.TurnStarted):
-                effects.append(Emit(msgspec.structs.replace(own, group_id=event.group_id)))
-            else:
-                effects.append(Emit(msgspec.structs.replace(own, message_id=message_id)))
+        effects: list[Effect] = [
+            Emit(msgspec.structs.replace(own, message_id=message_id))
+            for own, message_id in zip(told, event.message_ids, strict=True)
+        ]
         return effects + self._say_the_end()
 
 

@@ -55,17 +55,17 @@ __all__ = [
 
 
 class Start(msgspec.Struct, frozen=True):
-    """The user said something."""
+    """The user said something, and it is stored."""
 
-    input: Message
     session_id: int
+    group_id: int
     turn: int
+    text: str
 
 
 class Stored(msgspec.Struct, frozen=True):
     """The messages of the oldest `Append` that is not answered yet are on the disk."""
 
-    group_id: int
     message_ids: tuple[int, ...]
 
 

@@ -10,7 +10,7 @@ from sightline.cli.commands.command import Argument, Call, Command
 from sightline.cli.commands.lines import columns, cut
 from sightline.cli.commands.place import Place, find_app, find_place
 from sightline.errors import InvalidInput
-from sightline.projection.temporal import world_changes
+from sightline.projection.temporal import changes_between
 from sightline.protocol.scope import find_action
 from sightline.protocol.text import format_tree
 
@@ -115,7 +115,7 @@ async def _diff(call: Call) -> None:
     if last is None:
         call.console.write("The model has not looked yet.")
         return
-    changes = list(world_changes(last.world, call.host.world))
+    changes = list(changes_between(last.world, call.host.world))
     if not changes:
         call.console.write("Nothing has changed since the model looked.")
         return

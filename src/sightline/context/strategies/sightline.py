@@ -18,6 +18,7 @@ name = "sightline"
 config = {
     "history_share": Number(default=0.6, minimum=0.1, maximum=0.9),
     "slack": Number(default=0.1, minimum=0, maximum=0.5),
+    "state_share": Number(default=0.15, minimum=0, maximum=0.9),
 }
 
 
@@ -49,5 +50,6 @@ def on_context_build(ctx: Context) -> Prompt:
         )
     # Blocks with an opening and a closing tag: there whole, or not at all.
     add("apps", layers.apps, priority=40, max_ratio=0.04, stability="volatile")
-    add("state", layers.state, priority=70, max_ratio=0.15, stability="volatile")
+    state_share = ctx.config.state_share
+    add("state", layers.state, priority=70, max_ratio=state_share, stability="volatile")
     return ctx.slots.render()

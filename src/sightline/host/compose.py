@@ -1,0 +1,298 @@
+"""From the ledger and the apps to the next request.
+
+    ledger ─ window ─ tiers ─ isolation ─ state blocks out ─▶ history │ input │ rounds
+    ledger ─ anchor, scratchpad, memos ─┐
+    hub ─ safe world ─ selection ───────┴▶ layers ─▶ strategy ─▶ prompt ─▶ dialect ─▶ request
+
+Reading and writing files, counting and encoding happen in threads: one hop before the
+strategy, one after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from sightline.config import Settings
+from sightline.context.budget import Budget
+from sightline.context.drift import Drift, Wire, drift
+from sightline.context.entries import Entry
+from sightline.context.estimate import Calibrations
+from sightline.context.isolate import isolate
+from sightline.context.memos import Memo
+from sightline.context.parts import File, Input, Message
+from sightline.context.replay import replay
+from sightline.context.standing import guidelines_text, system_text
+from sightline.context.state import strip_states
+from sightline.context.strategy import Capabilities, Layers, Llm, Turn
+from sightline.context.tokens import ESTIMATE, Counter, counter_for
+from sightline.context.truncate import Tiers
+from sightline.dialects import encode
+from sightline.dialects.profile import Profile
+from sightline.dialects.request import Options, Request
+from sightline.errors import DoesNotFit, MissingExtra, SightlineError
+from sightline.host.guard import guarded_text
+from sightline.host.session import Composed, OpenSession, OpenTurn
+from sightline.host.sight import SafeWorlds, Sight, look
+from sightline.ledger import Ledger, MemoShelf
+from sightline.ledger.store import Clock
+from sightline.models.base import Model
+from sightline.plugins.run import StrategyRunner
+from sightline.projection.tools import ToolSet
+from sightline.protocol.world import World
+from sightline.toolbox.toolbox import definitions_of
+
+__all__ = ["Composer"]
+
+SMALL_WINDOW: Final = 16_384  # models with less get the shorter standing texts
+FRAME_TOKENS: Final = 16  # what a message weighs beside its text, at most
+NEWS: Final = 0.05  # a correction smaller than this is not worth counting everything again
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What one hop into the ledger brings."""
+
+    turn: Turn
+    sight: Sight
+    tools: ToolSet
+
+
+class Composer:
+    """Makes requests. One for a host, whatever session and model they are for."""
+
+    def __init__(self, settings: Settings, ledger: Ledger, memos: MemoShelf, clock: Clock) -> None:
+        self._settings = settings
+        self._ledger = ledger
+        self._memos = memos
+        self._clock = clock
+        self._worlds = SafeWorlds()
+        self._calibrations = Calibrations()
+        cut = settings.truncation
+        self._tiers = Tiers(
+            recent=cut.count,
+            recent_chars=cut.recent,
+            degraded_chars=cut.degraded,
+            inactive_chars=cut.inactive,
+            settle=cut.settle,
+        )
+
+    def safe(self, world: World) -> World:
+        """Return a world with keys blanked and walls of text cut."""
+        return self._worlds.of(world)
+
+    def counter(self, profile: Profile) -> Counter:
+        """Return the counter of a model; an estimate where its tokenizer is not installed."""
+        calibration = self._calibrations.models.get(profile.model)
+        try:
+            return counter_for(profile.model, calibration)
+        except MissingExtra:
+            return counter_for(ESTIMATE, calibration)
+
+    def learn(self, profile: Profile, predicted: int, reported: int) -> None:
+        """Correct the estimates of a model by what its vendor counted.
+
+        A correction that changes little is left out: it would weigh all history anew.
+        """
+        learnt = self._calibrations.observe(profile.model, predicted, reported)
+        old = self._calibrations.of(profile.model).factor
+        if abs(learnt.of(profile.model).factor - old) > NEWS * old:
+            self._calibrations = learnt
+
+    async def compose(
+        self,
+        place: OpenSession,
+        model: Model,
+        world: World,
+        runner: StrategyRunner,
+        llm: Llm,
+        *,
+        turn: OpenTurn | None = None,
+        draft: Input | None = None,
+    ) -> Composed:
+        """Make the next request of a turn, or the one that a draft would make.
+
+        Raises `DoesNotFit` if not even the standing texts have room.
+        """
+        profile = model.profile
+        read = await asyncio.to_thread(self._read, place, profile, world, llm, draft)
+        failures: list[SightlineError | None] = []
+        if turn is not None and turn.number == turn.requests == 1:
+            left = await runner.start(read.turn, place.state)
+            place.state = left.state
+            failures.append(left.failure)
+        built = await runner.build(read.turn, place.state)
+        failures.append(built.failure)
+        options = self._options(place, model, turn)
+
+        def finish() -> Composed:
+            request = encode(built.prompt, profile, options)
+            before = place.wire if place.model == model.label else None
+            change = None if before is None else _drift(before, request)
+            warnings = request.receipt_of(built.prompt).warnings
+            told = tuple(notice.message for notice in warnings)
+            failed = [str(failure) for failure in failures if failure is not None]
+            return Composed(
+                built.prompt, request, options, change, read.sight, read.tools, read.turn,
+                built.state, (*failed, *told),
+            )  # fmt: skip
+
+        return await asyncio.to_thread(finish)
+
+    def _options(self, place: OpenSession, model: Model, turn: OpenTurn | None) -> Options:
+        profile = model.profile
+        budget = self._budget(place, profile)
+        options = Options(
+            conversation=place.row.uuid, max_output_tokens=budget.max_output_tokens or None
+        )
+        if place.response_id and place.model == model.label and profile.cache.diagnostics:
+            options = msgspec.structs.replace(options, previous_id=place.response_id)
+        if turn is not None and profile.reasoning.bound:
+            thinking = "turn_append" if turn.thinking == "auto" else turn.thinking
+            sent = turn.sent if thinking == "turn_append" else ()
+            options = msgspec.structs.replace(options, thinking=thinking, sent=sent)
+        return options
+
+    def _budget(self, place: OpenSession, profile: Profile) -> Budget:
+        budget = Budget.for_window(profile.window_tokens, profile.max_output_tokens)
+        if place.ceiling is None or place.ceiling >= budget.max_input_tokens:
+            return budget
+        if place.ceiling <= 0:
+            raise DoesNotFit("the vendor finds even the shortest prompt too long")
+        return msgspec.structs.replace(budget, max_input_tokens=place.ceiling)
+
+    def _read(
+        self,
+        place: OpenSession,
+        profile: Profile,
+        world: World,
+        llm: Llm,
+        draft: Input | None,
+    ) -> _Read:
+        """Everything that needs the ledger or counts tokens, in one go."""
+        said, asked, rounds = _split(self._entries(place, profile), draft)
+        counter, budget = self.counter(profile), self._budget(place, profile)
+        room = int(budget.remaining_input_tokens * self._settings.tail.max_share)
+        sight = look(
+            self.safe(world),
+            self._clock().replace(microsecond=0),
+            max(0, room - FRAME_TOKENS),
+            counter.count,
+            form=self._settings.tail.format,
+            pins=place.toolbox.bench.attention.pins(),
+        )
+        tools = place.toolbox.tools()
+        turn = Turn(
+            input=asked,
+            history=said,
+            rounds=rounds,
+            budget=budget,
+            counter=counter,
+            layers=self._layers(place, profile, asked, sight),
+            tools=definitions_of(tools),
+            capabilities=Capabilities(vision=profile.messages.images),
+            memory=LedgerMemory(self._ledger, place.id, self._memos),
+            llm=llm,
+            clock=_Now(self._clock),
+        )
+        return _Read(turn, sight, tools)
+
+    def groups(self, place: OpenSession) -> list[int]:
+        """List the groups that the window shows, in order."""
+        entries = self._ledger.window(place.id)
+        shown = dict.fromkeys(entry.group_id for entry in entries)
+        return [group for group in shown if group >= place.first_group]
+
+    def conversation(self, place: OpenSession, profile: Profile) -> list[Message]:
+        """Return what of the conversation is replayed to a model."""
+        return [entry.message for entry in self._entries(place, profile)]
+
+    def _entries(self, place: OpenSession, profile: Profile) -> list[Entry]:
+        """What of the conversation is replayed to this model."""
+        session = self._ledger.sessions.get(place.id)
+        window = session.window
+        stored = self._ledger.window(place.id, window)
+        shown = replay(stored, window, self._tiers, total=session.groups)
+        shown = [entry for entry in shown if entry.group_id >= place.first_group]
+        translate = self._settings.isolate == "translate"
+        return strip_states(isolate(shown, profile.dialect, translate=translate))
+
+    def _layers(self, place: OpenSession, profile: Profile, asked: Input, sight: Sight) -> Layers:
+        ledger, small = self._ledger, profile.window_tokens < SMALL_WINDOW
+        anchor = ledger.states.current(place.id)
+        scratchpad = ledger.scratchpad.read(place.id)
+        memos = self._memos.relevant(asked.text) if asked.text else []
+        return Layers(
+            system=system_text(small=small),
+            guidelines=guidelines_text(small=small),
+            memos=_titled("Memos that may matter here", "\n".join(map(_memo_line, memos))),
+            anchor=_titled("The state you wrote last", anchor or ""),
+            scratchpad=_titled("Your scratchpad", scratchpad),
+            apps=sight.tail.available,
+            state=sight.tail.state,
+        )
+
+
+def _drift(before: Wire, request: Request) -> Drift:
+    prices = request.profile.prices
+    return drift(before, request.wire, input_price=prices.input, read_price=prices.cache_read)
+
+
+def _split(
+    entries: Sequence[Entry], draft: Input | None
+) -> tuple[list[Message], Input, list[Message]]:
+    """Take a conversation apart: what was said before, the input, what followed it."""
+    if draft is not None:
+        return [entry.message for entry in entries], draft, []
+    asked = next((i for i in reversed(range(len(entries))) if entries[i].role == "user"), None)
+    if asked is None:
+        return [entry.message for entry in entries], Input(""), []
+    message = entries[asked].message
+    files = tuple(part for part in message.parts if isinstance(part, File))
+    return (
+        [entry.message for entry in entries[:asked]],
+        Input(message.text, files),
+        [entry.message for entry in entries[asked + 1 :]],
+    )
+
+
+def _titled(title: str, text: str) -> str:
+    """A layer with a heading; nothing where there is nothing. The model wrote it: no blocks."""
+    return f"## {title}\n\n{guarded_text(text)}" if text.strip() else ""
+
+
+def _memo_line(memo: Memo) -> str:
+    return f"- memo {memo.id} ({', '.join(memo.tags)}): {memo.content}"
+
+
+class _Now:
+    """The host's clock, as strategies know one."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def now(self) -> datetime:
+        return self._clock()
+
+
+class LedgerMemory:
+    """What a strategy may look up: memos, and this session's rows."""
+
+    def __init__(self, ledger: Ledger, session_id: int, memos: MemoShelf) -> None:
+        self._ledger = ledger
+        self._session_id = session_id
+        self._memos = memos
+
+    def memos(self, text: str, limit: int = 5) -> Sequence[str]:
+        """Return the memos that fit a text, the best first."""
+        return [memo.content for memo in self._memos.relevant(text, limit=limit)]
+
+    def query(self, sql: str) -> Sequence[Mapping[str, Any]]:
+        """Read from this session's history, with the limits of `query_db`."""
+        found = self._ledger.query(sql, session_id=self._session_id)
+        return [dict(zip(found.columns, row, strict=True)) for row in found.rows]

@@ -1,0 +1,478 @@
+"""`Host`: a model that sees your apps as they are now, acts with your consent, and remembers.
+
+    async with Host.open(settings) as host:
+        async for event in host.ask("What is unread?"):
+            if isinstance(event, ApprovalAsked):
+                host.answer(event.call_id, approved=True)
+
+A host puts the parts together: the hub's apps, the ledger's conversation, a strategy's
+layout, a dialect's request, a model's answer. It holds one session at a time and runs one
+turn at a time; what it does is told as events, to the one who asked and to all who watch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sightline.config import Settings
+from sightline.context.parts import File, Input, Message
+from sightline.context.state import StateRebuild
+from sightline.context.window import Window
+from sightline.dialects.usage import Usage
+from sightline.errors import InvalidInput, NotFound, Unreachable
+from sightline.events import AppChanged, HostEvent, Noticed
+from sightline.host.asking import SideModel
+from sightline.host.compose import Composer
+from sightline.host.guard import guarded_text
+from sightline.host.running import TurnRun
+from sightline.host.session import OpenSession, Preview
+from sightline.host.stage import HostStage
+from sightline.host.watching import Line, Watching
+from sightline.host.writing import Scribe
+from sightline.hub.address import dial_address
+from sightline.hub.client import Client, Outcome
+from sightline.hub.discovery import Discovery
+from sightline.hub.hub import Hub
+from sightline.ledger import Ledger, MemoShelf, Session
+from sightline.ledger.place import default_path
+from sightline.ledger.store import Clock, now_utc
+from sightline.models.base import Model
+from sightline.plugins.load import load_strategy
+from sightline.plugins.run import StrategyRunner
+from sightline.policy import Mode
+from sightline.projection.temporal import pin_snapshot
+from sightline.protocol.world import World
+from sightline.toolbox import Bench, Toolbox
+from sightline.turn.machine import TurnLimits
+
+__all__ = ["Host"]
+
+
+class Host:
+    """One session, one model, any number of apps. Made by `Host.open`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        ledger: Ledger,
+        hub: Hub,
+        model: Model | str | None,
+        clock: Clock,
+        project: str,
+        env: Mapping[str, str],
+    ) -> None:
+        self.settings = settings
+        self.ledger = ledger
+        self.hub = hub
+        self._clock = clock
+        self._project = project
+        self._env = env
+        self._model = None if isinstance(model, str) else model
+        self._reference = model if isinstance(model, str) else settings.model
+        self._own_models: list[Model] = []
+        self._watching = Watching()
+        self._memos = MemoShelf({"user": ledger.memos})
+        scribe = Scribe(ledger, clock, record=settings.ledger.record)
+        composer = Composer(settings, ledger, self._memos, clock)
+        side = SideModel(self.model, composer.counter, self._account)
+        self._stage = HostStage(settings, hub, scribe, composer, _runner(settings), side)
+        self._place: OpenSession | None = None
+        self._is_new = False
+        self._run: TurnRun | None = None
+        self._driver: asyncio.Task[None] | None = None
+        self._cancelled: str | None = None
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        settings: Settings | None = None,
+        *,
+        model: Model | str | None = None,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+        session: Session | int | str | None = None,
+        hub: Hub | None = None,
+        clock: Clock = now_utc,
+        project: str = "",
+        env: Mapping[str, str] | None = None,
+    ) -> AsyncIterator[Host]:
+        """Open a host; what it opens itself, it closes.
+
+        `model` is a model, what names one, or None for what the settings say; it is opened
+        when it is first needed. `session` is one to go on with (its number, name or uuid),
+        else there is a new one, which leaves no trace if nothing is said in it.
+        """
+        settings = settings or Settings()
+        async with AsyncExitStack() as stack:
+            if not isinstance(ledger, Ledger):
+                place = Path(ledger or settings.ledger.path or default_path())
+                opened = await asyncio.to_thread(Ledger, place.expanduser(), clock=clock)
+                ledger = stack.enter_context(opened)
+            if hub is None:
+                discovery = Discovery() if settings.apps.discover else None
+                hub = await stack.enter_async_context(Hub(discovery, clock=clock))
+            host = cls(settings, ledger, hub, model, clock, project, env or os.environ)
+            stack.push_async_callback(host._close)
+            await host._open_session(session)
+            watch = asyncio.create_task(host._watch_apps())
+            stack.push_async_callback(_ended, watch)
+            for address in settings.apps.connect:
+                await host._connect_or_tell(address)
+            yield host
+
+    # The conversation.
+
+    async def ask(self, text: str, files: Sequence[File] = ()) -> AsyncIterator[HostEvent]:
+        """Say something, and yield all that happens until `TurnEnded`.
+
+        Leaving the loop early cancels the turn. Raises `InvalidInput` while another turn
+        runs or for an input of nothing, `SessionBusy` while another program has the
+        session, and what keeps the model from being used.
+        """
+        if self._driver is not None and not self._driver.done():
+            if self._run is not None:
+                raise InvalidInput("a turn is under way; wait for its end, or cancel it")
+            await self._driver
+        message = Input(guarded_text(text), tuple(files)).message()
+        if not message.parts:
+            raise InvalidInput("there is nothing to ask")
+        line = self._watching.open(limit=0)
+        self._cancelled = None
+        driver = self._driver = asyncio.create_task(self._drive(message, line))
+        try:
+            async for event in line:
+                yield event
+            if driver.done():
+                driver.result()
+        finally:
+            self._watching.leave(line)
+            if not driver.done() and self._driver is driver and self._run is not None:
+                self.cancel("nobody listens any more")
+                await asyncio.wait({driver})
+
+    def answer(self, call_id: str, approved: bool, remember: bool = False) -> None:
+        """Answer an approval. Raises `NotFound` if nobody waits for this one.
+
+        `remember` holds for the rest of the session: see `policy.answer_to`.
+        """
+        if self._run is None:
+            raise NotFound("no call waits for an answer")
+        answer = self._run.answer(call_id, approved=approved, by="user")
+        if answer is None:
+            raise NotFound(f"the call {call_id!r} does not wait for an answer")
+        if remember:
+            self._open.remembered = (answer, *self._open.remembered)
+
+    def cancel(self, reason: str = "cancelled by the user") -> None:
+        """End the turn that is under way; nothing happens if none is."""
+        self._cancelled = reason
+        if self._run is not None:
+            self._run.cancel(reason)
+
+    async def events(self) -> AsyncIterator[HostEvent]:
+        """Yield everything that happens from now on; a reader that is too slow is told so."""
+        line = self._watching.open()
+        try:
+            async for event in line:
+                yield event
+        finally:
+            self._watching.leave(line)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn is under way."""
+        return self._run is not None
+
+    # Sessions.
+
+    @property
+    def session(self) -> Session:
+        """The session, as it was when its last turn began."""
+        return self._open.row
+
+    async def switch(self, reference: Session | int | str) -> Session:
+        """Go on with another session."""
+        self._refuse_while_busy("switch sessions")
+        await self._open_session(reference)
+        return self.session
+
+    async def new_session(self, name: str = "") -> Session:
+        """Begin another session."""
+        self._refuse_while_busy("begin a session")
+        await self._open_session(None, name)
+        return self.session
+
+    async def rebuild_state(self) -> str:
+        """Have the model write the session's state anew from its window; return the block."""
+        self._refuse_while_busy("rebuild the state")
+        place, model = self._open, await self.model()
+
+        def read() -> tuple[StateRebuild, list[Message]]:
+            rebuild = self.ledger.states.rebuild(place.id)
+            return rebuild, self._stage.composer.conversation(place, model.profile)
+
+        rebuild, said = await asyncio.to_thread(read)
+        asked = [*said, Message.of("user", rebuild.prompt)]
+        text = guarded_text((await self._stage.llm.run(asked)).text)
+        return await asyncio.to_thread(
+            self.ledger.states.set, place.id, text, group_id=rebuild.group_id
+        )
+
+    async def compact(self) -> bool:
+        """Fold the window now: its newer half stays. Say whether there was anything to fold."""
+        self._refuse_while_busy("fold the window")
+        return await self._stage.fold(self._open)
+
+    # The model.
+
+    async def model(self) -> Model:
+        """Return the model, opening it if need be. Raises what keeps it from being used."""
+        if self._model is None:
+            self._model = await asyncio.to_thread(self._opened, self._reference)
+            self._own_models.append(self._model)
+        return self._model
+
+    async def use_model(self, model: Model | str) -> Model:
+        """Go on with another model, opened at once: its name, or the model itself."""
+        self._refuse_while_busy("change the model")
+        if isinstance(model, str):
+            opened = await asyncio.to_thread(self._opened, model)
+            self._own_models.append(opened)
+            self._reference = model
+            self._model = opened
+        else:
+            self._model = model
+        return self._model
+
+    @property
+    def mode(self) -> Mode:
+        """What happens to actions: `ask`, `auto` or `plan`."""
+        return self._stage.mode
+
+    def set_mode(self, mode: Mode) -> None:
+        """Change what happens to actions, from the next call on."""
+        if mode not in ("ask", "auto", "plan"):
+            raise InvalidInput(f"a mode is ask, auto or plan; not {mode!r:.40}")
+        self._stage.mode = mode
+
+    async def preview(self, text: str = "") -> Preview:
+        """Make the request that this text would send now, without sending or storing anything."""
+        model = await self.model()
+        draft = Input(guarded_text(text))
+        return (await self._stage.compose(self._open, model, draft=draft)).preview()
+
+    @property
+    def last(self) -> Preview | None:
+        """The request that was sent last in this session, with its usage once it is known."""
+        return self._open.last
+
+    # Apps.
+
+    @property
+    def world(self) -> World:
+        """What the apps show now, with keys blanked."""
+        return self._stage.world
+
+    async def connect(self, address: str) -> str:
+        """Connect to an app and keep it connected; return its id.
+
+        `address` is as on the command line. Raises `InvalidInput`, `Unreachable`,
+        `Unauthorized`.
+        """
+        if any(app.id == address for app in self.hub.world.available):
+            await self.hub.client(address)
+            return address
+        dial = await asyncio.to_thread(dial_address, address)
+        async with Client(dial, reconnect=False) as probe:
+            found = await probe.ready()
+        if self.hub.world.app(found.id) is not None:
+            raise InvalidInput(f"an app {found.id!r} is connected already")
+        self.hub.add(found.id, dial, name=found.name)
+        await self.hub.client(found.id)
+        return found.id
+
+    async def disconnect(self, app: str) -> None:
+        """Let go of an app. Raises `NotFound`."""
+        if self.hub.world.app(app) is None:
+            raise NotFound(f"no app {app!r:.80} is connected")
+        await self.hub.remove(app)
+
+    async def invoke(
+        self, app: str, path: str, action: str, params: dict[str, Any] | None = None
+    ) -> Outcome:
+        """Do an action for the user, who needs nobody's approval. Raises what the app answers."""
+        return await self.hub.invoke(app, path, action, params)
+
+    def focus(self, app: str, path: str) -> None:
+        """Keep a node in view. Raises `NotFound` or `InvalidPath` if it is not there."""
+        state = self.hub.world.app(app)
+        if state is None or state.tree is None:
+            raise NotFound(f"no app {app!r:.80} shows anything")
+        state.tree.at(path)
+        bench = self._open.toolbox.bench
+        bench.attention = bench.attention.focus(app, path)
+
+    def unfocus(self, app: str, path: str) -> None:
+        """Keep a node in view no longer."""
+        bench = self._open.toolbox.bench
+        bench.attention = bench.attention.unfocus(app, path)
+
+    async def pin(self, app: str) -> str:
+        """Remember what an app shows now: write it into the conversation, as the past it will be.
+
+        Raises `NotFound` if the app shows nothing, `InvalidInput` before anything was said.
+        """
+        self._refuse_while_busy("pin a state")
+        state = self.world.app(app)
+        if state is None or state.tree is None:
+            raise NotFound(f"no app {app!r:.80} shows anything")
+        place, model = self._open, await self.model()
+        text = pin_snapshot(World((state,)), self._clock().replace(microsecond=0))
+        counter = self._stage.counter(model)
+
+        def store() -> None:
+            if not self.ledger.sessions.get(place.id).groups:
+                raise InvalidInput("a state is pinned to what was said; nothing was said yet")
+            draft = self._stage.scribe.draft(Message.of("assistant", text), counter)
+            self.ledger.append(place.id, [draft], strategy=model.profile.dialect)
+
+        await asyncio.to_thread(store)
+        return text
+
+    # Inside.
+
+    @property
+    def _open(self) -> OpenSession:
+        assert self._place is not None  # noqa: S101 - `open` opens one before anybody has the host
+        return self._place
+
+    async def _drive(self, message: Message, line: Line) -> None:
+        """Run one turn from the user's words to the end of what the strategy has to do."""
+        place, scribe = self._open, self._stage.scribe
+        turn = None
+        try:
+            model = await self.model()
+            counter = self._stage.counter(model)
+            turn, mended = await asyncio.to_thread(
+                scribe.begin, place, message, model.profile, counter
+            )
+            self._is_new = False
+            if mended:
+                self._tell(Noticed(code="recovered", message=str(mended)))
+            limits = self.settings.limits
+            run = self._run = TurnRun(
+                self._stage, place, turn, model,
+                TurnLimits(limits.rounds, limits.turn_tokens, limits.retries), self._tell,
+            )  # fmt: skip
+            if self._cancelled is not None:
+                run.cancel(self._cancelled)
+            await run.run(message.text)
+        finally:
+            self._run = None
+            if turn is not None:
+                await asyncio.to_thread(scribe.release, place, turn)
+            if problem := scribe.take_problem():
+                self._tell(Noticed(code="journal", message=problem))
+            line.close()
+        if turn.composed is not None:
+            left = await self._stage.runner.finish(turn.composed.turn, place.state)
+            await asyncio.to_thread(scribe.keep_state, place, turn, left.state)
+            if left.failure is not None:
+                self._tell(Noticed(code="strategy", message=str(left.failure)))
+
+    def _tell(self, event: HostEvent) -> None:
+        self._watching.tell(event)
+
+    async def _open_session(self, reference: Session | int | str | None, name: str = "") -> None:
+        await self._leave_session()
+
+        def find() -> tuple[Session, int]:
+            sessions = self.ledger.sessions
+            if reference is None:
+                made = sessions.create(name, project=self._project)
+                window = self.settings.window
+                found = sessions.set_window(made.id, Window(window.size, window.slack))
+            elif isinstance(reference, Session):
+                found = sessions.switch(reference.id)
+            else:
+                found = sessions.switch(sessions.resolve(str(reference)).id)
+            return found, self._stage.scribe.fold_of(found.id)
+
+        row, first_group = await asyncio.to_thread(find)
+        self._is_new = reference is None
+        limits = self.settings.limits
+        bench = Bench(self.ledger, row.id, self.hub, self._memos, invoke_s=limits.invoke_s)
+        toolbox = Toolbox(bench, self.settings.tools.style)
+        self._place = OpenSession(row, toolbox, first_group=first_group)
+
+    async def _leave_session(self) -> None:
+        """A session in which nothing was said leaves no trace."""
+        place, self._place = self._place, None
+        if place is not None and self._is_new:
+            uuid = place.row.uuid
+            await asyncio.to_thread(self.ledger.sessions.delete, place.id, confirm=uuid)
+
+    async def _account(self, model: Model, usage: Usage) -> None:
+        await asyncio.to_thread(self._stage.scribe.account, self._open, None, model, usage)
+
+    def _opened(self, reference: str) -> Model:
+        # Imported when a model is opened: vendors' libraries are large.
+        open_model = import_module("sightline.models.choose").open_model
+        model: Model = open_model(reference, self.settings, self._env)
+        return model
+
+    def _refuse_while_busy(self, what: str) -> None:
+        if self.busy:
+            raise InvalidInput(f"a turn is under way; wait for its end to {what}")
+
+    async def _connect_or_tell(self, address: str) -> None:
+        try:
+            await self.connect(address)
+        except (Unreachable, InvalidInput) as error:
+            self._tell(Noticed(code="not_connected", message=f"{address}: {error}"))
+
+    async def _watch_apps(self) -> None:
+        known: dict[str, AppChanged] = {}
+        async for world in self.hub.changes():
+            now = {
+                app.id: AppChanged(app=app.id, name=app.name, status=app.status, reason=app.reason)
+                for app in world.apps
+            }
+            for own, change in now.items():
+                if known.get(own) != change:
+                    self._tell(change)
+            for own, change in known.items():
+                if own not in now:
+                    self._tell(msgspec.structs.replace(change, status="gone", reason=""))
+            known = now
+
+    async def _close(self) -> None:
+        if self._driver is not None and not self._driver.done():
+            self.cancel("the host is closed")
+            await asyncio.wait({self._driver})
+        await self._leave_session()
+        self._watching.close()
+        for model in self._own_models:
+            await model.close()
+        await asyncio.to_thread(self._stage.scribe.close)
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def _runner(settings: Settings) -> StrategyRunner:
+    strategy = load_strategy(settings.strategy)
+    config: dict[str, object] = dict(settings.strategy_config)
+    if "state_share" in strategy.schema:
+        config.setdefault("state_share", settings.tail.max_share)
+    return StrategyRunner(strategy, config)

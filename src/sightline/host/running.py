@@ -1,0 +1,427 @@
+"""The loop around a turn: what the machine wants is done, what happens is told to it.
+
+*Theory of operation.* One task runs a turn. It takes events from an inbox, steps the
+machine and performs the effects in order. What can take long (building a prompt,
+streaming, a call, a wait) is begun as a task of its own, which puts its outcome into the
+inbox. Storing is awaited on the spot: nothing that follows may happen before it is on the
+disk. So the machine is stepped by one task only, and a cancel is an event like any other.
+
+Whatever goes wrong is an event, too. The turn ends with `TurnEnded`, always.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import aclosing
+from typing import Any, Final, Protocol
+
+import sightline.events as told
+from sightline.context.parts import ToolCall
+from sightline.context.tokens import Counter
+from sightline.dialects.events import ReasoningDelta, Stopped, TextDelta, UsageReported
+from sightline.dialects.usage import cost
+from sightline.errors import ModelFailed, Overflow, RateLimited, SightlineError, Unreachable
+from sightline.events import HostEvent
+from sightline.host.journal import CallState
+from sightline.host.judge import Case, case_of, changes_since
+from sightline.host.session import Composed, OpenSession, OpenTurn, Pace
+from sightline.host.stream import stream_of
+from sightline.host.writing import Scribe
+from sightline.models.base import Model
+from sightline.policy import Answer, Decision, Facts, answer_to
+from sightline.protocol.world import World
+from sightline.turn.machine import TurnLimits, TurnMachine
+from sightline.turn.steps import (
+    Account,
+    ActionDone,
+    Append,
+    Approved,
+    AskApproval,
+    Broken,
+    BuildPrompt,
+    CallModel,
+    Cancel,
+    Denied,
+    Effect,
+    Emit,
+    Fold,
+    Folded,
+    Judge,
+    Judged,
+    ModelError,
+    PromptFailed,
+    PromptReady,
+    Replied,
+    Report,
+    RunCall,
+    Start,
+    Stop,
+    Stored,
+    Streamed,
+    TurnEvent,
+    Wait,
+    Waited,
+)
+
+__all__ = ["Stage", "TurnRun"]
+
+NOTE_EVERY_S: Final = 0.2  # how much of a reply a killed program may lose
+
+
+class Stage(Protocol):
+    """What a turn needs of the host around it."""
+
+    scribe: Scribe
+
+    @property
+    def world(self) -> World:
+        """What the apps show now, with nothing in it that must not be shown."""
+
+    def counter(self, model: Model) -> Counter:
+        """What weighs a model's messages."""
+
+    async def compose(self, place: OpenSession, model: Model, turn: OpenTurn) -> Composed:
+        """Make the next request."""
+
+    def decide(self, place: OpenSession, facts: Facts) -> Decision:
+        """Decide on a call."""
+
+    async def fold(self, place: OpenSession, composed: Composed | None) -> bool:
+        """Let a good part of the window go; say whether there was any."""
+
+    def learn(self, model: Model, composed: Composed, reported_tokens: int) -> None:
+        """Take note of what the vendor counted."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+
+class TurnRun:
+    """One turn, running. `emit` is called for every event, in order."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        place: OpenSession,
+        turn: OpenTurn,
+        model: Model,
+        limits: TurnLimits,
+        emit: Callable[[HostEvent], None],
+    ) -> None:
+        self._stage = stage
+        self._place = place
+        self._turn = turn
+        self._model = model
+        self._emit = emit
+        self._machine = TurnMachine(limits)
+        self._inbox: asyncio.Queue[TurnEvent] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._cases: dict[str, Case] = {}
+        self._seen = World()
+        self._notes = _ReplyNotes(self._note_words)
+
+    @property
+    def asking(self) -> ToolCall | None:
+        """The call that waits for an answer."""
+        return self._machine.asking
+
+    def answer(self, call_id: str, *, approved: bool, by: str) -> Answer | None:
+        """Answer an approval; return what to remember of it, None if nobody asked."""
+        asking = self._machine.asking
+        if asking is None or asking.id != call_id:
+            return None
+        self._inbox.put_nowait(Approved(call_id, by) if approved else Denied(call_id, by))
+        return answer_to(self._cases[call_id].facts, approved=approved)
+
+    def cancel(self, reason: str) -> None:
+        """Stop, whatever is under way."""
+        self._inbox.put_nowait(Cancel(reason))
+
+    async def run(self, text: str) -> None:
+        """Run the turn to its end."""
+        start = Start(self._place.id, self._turn.group_id, self._turn.number, text)
+        try:
+            await self._perform(self._machine.step(start))
+            while not self._machine.over:
+                await self._perform(self._machine.step(await self._inbox.get()))
+        finally:
+            await self._stop()
+
+    async def _perform(self, effects: list[Effect]) -> None:
+        waiting = deque(effects)
+        while waiting:
+            try:
+                answer = await self._do(waiting.popleft())
+            except SightlineError as error:
+                waiting.clear()
+                answer = Broken(error.code, str(error))
+            except Exception as error:  # noqa: BLE001 - whatever it is, the turn must end
+                waiting.clear()
+                answer = Broken("internal", f"{type(error).__name__}: {error}")
+            if answer is not None:
+                waiting.extendleft(reversed(self._machine.step(answer)))
+
+    async def _do(self, effect: Effect) -> TurnEvent | None:
+        match effect:
+            case Emit(event):
+                self._emit(event)
+            case Append():
+                return await self._append(effect)
+            case Account(usage):
+                scribe = self._stage.scribe
+                await asyncio.to_thread(scribe.account, self._place, self._turn, self._model, usage)
+            case BuildPrompt(request):
+                self._turn.requests = request
+                self._begin(self._build())
+            case CallModel():
+                self._begin(self._stream())
+            case Wait(after_s):
+                self._begin(self._wait(after_s))
+            case Fold():
+                return Folded(await self._stage.fold(self._place, self._turn.composed))
+            case Judge(call):
+                return self._judge(call)
+            case AskApproval(call, reason):
+                await self._ask(call, reason)
+            case RunCall(call):
+                self._begin(self._call(call))
+            case Report(reported):
+                self._report(reported)
+            case Stop():
+                await self._stop()
+        return None
+
+    # What is done at once.
+
+    async def _append(self, effect: Append) -> Stored:
+        await self._notes.rest()
+        entries = await asyncio.to_thread(
+            self._stage.scribe.append,
+            self._place,
+            self._turn,
+            effect.messages,
+            self._model,
+            self._stage.counter(self._model),
+            incomplete=effect.incomplete,
+            usage=effect.usage,
+        )
+        return Stored(tuple(entry.id for entry in entries))
+
+    def _judge(self, call: ToolCall) -> Judged:
+        toolbox, tools = self._place.toolbox, self._composed.tools
+        target = toolbox.target(call, tools)
+        reads = toolbox.parallel(call)
+        case = case_of(call, target, reads=reads, world=self._stage.world)
+        self._cases[call.id] = case
+        facts = case.facts
+        decision = self._stage.decide(self._place, facts)
+        if facts.kind != "invoke":
+            return Judged(call.id, decision)
+        return Judged(call.id, decision, facts.app, facts.path, facts.action)
+
+    async def _ask(self, call: ToolCall, reason: str) -> None:
+        case = self._cases[call.id]
+        facts = case.facts
+        await self._note_call(call, "asked")
+        self._emit(
+            told.ApprovalAsked(
+                call_id=call.id,
+                app=facts.app,
+                path=facts.path,
+                action=facts.action,
+                params=case.params,
+                dangerous=facts.dangerous,
+                reason=reason,
+                changes=changes_since(self._seen, self._stage.world, facts),
+            )
+        )
+
+    def _report(self, reported: UsageReported) -> None:
+        usage, miss = reported.usage, reported.cache_miss
+        self._stage.learn(self._model, self._composed, usage.input_tokens)
+        self._place.last = self._composed.preview(usage)
+        self._emit(
+            told.UsageReported(
+                model=self._model.label,
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+                cache_read_tokens=usage.cache_read_tokens,
+                cache_write_tokens=usage.cache_write_tokens,
+                reasoning_tokens=usage.reasoning_tokens,
+                cost_usd=cost(usage, self._model.profile.prices),
+                cache_miss="" if miss is None else miss.reason,
+            )
+        )
+
+    # What is begun.
+
+    def _begin(self, work: Coroutine[Any, Any, TurnEvent]) -> None:
+        async def tell() -> None:
+            self._inbox.put_nowait(await work)
+
+        task = asyncio.create_task(tell())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _stop(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._notes.rest()
+
+    async def _build(self) -> TurnEvent:
+        turn, stage = self._turn, self._stage
+        try:
+            composed = await stage.compose(self._place, self._model, turn)
+            turn.composed, self._place.state = composed, composed.state
+            receipt_id = await asyncio.to_thread(
+                stage.scribe.record, self._place, turn, self._model, composed
+            )
+        except SightlineError as error:
+            return PromptFailed(error.code, str(error))
+        except Exception as error:  # noqa: BLE001 - a strategy's or a dialect's bug must not leave the turn open
+            return PromptFailed("internal", f"{type(error).__name__}: {error}")
+        self._seen = composed.sight.world
+        self._place.last = composed.preview()
+        return PromptReady(_built(turn, self._model, composed, receipt_id))
+
+    async def _stream(self) -> TurnEvent:
+        composed = self._composed
+        pace = self._turn.pace = Pace(asyncio.get_running_loop().time)
+        try:
+            async with aclosing(stream_of(self._model, composed.request)) as events:
+                async for event in events:
+                    pace.tick()
+                    if isinstance(event, Stopped):
+                        pace.outcome = event.reason
+                        self._sent(composed, event)
+                        return Replied(event, self._parallel(event))
+                    if isinstance(event, TextDelta | ReasoningDelta):
+                        self._notes.add(event)
+                    self._inbox.put_nowait(Streamed(event))
+            return ModelError("incomplete", "the model ended without an answer", retryable=True)
+        except SightlineError as error:
+            pace.outcome = error.code
+            return _model_error(error)
+        except Exception as error:  # noqa: BLE001 - a bug in a vendor's library is a failed request
+            pace.outcome = "model_failed"
+            return ModelError("model_failed", f"{type(error).__name__}: {error}")
+
+    def _sent(self, composed: Composed, stopped: Stopped) -> None:
+        """Remember what a cache has seen now."""
+        place, turn = self._place, self._turn
+        place.wire, place.model = composed.request.wire, self._model.label
+        place.response_id = stopped.response_id
+        turn.sent = composed.request.sent
+
+    def _parallel(self, stopped: Stopped) -> frozenset[str]:
+        calls = stopped.message.tool_calls
+        return frozenset(call.id for call in calls if self._place.toolbox.parallel(call))
+
+    async def _wait(self, after_s: float) -> TurnEvent:
+        await self._stage.sleep(after_s)
+        return Waited()
+
+    async def _call(self, call: ToolCall) -> TurnEvent:
+        await self._note_call(call, "running")
+        try:
+            ran = await self._place.toolbox.run(call, self._composed.tools)
+        except SightlineError as error:
+            return Broken(error.code, str(error))
+        except Exception as error:  # noqa: BLE001 - a tool's bug is that call's failure
+            return ActionDone(call.id, f"error: {type(error).__name__}: {error}", ok=False)
+        return ActionDone(call.id, ran.content, ran.ok)
+
+    async def _note_call(self, call: ToolCall, state: CallState) -> None:
+        await asyncio.to_thread(
+            self._stage.scribe.note_call, self._place, self._turn, call.id, state
+        )
+
+    async def _note_words(self, text: str, reasoning: str) -> None:
+        await asyncio.to_thread(self._stage.scribe.add_to_reply, self._place, text, reasoning)
+
+    @property
+    def _composed(self) -> Composed:
+        assert self._turn.composed is not None  # noqa: S101 - nothing is asked before it is composed
+        return self._turn.composed
+
+
+class _ReplyNotes:
+    """The words of a reply that are not stored yet, on their way to the journal.
+
+    Written in the background, the first at once and the rest now and then, so that a
+    stream never waits for the disk.
+    """
+
+    def __init__(self, write: Callable[[str, str], Awaitable[None]]) -> None:
+        self._write = write
+        self._text = ""
+        self._reasoning = ""
+        self._task: asyncio.Task[None] | None = None
+        self._resting = asyncio.Event()
+
+    def add(self, event: TextDelta | ReasoningDelta) -> None:
+        """Take more words."""
+        if isinstance(event, TextDelta):
+            self._text += event.text
+        else:
+            self._reasoning += event.text
+        if self._task is None:
+            self._resting.clear()
+            self._task = asyncio.create_task(self._keep_writing())
+
+    async def rest(self) -> None:
+        """Write no more of this reply; what is being written is."""
+        self._resting.set()
+        task, self._task = self._task, None
+        if task is not None:
+            await task
+        self._text = self._reasoning = ""
+
+    async def _keep_writing(self) -> None:
+        while not self._resting.is_set():
+            if self._text or self._reasoning:
+                text, reasoning = self._text, self._reasoning
+                self._text = self._reasoning = ""
+                await self._write(text, reasoning)
+            try:
+                async with asyncio.timeout(NOTE_EVERY_S):
+                    await self._resting.wait()
+            except TimeoutError:
+                continue
+
+
+def _model_error(error: SightlineError) -> ModelError:
+    retryable = isinstance(error, Unreachable) or (
+        isinstance(error, ModelFailed) and error.retryable
+    )
+    after_s = error.retry_after_s if isinstance(error, RateLimited) else None
+    overflow = isinstance(error, Overflow)
+    return ModelError(error.code, str(error), retryable, after_s, overflow)
+
+
+def _built(
+    turn: OpenTurn, model: Model, composed: Composed, receipt_id: int | None
+) -> told.RequestBuilt:
+    receipt, change = composed.prompt.receipt, composed.drift
+    volatile = (slot.kept for slot in receipt.slots if slot.stability == "volatile")
+    cause = ""
+    if change is not None and not change.expected:
+        cause = f"{change.kind}: {change.slot or change.label}"
+    return told.RequestBuilt(
+        turn=turn.number,
+        request=turn.requests,
+        model=model.label,
+        prompt_tokens=receipt.total,
+        budget_tokens=receipt.budget,
+        tail_tokens=sum(volatile),
+        basis=receipt.provenance,
+        reused_tokens=0 if change is None else change.common_tokens,
+        cause=cause,
+        regression=change is not None and change.kind == "regression",
+        receipt_id=receipt_id,
+        warnings=composed.warnings,
+    )

@@ -1,0 +1,125 @@
+"""What belongs to one session while it is open, and to one turn of it while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from sightline.context.drift import Drift, Wire
+from sightline.context.prompt import Prompt
+from sightline.context.strategy import Turn
+from sightline.dialects.request import Options, Request, SentTail, Thinking
+from sightline.dialects.usage import Usage
+from sightline.host.sight import Sight
+from sightline.ledger import Session
+from sightline.policy import Answer
+from sightline.projection.select import Selection
+from sightline.projection.tools import ToolSet
+from sightline.toolbox import Toolbox
+
+__all__ = ["Composed", "OpenSession", "OpenTurn", "Pace", "Preview"]
+
+Warnings: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A request as it would be sent now, or as it was sent. `usage` is of one that was."""
+
+    prompt: Prompt
+    request: Request
+    drift: Drift | None
+    selection: Selection
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """A request, with what the turn needs to know of how it was made.
+
+    `state` is what the strategy left; `warnings` what went wrong on the way.
+    """
+
+    prompt: Prompt
+    request: Request
+    options: Options
+    drift: Drift | None
+    sight: Sight
+    tools: ToolSet
+    turn: Turn
+    state: dict[str, Any]
+    warnings: Warnings = ()
+
+    def preview(self, usage: Usage | None = None) -> Preview:
+        """Show it to a caller."""
+        return Preview(self.prompt, self.request, self.drift, self.sight.selection, usage)
+
+
+@dataclass(slots=True)
+class OpenSession:
+    """One session, open. Groups before `first_group` are folded away.
+
+    `ceiling` is the most input that is sent, in tokens, once a vendor has found the
+    prompt too long; `wire` is the last request, as a cache sees it, and `response_id`
+    what its vendor called the answer; `state` is the strategy's.
+    """
+
+    row: Session
+    toolbox: Toolbox
+    first_group: int = 0
+    ceiling: int | None = None
+    wire: Wire | None = None
+    model: str = ""
+    response_id: str = ""
+    remembered: tuple[Answer, ...] = ()
+    state: dict[str, Any] = field(default_factory=dict)
+    last: Preview | None = None
+
+    @property
+    def id(self) -> int:
+        return self.row.id
+
+
+@dataclass(slots=True)
+class Pace:
+    """How the answer to one request came, in milliseconds since it was sent."""
+
+    clock: Callable[[], float]
+    outcome: str = "cancelled"
+    began: float = 0.0
+    first_ms: int | None = None
+    last_ms: int | None = None
+    events: int = 0
+
+    def __post_init__(self) -> None:
+        self.began = self.clock()
+
+    def tick(self) -> None:
+        """Note that something came."""
+        self.last_ms = round((self.clock() - self.began) * 1000)
+        self.first_ms = self.last_ms if self.first_ms is None else self.first_ms
+        self.events += 1
+
+    def timings(self) -> dict[str, int | None]:
+        """Tell what the journal keeps."""
+        return {"first_ms": self.first_ms, "last_ms": self.last_ms, "events": self.events}
+
+
+@dataclass(slots=True)
+class OpenTurn:
+    """One turn, under way. `thinking` and `sent` carry bound reasoning through its requests.
+
+    `composed` is the request that was made last, `row` its place in the journal, and
+    `pace` how its answer comes.
+    """
+
+    group_id: int
+    number: int
+    last_seq: int
+    requests: int = 0
+    thinking: Thinking = "auto"
+    sent: tuple[SentTail, ...] = ()
+    composed: Composed | None = None
+    row: int | None = None
+    pace: Pace | None = None

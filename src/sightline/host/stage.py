@@ -1,0 +1,110 @@
+"""What a turn finds around it: the apps, the composer, the policy, the window that can fold."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from sightline.config import Settings
+from sightline.context.parts import Input
+from sightline.context.strategy import Llm
+from sightline.context.tokens import Counter
+from sightline.host.compose import Composer
+from sightline.host.session import Composed, OpenSession, OpenTurn
+from sightline.host.writing import Scribe
+from sightline.hub.hub import Hub
+from sightline.models.base import Model
+from sightline.plugins.run import StrategyRunner
+from sightline.policy import Decision, Facts, Mode, decide
+from sightline.protocol.world import World
+
+__all__ = ["HostStage"]
+
+LEAST_TOKENS: Final = 256  # a prompt that must be shorter than this is not worth a request
+
+
+class HostStage:
+    """The host, as its turns see it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        hub: Hub,
+        scribe: Scribe,
+        composer: Composer,
+        runner: StrategyRunner,
+        llm: Llm,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.scribe = scribe
+        self.mode: Mode = settings.mode
+        self.runner = runner
+        self.composer = composer
+        self.llm = llm
+        self._settings = settings
+        self._hub = hub
+        self._sleep = sleep
+
+    @property
+    def world(self) -> World:
+        """What the apps show now, with keys blanked and walls of text cut."""
+        return self.composer.safe(self._hub.world)
+
+    def counter(self, model: Model) -> Counter:
+        """What weighs a model's messages."""
+        return self.composer.counter(model.profile)
+
+    async def compose(
+        self,
+        place: OpenSession,
+        model: Model,
+        turn: OpenTurn | None = None,
+        draft: Input | None = None,
+    ) -> Composed:
+        """Make the next request of a turn, or the one that a draft would make.
+
+        Bound reasoning is carried along while the prefix holds. Once something before it
+        has changed, it is left out for the rest of the turn: a vendor would refuse it.
+        """
+        composed = await self._compose(place, model, turn, draft)
+        change = composed.drift
+        if turn is not None and turn.sent and change is not None and not change.expected:
+            turn.thinking, turn.sent = "strip", ()
+            composed = await self._compose(place, model, turn, draft)
+        return composed
+
+    async def _compose(
+        self, place: OpenSession, model: Model, turn: OpenTurn | None, draft: Input | None
+    ) -> Composed:
+        return await self.composer.compose(
+            place, model, self._hub.world, self.runner, self.llm, turn=turn, draft=draft
+        )
+
+    def decide(self, place: OpenSession, facts: Facts) -> Decision:
+        """Decide on a call by mode, rules and what the user answered before."""
+        return decide(facts, self.mode, self._settings.policy, place.remembered)
+
+    async def fold(self, place: OpenSession, composed: Composed | None = None) -> bool:
+        """Keep the newer half of the window's groups; say whether anything is left out by that.
+
+        With a request that was too long, what is sent is half of that at most from now on.
+        """
+        folded = False
+        if composed is not None:
+            ceiling = composed.prompt.receipt.total // 2
+            if ceiling >= LEAST_TOKENS:
+                place.ceiling, folded = ceiling, True
+        groups = await asyncio.to_thread(self.composer.groups, place)
+        if len(groups) > 1:
+            place.first_group, folded = groups[len(groups) // 2], True
+            await asyncio.to_thread(self.scribe.set_fold, place.id, place.first_group)
+        return folded
+
+    def learn(self, model: Model, composed: Composed, reported_tokens: int) -> None:
+        """Correct the estimates by what the vendor counted."""
+        self.composer.learn(model.profile, composed.prompt.receipt.total, reported_tokens)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await self._sleep(seconds)

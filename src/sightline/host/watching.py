@@ -1,0 +1,87 @@
+"""Events for everybody who watches: the one who asked, and any number of others.
+
+Who asked gets every event of the turn. Others have a queue of bounded length: one that
+reads too slowly loses the oldest events and is told how many.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Final
+
+from sightline.events import HostEvent, Noticed
+
+__all__ = ["Line", "Watching"]
+
+MAX_EVENTS: Final = 10_000
+
+
+class Line:
+    """The events for one reader. `limit` 0 is no limit."""
+
+    def __init__(self, limit: int = 0) -> None:
+        self._events: deque[HostEvent] = deque()
+        self._limit = limit
+        self._lost = 0
+        self._ready = asyncio.Event()
+        self._closed = False
+
+    def put(self, event: HostEvent) -> None:
+        """Add an event; the oldest gives way beyond the limit."""
+        if self._closed:
+            return
+        if self._limit and len(self._events) >= self._limit:
+            self._events.popleft()
+            self._lost += 1
+        self._events.append(event)
+        self._ready.set()
+
+    def close(self) -> None:
+        """End the line; what is in it is still read."""
+        self._closed = True
+        self._ready.set()
+
+    async def __aiter__(self) -> AsyncIterator[HostEvent]:
+        while True:
+            if self._lost:
+                lost, self._lost = self._lost, 0
+                yield Noticed(code="events_lost", message=f"{lost} events came too fast for you")
+            while self._events and not self._lost:
+                yield self._events.popleft()
+            if self._lost or self._events:
+                continue
+            if self._closed:
+                return
+            self._ready.clear()
+            await self._ready.wait()
+
+
+class Watching:
+    """Everybody who watches."""
+
+    def __init__(self) -> None:
+        self._lines: list[Line] = []
+
+    def tell(self, event: HostEvent) -> None:
+        """Give an event to all of them."""
+        for line in self._lines:
+            line.put(event)
+
+    def open(self, limit: int = MAX_EVENTS) -> Line:
+        """Begin to watch."""
+        line = Line(limit)
+        self._lines.append(line)
+        return line
+
+    def leave(self, line: Line) -> None:
+        """Watch no longer."""
+        line.close()
+        if line in self._lines:
+            self._lines.remove(line)
+
+    def close(self) -> None:
+        """End all lines."""
+        for line in list(self._lines):
+            self.leave(line)
