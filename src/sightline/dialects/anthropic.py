@@ -76,7 +76,7 @@ def _write(draft: Draft) -> Written:
         draft.note("thinking", f"bound reasoning: {draft.thinking}")
     if options.previous_id and draft.marking:
         body["diagnostics"] = {"previous_message_id": options.previous_id}
-    body |= options.extra
+    body |= draft.extra
     if draft.tools:
         body["tools"] = [
             {
@@ -130,7 +130,7 @@ def _blocks(draft: Draft, turns: list[Turn]) -> list[Block]:
 def _keeps_thinking(draft: Draft, *, in_loop: bool) -> bool:
     if draft.thinking == "strip":
         # With a fixed thinking budget the API demands the blocks of a running tool loop.
-        fixed = draft.options.extra.get("thinking", {}).get("type") == "enabled"
+        fixed = draft.extra.get("thinking", {}).get("type") == "enabled"
         return in_loop and fixed
     return in_loop if draft.thinking == "turn_append" else True
 

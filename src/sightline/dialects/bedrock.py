@@ -1,6 +1,8 @@
 """Amazon Bedrock's Converse API.
 
-    modelId · parameters · toolConfig · system · messages[user · assistant · …] cachePoint │ tail
+    parameters · toolConfig · system · messages[user · assistant · …] cachePoint │ tail
+
+The model is named in the path, as AWS's own client writes it, and nowhere in the body.
 
 A mark is a block of its own, `cachePoint`, behind the last stable block; it may not
 follow a document. Claude and Nova take the tail in the turn of the tool results; Llama
@@ -57,13 +59,10 @@ def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> 
 
 
 def _write(draft: Draft) -> Written:
-    body: dict[str, Any] = {
-        "modelId": draft.profile.model,
-        "inferenceConfig": {"maxTokens": draft.max_output_tokens},
-    }
+    body: dict[str, Any] = {"inferenceConfig": {"maxTokens": draft.max_output_tokens}}
     if draft.thinking != "auto":
         draft.note("thinking", f"bound reasoning: {draft.thinking}")
-    body |= draft.options.extra
+    body |= draft.extra
     if draft.tools:
         body["toolConfig"] = {"tools": [{"toolSpec": spec} for spec in _specs(draft)]}
     elif any(turn.calls for turn in draft.turns):

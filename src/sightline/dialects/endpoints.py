@@ -10,6 +10,8 @@ The sources are short names of where a fact was read:
         the vendor's public documentation, as of November 2026
     template
         the chat template that the model's weights are published with
+    gguf
+        the metadata in the file of the weights
 
 No vendor was called to check them. What turns out different is an override away.
 """
@@ -200,6 +202,20 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
                     reasoning__field="reasoning_content", messages__documents=False,
                     messages__single_system=True),
             *_TEMPLATES,
+        ),
+    ),
+    # In this process: `models.local`. Greedy, for a tiny model invents enough by itself.
+    "local": Endpoint(
+        "smollm2-135m-instruct",
+        (
+            _chat("llama.cpp-docs", **_AUTOMATIC),
+            _fields("llama.cpp-docs", messages__single_system=True, messages__images=False,
+                    messages__documents=False,
+                    extra={"temperature": 0, "return_progress": True}),
+            _fields("template", tail__plain="into_user", tail__after_tools="into_user",
+                    tools__calls=False),
+            _fields("gguf", window_tokens=8_192),
+            _fields("a guess", max_output_tokens=512),
         ),
     ),
     "openrouter": Endpoint(

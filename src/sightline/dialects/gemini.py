@@ -65,7 +65,7 @@ def cached_content_body(
 def _write(draft: Draft) -> Written:
     options = draft.options
     body: dict[str, Any] = {"generationConfig": {"maxOutputTokens": draft.max_output_tokens}}
-    body |= options.extra
+    body |= draft.extra
     held = options.cached_content
     if held is not None:
         body["cachedContent"] = held.name

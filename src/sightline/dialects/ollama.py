@@ -45,7 +45,7 @@ def _write(draft: Draft) -> Written:
             "num_predict": draft.max_output_tokens,
         },
     }
-    body |= draft.options.extra
+    body |= draft.extra
     if draft.tools:
         body["tools"] = function_tools(draft)
     messages: list[dict[str, Any]] = []

@@ -50,7 +50,7 @@ def _write(draft: Draft) -> Written:
         # Without it OpenAI marks the newest message, which is the tail.
         ttl = options.cache_ttl or profile.cache.ttl
         body["prompt_cache_options"] = {"mode": "explicit", "ttl": ttl}
-    body |= options.extra
+    body |= draft.extra
     if draft.tools:
         body["tools"] = function_tools(draft)
     messages: list[dict[str, Any]] = []

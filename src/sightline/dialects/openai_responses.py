@@ -57,7 +57,7 @@ def _write(draft: Draft) -> Written:
         if options.previous_id and profile.cache.diagnostics and draft.marking:
             cache["comparison_response_id"] = options.previous_id
         body["prompt_cache_options"] = cache
-    body |= options.extra
+    body |= draft.extra
     if draft.tools:
         body["tools"] = [
             {

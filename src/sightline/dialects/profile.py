@@ -78,13 +78,14 @@ class Tail(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Tools(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What may name a tool and a call. 0 is no limit."""
+    """What may name a tool and a call. 0 is no limit; without `calls` the model gets no tools."""
 
     first: str = "A-Za-z_"
     rest: str = "A-Za-z0-9_-"
     max_name: int = 64
     ids: IdRule = "opaque"
     max_tools: int = 0
+    calls: bool = True
 
 
 class Reasoning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -114,7 +115,10 @@ class Messages(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything a dialect needs to know about the other side."""
+    """Everything a dialect needs to know about the other side.
+
+    `extra` are fields that every request's body gets as they are, before its messages.
+    """
 
     endpoint: str
     model: str
@@ -128,6 +132,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tools: Tools = Tools()
     reasoning: Reasoning = Reasoning()
     messages: Messages = Messages()
+    extra: dict[str, Any] = {}
     sources: dict[str, str] = {}
 
     def source_of(self, field: str) -> str:

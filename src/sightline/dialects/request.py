@@ -139,6 +139,11 @@ class Draft(msgspec.Struct):
         profile = self.profile
         return asked or min(profile.max_output_tokens, max(1, profile.window_tokens // 4))
 
+    @property
+    def extra(self) -> dict[str, Any]:
+        """The profile's own fields of the body, and those of this request, which win."""
+        return {**self.profile.extra, **self.options.extra}
+
     def system_and_rest(self) -> tuple[list[Turn], list[Turn]]:
         """Split the instructions at the start from the conversation."""
         head = next((i for i, t in enumerate(self.turns) if t.role != "system"), len(self.turns))
@@ -176,7 +181,7 @@ def assemble(
     """Write the prompt with a dialect's hand; find the boundary and the place of each message."""
     options = options or Options()
     _check(profile, options)
-    tools = read_tools(prompt.tools)
+    tools = read_tools(prompt.tools) if profile.tools.calls else []
     if profile.tools.max_tools and len(tools) > profile.tools.max_tools:
         limit = profile.tools.max_tools
         raise InvalidInput(f"{len(tools)} tools, and {profile.endpoint} takes {limit}")
@@ -197,6 +202,8 @@ def assemble(
         )  # fmt: skip
 
     final = draft(placed, marking=True)
+    if prompt.tools and not profile.tools.calls:
+        final.note("no_tools", f"{profile.model} cannot call tools: none are offered")
     body, _ = write(final)
     unmarked, origins = write(draft(placed))
     other, _ = write(draft(bare))
@@ -229,7 +236,7 @@ def _check(profile: Profile, options: Options) -> None:
         raise InvalidInput(f"{profile.endpoint} does not have {asked}; it has {have}")
     if options.max_output_tokens is not None and options.max_output_tokens < 1:
         raise InvalidInput(f"max_output_tokens is {options.max_output_tokens}; it is 1 or more")
-    for key in sorted(OURS.intersection(options.extra)):
+    for key in sorted(OURS.intersection([*profile.extra, *options.extra])):
         raise InvalidInput(f"extra: {key!r} is written from the prompt")
     if options.cached_content and profile.dialect != "gemini":
         raise InvalidInput(f"{profile.endpoint} has no named cached content")
@@ -286,7 +293,7 @@ def _spans(
 
 # Parts of a body that a model reads before the messages, and all that is the prompt's own.
 HEADS: Final = frozenset({"tools", "system", "systemInstruction", "toolConfig"})
-OURS: Final = HEADS | {"messages", "input", "contents", "model", "modelId"}
+OURS: Final = HEADS | {"messages", "input", "contents", "model"}
 
 
 def slot_names(prompt: Prompt) -> list[str]:

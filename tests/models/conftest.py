@@ -1,0 +1,45 @@
+"""The ways to every vendor, on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from sightline.config import Settings
+from sightline.models.base import Model
+from sightline.models.choose import open_model
+from support.vendors.server import Vendor
+
+# One reference per client and API; the compatible ones share OpenAI's.
+WAYS = {
+    "chat": "openai-chat:gpt-6.1-sol",
+    "responses": "openai-responses:gpt-6.1-sol",
+    "anthropic": "anthropic:claude-sonnet-5-5",
+    "gemini": "gemini:gemini-3.8-flash",
+    "bedrock": "bedrock:us.anthropic.claude-sonnet-5-5-v1:0",
+    "ollama": "ollama:qwen3.5:7b",
+}
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest) -> str:
+    """Each API in turn."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def vendor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Vendor]:
+    """A vendor; boto3 reads the environment of the process itself."""
+    with Vendor() as serving:
+        for name, value in serving.environment().items():
+            if name.startswith("AWS_"):
+                monkeypatch.setenv(name, value)
+        monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        yield serving
+
+
+def opened(vendor: Vendor, way: str, settings: Settings | None = None) -> Model:
+    """A client for this API, aimed at the server."""
+    return open_model(WAYS[way], settings or Settings(), vendor.environment())

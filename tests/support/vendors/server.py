@@ -1,0 +1,194 @@
+"""A vendor on loopback: one server, every API, in a thread of its own.
+
+    with Vendor(says("Hello there."), Refuses("rate", retry_after="2")) as vendor:
+        …  # a client with vendor.url as its base, or a process with vendor.environment()
+    assert vendor.requests[0].body == request.data
+
+The API is chosen by the path of each request; answers are given in order, and the last one
+is repeated. Nothing is decided by time: a stalled reply ends when the client hangs up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from support.vendors.answers import Answer, Fails, Refuses, Says, Sends
+from support.vendors.apis import APIS, api_of, refusal_headers, refusal_status
+
+KEY = "test-key-canary-0123456789abcdef"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A request as it arrived."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class Vendor:
+    """A server for as long as a block runs. `hung_up` is set when a client left in mid-stream."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self._answers = list(answers)
+        self.requests: list[Seen] = []
+        self.hung_up = threading.Event()
+        self.arrived = threading.Event()
+        self.port = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="vendor")
+        self._listening = threading.Event()
+        self._stop = asyncio.Event()
+
+    @property
+    def url(self) -> str:
+        """Its base, without a path."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def environment(self) -> dict[str, str]:
+        """What a process needs to ask this server and nobody else, whichever API it speaks."""
+        return {
+            "OPENAI_API_KEY": KEY,
+            "OPENAI_BASE_URL": f"{self.url}/v1",
+            "ANTHROPIC_API_KEY": KEY,
+            "ANTHROPIC_BASE_URL": self.url,
+            "GEMINI_API_KEY": KEY,
+            "GOOGLE_GEMINI_BASE_URL": self.url,
+            "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
+            "AWS_SECRET_ACCESS_KEY": KEY,
+            "AWS_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": self.url,
+            "OLLAMA_HOST": self.url,
+            "OLLAMA_API_KEY": KEY,
+        }
+
+    def add(self, *answers: Answer) -> None:
+        """Answer so from now on."""
+        self._answers[:] = answers
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._listening.wait()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+
+    def _run(self) -> None:
+        self._loop.run_until_complete(self._serve())
+        self._loop.close()
+
+    async def _serve(self) -> None:
+        server = await asyncio.start_server(self._connected, "127.0.0.1", 0, limit=2**24)
+        self.port = server.sockets[0].getsockname()[1]
+        self._listening.set()
+        await self._stop.wait()
+        server.close()
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while await self._exchange(reader, writer):
+                pass
+        except asyncio.IncompleteReadError:
+            pass  # between two requests
+        except ConnectionError:
+            self.hung_up.set()
+        finally:
+            writer.close()
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Serve one request; tell whether the connection goes on."""
+        head = await reader.readuntil(b"\r\n\r\n") if not reader.at_eof() else b""
+        if not head:
+            return False
+        first, *lines = head.decode().split("\r\n")
+        method, path, _ = first.split(" ", 2)
+        headers = {
+            name.lower(): value.strip()
+            for name, _, value in (line.partition(":") for line in lines if line)
+        }
+        body = await reader.readexactly(int(headers.get("content-length", "0")))
+        self.requests.append(Seen(method, path, headers, body))
+        self.arrived.set()
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        return await self._answer(api_of(path), answer, reader, writer)
+
+    async def _answer(
+        self,
+        name: str | None,
+        answer: Answer,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> bool:
+        if name is None:
+            return await _whole(writer, 404, b'{"error":{"message":"no such path"}}', {})
+        api = APIS[name]
+        if isinstance(answer, Sends):
+            kind = {"content-type": answer.content_type}
+            return await _whole(writer, answer.status, answer.body, kind)
+        if isinstance(answer, Refuses):
+            body = json.dumps(api.refusal(answer)).encode()
+            return await _whole(
+                writer, refusal_status(name, answer), body, refusal_headers(name, answer)
+            )
+        await _begin(writer, api.content_type)
+        if isinstance(answer, Fails):
+            said = list(api.frames(Says(answer.pieces)))
+            # The pieces, and nothing of what closes a reply.
+            until = next((i + 1 for i, f in enumerate(said) if _ends(f, answer.pieces)), 0)
+            for frame in [*said[:until], api.failure(answer)]:
+                await _chunk(writer, frame)
+        else:
+            for number, frame in enumerate(api.frames(answer)):
+                if answer.cut == number:
+                    return False
+                if answer.stall == number:
+                    await reader.read(1)
+                    self.hung_up.set()
+                    return False
+                await _chunk(writer, frame)
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+        return True
+
+
+def _ends(frame: bytes, pieces: tuple[str, ...]) -> bool:
+    return bool(pieces) and pieces[-1].encode() in frame
+
+
+async def _begin(writer: asyncio.StreamWriter, content_type: str) -> None:
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\ntransfer-encoding: chunked\r\n\r\n"
+    writer.write(head.encode())
+    await writer.drain()
+
+
+async def _chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
+    writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+    await writer.drain()
+
+
+async def _whole(
+    writer: asyncio.StreamWriter, status: int, body: bytes, headers: dict[str, str]
+) -> bool:
+    given = {"content-type": "application/json", "content-length": str(len(body)), **headers}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in given.items())
+    writer.write(f"HTTP/1.1 {status} Status\r\n{lines}\r\n".encode() + body)
+    await writer.drain()
+    return True
