@@ -19,7 +19,6 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 
 from sightline.cli.chat.blocks import Blocks
 from sightline.cli.chat.cards import card, error_line, said_card
-from sightline.cli.chat.host import ChatHost
 from sightline.cli.chat.outside import edit_text, page_text, pager_command
 from sightline.cli.chat.paint import Colors, paint_lines, paint_markdown
 from sightline.cli.chat.status import Status, after, status_line
@@ -28,9 +27,10 @@ from sightline.cli.clean import clean
 from sightline.cli.commands import registry
 from sightline.cli.commands.command import Leave
 from sightline.cli.commands.complete import Completion, Sources, complete
-from sightline.cli.commands.lines import Line, cut
+from sightline.cli.commands.lines import Line, cut, line_of
 from sightline.errors import SightlineError
 from sightline.events import (
+    AppChanged,
     ApprovalAnswered,
     ApprovalAsked,
     HostEvent,
@@ -39,6 +39,7 @@ from sightline.events import (
     TextDelta,
     TurnEnded,
 )
+from sightline.host import Host
 
 __all__ = ["ChatDriver"]
 
@@ -49,7 +50,7 @@ _APPROVAL: Final = {**_YES_NO, "a": "always", "always": "always", "v": "view", "
 class ChatDriver:
     """Drives one host from one terminal; `run` works until it is cancelled."""
 
-    def __init__(self, host: ChatHost, terminal: Terminal, colors: Colors, status: Status) -> None:
+    def __init__(self, host: Host, terminal: Terminal, colors: Colors, status: Status) -> None:
         self._host = host
         self._terminal = terminal
         self._colors: Colors = colors
@@ -97,6 +98,13 @@ class ChatDriver:
         finally:
             for task in (*self._aside, *self._open.values()):
                 task.cancel()
+
+    def greet(self) -> None:
+        """Say where we are."""
+        session = self._host.session
+        said = f", {session.groups} groups" if session.groups else ""
+        self.paint([line_of(f"session {session.id}, {session.name}{said}. /help lists commands.",
+                            "dim")])  # fmt: skip
 
     def note(self, event: HostEvent) -> None:
         """Take in something that happened outside a turn."""
@@ -187,7 +195,8 @@ class ChatDriver:
                 self._open.pop(call_id).cancel()
             case _:
                 pass
-        self._draw(card(event, self._terminal.width))
+        if not isinstance(event, AppChanged):  # told by whoever watches, between turns too
+            self._draw(card(event, self._terminal.width))
         if isinstance(event, ApprovalAsked):
             self._open[event.call_id] = asyncio.create_task(self._approve(event))
         self._terminal.redraw()

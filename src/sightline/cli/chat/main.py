@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ChatOptions", "chat"]
 
-_LAUNCH: Final = "sightline.cli.chat.launch"
+_WITHOUT_SCREEN: Final = "sightline.cli.chat.opening"
+_ON_SCREEN: Final = "sightline.cli.chat.screen"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def chat(
     options = ChatOptions(model, mode, resume, latest, ledger, connect, demo, yes)
     if _has_screen():
         return asyncio.run(_on_screen(options))
-    code: int = asyncio.run(import_module(_LAUNCH).without_screen(options))
+    code: int = asyncio.run(import_module(_WITHOUT_SCREEN).without_screen(options))
     return code
 
 
@@ -111,8 +112,8 @@ async def _behind(terminal: Terminal, options: ChatOptions) -> None:
     """Load and run everything else, once the prompt is there."""
     await terminal.shown.wait()
     # In a thread: an import holds the event loop for as long as it takes, and keys wait.
-    launch = await asyncio.to_thread(import_module, _LAUNCH)
-    await launch.on_screen(terminal, options)
+    screen = await asyncio.to_thread(import_module, _ON_SCREEN)
+    await screen.on_screen(terminal, options)
 
 
 def _end(terminal: Terminal, behind: asyncio.Task[None]) -> None:

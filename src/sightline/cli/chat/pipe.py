@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TextIO
 
 from sightline.cli.chat.cards import card, error_line
-from sightline.cli.chat.host import ChatHost
 from sightline.cli.clean import clean
 from sightline.cli.commands import registry
 from sightline.cli.commands.command import Leave
@@ -21,6 +20,7 @@ from sightline.cli.commands.lines import Line, text_of
 from sightline.context.state import strip_state
 from sightline.errors import ApprovalNeeded, SightlineError
 from sightline.events import ApprovalAsked, TurnEnded
+from sightline.host import Host
 
 __all__ = ["PipeChat"]
 
@@ -34,7 +34,7 @@ class PipeChat:
 
     def __init__(
         self,
-        host: ChatHost,
+        host: Host,
         out: TextIO,
         err: TextIO,
         *,

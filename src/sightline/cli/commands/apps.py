@@ -61,13 +61,13 @@ async def _tree(call: Call) -> None:
 async def _focus(call: Call) -> None:
     if call.text("PLACE"):
         place = find_place(call.host.world, call.text("PLACE"))
-        await call.host.focus(place.app.id, place.path)
+        call.host.focus(place.app.id, place.path)
     _tell_focus(call)
 
 
 async def _unfocus(call: Call) -> None:
     place = find_place(call.host.world, call.text("PLACE"))
-    await call.host.unfocus(place.app.id, place.path)
+    call.host.unfocus(place.app.id, place.path)
     _tell_focus(call)
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, TypeVar
 
 from sightline.cli.commands.console import Console
-from sightline.cli.commands.host import Host
 from sightline.errors import InvalidInput
+from sightline.host import Host
 from sightline.ledger import Ledger
 
 __all__ = ["Argument", "Call", "Command", "Leave", "Source", "read_words"]

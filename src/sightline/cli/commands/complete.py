@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 
 from sightline.cli.clean import clean_line
 from sightline.cli.commands.command import Argument, Command
-from sightline.cli.commands.host import Host
 from sightline.cli.commands.place import Place, find_place
 from sightline.cli.commands.registry import COMMANDS, is_command
 from sightline.errors import SightlineError
+from sightline.host import Host
 from sightline.protocol.path import join
 from sightline.protocol.scope import actions_in_scope
 from sightline.protocol.tree import Node

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+import asyncio
+import os
+from typing import Final, cast
 
 from sightline.cli.commands.command import Argument, Call, Command, Leave
 from sightline.cli.commands.lines import columns
+from sightline.models.choose import usable
+from sightline.policy import Mode
 
 __all__ = ["COMMANDS"]
 
@@ -18,26 +22,27 @@ MODES: Final = {
 
 async def _model(call: Call) -> None:
     if call.text("MODEL"):
-        await call.host.use_model(call.text("MODEL"))
-        call.console.write(f"Now talking to {call.host.model_label}.")
+        model = await call.host.use_model(call.text("MODEL"))
+        call.console.write(f"Now talking to {model.label}.")
         return
-    call.console.write(f"Talking to {call.host.model_label}.")
-    rows = [
-        (choice.reference, "usable" if choice.usable else choice.why)
-        for choice in await call.host.choices()
-    ]
+    choices = await asyncio.to_thread(usable, call.host.settings, os.environ)
+    rows = [(choice.reference, choice.why) for choice in choices if choice.usable]
+    call.console.write(f"Talking to {(await call.host.model()).label}. Usable now:")
     for line in columns(rows) if rows else ():
         call.console.write(f"  {line}")
+    call.console.write("`sightline models` says what the others need.")
 
 
 async def _mode(call: Call) -> None:
     if call.text("MODE"):
-        await call.host.set_mode(call.text("MODE"))
+        call.host.set_mode(cast(Mode, call.text("MODE")))  # one of the choices, it was checked
     call.console.write(f"Mode {call.host.mode}: the model {MODES[call.host.mode]}.")
 
 
 async def _compact(call: Call) -> None:
-    await call.host.compact()
+    if not await call.host.compact():
+        call.console.write("There is nothing to fold.")
+        return
     receipt = (await call.host.preview()).prompt.receipt
     call.console.write(f"Folded: {receipt.total:,} of {receipt.budget:,} tokens.")
 

@@ -20,7 +20,7 @@ _GROUP: Final = Argument("GID", source="groups", number=True)
 
 async def _picture(call: Call) -> None:
     preview = await call.host.preview()
-    picture = picture_of(preview.prompt.receipt, call.host.profile.window_tokens)
+    picture = picture_of(preview.prompt.receipt, preview.request.profile.window_tokens)
     call.console.draw(draw(picture, call.console.width))
     for warning in preview.prompt.receipt.warnings:
         call.console.write(f"warning: {warning.message}")

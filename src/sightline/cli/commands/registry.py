@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 from sightline.cli.commands import apps, general, groups, insight, memos, sessions
 from sightline.cli.commands.command import Argument, Call, Command
 from sightline.cli.commands.console import Console
-from sightline.cli.commands.host import Host
 from sightline.cli.commands.lines import columns, cut
 from sightline.errors import InvalidInput
+from sightline.host import Host
 
 __all__ = ["COMMANDS", "Found", "find", "is_command", "run", "said", "to_markdown"]
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from sightline.cli.commands.command import Argument, Call, Command
 from sightline.cli.commands.lines import columns, cut
-from sightline.errors import InvalidInput
+from sightline.errors import InvalidInput, NotFound
 from sightline.ledger import Ledger, Session
 
 __all__ = ["COMMANDS"]
@@ -46,13 +47,12 @@ async def _switch(call: Call) -> None:
 async def _clone(call: Call) -> None:
     source = call.host.session
     copy = await call.ledger(lambda ledger: ledger.sessions.clone(source.id, call.text("NAME")))
-    _tell(call, await call.host.switch(str(copy.id)))
+    _tell(call, await call.host.switch(copy))
 
 
 async def _rename(call: Call) -> None:
-    session = call.host.session
-    await call.ledger(lambda ledger: ledger.sessions.rename(session.id, call.text("NAME")))
-    _tell(call, await call.host.switch(str(session.id)))
+    session_id, name = call.host.session.id, call.text("NAME")
+    _tell(call, await call.ledger(lambda ledger: ledger.sessions.rename(session_id, name)))
 
 
 async def _delete(call: Call) -> None:
@@ -68,8 +68,9 @@ async def _delete(call: Call) -> None:
         if other is None:
             await call.host.new_session("")
         else:
-            await call.host.switch(str(other.id))
-    await call.ledger(lambda ledger: ledger.sessions.delete(session.id, confirm=session.uuid))
+            await call.host.switch(other)
+    with suppress(NotFound):  # a session without a word in it is gone when it is left
+        await call.ledger(lambda ledger: ledger.sessions.delete(session.id, confirm=session.uuid))
     call.console.write(f"Session {session.id} is deleted.")
     _tell(call, call.host.session)
 
