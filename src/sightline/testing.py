@@ -96,7 +96,7 @@ class Client:
         async with self._changed:
             await self._changed.wait_for(condition)
 
-    async def invoke(self, path: str, action: str, **params: Any) -> Any:
+    async def invoke(self, path: str, action: str, /, **params: Any) -> Any:
         """Do an action and return its data. Raises ActionError if it was not done."""
         result = await self.result(path, action, params)
         if not isinstance(result.error, UnsetType):

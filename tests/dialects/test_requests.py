@@ -106,7 +106,9 @@ def named(body: dict[str, Any]) -> dict[str, Any]:
 
 @every_case
 def test_bedrock_accepts_the_request(case: str) -> None:
-    report = botocore.validate.ParamValidator().validate(named(request("bedrock", case).body), converse())
+    report = botocore.validate.ParamValidator().validate(
+        named(request("bedrock", case).body), converse()
+    )
     assert report.generate_report() == ""
 
 

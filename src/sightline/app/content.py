@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
-from sightline.app.action import Action
+from sightline.app.action import Action, When
 from sightline.app.call import Call
 from sightline.app.parameters import Parameters, underlying
 from sightline.app.pattern import Pattern
@@ -25,7 +25,7 @@ __all__ = ["PIECE", "content_action"]
 PIECE: Final = 128 * 1024
 
 
-def content_action(path: str, reader: Callable[..., Any]) -> Action:
+def content_action(path: str, reader: Callable[..., Any], when: When | None = None) -> Action:
     """Make the `read_content` action of a reader. Raises InvalidDescriptor."""
     pattern = Pattern.of(path)
     taken = Parameters.of(reader, placeholders=pattern.names)
@@ -47,7 +47,12 @@ def content_action(path: str, reader: Callable[..., Any]) -> Action:
             raise ActionError("not_found", "there is no content here now")
         return _piece(content, offset, length)
 
-    options = {"description": "Read this node's content", "idempotent": True, "refreshes": ()}
+    options = {
+        "description": "Read this node's content",
+        "idempotent": True,
+        "refreshes": (),
+        "when": when,
+    }
     return Action.of(
         "read_content", read_content, path, pattern, placeholders=pattern.names, **options
     )

@@ -136,15 +136,16 @@ class Scope:
 
         return register
 
-    def content(self, path: str) -> Callable[[F], F]:
+    def content(self, path: str, *, when: When | None = None) -> Callable[[F], F]:
         """Let a function give the content of the nodes that fit a path, as text or bytes.
 
-        They get a `read_content` action, which serves their `content_ref`.
+        They get a `read_content` action, which serves their `content_ref`; all of them, or
+        those whose properties `when` says have content.
         """
         full_path = self._full(path)
 
         def register(function: F) -> F:
-            self._add(content_action(full_path, function), Pattern.of(full_path))
+            self._add(content_action(full_path, function, when), Pattern.of(full_path))
             return function
 
         return register

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from sightline.context.parts import Message
 from sightline.protocol.codec import decode as decode_tree
@@ -54,8 +54,8 @@ class AppDelta(msgspec.Struct, frozen=True, omit_defaults=True):
     version: int = 0
     last_seen: str | None = None
     reason: str = ""
-    tree: Raw | None = None
-    ops: Raw | None = None
+    tree: Raw | UnsetType = UNSET
+    ops: Raw | UnsetType = UNSET
     same: bool = False
 
 
@@ -171,8 +171,8 @@ def _app_of(base: AppState | None, delta: AppDelta) -> AppState:
 
 
 def _tree_of(base: Node | None, delta: AppDelta) -> Node | None:
-    if delta.tree is not None:
+    if not isinstance(delta.tree, UnsetType):
         return decode_tree(bytes(delta.tree))
-    if base is not None and delta.ops is not None:
+    if base is not None and not isinstance(delta.ops, UnsetType):
         return apply(base, decode_ops(bytes(delta.ops)))
     return base if delta.same else None

@@ -11,7 +11,8 @@ half of it is worth nothing.
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 import msgspec
 
@@ -21,22 +22,39 @@ from sightline.projection.strip import strip_blocks
 
 __all__ = ["guarded", "guarded_text"]
 
+_TAG: Final = re.compile(
+    r"<\s*(?P<closing>/?)\s*(?P<name>slop-(?:state|apps-available))\b", re.IGNORECASE
+)
+
 
 def guarded_text(text: str) -> str:
     """Return a text without context blocks, and storable."""
     return strip_blocks(storable(text))
 
 
-def guarded(message: Message) -> Message:
-    """Return the message without context blocks; itself if it has none."""
+def guarded(message: Message, *, broken_off: bool = False) -> Message:
+    """Return the message without context blocks; itself if it has none.
+
+    In one that broke off, a block that was opened goes to the end of what was said.
+    """
     parts: list[Part] = []
     for part in message.parts:
-        clean = _guarded_part(part)
+        clean = _guarded_part(_ended(part) if broken_off else part)
         # A text that was nothing but a block is nothing.
         if not (isinstance(clean, Text | Reasoning) and not clean.text and clean.raw is None):
             parts.append(clean)
     made = tuple(parts)
     return message if made == message.parts else Message(message.role, made)
+
+
+def _ended(part: Part) -> Part:
+    """Close the block that a text broke off in."""
+    if not isinstance(part, Text | Reasoning):
+        return part
+    tags = list(_TAG.finditer(part.text))
+    if not tags or tags[-1]["closing"]:
+        return part
+    return msgspec.structs.replace(part, text=f"{part.text}></{tags[-1]['name']}>")
 
 
 def _guarded_part(part: Part) -> Part:

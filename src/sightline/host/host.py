@@ -16,9 +16,8 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -53,7 +52,12 @@ from sightline.protocol.world import World
 from sightline.toolbox import Bench, Toolbox
 from sightline.turn.machine import TurnLimits
 
+if TYPE_CHECKING:
+    from sightline.workspace.workspace import Workspace
+
 __all__ = ["Host"]
+
+WORKSPACE_READS: Final = ("read", "search", "read_content")
 
 
 class Host:
@@ -89,6 +93,7 @@ class Host:
         self._run: TurnRun | None = None
         self._driver: asyncio.Task[None] | None = None
         self._cancelled: str | None = None
+        self._workspace: Workspace | None = None
 
     @classmethod
     @asynccontextmanager
@@ -122,6 +127,8 @@ class Host:
             host = cls(settings, ledger, hub, model, clock, project, env or os.environ)
             stack.push_async_callback(host._close)
             await host._open_session(session)
+            if settings.apps.workspace:
+                await host._open_workspace(stack)
             watch = asyncio.create_task(host._watch_apps())
             stack.push_async_callback(_ended, watch)
             for address in settings.apps.connect:
@@ -365,6 +372,8 @@ class Host:
         turn = None
         try:
             model = await self.model()
+            if self._workspace is not None:
+                await self._workspace.refresh()
             counter = self._stage.counter(model)
             turn, mended = await asyncio.to_thread(
                 scribe.begin, place, message, model.profile, counter
@@ -430,13 +439,25 @@ class Host:
 
     def _opened(self, reference: str) -> Model:
         # Imported when a model is opened: vendors' libraries are large.
-        open_model = import_module("sightline.models.choose").open_model
-        model: Model = open_model(reference, self.settings, self._env)
-        return model
+        from sightline.models.choose import open_model
+
+        return open_model(reference, self.settings, self._env)
 
     def _refuse_while_busy(self, what: str) -> None:
         if self.busy:
             raise InvalidInput(f"a turn is under way; wait for its end to {what}")
+
+    async def _open_workspace(self, stack: AsyncExitStack) -> None:
+        """Show the current directory as an app; its reads need no approval, it is our own."""
+        from sightline.workspace.workspace import APP_ID, Workspace
+
+        workspace = await asyncio.to_thread(Workspace, Path.cwd())
+        stack.push_async_callback(workspace.close)
+        self.hub.add(APP_ID, workspace.dial)
+        stack.push_async_callback(self.hub.remove, APP_ID)
+        stack.push_async_callback(_ended, asyncio.create_task(workspace.watch()))
+        self._stage.trust(APP_ID, WORKSPACE_READS)
+        self._workspace = workspace
 
     async def _connect_or_tell(self, address: str) -> None:
         try:

@@ -34,7 +34,7 @@ from sightline.context.prompt import Prompt
 from sightline.context.receipt import Receipt
 from sightline.dialects.profile import Profile
 from sightline.dialects.request import Options
-from sightline.errors import NotFound
+from sightline.errors import InvalidInput, NotFound
 from sightline.host.deltas import apply_messages, apply_world, message_delta, world_delta
 from sightline.host.wirefile import open_journal, translated
 from sightline.ledger.transaction import fetch
@@ -231,7 +231,10 @@ class Journal:
         known = self._bases.get(session_id)
         if known is not None and known.row == row:
             return known
-        recorded = self._read(db, row)
+        try:
+            recorded = self._read(db, row)
+        except (msgspec.DecodeError, InvalidInput):
+            return None  # what cannot be read is nothing to build on
         segment, place = fetch(db, "SELECT segment, place FROM requests WHERE id = ?", (row,))[0]
         return _Base(row, segment, place, recorded.prompt, recorded.world)
 

@@ -60,7 +60,7 @@ def recover(
         strategy = next(e.parsing_strategy for e in reversed(entries) if e.message.tool_calls)
         ledger.append(session_id, [weigh(message) for message in results], strategy=strategy)
         return Recovered(calls=len(calls))
-    partial = guarded(_partial(work))
+    partial = guarded(_partial(work), broken_off=True)
     last = entries[-1]
     if not partial.parts or work.group_id != last.group_id or work.after_seq != last.seq:
         return Recovered()

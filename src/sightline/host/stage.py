@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from sightline.config import Settings
@@ -45,6 +45,11 @@ class HostStage:
         self._settings = settings
         self._hub = hub
         self._sleep = sleep
+        self._own_reads: frozenset[tuple[str, str]] = frozenset()
+
+    def trust(self, app: str, actions: Sequence[str]) -> None:
+        """Take the word of an app of our own that these actions only read."""
+        self._own_reads |= {(app, action) for action in actions}
 
     @property
     def world(self) -> World:
@@ -83,7 +88,10 @@ class HostStage:
 
     def decide(self, place: OpenSession, facts: Facts) -> Decision:
         """Decide on a call by mode, rules and what the user answered before."""
-        return decide(facts, self.mode, self._settings.policy, place.remembered)
+        reads = (facts.app, facts.action) in self._own_reads
+        # In any mode, then, as in mode auto: a rule of the user may still deny it.
+        mode = "auto" if reads else self.mode
+        return decide(facts, mode, self._settings.policy, place.remembered)
 
     async def fold(self, place: OpenSession, composed: Composed | None = None) -> bool:
         """Keep the newer half of the window's groups; say whether anything is left out by that.

@@ -139,7 +139,7 @@ class Scribe:
 
     def draft(self, message: Message, counter: Counter, *, incomplete: bool = False) -> Draft:
         """Make a message ready to be stored: no blocks in it, weighed."""
-        clean = guarded(message)
+        clean = guarded(message, broken_off=incomplete)
         [tokens] = counter.weigh([clean], remember=False)
         exact = counter.provenance_of(clean) == "counted"
         return Draft(clean, tokens, "counted" if exact else "estimated", incomplete)

@@ -1,0 +1,169 @@
+"""Run a command for a limited time, keep a limited part of what it says, leave nothing running.
+
+The command has a process group of its own. It ends with the command: what it started in
+the background is ended as well, and a command that does not end is made to. The group's
+number stays ours until its leader is waited for, which is the last thing that happens, so
+no signal can reach a stranger.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+__all__ = ["Ended", "Finished", "run_command"]
+
+Ended: TypeAlias = Literal["exited", "timed out", "cancelled"]
+
+HEAD: Final = 32 * 1024
+TAIL: Final = 32 * 1024
+_TICK_S: Final = 0.05
+_GRACE_S: Final = 1.0
+_CHUNK: Final = 64 * 1024
+_ANSI: Final = re.compile(
+    r"\x1b(?:\[[0-?]{0,64}[ -/]{0,16}[@-~]|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|[@-Z\\-_])"
+)
+_SECRET: Final = re.compile(r"(?i)api_?key|secret|passw|token|credential")
+# Commands talk to a program here: no colours, no pager, no prompt.
+_PLAIN: Final = {"NO_COLOR": "1", "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What became of a command. `exit_code` is negative for a signal."""
+
+    ended: Ended
+    exit_code: int
+    output: str
+    seconds: float
+
+
+def run_command(
+    command: str,
+    directory: Path,
+    *,
+    timeout_s: float,
+    stop: threading.Event,
+    env: Mapping[str, str] | None = None,
+) -> Finished:
+    """Run a shell command to its end, until the time is up, or until `stop` is set. Blocks."""
+    begun = time.monotonic()
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", command],
+        cwd=directory, env=environment(os.environ if env is None else env),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None  # noqa: S101 - it was asked for above
+    output = _Output()
+    try:
+        ended = _follow(process, process.stdout.fileno(), output, begun + timeout_s, stop)
+    finally:
+        _end(process)
+        process.stdout.close()
+        process.wait()
+    return Finished(ended, process.returncode, output.text(), round(time.monotonic() - begun, 2))
+
+
+def environment(given: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a command: without what looks like a key, and plain in its output."""
+    kept = {name: value for name, value in given.items() if not _SECRET.search(name)}
+    return {**kept, **_PLAIN}
+
+
+def _follow(
+    process: subprocess.Popen[bytes],
+    stream: int,
+    output: _Output,
+    deadline: float,
+    stop: threading.Event,
+) -> Ended:
+    """Read until the command is over, or must be."""
+    os.set_blocking(stream, False)
+    is_open = True
+    with selectors.DefaultSelector() as selector:
+        selector.register(stream, selectors.EVENT_READ)
+        while True:
+            over = _is_over(process)
+            if is_open and (over or selector.select(_TICK_S)):
+                is_open = output.take(stream)
+            elif not over:
+                # Its output is closed and it goes on: only its end is left to wait for.
+                stop.wait(_TICK_S if not is_open else 0)
+            if over:
+                return "exited"
+            if stop.is_set():
+                return "cancelled"
+            if time.monotonic() >= deadline:
+                return "timed out"
+
+
+def _is_over(process: subprocess.Popen[bytes]) -> bool:
+    """Whether the leader has ended; it is left to be waited for."""
+    options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    return os.waitid(os.P_PID, process.pid, options) is not None
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the whole group: politely if its leader still runs, then in any case."""
+    if not _is_over(process):
+        os.killpg(process.pid, signal.SIGTERM)
+        limit = time.monotonic() + _GRACE_S
+        while not _is_over(process) and time.monotonic() < limit:
+            time.sleep(_TICK_S)
+    os.killpg(process.pid, signal.SIGKILL)
+
+
+class _Output:
+    """The beginning and the end of a stream, and how much was between."""
+
+    def __init__(self) -> None:
+        self._head = b""
+        self._tail: deque[bytes] = deque()
+        self._tail_size = 0
+        self._dropped = 0
+
+    def take(self, stream: int) -> bool:
+        """Take what is there now, but no more than a command can say for ever; False at the end."""
+        for _ in range(64):
+            try:
+                data = os.read(stream, _CHUNK)
+            except BlockingIOError:
+                return True
+            if not data:
+                return False
+            self._add(data)
+        return True
+
+    def text(self) -> str:
+        """What was kept, as text without control sequences."""
+        tail = b"".join(self._tail)
+        cut = max(0, len(tail) - TAIL)
+        head, tail = self._head, tail[cut:]
+        between = f"\n[… {self._dropped + cut:,} bytes left out …]\n" if self._dropped + cut else ""
+        return _plain(head) + between + _plain(tail)
+
+    def _add(self, data: bytes) -> None:
+        room = HEAD - len(self._head)
+        self._head += data[:room]
+        if rest := data[room:]:
+            self._tail.append(rest)
+            self._tail_size += len(rest)
+        while self._tail and self._tail_size - len(self._tail[0]) >= TAIL:
+            gone = len(self._tail.popleft())
+            self._tail_size -= gone
+            self._dropped += gone
+
+
+def _plain(data: bytes) -> str:
+    return _ANSI.sub("", data.decode(errors="replace"))

@@ -1,0 +1,191 @@
+"""A directory that nothing opened through it can leave.
+
+The directory is opened once, and everything else from there, one name at a time, with
+links not followed: `..`, an absolute path, a link anywhere on the way, and a directory
+that is swapped for a link while we walk, all end in a refusal and never outside. What is
+opened is a regular file, or nothing: a FIFO or a device cannot make us wait.
+
+`.git` is not part of it: what stands there can run programs.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import unicodedata
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+from typing import Final
+
+from sightline.errors import ActionError
+
+__all__ = ["Inside", "Parts", "parts_of", "shown"]
+
+Parts = tuple[str, ...]
+
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FORBIDDEN: Final = ".git"
+_DEEPEST: Final = 60
+
+
+def parts_of(path: str) -> Parts:
+    """Split a path as a caller writes it. Raises ActionError for one that is not inside."""
+    if path.startswith("/"):
+        raise ActionError("invalid_params", f"{shown(path)}: paths start at the workspace's root")
+    parts = tuple(part for part in path.split("/") if part not in {"", "."})
+    if not parts:
+        raise ActionError("invalid_params", f"{shown(path)}: not the path of a file")
+    _check(parts)
+    return parts
+
+
+def _check(parts: Parts) -> None:
+    """Refuse names that lead elsewhere, whoever gave them: an index of git's can be forged too."""
+    if any(part in {"", ".", ".."} or "/" in part or "\0" in part for part in parts):
+        raise ActionError("unauthorized", f"{_path(parts)}: paths cannot leave the workspace")
+    if any(_is_forbidden(part) for part in parts):
+        raise ActionError("unauthorized", f"{_path(parts)}: {_FORBIDDEN} is not of the workspace")
+    if len(parts) > _DEEPEST:
+        raise ActionError("invalid_params", f"{_path(parts)}: more than {_DEEPEST} levels deep")
+
+
+def shown(path: str) -> str:
+    """Write a path so that it is one printable line, whatever names are in it."""
+    text = path if len(path) <= 500 else f"{path[:500]}…"
+    return text if text.isprintable() else repr(text)[1:-1]
+
+
+def _is_forbidden(part: str) -> bool:
+    """Some file systems take a name in other cases, and with what cannot be seen, for the same."""
+    seen = "".join(char for char in part if unicodedata.category(char) != "Cf")
+    return unicodedata.normalize("NFKC", seen).casefold() == _FORBIDDEN
+
+
+class Inside:
+    """The directory. What goes wrong is an ActionError that names the path."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._close = weakref.finalize(self, os.close, self._root)
+
+    def close(self) -> None:
+        """Let go of the directory; whoever forgets it lets go as well."""
+        self._close()
+
+    @contextmanager
+    def directory(self, parts: Parts, *, make: bool = False) -> Iterator[int]:
+        """Open a directory, for as long as the block runs; `make` creates what is missing."""
+        _check(parts)
+        opened = os.dup(self._root)
+        try:
+            for depth, name in enumerate(parts, 1):
+                with _named(parts[:depth]):
+                    below = _step(opened, name, make=make)
+                os.close(opened)
+                opened = below
+            yield opened
+        finally:
+            os.close(opened)
+
+    @contextmanager
+    def file(self, parts: Parts) -> Iterator[tuple[BufferedReader, os.stat_result]]:
+        """Open a regular file to read."""
+        _check(parts)
+        with self.directory(parts[:-1]) as above, _named(parts):
+            opened = os.open(parts[-1], os.O_RDONLY | _FILE, dir_fd=above)
+            with os.fdopen(opened, "rb") as file:
+                status = os.fstat(opened)
+                if not stat.S_ISREG(status.st_mode):
+                    raise ActionError("invalid_params", f"{_path(parts)}: not a regular file")
+                yield file, status
+
+    def status(self, parts: Parts) -> os.stat_result | None:
+        """Say what stands at a path, links as themselves; None if nothing does."""
+        try:
+            _check(parts)
+            with self.directory(parts[:-1]) as above:
+                return os.stat(parts[-1], dir_fd=above, follow_symlinks=False)
+        except (OSError, ActionError):
+            return None
+
+    def create(self, parts: Parts, data: bytes) -> None:
+        """Write a new file, and the directories above it; `conflict` if something is there."""
+        _check(parts)
+        with self.directory(parts[:-1], make=True) as above, _named(parts):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
+            opened = os.open(parts[-1], flags, 0o666, dir_fd=above)
+            with os.fdopen(opened, "wb") as file:
+                file.write(data)
+
+    def replace(self, parts: Parts, data: bytes, seen: os.stat_result) -> None:
+        """Put new content in a file's place, whole or not at all, with its mode.
+
+        `conflict` if it is not the file that was `seen`.
+        """
+        _check(parts)
+        with self.directory(parts[:-1]) as above, _named(parts):
+            draft = f".{secrets.token_hex(8)}.tmp"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
+            opened = os.open(draft, flags, 0o600, dir_fd=above)
+            try:
+                with os.fdopen(opened, "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fchmod(opened, stat.S_IMODE(seen.st_mode))
+                    os.fsync(opened)
+                _check_same(above, parts, seen)
+                os.replace(draft, parts[-1], src_dir_fd=above, dst_dir_fd=above)
+            except BaseException:
+                os.unlink(draft, dir_fd=above)
+                raise
+
+
+def _step(above: int, name: str, *, make: bool) -> int:
+    try:
+        return os.open(name, _DIRECTORY, dir_fd=above)
+    except FileNotFoundError:
+        if not make:
+            raise
+    os.mkdir(name, dir_fd=above)
+    return os.open(name, _DIRECTORY, dir_fd=above)
+
+
+def _check_same(above: int, parts: Parts, seen: os.stat_result) -> None:
+    now = os.stat(parts[-1], dir_fd=above, follow_symlinks=False)
+    if _identity(now) != _identity(seen):
+        raise ActionError("conflict", f"{_path(parts)} was changed by somebody else meanwhile")
+
+
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _path(parts: Parts) -> str:
+    return shown("/".join(parts))
+
+
+_MEANINGS: Final = {
+    errno.ENOENT: ("not_found", "there is no such file"),
+    errno.ENOTDIR: ("unauthorized", "a link or a file stands where a directory should"),
+    errno.ELOOP: ("unauthorized", "a symbolic link, which is not followed"),
+    errno.ENXIO: ("invalid_params", "not a regular file"),
+    errno.EACCES: ("unauthorized", "permission denied"),
+    errno.EPERM: ("unauthorized", "permission denied"),
+    errno.EEXIST: ("conflict", "it is there already"),
+    errno.EISDIR: ("invalid_params", "a directory"),
+}
+
+
+@contextmanager
+def _named(parts: Parts) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        code, meaning = _MEANINGS.get(error.errno or 0, ("internal", error.strerror or str(error)))
+        raise ActionError(code, f"{_path(parts)}: {meaning}") from error
