@@ -106,9 +106,8 @@ def named(body: dict[str, Any]) -> dict[str, Any]:
 
 @every_case
 def test_bedrock_accepts_the_request(case: str) -> None:
-    report = botocore.validate.ParamValidator().validate(
-        named(request("bedrock", case).body), converse()
-    )
+    body = named(request("bedrock", case).body)
+    report = botocore.validate.ParamValidator().validate(body, converse())
     assert report.generate_report() == ""
 
 

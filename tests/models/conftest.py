@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import keyring
 import pytest
+from keyring.backends import null
 
 from sightline.config import Settings
 from sightline.models.base import Model
@@ -20,6 +22,15 @@ WAYS = {
     "bedrock": "bedrock:us.anthropic.claude-sonnet-5-5-v1:0",
     "ollama": "ollama:qwen3.5:7b",
 }
+
+
+@pytest.fixture(autouse=True)
+def empty_keyring() -> Iterator[None]:
+    """No test sees the keyring of whoever runs it."""
+    before = keyring.get_keyring()
+    keyring.set_keyring(null.Keyring())  # type: ignore[no-untyped-call]
+    yield
+    keyring.set_keyring(before)
 
 
 @pytest.fixture(params=WAYS)

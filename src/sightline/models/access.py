@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from sightline.dialects.profile import Profile
 from sightline.models.keys import Key
 
-__all__ = ["CONNECT_S", "READ_S", "Access"]
+__all__ = ["CONNECT_S", "READ_S", "Access", "place_of"]
 
 CONNECT_S: Final = 10.0
 # Reasoning models are silent for minutes before their first word.
@@ -33,7 +33,11 @@ class Access:
 
     @property
     def place(self) -> str:
-        """The host, for messages; an address may have a password in it."""
-        url = urlsplit(self.base_url)
-        port = f":{url.port}" if url.port else ""
-        return f"{url.hostname}{port}" if url.hostname else self.profile.endpoint
+        """Where it is, for messages."""
+        return place_of(self.base_url) or self.profile.endpoint
+
+
+def place_of(url: str) -> str:
+    """Return the host and port of an address, without the password that may be in it."""
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname or ""

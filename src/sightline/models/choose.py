@@ -6,42 +6,36 @@
     local              the embedded model; local:FILE.gguf, other weights for it
     nothing            the first vendor with a key, else the embedded model
 
-No SDK is imported here, and nothing is asked over a network: whether a key is good is
-found out by the first request.
+No SDK is imported here, and nobody is asked over a network: whether a key is good is found
+out by the first request. Of servers on this machine `usable` tries whether they listen.
 """
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
 
 from sightline.config import EndpointSettings, Settings
 from sightline.dialects.profiles import Layer, Profile, profile_for
 from sightline.errors import InvalidInput, MissingExtra, Unauthorized
-from sightline.models.access import Access
+from sightline.models.access import Access, place_of
 from sightline.models.base import Model
+from sightline.models.extras import install, is_installed
 from sightline.models.http import Connection, HttpModel
 from sightline.models.keys import SERVICE, Key, find_key
 from sightline.models.local import INSTALL, LocalModel, why_not
 from sightline.models.vendors import VENDORS, Vendor
 
-__all__ = ["Choice", "default_reference", "open_model", "usable"]
+__all__ = ["Choice", "default_reference", "open_model", "profile_of", "usable"]
 
-# SDK → the module that must be there for it, and the extra that brings it.
-NEEDS: Final = {
-    "openai": ("openai", "openai"),
-    "anthropic": ("anthropic", "anthropic"),
-    "gemini": ("google.genai", "gemini"),
-    "bedrock": ("boto3", "bedrock"),
-    "ollama": ("httpx2", "ollama"),
-}
 # SDK → what makes a connection with it, imported when the first request is sent.
 CONNECTIONS: Final = {
     "openai": "sightline.models.openai:OpenAI",
@@ -57,10 +51,13 @@ FAMILIES: Final = {
     "gemini-*": "gemini", "grok-*": "xai", "deepseek-*": "deepseek", "mistral-*": "mistral",
     "qwen3.8-*": "dashscope", "smollm2-*": "local", "*.gguf": "local",
 }  # fmt: skip
+BEDROCK_KEY: Final = "AWS_BEARER_TOKEN_BEDROCK"
 AWS_VARIABLES: Final = (
-    "AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_BEARER_TOKEN_BEDROCK",
+    "AWS_ACCESS_KEY_ID", "AWS_PROFILE", BEDROCK_KEY,
     "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 )  # fmt: skip
+HOME: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+PROBE_S: Final = 0.5
 REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
@@ -84,9 +81,8 @@ def open_model(
     """
     named = reference or settings.model or default_reference(settings, env)
     service = _resolve(named, settings)
-    needs = NEEDS.get(service.vendor.sdk)
-    if needs is not None and not _installed(needs[0]):
-        raise MissingExtra(f"{service.endpoint}: {_install(needs[1])}")
+    if service.vendor.sdk != "local" and not is_installed(service.vendor.sdk):
+        raise MissingExtra(f"{service.endpoint} needs a package: {install(service.vendor.sdk)}")
     access = _access(service, settings, env, key)
     if access.key is None and not service.vendor.keyless and service.variables:
         raise Unauthorized(f"{service.endpoint}: no key. {access.remedy}")
@@ -105,20 +101,28 @@ def usable(settings: Settings, env: Mapping[str, str]) -> list[Choice]:
     return found
 
 
+def profile_of(reference: str, settings: Settings) -> Profile:
+    """Return a model's profile, with the settings' overrides; nothing is opened."""
+    return _profile(_resolve(reference, settings), settings)
+
+
 def default_reference(settings: Settings, env: Mapping[str, str]) -> str:
     """Choose for a user who did not: the first vendor with a key, else the embedded model.
 
     Raises `Unauthorized` saying what to do if there is none. A server at home is never
-    chosen by itself: which of its models to use is not ours to guess.
+    chosen by itself, for which of its models to use is not ours to guess; nor is Bedrock
+    because there are credentials for all of AWS.
     """
     for name, vendor in VENDORS.items():
+        willing = name == "local" or not vendor.keyless
+        if name == "bedrock":
+            willing = bool(env.get(BEDROCK_KEY))
         service = _resolve(name, settings)
-        if (not vendor.keyless or name == "local") and not _obstacle(service, env):
+        if willing and not _obstacle(service, env):
             return f"{name}:{service.model}"
-    keys = ", ".join(v.keys[0] for n, v in VENDORS.items() if n in ("anthropic", "gemini"))
     raise Unauthorized(
-        f"there is no model to ask: set {keys}, OPENAI_API_KEY or another vendor's key, "
-        f"or install the embedded model: {INSTALL}"
+        "there is no model to ask: set a vendor's key (ANTHROPIC_API_KEY, OPENAI_API_KEY, "
+        f"GEMINI_API_KEY, …), or install the embedded model: {INSTALL}"
     )
 
 
@@ -171,13 +175,11 @@ def _home_of(model: str, known: list[str]) -> str:
 def _access(
     service: _Service, settings: Settings, env: Mapping[str, str], key: str | None
 ) -> Access:
-    vendor = service.vendor
-    base = service.given.base_url or env.get(vendor.base_env, "") or vendor.base_url
     found = find_key(service.variables, env, key)
     return Access(
         label=f"{service.endpoint}:{service.model}",
         profile=_profile(service, settings),
-        base_url=_url(base) if vendor.sdk == "ollama" else base,
+        base_url=_base(service, env),
         key=found,
         remedy=_remedy(service, found),
         region=next((env[name] for name in REGIONS if env.get(name)), ""),
@@ -205,7 +207,7 @@ def _remedy(service: _Service, key: Key | None) -> str:
     return f"Set {name}, or keep it in the keyring: keyring set {SERVICE} {name}"
 
 
-def _url(base: str) -> str:
+def _ollama_url(base: str) -> str:
     """Read an address as Ollama writes its own: perhaps without scheme, or `0.0.0.0`."""
     full = base if "://" in base else f"http://{base}"
     host = full.partition("://")[2].partition("/")[0]
@@ -218,15 +220,17 @@ def _obstacle(service: _Service, env: Mapping[str, str]) -> str:
     """Say what stands in the way; nothing if nothing does."""
     if service.vendor.sdk == "local":
         return why_not(service.model)
-    module, extra = NEEDS[service.vendor.sdk]
-    if not _installed(module):
-        return _install(extra)
+    if not is_installed(service.vendor.sdk):
+        return install(service.vendor.sdk)
     if service.vendor.sdk == "bedrock":
         found = any(env.get(name) for name in AWS_VARIABLES) or _aws_files(env)
-        return "" if found else _remedy(service, None)
-    if service.vendor.keyless or find_key(service.variables, env):
-        return "" if service.model else f"name a model: endpoints.{service.endpoint}.model"
-    return _remedy(service, None)
+        return "" if found else f"no credentials. {_remedy(service, None)}"
+    if not service.vendor.keyless and not find_key(service.variables, env):
+        return f"no key: set {service.variables[0]}"
+    if not service.model:
+        return f"no model: set endpoints.{service.endpoint}.model"
+    base = _base(service, env)
+    return "" if _may_answer(base) else f"nobody listens at {place_of(base)}"
 
 
 def _evidence(service: _Service, env: Mapping[str, str]) -> str:
@@ -237,12 +241,26 @@ def _evidence(service: _Service, env: Mapping[str, str]) -> str:
     key = find_key(service.variables, env)
     if key is not None:
         return f"key from {key.source}"
-    base = service.given.base_url or env.get(service.vendor.base_env, "")
-    return f"no key needed; if a server answers at {_place(base or service.vendor.base_url)}"
+    return f"no key needed at {place_of(_base(service, env))}"
 
 
-def _place(base: str) -> str:
-    return base.partition("://")[2].rpartition("@")[2] or base
+def _base(service: _Service, env: Mapping[str, str]) -> str:
+    vendor = service.vendor
+    base = service.given.base_url or env.get(vendor.base_env, "") or vendor.base_url
+    return _ollama_url(base) if vendor.sdk == "ollama" else base
+
+
+def _may_answer(base: str) -> bool:
+    """Tell whether something listens; of other machines it is assumed."""
+    url = urlsplit(base)
+    if url.hostname not in HOME:
+        return True
+    default = 443 if url.scheme == "https" else 80
+    try:
+        socket.create_connection((url.hostname, url.port or default), PROBE_S).close()
+    except OSError:
+        return False
+    return True
 
 
 def _aws_files(env: Mapping[str, str]) -> bool:
@@ -250,17 +268,6 @@ def _aws_files(env: Mapping[str, str]) -> bool:
     chosen = env.get("AWS_SHARED_CREDENTIALS_FILE"), env.get("AWS_CONFIG_FILE")
     files = [Path(path) for path in chosen if path] or [home / "credentials", home / "config"]
     return any(path.is_file() for path in files)
-
-
-def _installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # the package that a dotted name begins with
-        return False
-
-
-def _install(extra: str) -> str:
-    return f"needs a package: pip install 'sightline[{extra}]'"
 
 
 def _client(sdk: str, access: Access) -> Model:

@@ -1,0 +1,154 @@
+"""What a real runtime evaluates: the state as a tail, and the state before the history.
+
+    python -m benchmarks.local [--quick]        the table; minutes, not seconds
+
+Twenty turns with the embedded model. A state block of about 250 tokens is another one in
+every turn: a message arrives, a counter moves, the clock goes on. The conversation is the
+same for both layouts, so its answers are given, and the model writes four tokens of its
+own, which are thrown away. Evaluated and reused tokens are what llama.cpp reports for each
+request. The layouts run one after the other, each on a runtime that has seen nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from sightline.config import Settings
+from sightline.context.parts import Message
+from sightline.context.prompt import Prompt, digest_of
+from sightline.context.receipt import Receipt
+from sightline.context.standing import system_text
+from sightline.dialects import Options, encode
+from sightline.dialects.events import UsageReported
+from sightline.models.base import Model
+from sightline.models.choose import open_model
+from sightline.projection.tail import render_tail
+from sightline.protocol.tree import Node
+from sightline.protocol.world import AppState, World
+
+TURNS, QUICK_TURNS = 20, 3
+START = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
+SENDERS = ("Priya Raman", "Tomas Berg", "Ines Duarte", "Mara Lindqvist", "Wei Chen")
+TOPICS = ("Launch plan", "Invoice 2231", "Ferry tickets", "Design review", "Lunch on Friday")
+LAYOUTS = {"tail": False, "before history": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What the runtime said about one request."""
+
+    prompt_tokens: int
+    reused_tokens: int
+
+    @property
+    def evaluated_tokens(self) -> int:
+        """What it had to read."""
+        return self.prompt_tokens - self.reused_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A layout's turns, and how long they took, a few words of answer each included."""
+
+    turns: tuple[Turn, ...]
+    seconds: float
+
+
+def state(turn: int) -> str:
+    """The tail of a turn: an inbox of five messages, the newest one new."""
+    items = [
+        Node.of(
+            f"m{number}",
+            "item",
+            properties={
+                "label": TOPICS[number % 5],
+                "from": SENDERS[(number * 3) % 5],
+                "unread": number == turn + 4,
+            },
+            affordances=[{"action": "open"}, {"action": "archive"}],
+        )
+        for number in range(turn + 4, turn - 1, -1)
+    ]
+    inbox = Node.of("inbox", "view", properties={"unread": turn % 7 + 1}, children=items)
+    desk = Node.of("desk", "root", properties={"label": "Desk"}, children=[inbox])
+    world = World((AppState("desk", "Desk", tree=desk),))
+    return render_tail(world, START + timedelta(minutes=turn)).text
+
+
+def prompts(turns: int) -> Iterator[Prompt]:
+    """The requests of a conversation, one per turn; a turn weighs about a hundred tokens."""
+    said = [Message.of("system", system_text(small=True))]
+    for turn in range(turns):
+        topic, sender = TOPICS[(turn + 4) % 5].lower(), SENDERS[((turn + 4) * 3) % 5]
+        said.append(Message.of("user", f"Who wrote about {topic}, and is there anything to do?"))
+        account = Receipt(0, "", "estimated", 0, 0, 0, 0, len(said), digest_of((), said), ())
+        yield Prompt((*said, Message.of("user", state(turn))), len(said), account)
+        said.append(
+            Message.of(
+                "assistant",
+                f"{sender} wrote about {topic}. The message is the newest in your inbox, and you "
+                "have not read it yet. You can open it to see what they need from you, or archive "
+                f"it if {topic} is settled already. The other messages shown have been read.",
+            )
+        )
+
+
+async def _asked(model: Model, prompt: Prompt, *, before: bool) -> Turn:
+    request = encode(prompt, model.profile, Options(max_output_tokens=4, prepend=before))
+    used = [e.usage async for e in model.stream(request) if isinstance(e, UsageReported)]
+    return Turn(used[0].input_tokens, used[0].cache_read_tokens)
+
+
+async def measure(turns: int) -> dict[str, Outcome]:
+    """Run both layouts."""
+    outcomes: dict[str, Outcome] = {}
+    for name, before in LAYOUTS.items():
+        model = open_model("local", Settings(), {})
+        started = time.perf_counter()
+        told = [await _asked(model, prompt, before=before) for prompt in prompts(turns)]
+        outcomes[name] = Outcome(tuple(told), time.perf_counter() - started)
+        await model.close()
+    return outcomes
+
+
+def table(outcomes: dict[str, Outcome]) -> str:
+    """Write the figures as Markdown, a line per turn and their sums."""
+    lines = [
+        "| turn | prompt tokens | tail: evaluated | reused | before history: evaluated | reused |",
+        "| ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    tail, before = outcomes["tail"], outcomes["before history"]
+    for number, (ours, theirs) in enumerate(zip(tail.turns, before.turns, strict=True), 1):
+        lines.append(_line(str(number), [ours], [theirs]))
+    lines.append(_line("all", tail.turns, before.turns))
+    return "\n".join(lines)
+
+
+def _line(head: str, ours: Sequence[Turn], theirs: Sequence[Turn]) -> str:
+    figures = [sum(turn.prompt_tokens for turn in ours)]
+    for turns in (ours, theirs):
+        figures += [sum(turn.evaluated_tokens for turn in turns)]
+        figures += [sum(turn.reused_tokens for turn in turns)]
+    return f"| {head} | {' | '.join(f'{figure:,}' for figure in figures)} |"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure, print the table, and say on stderr how long it took."""
+    parser = argparse.ArgumentParser(prog="benchmarks.local", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_TURNS} turns")
+    quick = parser.parse_args(arguments).quick
+    outcomes = asyncio.run(measure(QUICK_TURNS if quick else TURNS))
+    print(table(outcomes))
+    for name, outcome in outcomes.items():
+        print(f"{name}: {outcome.seconds:.0f} s", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

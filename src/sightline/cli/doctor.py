@@ -1,0 +1,197 @@
+"""`sightline doctor`: what works here, what does not, and what to do about it.
+
+Every check is a function that looks and changes nothing: no ledger is made, no directory,
+nobody is asked over a network, and of a key only whether it is there is told.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+import click
+import msgspec
+
+from sightline.cli.io import write_text
+from sightline.config import Settings, load
+from sightline.errors import SightlineError
+from sightline.hub.discovery import Discovery, standard_directories
+from sightline.models.choose import default_reference, usable
+from sightline.models.extras import EXTRAS, install, is_installed
+from sightline.models.keys import find_key
+from sightline.models.local import why_not
+from sightline.models.vendors import VENDORS
+
+__all__ = ["Finding", "doctor"]
+
+Level: TypeAlias = Literal["ok", "warn", "fail"]
+
+NEWEST_FAULTY_SQLITE: Final = (3, 51, 2)
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What one check found. `remedy` is what to do; `exit_code` counts if it failed."""
+
+    check: str
+    level: Level
+    found: str
+    remedy: str = ""
+    exit_code: int = 0
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  sightline doctor
+  sightline doctor --json
+"""
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per check and line.")
+@click.option("--verify", is_flag=True, help="Also check every row of the ledger; takes longer.")
+def doctor(*, as_json: bool, verify: bool) -> int:
+    """Check what is installed, configured and reachable, and say what to do.
+
+    Every line is ok, warn or fail. Nothing is changed, nobody is asked over a network.
+
+    \b
+    Exits with 0 if nothing failed, warnings or not; else with the code of the first failure:
+      2  SQLite, the configuration or the ledger's file cannot be used
+      3  there is no model to ask
+      4  the ledger cannot be read now
+      8  the ledger is damaged
+    """
+    findings = list(_examine(verify=verify))
+    if as_json:
+        write_text(msgspec.json.encode(finding).decode() for finding in findings)
+    else:
+        width = max(len(finding.check) for finding in findings)
+        write_text(_line(finding, width) for finding in findings)
+    return next((f.exit_code for f in findings if f.level == "fail"), 0)
+
+
+def _line(finding: Finding, width: int) -> str:
+    remedy = f"; {finding.remedy}" if finding.remedy else ""
+    return f"{finding.level:4}  {finding.check:{width}}  {finding.found}{remedy}"
+
+
+def _examine(*, verify: bool) -> Iterator[Finding]:
+    yield _python()
+    yield _sqlite()
+    settings, findings = _configuration()
+    yield from findings
+    yield from _extras()
+    yield _keys()
+    yield _local()
+    yield _model(settings)
+    yield _ledger(settings, verify=verify)
+    yield from _discovery()
+    yield _terminal()
+
+
+def _python() -> Finding:
+    # An older one could not have read this far.
+    return Finding(
+        "python", "ok", f"{platform.python_implementation()} {platform.python_version()}"
+    )
+
+
+def _sqlite() -> Finding:
+    import apsw
+
+    version = apsw.sqlite_lib_version()
+    if tuple(map(int, version.split("."))) > NEWEST_FAULTY_SQLITE:
+        return Finding("sqlite", "ok", version)
+    return Finding("sqlite", "fail", f"{version} may lose data", "pip install -U apsw", 2)
+
+
+def _configuration() -> tuple[Settings, list[Finding]]:
+    try:
+        loaded = load(None, os.environ, {})
+    except SightlineError as error:
+        broken = Finding("config", "fail", str(error), "mend the file", error.exit_code)
+        return Settings(), [broken]
+    sources = sorted({source for source in loaded.sources.values() if source != "default"})
+    told = [Finding("config", "ok", ", ".join(sources) or "defaults")]
+    return loaded.settings, told + [Finding("config", "warn", line) for line in loaded.refused]
+
+
+def _extras() -> Iterator[Finding]:
+    for name, extra in EXTRAS.items():
+        if is_installed(name):
+            yield Finding(f"extra {name}", "ok", "installed")
+        else:
+            yield Finding(f"extra {name}", "warn", extra.without, install(name))
+
+
+def _keys() -> Finding:
+    names = [name for vendor in VENDORS.values() for name in vendor.keys if not vendor.keyless]
+    there = [name for name in dict.fromkeys(names) if find_key([name], os.environ)]
+    if there:
+        return Finding("keys", "ok", f"present: {', '.join(there)}")
+    return Finding("keys", "warn", "no vendor's key is present", "set one, such as OPENAI_API_KEY")
+
+
+def _local() -> Finding:
+    obstacle = why_not("")
+    if not obstacle:
+        return Finding("local model", "ok", "runtime and weights are installed")
+    return Finding("local model", "warn", obstacle)
+
+
+def _model(settings: Settings) -> Finding:
+    try:
+        named = settings.model or default_reference(settings, os.environ)
+    except SightlineError as error:
+        return Finding("model", "fail", str(error), exit_code=error.exit_code)
+    known = {choice.endpoint: choice for choice in usable(settings, os.environ)}
+    choice = known.get(named.partition(":")[0])
+    if choice is not None and not choice.usable:
+        return Finding("model", "fail", f"{named}: {choice.why}", exit_code=3)
+    return Finding("model", "ok", named)
+
+
+def _ledger(settings: Settings, *, verify: bool) -> Finding:
+    from sightline.ledger import Ledger
+    from sightline.ledger.place import default_path
+
+    given = settings.ledger.path
+    path = Path(given).expanduser() if given else default_path()
+    if not path.exists():
+        above = next(parent for parent in path.parents if parent.exists())
+        if os.access(above, os.W_OK):
+            return Finding("ledger", "ok", f"none yet; it will be made at {path}")
+        return Finding("ledger", "fail", f"cannot be made at {path}", "set SIGHTLINE_LEDGER", 2)
+    try:
+        with Ledger(path, mode="read") as ledger:
+            if verify:
+                ledger.verify().raise_if_damaged()
+    except SightlineError as error:
+        return Finding("ledger", "fail", str(error), "see docs/ledger.md", error.exit_code)
+    if path.stat().st_mode & 0o077:
+        return Finding("ledger", "warn", f"others may read {path}", f"chmod 600 {path}")
+    return Finding("ledger", "ok", f"{path}{', every row verified' if verify else ''}")
+
+
+def _discovery() -> Iterator[Finding]:
+    present = [str(path) for path in standard_directories() if path.is_dir()]
+    found = Discovery().look()
+    count = len(found.descriptors)
+    where = ", ".join(present) or "no directory yet; the first app makes it"
+    yield Finding("discovery", "ok", f"{where} ({count} {'app' if count == 1 else 'apps'})")
+    for ignored in found.ignored:
+        yield Finding("discovery", "warn", f"{ignored.path}: {ignored.reason}")
+
+
+def _terminal() -> Finding:
+    columns, lines = shutil.get_terminal_size()
+    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
+    colour = "no colour (NO_COLOR)" if "NO_COLOR" in os.environ else os.environ.get("TERM", "")
+    kind = "a terminal" if sys.stdout.isatty() else "not a terminal"
+    if encoding != "utf8":
+        return Finding("terminal", "warn", f"writes {encoding}", "set PYTHONIOENCODING=utf-8")
+    return Finding("terminal", "ok", f"{kind}, {columns}x{lines}, {colour or 'TERM is not set'}")

@@ -1,0 +1,42 @@
+"""The optional packages: which are here, and how to get the others. Nothing is imported."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Final, NamedTuple
+
+__all__ = ["EXTRAS", "Extra", "install", "is_installed"]
+
+
+class Extra(NamedTuple):
+    """The module that an extra brings, and what is missing without it."""
+
+    module: str
+    without: str
+
+
+# Those of the vendors are named as in `vendors.Sdk`.
+EXTRAS: Final = {
+    "watch": Extra("watchfiles", "apps are looked for every two seconds instead of at once"),
+    "tokens": Extra("toktok", "tokens are estimated, not counted"),
+    "anthropic": Extra("anthropic", "no Anthropic models"),
+    "openai": Extra("openai", "no OpenAI or compatible models"),
+    "gemini": Extra("google.genai", "no Gemini models"),
+    "bedrock": Extra("boto3", "no models on Bedrock"),
+    "ollama": Extra("httpx2", "no Ollama"),
+    "keyring": Extra("keyring", "keys come from the environment only"),
+    "local": Extra("xllamacpp", "no embedded model"),
+}
+
+
+def is_installed(extra: str) -> bool:
+    """Tell whether what an extra brings is here."""
+    try:
+        return find_spec(EXTRAS[extra].module) is not None
+    except ModuleNotFoundError:  # the package that a dotted name begins with
+        return False
+
+
+def install(extra: str) -> str:
+    """Write the command that brings an extra."""
+    return f"pip install 'sightline[{extra}]'"
