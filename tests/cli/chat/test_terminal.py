@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from io import StringIO
@@ -14,6 +15,8 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from sightline.cli.chat.terminal import Terminal
+
+OURS = re.compile(r"\x1b\[[0-9;]*m")  # the only sequences that we paint with
 
 
 class Recorder:
@@ -81,7 +84,14 @@ class Screen:
         self.out = Glass(keys)
         output = Vt100_Output(self.out, lambda: Size(rows=24, columns=80), term="xterm")
         self.terminal = Terminal(input=keys, output=output)
+        self._put = self.terminal.put
+        self.terminal.put = self._record  # type: ignore[method-assign]  # it still prints
+        self.printed = ""
         self.driver = Recorder()
+
+    def _record(self, text: str) -> None:
+        self.printed += text
+        self._put(text)
 
     def type(self, text: str) -> None:
         self.keys.send_text(text)

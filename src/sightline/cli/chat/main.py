@@ -54,7 +54,11 @@ Examples:
 @click.option("-c", "--continue", "latest", is_flag=True, help="Go on with the last session.")
 @click.option("-r", "--resume", metavar="ID", default="", help="Go on with this session.")
 @click.option("--connect", metavar="ADDR", multiple=True, help="Connect this app as well.")
-@click.option("--demo", is_flag=True, help="Start the demo mail app, and let the model see it.")
+@click.option(
+    "--demo",
+    is_flag=True,
+    help="Start the demo mail app and show it to the model, and no workspace.",
+)
 @click.option("--yes", is_flag=True, help="Without a terminal: approve what needs approval.")
 @click.option(
     "--db", "ledger", type=click.Path(path_type=Path, dir_okay=False), help="The ledger file."

@@ -81,7 +81,13 @@ async def opened(options: ChatOptions) -> AsyncIterator[Host]:
 
 def _flags(options: ChatOptions) -> dict[str, object]:
     path = None if options.ledger is None else str(options.ledger)
-    return {"model": options.model, "mode": options.mode, "ledger.path": path}
+    return {
+        "model": options.model,
+        "mode": options.mode,
+        "ledger.path": path,
+        # The demo is for a first look, perhaps by a tiny model: one app is enough to look at.
+        "apps.workspace": False if options.demo else None,
+    }
 
 
 def _latest(ledger: Ledger, new: Session) -> Session:

@@ -75,9 +75,10 @@ class Sources:
         world = self._host.world
         if "/" not in word:
             yield from self.apps()
+            return
         if word.startswith("/") and len(world.apps) != 1:
             return
-        place = _place(self._host, word.rpartition("/")[0] or ("/" if word else ""))
+        place = _place(self._host, word.rpartition("/")[0] or "/")
         if place is not None:
             head = "" if word.startswith("/") else place.app.id
             for child in place.node.children:

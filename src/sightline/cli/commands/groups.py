@@ -35,12 +35,11 @@ async def _window(call: Call) -> None:
     size = call.number("N")
     session = call.host.session
 
-    def change() -> Window:
-        window = Window(size, session.window.slack if size else 0)
-        return call.host.ledger.sessions.set_window(session.id, window).window
-
-    window = await call.ledger(lambda _: change())
-    shown = f"the last {window.size} groups" if window.size else "all of the conversation"
+    # Slack keeps the cache warm, but who asks for a few groups shall not get many more.
+    window = Window(size, min(session.window.slack, size // 2))
+    await call.ledger(lambda ledger: ledger.sessions.set_window(session.id, window))
+    groups = "1 group" if size == 1 else f"{size} groups"
+    shown = f"the last {groups}" if size else "all of the conversation"
     slack = f", up to {window.slack} more before it folds" if window.slack else ""
     call.console.write(f"The window shows {shown}{slack}.")
 
