@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
@@ -16,13 +17,18 @@ import pytest
 
 import sightline
 from sightline.cli.main import cli
+from sightline.config import AppSettings, Settings
 from sightline.context.parts import Message
 from sightline.demo import demo_tree
+from sightline.host import Host
 from sightline.ledger import Ledger
+from sightline.models.scripted import ScriptedModel
 from sightline.protocol.codec import encode
 from sightline.protocol.text import format_tree
 from support.live import LiveApp, announced_app
 from support.shell import PROGRAM
+from support.vendors.answers import says
+from support.vendors.server import Vendor
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -47,13 +53,15 @@ def test_the_readme_shows_the_demo_as_it_is() -> None:
     assert format_tree(demo_tree()).startswith(shown)
 
 
-def shell(script: str, directory: Path) -> subprocess.CompletedProcess[str]:
+def shell(
+    script: str, directory: Path, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run a script where a reader would: the program is there, and so is who announced himself."""
     path = f"{Path(PROGRAM).parent}{os.pathsep}{os.environ['PATH']}"
+    own = {"PATH": path, "SLOP_PROVIDERS": str(directory), **(environment or {})}
     return subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script],
-        cwd=directory, env={**os.environ, "PATH": path, "SLOP_PROVIDERS": str(directory)},
-        capture_output=True, text=True, timeout=60, check=False,
+        ["bash", "-euo", "pipefail", "-c", script], cwd=directory, env={**os.environ, **own},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
 
@@ -122,14 +130,30 @@ def example_files(tmp_path: Path) -> Path:
         session = ledger.sessions.create("refactoring")
         ledger.append(session.id, [Message.of("user", "hello")], strategy="openai")
         (tmp_path / "talk.jsonl").write_bytes(b"".join(ledger.export(session.id)))
+    asyncio.run(talk(tmp_path))
     return tmp_path
+
+
+async def talk(directory: Path) -> None:
+    """Have the conversations that the examples go on with or look at."""
+    apps = AppSettings(discover=False, workspace=False)
+    for name, project in (("talk.db", ""), ("work.db", str(directory))):
+        model = ScriptedModel(["You have two unread messages."])
+        async with Host.open(
+            Settings(apps=apps), model=model, ledger=directory / name, project=project
+        ) as host:
+            async for _ in host.ask("What is unread?"):
+                pass
 
 
 @pytest.mark.parametrize(("name", "line"), examples(), ids=lambda value: str(value))
 def test_every_example_in_help_runs(name: str, line: str, example_files: Path) -> None:
-    # The examples with an address speak of the demo app, running.
-    with announced_app(example_files, LiveApp(demo_tree(), app_id="demo")):
-        done = shell(line, example_files)
+    # The examples with an address speak of the demo app, running; others ask a model.
+    with (
+        announced_app(example_files, LiveApp(demo_tree(), app_id="demo")),
+        Vendor(says("You have two unread messages.")) as vendor,
+    ):
+        done = shell(line, example_files, vendor.environment())
     assert done.returncode == 0, f"{name}: {done.stderr}"
     assert done.stdout
     assert done.stderr == ""

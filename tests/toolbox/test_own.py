@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from sightline.context.parts import Message
+import json
+import re
+
+from sightline.context.parts import Message, ToolCall, ToolResult
+from sightline.context.truncate import truncate
 from sightline.projection.escape import tag_like
+from sightline.toolbox import Ran
 from toolbox.conftest import FORGED, Box
 
 
@@ -86,3 +91,20 @@ async def test_a_key_is_neither_kept_nor_shown(box: Box) -> None:
     content = await box.ok("retrieve_memos", tags=["key"])
     assert key not in content
     assert "[redacted:anthropic-key]" in content
+
+
+async def test_a_result_that_a_prompt_cuts_comes_back_whole_by_its_hint(box: Box) -> None:
+    ledger, session = box.bench.ledger, box.bench.session_id
+    whole = "\n".join(f"line {number}" for number in range(300))
+    said = [
+        Message.of("user", "run it"),
+        Message("assistant", (ToolCall("c1", "slop_invoke", {}),)),
+        Message("tool", (ToolResult("c1", Ran.of(whole).content),)),
+        Message.of("user", "and then?"),
+    ]
+    ledger.append(session, said, strategy="openai")
+    shown = truncate(ledger.window(session))[2].message.tool_results[0].content
+    assert len(shown) < 500
+    [sql] = re.findall(r'query_db\(sql="(.*?)"\)', shown)
+    answer = await box.ok("query_db", sql=sql)
+    assert json.loads(answer.splitlines()[0])["content"] == whole

@@ -6,6 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,19 @@ def git(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Git:
     run("add", ".")
     run("commit", "-q", "-m", "first")
     return run
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Be somebody to whom files can be closed, also where the tests run as root."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
 
 
 def wait_until_gone(pid: int) -> None:

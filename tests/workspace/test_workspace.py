@@ -79,6 +79,15 @@ async def test_a_files_content_is_read_by_its_reference(client: Client) -> None:
         await client.invoke("/files/src", "read_content")
 
 
+async def test_the_deepest_files_that_are_listed_can_be_read(root: Path) -> None:
+    deep = root.joinpath(*["d"] * 12)
+    deep.mkdir(parents=True)
+    (deep / "x").write_text("bottom")
+    async with connect(workspace_app(root)) as client:
+        answer = await client.invoke("/files" + "/d" * 12 + "/x", "read_content")
+        assert answer["content"] == "bottom"
+
+
 async def test_a_directory_with_many_files_comes_in_parts(root: Path) -> None:
     for number in range(120):
         (root / f"f{number:03}").touch()

@@ -29,10 +29,12 @@ EXIT_CODES: Final = {
 # name → where its click command lives, and the line that `sightline --help` shows for it
 COMMANDS: Final = {
     "apps": ("sightline.cli.live:apps", "List the apps that can be seen on this machine."),
+    "ask": ("sightline.cli.ask:ask", "Ask a model that sees your apps, once."),
     "bridge": ("sightline.cli.bridge:bridge", "Keep the current state blocks in a file."),
-    "config": ("sightline.cli.config:config", "Show the settings, and where they come from."),
     "chat": ("sightline.cli.chat.main:chat", "Talk to a model that sees your apps."),
     "completion": ("sightline.cli.completion:completion", "Let your shell complete sightline."),
+    "config": ("sightline.cli.config:config", "Show the settings, and where they come from."),
+    "context": ("sightline.cli.context:context", "Show what was sent to a model, turn by turn."),
     "demo": ("sightline.cli.demo:demo", "Show the demo app's state."),
     "doctor": ("sightline.cli.doctor:doctor", "Check what works here, and say what to do."),
     "invoke": ("sightline.cli.live:invoke", "Ask an app to do something."),

@@ -91,6 +91,7 @@ class Host:
         self._place: OpenSession | None = None
         self._is_new = False
         self._run: TurnRun | None = None
+        self._busy = False
         self._driver: asyncio.Task[None] | None = None
         self._cancelled: str | None = None
         self._workspace: Workspace | None = None
@@ -144,16 +145,14 @@ class Host:
         runs or for an input of nothing, `SessionBusy` while another program has the
         session, and what keeps the model from being used.
         """
-        if self._driver is not None and not self._driver.done():
-            if self._run is not None:
-                raise InvalidInput("a turn is under way; wait for its end, or cancel it")
-            await self._driver
+        if self.busy:
+            raise InvalidInput("a turn is under way; wait for its end, or cancel it")
         message = Input(guarded_text(text), tuple(files)).message()
         if not message.parts:
             raise InvalidInput("there is nothing to ask")
+        before, self._cancelled, self._busy = self._driver, None, True
         line = self._watching.open(limit=0)
-        self._cancelled = None
-        driver = self._driver = asyncio.create_task(self._drive(message, line))
+        driver = self._driver = asyncio.create_task(self._drive(message, line, before))
         try:
             async for event in line:
                 yield event
@@ -161,7 +160,7 @@ class Host:
                 driver.result()
         finally:
             self._watching.leave(line)
-            if not driver.done() and self._driver is driver and self._run is not None:
+            if self._driver is driver and self._busy:
                 self.cancel("nobody listens any more")
                 await asyncio.wait({driver})
 
@@ -196,7 +195,7 @@ class Host:
     @property
     def busy(self) -> bool:
         """Whether a turn is under way."""
-        return self._run is not None
+        return self._busy
 
     # Sessions.
 
@@ -366,11 +365,13 @@ class Host:
         assert self._place is not None  # noqa: S101 - `open` opens one before anybody has the host
         return self._place
 
-    async def _drive(self, message: Message, line: Line) -> None:
+    async def _drive(self, message: Message, line: Line, before: asyncio.Task[None] | None) -> None:
         """Run one turn from the user's words to the end of what the strategy has to do."""
         place, scribe = self._open, self._stage.scribe
         turn = None
         try:
+            if before is not None:
+                await asyncio.wait({before})  # the strategy has its last word before the next turn
             model = await self.model()
             if self._workspace is not None:
                 await self._workspace.refresh()
@@ -379,6 +380,7 @@ class Host:
                 scribe.begin, place, message, model.profile, counter
             )
             self._is_new = False
+            self._tell_problem()
             if mended:
                 self._tell(Noticed(code="recovered", message=str(mended)))
             limits = self.settings.limits
@@ -393,14 +395,18 @@ class Host:
             self._run = None
             if turn is not None:
                 await asyncio.to_thread(scribe.release, place, turn)
-            if problem := scribe.take_problem():
-                self._tell(Noticed(code="journal", message=problem))
+            self._busy = False
             line.close()
+            self._tell_problem()
         if turn.composed is not None:
             left = await self._stage.runner.finish(turn.composed.turn, place.state)
             await asyncio.to_thread(scribe.keep_state, place, turn, left.state)
             if left.failure is not None:
                 self._tell(Noticed(code="strategy", message=str(left.failure)))
+
+    def _tell_problem(self) -> None:
+        if problem := self._stage.scribe.take_problem():
+            self._tell(Noticed(code="journal", message=problem))
 
     def _tell(self, event: HostEvent) -> None:
         self._watching.tell(event)

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Final, Protocol
 
 import sightline.events as told
 from sightline.context.parts import ToolCall
@@ -174,11 +175,11 @@ class TurnRun:
                 await asyncio.to_thread(scribe.account, self._place, self._turn, self._model, usage)
             case BuildPrompt(request):
                 self._turn.requests = request
-                self._begin(self._build())
+                self._begin(self._build)
             case CallModel():
-                self._begin(self._stream())
+                self._begin(self._stream)
             case Wait(after_s):
-                self._begin(self._wait(after_s))
+                self._begin(partial(self._wait, after_s))
             case Fold():
                 return Folded(await self._stage.fold(self._place, self._turn.composed))
             case Judge(call):
@@ -186,7 +187,7 @@ class TurnRun:
             case AskApproval(call, reason):
                 await self._ask(call, reason)
             case RunCall(call):
-                self._begin(self._call(call))
+                self._begin(partial(self._call, call))
             case Report(reported):
                 self._report(reported)
             case Stop():
@@ -257,9 +258,9 @@ class TurnRun:
 
     # What is begun.
 
-    def _begin(self, work: Coroutine[Any, Any, TurnEvent]) -> None:
+    def _begin(self, work: Callable[[], Awaitable[TurnEvent]]) -> None:
         async def tell() -> None:
-            self._inbox.put_nowait(await work)
+            self._inbox.put_nowait(await work())
 
         task = asyncio.create_task(tell())
         self._tasks.add(task)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
+from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +16,7 @@ from sightline.workspace.inside import Parts
 __all__ = ["MOST", "SKIPPED", "Listing", "scan"]
 
 MOST: Final = 50_000
+_SCAN_S: Final = 1.0
 # What no reader of a project wants to see, where no git says what to ignore.
 SKIPPED: Final = frozenset(
     {".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache",
@@ -23,7 +26,7 @@ SKIPPED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Files by directory. `complete` is False if there are more than `MOST`."""
+    """Files by directory. `complete` is False if there are more than could be listed."""
 
     files: tuple[Parts, ...] = ()
     complete: bool = True
@@ -67,14 +70,21 @@ class Listing:
 
 
 def scan(root: Path) -> Listing:
-    """List a directory that has no git, without following links; at most `MOST` files."""
-    return Listing.of(_walk(root))
+    """List a directory that has no git, without following links, for a second at most."""
+    deadline = time.monotonic() + _SCAN_S
+    found: list[Parts] = []
+    for parts in _walk(root):
+        found.append(parts)
+        if time.monotonic() > deadline:
+            return replace(Listing.of(found), complete=False)
+    return Listing.of(found)
 
 
 def _walk(root: Path) -> Iterator[Parts]:
-    stack: list[Parts] = [()]
-    while stack:
-        above = stack.pop()
+    """Go through the files level by level: where it ends early, the top is there."""
+    waiting: deque[Parts] = deque([()])
+    while waiting:
+        above = waiting.popleft()
         try:
             with os.scandir(root.joinpath(*above)) as entries:
                 found = sorted(entries, key=lambda entry: entry.name)
@@ -84,6 +94,6 @@ def _walk(root: Path) -> Iterator[Parts]:
             if entry.name in SKIPPED:
                 continue
             if entry.is_dir(follow_symlinks=False):
-                stack.append((*above, entry.name))
+                waiting.append((*above, entry.name))
             else:
                 yield (*above, entry.name)

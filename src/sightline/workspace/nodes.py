@@ -73,14 +73,13 @@ def files_node(listing: Listing) -> Descriptor:
     }
 
 
-def directory_node(name: str, total: int) -> Descriptor:
-    """A directory, whose entries have to be asked for."""
-    return {
-        **_named(name),
-        "type": "collection",
-        "summary": f"{total} entr{'y' if total == 1 else 'ies'}",
-        "meta": {"total_children": total},
-    }
+def directory_node(name: str, total: int, *, listed: bool) -> Descriptor:
+    """A directory, whose entries have to be asked for; one too deep to be `listed` says so."""
+    summary = f"{total} entr{'y' if total == 1 else 'ies'}"
+    node = {**_named(name), "type": "collection", "summary": summary}
+    if listed:
+        return {**node, "meta": {"total_children": total}}
+    return {**node, "summary": f"{summary}, too deep to list: use search and read"}
 
 
 def file_node(name: str, status: os.stat_result | None) -> Descriptor:

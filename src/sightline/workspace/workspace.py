@@ -35,7 +35,7 @@ from sightline.transports.link import Link
 from sightline.workspace.command import Finished, run_command
 from sightline.workspace.git import Git, GitStatus
 from sightline.workspace.inside import Inside, Parts, parts_of
-from sightline.workspace.listing import Listing, scan
+from sightline.workspace.listing import SKIPPED, Listing, scan
 from sightline.workspace.nodes import (
     Run,
     directory_node,
@@ -50,7 +50,8 @@ from sightline.workspace.text import content, edit, read_lines
 __all__ = ["APP_ID", "Workspace", "workspace_app"]
 
 APP_ID: Final = "workspace"
-DEPTH: Final = 32
+# How many directories deep there are nodes; below, `read` and `search` go on.
+DEPTH: Final = 12
 PATIENCE_S: Final = 20.0
 MAX_RUN_S: Final = 600.0
 _RUNS: Final = 5
@@ -131,8 +132,8 @@ class Workspace:
         self._inside.close()
 
     def _matters(self, _: object, path: str) -> bool:
-        parts = Path(path).parts
-        return ".git" not in parts or parts[-1] in {"HEAD", "index"}
+        *above, name = Path(path).relative_to(self._root).parts or ("",)
+        return SKIPPED.isdisjoint(above) or (above == [".git"] and name in {"HEAD", "index"})
 
     def _made(self) -> App:
         app = App(
@@ -159,11 +160,10 @@ class Workspace:
         app.node("files")(self._files_node)
         app.node("runs")(self._runs_node)
         app.content("runs/{run}")(self.output_of)
-        for depth in range(DEPTH):
-            pattern = "/".join(["files", *(f"{{p{level}}}" for level in range(depth))])
-            app.children(pattern)(self.entries)
-            if depth:
-                app.content(pattern, when=lambda props: "size" in props)(self.content_of)
+        for depth in range(DEPTH + 1):
+            directory = "/".join(["files", *(f"{{p{level}}}" for level in range(depth))])
+            app.children(directory)(self.entries)
+            app.content(f"{directory}/{{name}}", when=_has_content)(self.content_of)
         return app
 
     def _git_node(self) -> dict[str, Any] | None:
@@ -183,7 +183,7 @@ class Workspace:
             raise ActionError("not_found", f"{call.path}: there is no such directory")
         found = listing.entries(parts)
         items = [
-            directory_node(name, listing.count((*parts, name)))
+            directory_node(name, listing.count((*parts, name)), listed=len(parts) < DEPTH)
             if is_directory
             else file_node(name, self._inside.status((*parts, name)))
             for name, is_directory in found[offset : offset + count]
@@ -251,7 +251,9 @@ class Workspace:
     async def run(
         self,
         command: Annotated[str, "A command line for sh"],
-        timeout_s: Annotated[float, Meta(gt=0, le=MAX_RUN_S)] = 60.0,
+        timeout_s: Annotated[
+            float, Meta(gt=0, le=MAX_RUN_S, description="When to end it, in seconds")
+        ] = 60.0,
     ) -> dict[str, Any]:
         """Run a command: wait for it a while, then let it go on as a task."""
         self._run_count += 1
@@ -288,6 +290,10 @@ class Workspace:
         if not parts:
             raise ActionError("not_found", f"{node_path}: there is no such file")
         return parts
+
+
+def _has_content(props: dict[str, Any]) -> bool:
+    return "size" in props
 
 
 def workspace_app(root: Path) -> App:

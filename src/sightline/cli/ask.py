@@ -1,0 +1,215 @@
+"""`sightline ask`: one question, one answer, for pipes and scripts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+import msgspec
+
+from sightline.cli.clean import clean, clean_line
+from sightline.cli.io import STDIN, read_bytes, write_text
+from sightline.errors import ApprovalNeeded, InvalidInput, NotFound, SightlineError
+from sightline.events import (
+    ApprovalAsked,
+    CallFinished,
+    CallStarted,
+    HostEvent,
+    Noticed,
+    Retrying,
+    TurnEnded,
+    encode_event,
+)
+
+if TYPE_CHECKING:
+    from sightline.config import Settings
+    from sightline.host import Host
+    from sightline.ledger import Ledger, Session
+
+__all__ = ["ask"]
+
+MAX_INPUT: Final = 16 * 1024 * 1024
+_SHOWN_CHARS: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the command line says."""
+
+    text: str
+    as_json: bool
+    yes: bool
+    latest: bool
+    resume: str | None
+    connect: tuple[str, ...]
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  sightline ask --db work.db "What is unread?"
+  sightline ask --db work.db -c "And who wrote it?"
+  cat notes.txt | sightline ask --db work.db "Summarise this."
+  sightline ask --db work.db --json "What is unread?"
+"""
+)
+@click.argument("text", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Every event, one JSON object per line.")
+@click.option("--model", help="ENDPOINT:MODEL, either of them, or 'local'; see 'models'.")
+@click.option("--mode", type=click.Choice(["ask", "auto", "plan"]), help="What actions may do.")
+@click.option("-c", "--continue", "latest", is_flag=True, help="Go on with the latest session.")
+@click.option("-r", "--resume", metavar="ID", help="Go on with this one: number, name or uuid.")
+@click.option("--yes", is_flag=True, help="Approve every action that would be asked for.")
+@click.option("--connect", metavar="ADDR", multiple=True, help="Connect to this app, too.")
+@click.option(
+    "--db",
+    type=click.Path(dir_okay=False),
+    help="The ledger file. Default: $SIGHTLINE_LEDGER, or the user's own ('ledger path' tells).",
+)
+def ask(
+    *,
+    text: str | None,
+    as_json: bool,
+    model: str | None,
+    mode: str | None,
+    latest: bool,
+    resume: str | None,
+    yes: bool,
+    connect: tuple[str, ...],
+    db: str | None,
+) -> int:
+    """Ask once; the answer goes to stdout, everything else to stderr.
+
+    What is piped in is part of the question. The model sees the apps of this machine and
+    the current directory. An action that needs your approval is asked for at a terminal;
+    where nobody can be asked it is not done, and the exit code is 7.
+    """
+    if latest and resume:
+        raise InvalidInput("-c and -r name two sessions; give one of them")
+    asked = _Asked(_question(text), as_json, yes, latest, resume, connect)
+    # Imported here: the host brings most of the program with it.
+    from sightline.config import load
+
+    loaded = load(None, os.environ, {"model": model, "mode": mode, "ledger.path": db})
+    for refused in loaded.refused:
+        _tell(refused)
+    return asyncio.run(_run(loaded.settings, asked))
+
+
+def _question(text: str | None) -> str:
+    """Put the argument and what is piped in together."""
+    piped = "" if sys.stdin.isatty() else read_bytes(STDIN, MAX_INPUT).decode(errors="replace")
+    parts = [part for part in (text if text != "-" else None, piped) if part and part.strip()]
+    if not parts:
+        raise InvalidInput("there is nothing to ask: give a text, or pipe one in")
+    return "\n\n".join(parts)
+
+
+async def _run(settings: Settings, asked: _Asked) -> int:
+    from sightline.host import Host
+
+    async with Host.open(settings, session=asked.resume, project=str(Path.cwd())) as host:
+        if asked.latest:
+            await host.switch(await asyncio.to_thread(_latest, host.ledger, host.session))
+        for address in asked.connect:
+            await host.connect(address)
+        return await _follow(host, asked)
+
+
+def _latest(ledger: Ledger, new: Session) -> Session:
+    """The latest session of this directory in which something was said."""
+    for session in ledger.sessions.recent(project=new.project):
+        if session.groups:
+            return session
+    raise NotFound("there is no session to continue in this directory")
+
+
+async def _follow(host: Host, asked: _Asked) -> int:
+    code = 0
+    async for event in host.ask(asked.text):
+        if asked.as_json:
+            write_text([encode_event(event).decode()])
+        else:
+            for line in _lines(event):
+                _tell(line)
+        if isinstance(event, ApprovalAsked):
+            approved = await _approval(asked)
+            if approved is None:
+                needed = f"{event.action} on {event.path} of {event.app} needs your approval"
+                _tell(f"{needed}; --yes gives it")
+                code = ApprovalNeeded.exit_code
+            if host.busy:
+                host.answer(event.call_id, bool(approved))
+        elif isinstance(event, TurnEnded):
+            if event.text and not asked.as_json:
+                write_text([clean(event.text)])
+            code = code or _exit_code(event)
+    return code
+
+
+async def _approval(asked: _Asked) -> bool | None:
+    """Yes, no, or None if nobody can be asked."""
+    if asked.yes:
+        return True
+    if asked.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    return await asyncio.to_thread(click.confirm, "Do it?", default=False, err=True)
+
+
+def _lines(event: HostEvent) -> Iterator[str]:
+    """What a person at a terminal should know beside the answer."""
+    match event:
+        case CallStarted():
+            what = f"{event.action} on {event.path} of {event.app}" if event.app else ""
+            yield f"→ {event.name} {what or _json(event.arguments)}"
+        case CallFinished() if not event.ok:
+            yield f"✗ {event.name}: {event.content[:_SHOWN_CHARS]}"
+        case ApprovalAsked():
+            danger = ", which the app calls dangerous" if event.dangerous else ""
+            yield f"? {event.action} on {event.path} of {event.app}{danger} ({event.reason})"
+            yield f"  with {_json(event.params)}"
+            for change in event.changes:
+                yield f"  since the model looked: {change}"
+        case Retrying():
+            yield f"… again in {event.after_s:g} s: {event.reason}"
+        case Noticed():
+            yield event.message
+        case TurnEnded() if event.outcome != "answered":
+            yield f"{event.outcome}: {event.detail or event.code}"
+        case _:
+            return
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()[:_SHOWN_CHARS]
+
+
+def _exit_code(event: TurnEnded) -> int:
+    """What the turn's end is to a script: its error's own code where it has one."""
+    match event.outcome:
+        case "answered":
+            return 0
+        case "cancelled":
+            return 130
+        case _:
+            return _codes().get(event.code, 1)
+
+
+def _codes() -> dict[str, int]:
+    codes: dict[str, int] = {}
+    kinds: list[type[SightlineError]] = [SightlineError]
+    while kinds:
+        kind = kinds.pop()
+        codes.setdefault(kind.code, kind.exit_code)
+        kinds += kind.__subclasses__()
+    return codes
+
+
+def _tell(line: str) -> None:
+    click.echo(clean_line(line), err=True)

@@ -1,0 +1,176 @@
+"""`sightline context`: what a request was made of, and the request itself, byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import msgspec
+
+from sightline.cli.clean import clean
+from sightline.cli.io import write_text
+from sightline.errors import InvalidInput, LedgerDamaged, NotFound
+from sightline.ledger import Ledger, Session
+from sightline.ledger.place import default_path
+
+if TYPE_CHECKING:
+    from sightline.context.parts import Message
+    from sightline.dialects.request import Request
+    from sightline.host.journal import Journal, Recorded, RequestLine
+
+__all__ = ["context"]
+
+_RULE: Final = "──"
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  sightline context --db talk.db
+  sightline context 1 --db talk.db --turn 1
+  sightline context 1 --db talk.db --turn 1 --request 1 --raw
+  sightline context 1 --db talk.db --turn 1 --json
+"""
+)
+@click.argument("session", required=False)
+@click.option("--turn", type=click.IntRange(min=1), help="The turn; without it they are listed.")
+@click.option("--request", type=click.IntRange(min=1), help="The request of that turn; default: 1.")
+@click.option("--json", "as_json", is_flag=True, help="JSON, with the receipt and the body.")
+@click.option("--raw", is_flag=True, help="The bytes that were sent, and nothing else.")
+@click.option(
+    "--db",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The ledger file. Default: $SIGHTLINE_LEDGER, or the user's own ('ledger path' tells).",
+)
+def context(
+    *,
+    session: str | None,
+    turn: int | None,
+    request: int | None,
+    as_json: bool,
+    raw: bool,
+    db: Path | None,
+) -> None:
+    """Show what was sent to a model, turn by turn.
+
+    SESSION is a number, name or uuid; the latest one by default. Without --turn its
+    requests are listed. A request is made again from the wire journal and compared with
+    the digest in the ledger's receipt: what is shown is what was sent, or the exit code
+    is 8.
+    """
+    if raw and (as_json or turn is None):
+        raise InvalidInput("--raw is for one request: give --turn, and not --json")
+    if request is not None and turn is None:
+        raise InvalidInput("--request counts within a turn: give --turn, too")
+    from sightline.host.journal import Journal
+
+    with Ledger(db or default_path(), mode="read") as ledger:
+        found = ledger.sessions.resolve(session) if session else _latest(ledger)
+        journal = Journal(ledger.path, read_only=True)
+        try:
+            if turn is None:
+                _list(journal, found, as_json=as_json)
+                return
+            recorded = journal.request(found.id, turn, request or 1)
+        finally:
+            journal.close()
+        receipt = _receipt(ledger, found.id, recorded.line.receipt_id)
+    made = _made_again(recorded, receipt)
+    if raw:
+        click.echo(made.data, nl=False)
+    elif as_json:
+        shown = {
+            "line": msgspec.to_builtins(recorded.line),
+            "verified": True,
+            "receipt": receipt,
+            "headers": made.headers,
+            "request": made.body,
+        }
+        write_text([msgspec.json.encode(shown).decode()])
+    else:
+        write_text(_text(recorded, receipt))
+
+
+def _latest(ledger: Ledger) -> Session:
+    for session in ledger.sessions.recent():
+        if session.groups:
+            return session
+    raise NotFound("there is no session in which anything was said")
+
+
+def _list(journal: Journal, session: Session, *, as_json: bool) -> None:
+    lines = journal.requests(session.id)
+    if not lines:
+        raise NotFound(f"the wire journal knows no requests of session {session.id}")
+    if as_json:
+        write_text(msgspec.json.encode(line).decode() for line in lines)
+        return
+    write_text([f"session {session.id}, {clean(session.name)}", *map(_row, lines)])
+
+
+def _row(line: RequestLine) -> str:
+    first = line.timings.get("first_ms")
+    pace = "" if first is None else f"  first word after {first} ms"
+    return (
+        f"turn {line.turn:>3}  request {line.number:>2}  {line.sent_at[:19]}  {line.model}  "
+        f"{line.bytes:>8} bytes  {line.outcome or 'under way'}{pace}"
+    )
+
+
+def _receipt(ledger: Ledger, session_id: int, receipt_id: int | None) -> dict[str, Any]:
+    for receipt in ledger.accounts.receipts(session_id):
+        if receipt.id == receipt_id:
+            return receipt.body
+    raise NotFound(f"the ledger has no receipt {receipt_id} for this request")
+
+
+def _made_again(recorded: Recorded, receipt: dict[str, Any]) -> Request:
+    """Encode a recorded request; raise `LedgerDamaged` unless it is the one that was sent."""
+    from sightline.dialects import encode
+
+    made = encode(recorded.prompt, recorded.profile, recorded.options)
+    digest = sha256(made.data).hexdigest()
+    line = recorded.line
+    for where, expected in (
+        ("the receipt in the ledger", receipt["request"]["sha256"]),
+        ("the wire journal", line.digest),
+    ):
+        if digest != expected:
+            place = f"turn {line.turn}, request {line.number}"
+            raise LedgerDamaged([f"{place}: what is made again is not what {where} says"])
+    return made
+
+
+def _text(recorded: Recorded, receipt: dict[str, Any]) -> Iterator[str]:
+    from sightline.context.receipt import Receipt
+
+    account = msgspec.convert({k: v for k, v in receipt.items() if k != "request"}, Receipt)
+    yield f"{recorded.line.model}, {recorded.line.bytes} bytes, sent {recorded.line.sent_at}"
+    yield account.table()
+    prompt = recorded.prompt
+    for index, message in enumerate(prompt.messages):
+        if index == prompt.boundary:
+            yield f"\n{_RULE} boundary: what follows is made anew for every request {_RULE}"
+        yield f"\n{_RULE} {index + 1} {message.role} {_RULE}"
+        yield from _parts(message)
+
+
+def _parts(message: Message) -> Iterator[str]:
+    from sightline.context.parts import File, Reasoning, ToolCall, ToolResult
+
+    for part in message.parts:
+        match part:
+            case ToolCall():
+                arguments = msgspec.json.encode(part.arguments).decode()
+                yield clean(f"{part.name}({arguments})")
+            case ToolResult():
+                yield clean(part.content)
+            case Reasoning():
+                yield clean(f"(thinking) {part.text}")
+            case File():
+                yield clean(f"[{part.mime} {part.name or part.uri[:80]}]")
+            case _:
+                yield clean(part.text)
