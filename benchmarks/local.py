@@ -81,9 +81,9 @@ def state(turn: int) -> str:
     return render_tail(world, START + timedelta(minutes=turn)).text
 
 
-def prompts(turns: int) -> Iterator[Prompt]:
+def prompts(turns: int, instructions: str) -> Iterator[Prompt]:
     """The requests of a conversation, one per turn; a turn weighs about a hundred tokens."""
-    said = [Message.of("system", system_text(small=True))]
+    said = [Message.of("system", instructions)]
     for turn in range(turns):
         topic, sender = TOPICS[(turn + 4) % 5].lower(), SENDERS[((turn + 4) * 3) % 5]
         said.append(Message.of("user", f"Who wrote about {topic}, and is there anything to do?"))
@@ -105,13 +105,15 @@ async def _asked(model: Model, prompt: Prompt, *, before: bool) -> Turn:
     return Turn(used[0].input_tokens, used[0].cache_read_tokens)
 
 
-async def measure(turns: int) -> dict[str, Outcome]:
+async def measure(turns: int, instructions: str) -> dict[str, Outcome]:
     """Run both layouts."""
     outcomes: dict[str, Outcome] = {}
     for name, before in LAYOUTS.items():
         model = open_model("local", Settings(), {})
         started = time.perf_counter()
-        told = [await _asked(model, prompt, before=before) for prompt in prompts(turns)]
+        told = [
+            await _asked(model, prompt, before=before) for prompt in prompts(turns, instructions)
+        ]
         outcomes[name] = Outcome(tuple(told), time.perf_counter() - started)
         await model.close()
     return outcomes
@@ -141,9 +143,12 @@ def _line(head: str, ours: Sequence[Turn], theirs: Sequence[Turn]) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print the table, and say on stderr how long it took."""
     parser = argparse.ArgumentParser(prog="benchmarks.local", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK_TURNS} turns")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"{QUICK_TURNS} turns, short instructions"
+    )
     quick = parser.parse_args(arguments).quick
-    outcomes = asyncio.run(measure(QUICK_TURNS if quick else TURNS))
+    turns, instructions = (QUICK_TURNS, "Be brief.") if quick else (TURNS, system_text(small=True))
+    outcomes = asyncio.run(measure(turns, instructions))
     print(table(outcomes))
     for name, outcome in outcomes.items():
         print(f"{name}: {outcome.seconds:.0f} s", file=sys.stderr)

@@ -23,7 +23,7 @@ import urllib3.exceptions
 
 from sightline.dialects.request import Request
 from sightline.models.access import CONNECT_S, Access
-from sightline.models.http import Refusal, Response
+from sightline.models.connected import Refusal, Response
 from sightline.models.threads import Emit, from_thread
 
 __all__ = ["Bedrock"]

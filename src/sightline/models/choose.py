@@ -28,11 +28,11 @@ from sightline.dialects.profiles import Layer, Profile, profile_for
 from sightline.errors import InvalidInput, MissingExtra, Unauthorized
 from sightline.models.access import Access, place_of
 from sightline.models.base import Model
+from sightline.models.connected import ConnectedModel, Connection
 from sightline.models.extras import install, is_installed
-from sightline.models.http import Connection, HttpModel
 from sightline.models.keys import SERVICE, Key, find_key
-from sightline.models.local import INSTALL, LocalModel, why_not
-from sightline.models.vendors import VENDORS, Vendor
+from sightline.models.local import INSTALL, weights_of, why_not
+from sightline.models.vendors import VENDORS, Sdk, Vendor
 
 __all__ = ["Choice", "default_reference", "open_model", "profile_of", "usable"]
 
@@ -43,6 +43,7 @@ CONNECTIONS: Final = {
     "gemini": "sightline.models.gemini:Gemini",
     "bedrock": "sightline.models.bedrock:Bedrock",
     "ollama": "sightline.models.ollama:Ollama",
+    "local": "sightline.models.local:Local",
 }
 ALIASES: Final = {"openai": "openai-responses", "google": "gemini", "aws": "bedrock"}
 # Whose models are called so.
@@ -81,7 +82,9 @@ def open_model(
     """
     named = reference or settings.model or default_reference(settings, env)
     service = _resolve(named, settings)
-    if service.vendor.sdk != "local" and not is_installed(service.vendor.sdk):
+    if service.vendor.sdk == "local":
+        weights_of(service.model)
+    elif not is_installed(service.vendor.sdk):
         raise MissingExtra(f"{service.endpoint} needs a package: {install(service.vendor.sdk)}")
     access = _access(service, settings, env, key)
     if access.key is None and not service.vendor.keyless and service.variables:
@@ -270,13 +273,10 @@ def _aws_files(env: Mapping[str, str]) -> bool:
     return any(path.is_file() for path in files)
 
 
-def _client(sdk: str, access: Access) -> Model:
-    if sdk == "local":
-        return LocalModel(access)
-
+def _client(sdk: Sdk, access: Access) -> Model:
     def connect(access: Access) -> Connection:
         module, _, name = CONNECTIONS[sdk].partition(":")
         made: Connection = getattr(import_module(module), name)(access)
         return made
 
-    return HttpModel(access, connect)
+    return ConnectedModel(access, connect)

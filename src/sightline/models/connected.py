@@ -1,4 +1,4 @@
-"""A model behind HTTP: send the request's bytes, decode the answer's.
+"""A model on a connection: send the request's bytes, decode the answer's.
 
 What is sent is `request.data`, and nothing between us and the socket writes it anew; so
 what a receipt reproduces is what the vendor got. Authentication, addresses, proxies and
@@ -20,7 +20,7 @@ from sightline.errors import Unreachable
 from sightline.models.access import Access
 from sightline.models.failure import broken, refused, told
 
-__all__ = ["Connection", "HttpModel", "Refusal", "Response", "decoded", "refusal_of"]
+__all__ = ["ConnectedModel", "Connection", "Refusal", "Response", "decoded", "refusal_of"]
 
 
 class Refusal(NamedTuple):
@@ -67,7 +67,7 @@ def refusal_of(error: Exception) -> Refusal | None:
     return Refusal(response.status_code, response.headers, response.content)
 
 
-class HttpModel:
+class ConnectedModel:
     """A `Model` on a connection, which is made when it is first needed."""
 
     def __init__(self, access: Access, connect: Callable[[Access], Connection]) -> None:
