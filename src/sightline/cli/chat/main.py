@@ -45,14 +45,16 @@ class ChatOptions:
 @click.command(
     epilog="""\b
 Examples:
-  echo 'How many messages are unread?' | sightline chat --demo
-  echo /help | sightline chat
+  echo 'How many messages are unread?' | sightline chat --demo --db work.db
+  echo /help | sightline chat --db work.db
 """
 )
 @click.option("--model", help="ENDPOINT:MODEL, either of them, or 'local'.")
 @click.option("--mode", type=click.Choice(["ask", "auto", "plan"]), help="What it may do.")
-@click.option("-c", "--continue", "latest", is_flag=True, help="Go on with the last session.")
-@click.option("-r", "--resume", metavar="ID", default="", help="Go on with this session.")
+@click.option("-c", "--continue", "latest", is_flag=True, help="Go on with the latest session.")
+@click.option(
+    "-r", "--resume", metavar="ID", default="", help="Go on with this one: number, name or uuid."
+)
 @click.option("--connect", metavar="ADDR", multiple=True, help="Connect this app as well.")
 @click.option(
     "--demo",

@@ -12,14 +12,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sightline.cli.ask import latest_session
 from sightline.cli.chat.main import ChatOptions
 from sightline.cli.chat.pipe import PipeChat
 from sightline.cli.chat.stdin import lines_of
 from sightline.config import load
-from sightline.errors import NotFound, TimedOut
+from sightline.errors import TimedOut
 from sightline.host import Host
 from sightline.hub.hub import Hub
-from sightline.ledger import Ledger, Session
 
 if TYPE_CHECKING:
     from sightline.app.app import App
@@ -69,7 +69,7 @@ async def opened(options: ChatOptions) -> AsyncIterator[Host]:
         )
         host = await stack.enter_async_context(opening)
         if options.latest:
-            await host.switch(await asyncio.to_thread(_latest, host.ledger, host.session))
+            await host.switch(await asyncio.to_thread(latest_session, host.ledger, host.session))
         for address in options.connect:
             await host.connect(address)
         if app is not None:
@@ -88,14 +88,6 @@ def _flags(options: ChatOptions) -> dict[str, object]:
         # The demo is for a first look, perhaps by a tiny model: one app is enough to look at.
         "apps.workspace": False if options.demo else None,
     }
-
-
-def _latest(ledger: Ledger, new: Session) -> Session:
-    """Find the session to go on with: the most recent but the one that was just made."""
-    found = [session for session in ledger.sessions.recent(limit=2) if session.id != new.id]
-    if not found:
-        raise NotFound("there is no session to continue")
-    return found[0]
 
 
 async def _until_seen(hub: Hub, app_id: str) -> None:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TextIO
 
+from sightline.cli.ask import exit_code_of
 from sightline.cli.chat.cards import card, error_line
 from sightline.cli.clean import clean
 from sightline.cli.commands import registry
@@ -19,7 +20,7 @@ from sightline.cli.commands.console import PlainConsole
 from sightline.cli.commands.lines import Line, text_of
 from sightline.context.state import strip_state
 from sightline.errors import ApprovalNeeded, SightlineError
-from sightline.events import ApprovalAsked, TurnEnded
+from sightline.events import AppChanged, ApprovalAsked, TurnEnded
 from sightline.host import Host
 
 __all__ = ["PipeChat"]
@@ -83,7 +84,8 @@ class PipeChat:
 
     async def _follow(self, text: str) -> None:
         async for event in self._host.ask(text):
-            self._tell(card(event, _WIDTH))
+            if not isinstance(event, AppChanged):
+                self._tell(card(event, _WIDTH))
             if isinstance(event, ApprovalAsked):
                 task = asyncio.create_task(self._approve(event))
                 self._approvals.add(task)
@@ -92,8 +94,7 @@ class PipeChat:
                 if event.text:
                     self._out.write(f"{clean(strip_state(event.text)).strip()}\n")
                     self._out.flush()
-                if event.outcome in ("failed", "limit"):
-                    self._failed(_exit_code(event.code))
+                self._failed(exit_code_of(event))
 
     async def _approve(self, event: ApprovalAsked) -> None:
         answer = "y" if self._yes else ""
@@ -125,10 +126,3 @@ class _AskingConsole(PlainConsole):
         if self._question is None:
             return await super().ask(question)
         return (await self._question(f"{clean(question)} [y/n] ")).strip().lower() in ("y", "yes")
-
-
-def _exit_code(code: str) -> int:
-    kinds = [SightlineError]
-    for kind in kinds:
-        kinds.extend(kind.__subclasses__())
-    return next((kind.exit_code for kind in kinds if kind.code == code), 1)
