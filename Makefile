@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: test lint format demo bench lock
+.PHONY: chat test lint format demo bench lock
 
 test: lint                 ## everything CI runs: lint, types, tests with coverage
 	$(BIN)/pytest --cov --cov-report=term
@@ -18,6 +18,9 @@ lint: $(READY)             ## style and strict types
 format: $(READY)           ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+chat: $(READY)             ## talk to a model about the demo app; pipe lines in to have them answered
+	@$(BIN)/sightline chat --demo
 
 demo: $(READY)             ## the demo app's state, as a model would see it
 	@$(BIN)/sightline demo --print
