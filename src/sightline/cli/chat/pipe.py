@@ -94,7 +94,8 @@ class PipeChat:
                 if event.text:
                     self._out.write(f"{clean(strip_state(event.text)).strip()}\n")
                     self._out.flush()
-                self._failed(exit_code_of(event))
+                if not (event.outcome == "limit" and event.text):  # an answer, if not all of it
+                    self._failed(exit_code_of(event))
 
     async def _approve(self, event: ApprovalAsked) -> None:
         answer = "y" if self._yes else ""
