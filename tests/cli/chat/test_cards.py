@@ -18,7 +18,6 @@ from sightline.events import (
     Noticed,
     Outcome,
     ReplyEnded,
-    RequestBuilt,
     Retrying,
     TextDelta,
     TurnEnded,
@@ -100,8 +99,6 @@ def test_no_card_lets_an_attack_through(attack: str) -> None:
         AppChanged(app=valid, name=valid, status="gone", reason=valid),
         Retrying(attempt=1, after_s=1, reason=valid),
         ReplyEnded(reason="error", detail=valid),
-        RequestBuilt(turn=1, request=1, model="m", prompt_tokens=1, budget_tokens=1,
-                     tail_tokens=0, basis="counted", warnings=(valid,)),
         TurnEnded(turn=1, outcome="failed", code="x", detail=valid),
     ]  # fmt: skip
     for event in events:

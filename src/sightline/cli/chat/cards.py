@@ -23,7 +23,6 @@ from sightline.events import (
     HostEvent,
     Noticed,
     ReplyEnded,
-    RequestBuilt,
     Retrying,
     TurnEnded,
 )
@@ -57,8 +56,6 @@ def card(event: HostEvent, width: int) -> list[Line]:
             return [line_of(f"~ trying again {when}: {event.reason}", "warn")]
         case Noticed():
             return [line_of(f"! {event.message}", "warn")]
-        case RequestBuilt():
-            return [line_of(f"! {warning}", "warn") for warning in event.warnings]
         case AppChanged():
             why = f" ({event.reason})" if event.reason else ""
             return [line_of(f"◦ {event.app}: {event.status}{why}", "dim")]

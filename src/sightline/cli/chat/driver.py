@@ -36,6 +36,7 @@ from sightline.events import (
     HostEvent,
     ReasoningDelta,
     ReplyEnded,
+    RequestBuilt,
     TextDelta,
     TurnEnded,
 )
@@ -60,6 +61,7 @@ class ChatDriver:
         self._blocks = Blocks()
         self._reasoning = ""
         self._turning = False
+        self._warned: set[str] = set()
         self._aside: set[asyncio.Task[None]] = set()
         self._open: dict[str, asyncio.Task[None]] = {}
         self._console = TerminalConsole(terminal, self.paint)
@@ -189,6 +191,8 @@ class ChatDriver:
                     self._put_block(block)
             case ReasoningDelta(text=text):
                 self._reasoning = (self._reasoning + text)[-2000:]
+            case RequestBuilt(warnings=warnings):
+                self._warn(warnings)
             case ReplyEnded() | TurnEnded():
                 self._finish_reply()
             case ApprovalAnswered(call_id=call_id) if call_id in self._open:
@@ -200,6 +204,12 @@ class ChatDriver:
         if isinstance(event, ApprovalAsked):
             self._open[event.call_id] = asyncio.create_task(self._approve(event))
         self._terminal.redraw()
+
+    def _warn(self, warnings: Iterable[str]) -> None:
+        """Tell what is peculiar about a request once; it will be so in the next one, too."""
+        new = [warning for warning in warnings if warning not in self._warned]
+        self._warned.update(new)
+        self._draw([line_of(f"◦ {warning}", "dim") for warning in new])
 
     def _finish_reply(self) -> None:
         ending = self._blocks.finish()
