@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Host"]
 
+FIRST_SIGHT_S: Final = 2.0
 WORKSPACE_READS: Final = ("read", "search", "read_content")
 
 
@@ -375,6 +376,7 @@ class Host:
             model = await self.model()
             if self._workspace is not None:
                 await self._workspace.refresh()
+            await self._first_sight()
             counter = self._stage.counter(model)
             turn, mended = await asyncio.to_thread(
                 scribe.begin, place, message, model.profile, counter
@@ -485,6 +487,14 @@ class Host:
                 if own not in now:
                     self._tell(msgspec.structs.replace(change, status="gone", reason=""))
             known = now
+
+    async def _first_sight(self) -> None:
+        """Give apps that have just been found a moment to show themselves."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_SIGHT_S):
+                async for world in self.hub.changes():
+                    if all(app.status != "awaiting" for app in world.apps):
+                        return
 
     async def _close(self) -> None:
         if self._driver is not None and not self._driver.done():

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Final, Protocol
 
 import sightline.events as told
+import sightline.turn.steps as steps
 from sightline.context.parts import ToolCall
 from sightline.context.tokens import Counter
 from sightline.dialects.events import ReasoningDelta, Stopped, TextDelta, UsageReported
@@ -34,37 +35,6 @@ from sightline.models.base import Model
 from sightline.policy import Answer, Decision, Facts, answer_to
 from sightline.protocol.world import World
 from sightline.turn.machine import TurnLimits, TurnMachine
-from sightline.turn.steps import (
-    Account,
-    ActionDone,
-    Append,
-    Approved,
-    AskApproval,
-    Broken,
-    BuildPrompt,
-    CallModel,
-    Cancel,
-    Denied,
-    Effect,
-    Emit,
-    Fold,
-    Folded,
-    Judge,
-    Judged,
-    ModelError,
-    PromptFailed,
-    PromptReady,
-    Replied,
-    Report,
-    RunCall,
-    Start,
-    Stop,
-    Stored,
-    Streamed,
-    TurnEvent,
-    Wait,
-    Waited,
-)
 
 __all__ = ["Stage", "TurnRun"]
 
@@ -117,7 +87,7 @@ class TurnRun:
         self._model = model
         self._emit = emit
         self._machine = TurnMachine(limits)
-        self._inbox: asyncio.Queue[TurnEvent] = asyncio.Queue()
+        self._inbox: asyncio.Queue[steps.TurnEvent] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._cases: dict[str, Case] = {}
         self._seen = World()
@@ -133,16 +103,18 @@ class TurnRun:
         asking = self._machine.asking
         if asking is None or asking.id != call_id:
             return None
-        self._inbox.put_nowait(Approved(call_id, by) if approved else Denied(call_id, by))
+        self._inbox.put_nowait(
+            steps.Approved(call_id, by) if approved else steps.Denied(call_id, by)
+        )
         return answer_to(self._cases[call_id].facts, approved=approved)
 
     def cancel(self, reason: str) -> None:
         """Stop, whatever is under way."""
-        self._inbox.put_nowait(Cancel(reason))
+        self._inbox.put_nowait(steps.Cancel(reason))
 
     async def run(self, text: str) -> None:
         """Run the turn to its end."""
-        start = Start(self._place.id, self._turn.group_id, self._turn.number, text)
+        start = steps.Start(self._place.id, self._turn.group_id, self._turn.number, text)
         try:
             await self._perform(self._machine.step(start))
             while not self._machine.over:
@@ -150,53 +122,53 @@ class TurnRun:
         finally:
             await self._stop()
 
-    async def _perform(self, effects: list[Effect]) -> None:
+    async def _perform(self, effects: list[steps.Effect]) -> None:
         waiting = deque(effects)
         while waiting:
             try:
                 answer = await self._do(waiting.popleft())
             except SightlineError as error:
                 waiting.clear()
-                answer = Broken(error.code, str(error))
+                answer = steps.Broken(error.code, str(error))
             except Exception as error:  # noqa: BLE001 - whatever it is, the turn must end
                 waiting.clear()
-                answer = Broken("internal", f"{type(error).__name__}: {error}")
+                answer = steps.Broken("internal", f"{type(error).__name__}: {error}")
             if answer is not None:
                 waiting.extendleft(reversed(self._machine.step(answer)))
 
-    async def _do(self, effect: Effect) -> TurnEvent | None:
+    async def _do(self, effect: steps.Effect) -> steps.TurnEvent | None:
         match effect:
-            case Emit(event):
+            case steps.Emit(event):
                 self._emit(event)
-            case Append():
+            case steps.Append():
                 return await self._append(effect)
-            case Account(usage):
+            case steps.Account(usage):
                 scribe = self._stage.scribe
                 await asyncio.to_thread(scribe.account, self._place, self._turn, self._model, usage)
-            case BuildPrompt(request):
+            case steps.BuildPrompt(request):
                 self._turn.requests = request
                 self._begin(self._build)
-            case CallModel():
+            case steps.CallModel():
                 self._begin(self._stream)
-            case Wait(after_s):
+            case steps.Wait(after_s):
                 self._begin(partial(self._wait, after_s))
-            case Fold():
-                return Folded(await self._stage.fold(self._place, self._turn.composed))
-            case Judge(call):
+            case steps.Fold():
+                return steps.Folded(await self._stage.fold(self._place, self._turn.composed))
+            case steps.Judge(call):
                 return self._judge(call)
-            case AskApproval(call, reason):
+            case steps.AskApproval(call, reason):
                 await self._ask(call, reason)
-            case RunCall(call):
+            case steps.RunCall(call):
                 self._begin(partial(self._call, call))
-            case Report(reported):
+            case steps.Report(reported):
                 self._report(reported)
-            case Stop():
+            case steps.Stop():
                 await self._stop()
         return None
 
     # What is done at once.
 
-    async def _append(self, effect: Append) -> Stored:
+    async def _append(self, effect: steps.Append) -> steps.Stored:
         await self._notes.rest()
         entries = await asyncio.to_thread(
             self._stage.scribe.append,
@@ -208,9 +180,9 @@ class TurnRun:
             incomplete=effect.incomplete,
             usage=effect.usage,
         )
-        return Stored(tuple(entry.id for entry in entries))
+        return steps.Stored(tuple(entry.id for entry in entries))
 
-    def _judge(self, call: ToolCall) -> Judged:
+    def _judge(self, call: ToolCall) -> steps.Judged:
         toolbox, tools = self._place.toolbox, self._composed.tools
         target = toolbox.target(call, tools)
         reads = toolbox.parallel(call)
@@ -219,8 +191,8 @@ class TurnRun:
         facts = case.facts
         decision = self._stage.decide(self._place, facts)
         if facts.kind != "invoke":
-            return Judged(call.id, decision)
-        return Judged(call.id, decision, facts.app, facts.path, facts.action)
+            return steps.Judged(call.id, decision)
+        return steps.Judged(call.id, decision, facts.app, facts.path, facts.action)
 
     async def _ask(self, call: ToolCall, reason: str) -> None:
         case = self._cases[call.id]
@@ -258,7 +230,7 @@ class TurnRun:
 
     # What is begun.
 
-    def _begin(self, work: Callable[[], Awaitable[TurnEvent]]) -> None:
+    def _begin(self, work: Callable[[], Awaitable[steps.TurnEvent]]) -> None:
         async def tell() -> None:
             self._inbox.put_nowait(await work())
 
@@ -273,7 +245,7 @@ class TurnRun:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._notes.rest()
 
-    async def _build(self) -> TurnEvent:
+    async def _build(self) -> steps.TurnEvent:
         turn, stage = self._turn, self._stage
         try:
             composed = await stage.compose(self._place, self._model, turn)
@@ -282,14 +254,14 @@ class TurnRun:
                 stage.scribe.record, self._place, turn, self._model, composed
             )
         except SightlineError as error:
-            return PromptFailed(error.code, str(error))
+            return steps.PromptFailed(error.code, str(error))
         except Exception as error:  # noqa: BLE001 - a strategy's or a dialect's bug must not leave the turn open
-            return PromptFailed("internal", f"{type(error).__name__}: {error}")
+            return steps.PromptFailed("internal", f"{type(error).__name__}: {error}")
         self._seen = composed.sight.world
         self._place.last = composed.preview()
-        return PromptReady(_built(turn, self._model, composed, receipt_id))
+        return steps.PromptReady(_built(turn, self._model, composed, receipt_id))
 
-    async def _stream(self) -> TurnEvent:
+    async def _stream(self) -> steps.TurnEvent:
         composed = self._composed
         pace = self._turn.pace = Pace(asyncio.get_running_loop().time)
         try:
@@ -299,17 +271,19 @@ class TurnRun:
                     if isinstance(event, Stopped):
                         pace.outcome = event.reason
                         self._sent(composed, event)
-                        return Replied(event, self._parallel(event))
+                        return steps.Replied(event, self._parallel(event))
                     if isinstance(event, TextDelta | ReasoningDelta):
                         self._notes.add(event)
-                    self._inbox.put_nowait(Streamed(event))
-            return ModelError("incomplete", "the model ended without an answer", retryable=True)
+                    self._inbox.put_nowait(steps.Streamed(event))
+            return steps.ModelError(
+                "incomplete", "the model ended without an answer", retryable=True
+            )
         except SightlineError as error:
             pace.outcome = error.code
             return _model_error(error)
         except Exception as error:  # noqa: BLE001 - a bug in a vendor's library is a failed request
             pace.outcome = "model_failed"
-            return ModelError("model_failed", f"{type(error).__name__}: {error}")
+            return steps.ModelError("model_failed", f"{type(error).__name__}: {error}")
 
     def _sent(self, composed: Composed, stopped: Stopped) -> None:
         """Remember what a cache has seen now."""
@@ -322,19 +296,19 @@ class TurnRun:
         calls = stopped.message.tool_calls
         return frozenset(call.id for call in calls if self._place.toolbox.parallel(call))
 
-    async def _wait(self, after_s: float) -> TurnEvent:
+    async def _wait(self, after_s: float) -> steps.TurnEvent:
         await self._stage.sleep(after_s)
-        return Waited()
+        return steps.Waited()
 
-    async def _call(self, call: ToolCall) -> TurnEvent:
+    async def _call(self, call: ToolCall) -> steps.TurnEvent:
         await self._note_call(call, "running")
         try:
             ran = await self._place.toolbox.run(call, self._composed.tools)
         except SightlineError as error:
-            return Broken(error.code, str(error))
+            return steps.Broken(error.code, str(error))
         except Exception as error:  # noqa: BLE001 - a tool's bug is that call's failure
-            return ActionDone(call.id, f"error: {type(error).__name__}: {error}", ok=False)
-        return ActionDone(call.id, ran.content, ran.ok)
+            return steps.ActionDone(call.id, f"error: {type(error).__name__}: {error}", ok=False)
+        return steps.ActionDone(call.id, ran.content, ran.ok)
 
     async def _note_call(self, call: ToolCall, state: CallState) -> None:
         await asyncio.to_thread(
@@ -395,13 +369,13 @@ class _ReplyNotes:
                 continue
 
 
-def _model_error(error: SightlineError) -> ModelError:
+def _model_error(error: SightlineError) -> steps.ModelError:
     retryable = isinstance(error, Unreachable) or (
         isinstance(error, ModelFailed) and error.retryable
     )
     after_s = error.retry_after_s if isinstance(error, RateLimited) else None
     overflow = isinstance(error, Overflow)
-    return ModelError(error.code, str(error), retryable, after_s, overflow)
+    return steps.ModelError(error.code, str(error), retryable, after_s, overflow)
 
 
 def _built(

@@ -1,0 +1,238 @@
+"""`sightline ask` and `sightline context`: the real program, asking vendors on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sightline.ledger import Ledger
+from support.live import LiveApp, announced_app
+from support.shell import PROGRAM
+from support.vendors.answers import Answer, Call, Refuses, Says, says
+from support.vendors.server import KEY, Vendor
+
+COUNT = Call("slop_invoke", {"app": "live", "path": "/", "action": "count"})
+
+
+class Shell:
+    """Runs the program in a directory with one vendor and the apps that announce themselves."""
+
+    def __init__(self, directory: Path, vendor: Vendor) -> None:
+        self.directory = directory
+        self.vendor = vendor
+
+    def environment(self) -> dict[str, str]:
+        return {
+            **os.environ, **self.vendor.environment(), "SLOP_PROVIDERS": str(self.directory),
+            "SIGHTLINE_CONFIG": "", "SIGHTLINE_MODEL": "openai-chat:gpt-5.5",
+        }  # fmt: skip
+
+    def __call__(self, *args: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [PROGRAM, *args, "--db", "work.db"], input=stdin, capture_output=True, timeout=60,
+            cwd=self.directory, env=self.environment(), check=False,
+        )  # fmt: skip
+
+    def sent(self, number: int = -1) -> str:
+        return self.vendor.requests[number].body.decode()
+
+
+@pytest.fixture
+def vendor(request: pytest.FixtureRequest) -> Iterator[Vendor]:
+    answers: list[Answer] = getattr(request, "param", None) or [says("Two unread messages.")]
+    with Vendor(*answers) as vendor:
+        yield vendor
+
+
+@pytest.fixture
+def shell(tmp_path: Path, vendor: Vendor) -> Shell:
+    return Shell(tmp_path, vendor)
+
+
+def answering(*answers: Answer) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("vendor", [list(answers)], indirect=True)
+
+
+def test_an_answer_goes_to_stdout_and_nothing_else_does(shell: Shell) -> None:
+    done = shell("ask", "What is unread?")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout == b"Two unread messages.\n"
+    assert "What is unread?" in shell.sent()
+
+
+def test_what_is_piped_in_is_part_of_the_question(shell: Shell) -> None:
+    assert shell("ask", "Summarise.", stdin=b"a long report").returncode == 0
+    assert "Summarise.\\n\\na long report" in shell.sent()
+    assert shell("ask", "-", stdin=b"only this").returncode == 0
+    assert '"only this"' in shell.sent()
+    assert shell("ask", stdin=b"or this").returncode == 0
+
+
+def test_nothing_to_ask_is_a_mistake(shell: Shell) -> None:
+    done = shell("ask")
+    assert done.returncode == 2
+    assert b"nothing to ask" in done.stderr
+    assert shell("ask", "x", "-c", "-r", "1").returncode == 2
+
+
+def test_every_event_is_a_line_of_json(shell: Shell) -> None:
+    done = shell("ask", "--json", "hi")
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    events = [event for event in told if event["event"] != "app_changed"]
+    assert events[0]["event"] == "turn_started"
+    assert events[-1] == {
+        "event": "turn_ended", "turn": 1, "outcome": "answered", "text": "Two unread messages.",
+        "code": "", "detail": "",
+    }  # fmt: skip
+    kinds = {event["event"] for event in events}
+    assert {"request_built", "text", "usage", "reply_ended"} <= kinds
+
+
+def test_a_conversation_goes_on(shell: Shell) -> None:
+    shell("ask", "the first question")
+    shell("ask", "another matter")
+    assert "the first question" not in shell.sent()
+    shell("ask", "-c", "going on")
+    assert "another matter" in shell.sent()
+    shell("ask", "-r", "1", "back again")
+    assert "the first question" in shell.sent()
+    assert "another matter" not in shell.sent()
+    with Ledger(shell.directory / "work.db", mode="read") as ledger:
+        assert len(ledger.sessions.recent()) == 2
+
+
+def test_there_must_be_something_to_go_on_with(shell: Shell) -> None:
+    done = shell("ask", "-c", "hi")
+    assert done.returncode == 2
+    assert b"no session to continue" in done.stderr
+
+
+@answering(says("", COUNT), says("Done."))
+def test_an_action_that_nobody_can_approve_is_not_done(shell: Shell) -> None:
+    app = LiveApp()
+    with announced_app(shell.directory, app):
+        done = shell("ask", "count")
+    assert done.returncode == 7
+    assert done.stdout == b"Done.\n"
+    assert b"needs your approval" in done.stderr
+    assert app.tree.properties["n"] == 0
+
+
+@answering(says("", COUNT), says("Done."))
+def test_yes_approves(shell: Shell) -> None:
+    app = LiveApp()
+    with announced_app(shell.directory, app):
+        done = shell("ask", "--yes", "count")
+    assert done.returncode == 0
+    assert app.tree.properties["n"] == 1
+    assert b"count on / of live" in done.stderr
+
+
+@answering(says("", COUNT), says("Not in a plan."))
+def test_a_plan_does_nothing(shell: Shell) -> None:
+    app = LiveApp()
+    with announced_app(shell.directory, app):
+        done = shell("ask", "--mode", "plan", "--yes", "count")
+    assert done.returncode == 0
+    assert app.tree.properties["n"] == 0
+
+
+@answering(Refuses("key"))
+def test_a_refused_key_is_exit_code_3_and_is_not_told(shell: Shell) -> None:
+    done = shell("ask", "hi")
+    assert done.returncode == 3
+    assert KEY.encode() not in done.stderr + done.stdout
+    assert KEY.encode() not in (shell.directory / "work.db").read_bytes()
+
+
+@answering(Refuses("rate", retry_after="0"), says("Here."))
+def test_what_may_pass_is_tried_again(shell: Shell) -> None:
+    done = shell("ask", "hi")
+    assert (done.returncode, done.stdout) == (0, b"Here.\n")
+    assert b"again in" in done.stderr
+
+
+@answering(Refuses("overflow"))
+def test_too_long_is_exit_code_6(shell: Shell) -> None:
+    assert shell("ask", "hi").returncode == 6
+
+
+@answering(Says(("I was ", "about to "), cut=2), says("Here."))
+def test_a_cut_answer_fails_and_is_kept(shell: Shell) -> None:
+    done = shell("ask", "hi")
+    assert done.returncode == 1
+    shell("ask", "-c", "go on")
+    with Ledger(shell.directory / "work.db", mode="read") as ledger:
+        statuses = [entry.status for entry in ledger.messages(1)]
+    assert statuses == ["complete", "incomplete", "complete", "complete"]
+
+
+@answering(says("\x1b[2J\x1b]0;owned\x07 hello"))
+def test_no_escape_sequence_reaches_the_terminal(shell: Shell) -> None:
+    done = shell("ask", "hi")
+    assert b"\x1b" not in done.stdout
+    assert b"hello" in done.stdout
+
+
+@answering(says("So far ", stall=2))
+def test_an_interrupt_keeps_what_was_said(shell: Shell) -> None:
+    process = subprocess.Popen(
+        [PROGRAM, "ask", "--json", "hi", "--db", "work.db"], cwd=shell.directory,
+        env=shell.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    for line in process.stdout:
+        if json.loads(line)["event"] == "text":
+            break
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    with Ledger(shell.directory / "work.db", mode="read") as ledger:
+        assert [entry.status for entry in ledger.messages(1)] == ["complete", "incomplete"]
+        assert ledger.verify().ok
+
+
+def test_what_was_sent_is_shown_byte_for_byte(shell: Shell) -> None:
+    shell("ask", "the question")
+    shell("ask", "-c", "one more")
+    listed = shell("context")
+    assert listed.stdout.count(b"request  1") == 2
+    for turn in (1, 2):
+        raw = shell("context", "1", "--turn", str(turn), "--raw")
+        assert raw.returncode == 0, raw.stderr
+        assert raw.stdout == shell.vendor.requests[turn - 1].body
+    shown = shell("context", "1", "--turn", "2").stdout.decode()
+    assert "boundary" in shown
+    assert "the question" in shown
+    assert "<slop-state" in shown
+    told = json.loads(shell("context", "1", "--turn", "1", "--json").stdout)
+    assert told["verified"] is True
+    assert told["request"] == json.loads(shell.vendor.requests[0].body)
+    assert told["receipt"]["total"] > 0
+    assert len(shell("context", "--json").stdout.splitlines()) == 2
+
+
+def test_what_is_not_known_is_said(shell: Shell) -> None:
+    shell("ask", "the question")
+    assert shell("context", "1", "--turn", "9").returncode == 2
+    assert shell("context", "nowhere").returncode == 2
+    assert shell("context", "--raw").returncode == 2
+    assert shell("context", "--request", "1").returncode == 2
+
+
+def test_a_journal_that_was_tampered_with_is_found_out(shell: Shell) -> None:
+    import apsw
+
+    shell("ask", "the question")
+    with apsw.Connection(str(shell.directory / "work.wire.db")) as journal:
+        journal.execute("UPDATE requests SET prompt = replace(prompt, 'the question', 'another')")
+    done = shell("context", "1", "--turn", "1")
+    assert done.returncode == 8
+    assert b"not what" in done.stderr
