@@ -16,6 +16,7 @@ from host.helpers import check_ledger, hosted, invoke, messages
 from sightline.cli.chat.driver import ChatDriver
 from sightline.cli.chat.status import Status
 from sightline.demo.app import Desk, demo_app
+from sightline.dialects.profiles import profile_for
 from sightline.host import Host
 from sightline.models.scripted import Cut, ScriptedModel, Stall
 from support.terminal_attacks import ATTACKS, FORBIDDEN
@@ -228,6 +229,19 @@ async def test_an_answer_that_broke_off_is_kept_and_told(tmp_path: Path) -> None
         await chat.sees("Half of", "broke off")
 
 
+async def test_what_is_peculiar_about_a_model_is_told_once(tmp_path: Path) -> None:
+    profile = profile_for("local", "smollm2-135m-instruct")
+    model = ScriptedModel(["One.", "Two."], profile=profile)
+    async with chatting(tmp_path, model) as chat:
+        chat.type("first\r")
+        await chat.sees("One.", "cannot call tools")
+        await chat.rests()
+        chat.type("second\r")
+        await chat.sees("Two.")
+        await chat.rests()
+        assert chat.shown.count("cannot call tools") == 1
+
+
 async def test_a_question_before_deleting(tmp_path: Path) -> None:
     async with chatting(tmp_path, ["Hello."]) as chat:
         chat.type("hi\r")
@@ -278,6 +292,7 @@ async def test_completion_knows_commands_apps_and_files(
         }
         assert complete("/invoke desk/inbox/msg-104 re") == {"reply"}
         assert complete("/mode p") == {"plan"}
+        assert complete("/model local") <= {"local:smollm2-135m-instruct"}
         assert complete("/export no") == {"notes.txt"}
         assert complete("look at @no") == {"notes.txt"}
         assert complete("look at desk/cal") == {"desk/calendar"}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,6 +19,7 @@ from sightline.cli.commands.place import Place, find_place
 from sightline.cli.commands.registry import COMMANDS, is_command
 from sightline.errors import SightlineError
 from sightline.host import Host
+from sightline.models.choose import Choice, usable
 from sightline.protocol.path import join
 from sightline.protocol.scope import actions_in_scope
 from sightline.protocol.tree import Node
@@ -42,9 +44,8 @@ _Offer = tuple[str, str]  # a word, and what it is
 class Sources:
     """What there is to complete with, asked of a host. All of it may be called from a thread."""
 
-    def __init__(self, host: Host, models: Iterable[str] = ()) -> None:
+    def __init__(self, host: Host) -> None:
         self._host = host
-        self._models = tuple(models)
 
     def apps(self) -> Iterator[_Offer]:
         return ((app.id, app.name) for app in self._host.world.apps)
@@ -63,7 +64,11 @@ class Sources:
         return ((str(memo.id), memo.content) for memo in self._host.ledger.memos.recent(MOST))
 
     def models(self) -> Iterator[_Offer]:
-        return ((model, "") for model in self._models)
+        return ((choice.reference, choice.why) for choice in self._choices if choice.usable)
+
+    @cached_property
+    def _choices(self) -> list[Choice]:
+        return usable(self._host.settings, os.environ)
 
     def slots(self) -> Iterator[_Offer]:
         last = self._host.last
