@@ -110,6 +110,7 @@ class Terminal:
             history=ThreadedHistory(history or InMemoryHistory()),
             completer=_Completer(self),
             complete_in_thread=True,
+            reserve_space_for_menu=5,
             complete_while_typing=Condition(self._is_command),
             enable_open_in_editor=True,
             key_bindings=self._keys(),
