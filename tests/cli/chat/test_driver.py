@@ -253,6 +253,20 @@ async def test_a_question_before_deleting(tmp_path: Path) -> None:
         await chat.sees("Group 1 is deleted.")
 
 
+async def test_a_command_that_takes_long_can_be_stopped(tmp_path: Path) -> None:
+    async with chatting(tmp_path, ["Hello.", Stall("### STATE")]) as chat:
+        chat.type("hi\r")
+        await chat.sees("Hello.")
+        await chat.rests()
+        chat.type("/context rebuild\r")
+        await until(lambda: len(chat.model.requests) == 2)
+        chat.type("\x03")
+        await chat.sees("■ stopped")
+        await chat.rests()
+        chat.type("/mode\r")
+        await chat.sees("Mode ask")
+
+
 async def test_quit_leaves(tmp_path: Path) -> None:
     async with chatting(tmp_path) as chat:
         chat.type("/quit\r")

@@ -61,6 +61,7 @@ class ChatDriver:
         self._blocks = Blocks()
         self._reasoning = ""
         self._turning = False
+        self._commanding: asyncio.Task[str | None] | None = None
         self._warned: set[str] = set()
         self._aside: set[asyncio.Task[None]] = set()
         self._open: dict[str, asyncio.Task[None]] = {}
@@ -69,11 +70,11 @@ class ChatDriver:
 
     @property
     def busy(self) -> bool:
-        return self._turning
+        return self._turning or self._commanding is not None
 
     def submit(self, text: str) -> None:
         """Take a line: at once if it only looks, else when it is its turn."""
-        if self._turning and _only_looks(text):
+        if self.busy and _only_looks(text):
             task = asyncio.create_task(self._look(text))
             self._aside.add(task)
             task.add_done_callback(self._aside.discard)
@@ -86,6 +87,8 @@ class ChatDriver:
         """Stop the turn; give back what was waiting."""
         if self._turning:
             self._host.cancel()
+        if self._commanding is not None:
+            self._commanding.cancel()
         waiting, self._lines = "\n".join(self._lines), deque()
         return waiting
 
@@ -146,9 +149,22 @@ class ChatDriver:
         self._draw(said_card(line))
         said: str | None = registry.said(line)
         if registry.is_command(line):
-            said = await self._command(line)
+            said = await self._stoppable(line)
         if said:
             await self._turn(said)
+
+    async def _stoppable(self, line: str) -> str | None:
+        """Run a command that a key can stop, as it can a turn."""
+        task = self._commanding = asyncio.create_task(self._command(line))
+        try:
+            await asyncio.wait({task})
+        finally:
+            task.cancel()  # where it is we that are cancelled
+            self._commanding = None
+        if task.cancelled():
+            self.paint([line_of("■ stopped", "warn")])
+            return None
+        return task.result()
 
     async def _look(self, line: str) -> None:
         self._draw(said_card(line))
