@@ -267,6 +267,30 @@ async def test_a_command_that_takes_long_can_be_stopped(tmp_path: Path) -> None:
         await chat.sees("Mode ask")
 
 
+async def test_a_long_paragraph_is_followed_to_its_end(tmp_path: Path) -> None:
+    async with chatting(tmp_path, [Stall("word " * 200 + "and so on")]) as chat:
+        chat.type("go\r")
+
+        def live() -> str:
+            return "".join(text for _, text, *_ in chat.driver.live(40, 5))
+
+        await until(lambda: "and so on" in live().replace("\n", ""))
+        assert live().count("\n") == 5
+        assert max(map(len, live().splitlines())) < 40
+        chat.type("\x03")
+        await chat.sees("■ stopped")
+
+
+async def test_the_status_names_the_model_that_was_chosen(tmp_path: Path) -> None:
+    async with chatting(tmp_path) as chat:
+        other = ScriptedModel(profile=profile_for("openai-chat", "another"))
+        await chat.host.use_model(other)
+        chat.type("/mode\r")
+        await chat.sees("Mode ask")
+        await chat.rests()
+        assert other.label in status_of(chat)
+
+
 async def test_quit_leaves(tmp_path: Path) -> None:
     async with chatting(tmp_path) as chat:
         chat.type("/quit\r")

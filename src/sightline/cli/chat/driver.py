@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import textwrap
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -28,7 +30,7 @@ from sightline.cli.commands import registry
 from sightline.cli.commands.command import Leave
 from sightline.cli.commands.complete import Completion, Sources, complete
 from sightline.cli.commands.lines import Line, cut, line_of
-from sightline.errors import SightlineError
+from sightline.errors import NotFound, SightlineError
 from sightline.events import (
     AppChanged,
     ApprovalAnswered,
@@ -124,8 +126,12 @@ class ChatDriver:
             height = min(height, 3)
         if not text:
             return []
-        shown = text.split("\n")[-height:]
-        return [("class:dim", "".join(f"{cut(line, width - 1)}\n" for line in shown))]
+        room = max(10, width - 1)
+        # Only the end can be seen: no need to wrap all of a long paragraph for it.
+        lines = [
+            piece for line in text[-height * room :].split("\n") for piece in _wrap(line, room)
+        ]
+        return [("class:dim", "".join(f"{cut(line, room)}\n" for line in lines[-height:]))]
 
     def status(self, width: int) -> StyleAndTextTuples:
         """Draw the status line."""
@@ -150,6 +156,7 @@ class ChatDriver:
         said: str | None = registry.said(line)
         if registry.is_command(line):
             said = await self._stoppable(line)
+            self._status = replace(self._status, model=(await self._host.model()).label)
         if said:
             await self._turn(said)
 
@@ -246,7 +253,8 @@ class ChatDriver:
             await self._console.page(_all_of(event))
             answer = await self._terminal.ask(question, _APPROVAL)
         self._open.pop(event.call_id, None)
-        self._host.answer(event.call_id, bool(answer), remember=answer == "always")
+        with suppress(NotFound):  # the turn may have ended meanwhile
+            self._host.answer(event.call_id, bool(answer), remember=answer == "always")
 
 
 class TerminalConsole:
@@ -279,6 +287,10 @@ class TerminalConsole:
 
     async def edit(self, text: str) -> str | None:
         return await self._terminal.outside(lambda: edit_text(text, os.environ))
+
+
+def _wrap(line: str, width: int) -> list[str]:
+    return textwrap.wrap(line, width, drop_whitespace=False) or [""]
 
 
 def _only_looks(line: str) -> bool:

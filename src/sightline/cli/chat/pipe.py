@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final, TextIO
 
 from sightline.cli.ask import exit_code_of
@@ -19,7 +20,7 @@ from sightline.cli.commands.command import Leave
 from sightline.cli.commands.console import PlainConsole
 from sightline.cli.commands.lines import Line, text_of
 from sightline.context.state import strip_state
-from sightline.errors import ApprovalNeeded, SightlineError
+from sightline.errors import ApprovalNeeded, NotFound, SightlineError
 from sightline.events import AppChanged, ApprovalAsked, TurnEnded
 from sightline.host import Host
 
@@ -105,7 +106,8 @@ class PipeChat:
             self._tell([error_line("nobody is there to approve it; --yes approves in advance")])
             self._failed(ApprovalNeeded.exit_code)
         always = answer in ("a", "always")
-        self._host.answer(event.call_id, always or answer in ("y", "yes"), remember=always)
+        with suppress(NotFound):  # the turn may have ended meanwhile
+            self._host.answer(event.call_id, always or answer in ("y", "yes"), remember=always)
 
     def _tell(self, lines: list[Line]) -> None:
         for line in lines:
