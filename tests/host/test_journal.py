@@ -19,10 +19,12 @@ from sightline.context.receipt import Receipt
 from sightline.dialects import encode
 from sightline.dialects.profiles import profile_for
 from sightline.dialects.request import Options
+from sightline.dialects.usage import Usage
 from sightline.errors import LedgerUnavailable, NotFound
-from sightline.events import Noticed
+from sightline.events import Noticed, RequestBuilt
 from sightline.host.deltas import apply_messages, apply_world, message_delta, world_delta
 from sightline.host.journal import CHAIN, Journal, OpenWork, Retention, Sent
+from sightline.models.scripted import Reply
 from sightline.protocol.codec import from_value
 from sightline.protocol.tree import Node
 from sightline.protocol.world import AppState, AvailableApp, World
@@ -243,3 +245,25 @@ async def test_no_lock_is_left_behind(tmp_path: Path) -> None:
     async with hosted(tmp_path, ["one"]) as (host, _):
         await turn(host)
     assert list(tmp_path.glob("*.lock")) == []
+
+
+async def test_a_request_is_compared_with_the_last_one_of_an_earlier_program(
+    tmp_path: Path,
+) -> None:
+    async with hosted(tmp_path, ["one"]) as (host, _):
+        await turn(host, "first")
+        number = host.session.id
+    async with hosted(tmp_path, ["two"], session=number) as (host, _):
+        [built] = of_kind(await turn(host, "second"), RequestBuilt)
+        assert built.reused_tokens > 0
+        assert not built.regression
+
+
+async def test_what_vendors_count_is_learnt_and_kept(tmp_path: Path) -> None:
+    reply = Reply(text="one", usage=Usage(input_tokens=5_000, output_tokens=1))
+    async with hosted(tmp_path, [reply]) as (host, model):
+        await turn(host, "first")
+        learnt = host._stage.composer.calibrations.models
+        assert list(learnt) == [model.profile.model]
+    async with hosted(tmp_path, []) as (host, _):
+        assert host._stage.composer.calibrations.models == learnt

@@ -72,7 +72,7 @@ class Composer:
         self._memos = memos
         self._clock = clock
         self._worlds = SafeWorlds()
-        self._calibrations = Calibrations()
+        self.calibrations = Calibrations()
         cut = settings.truncation
         self._tiers = Tiers(
             recent=cut.count,
@@ -88,7 +88,7 @@ class Composer:
 
     def counter(self, profile: Profile) -> Counter:
         """Return the counter of a model; an estimate where its tokenizer is not installed."""
-        calibration = self._calibrations.models.get(profile.model)
+        calibration = self.calibrations.models.get(profile.model)
         try:
             return counter_for(profile.model, calibration)
         except MissingExtra:
@@ -99,10 +99,10 @@ class Composer:
 
         A correction that changes little is left out: it would weigh all history anew.
         """
-        learnt = self._calibrations.observe(profile.model, predicted, reported)
-        old = self._calibrations.of(profile.model).factor
+        learnt = self.calibrations.observe(profile.model, predicted, reported)
+        old = self.calibrations.of(profile.model).factor
         if abs(learnt.of(profile.model).factor - old) > NEWS * old:
-            self._calibrations = learnt
+            self.calibrations = learnt
 
     async def compose(
         self,

@@ -396,7 +396,8 @@ class Host:
         finally:
             self._run = None
             if turn is not None:
-                await asyncio.to_thread(scribe.release, place, turn)
+                learnt = self._stage.composer.calibrations
+                await asyncio.to_thread(scribe.release, place, turn, learnt)
             self._busy = False
             line.close()
             self._tell_problem()
@@ -426,6 +427,7 @@ class Host:
                 found = sessions.switch(reference.id)
             else:
                 found = sessions.switch(sessions.resolve(str(reference)).id)
+            self._stage.composer.calibrations = self._stage.scribe.calibrations()
             return found, self._stage.scribe.fold_of(found.id)
 
         row, first_group = await asyncio.to_thread(find)

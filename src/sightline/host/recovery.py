@@ -9,6 +9,7 @@ are ordinary messages, so the prompt that follows is as stable as any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import msgspec
 
@@ -21,7 +22,7 @@ from sightline.ledger import Ledger
 
 __all__ = ["Recovered", "open_calls", "recover"]
 
-WORDS = {
+WORDS: Final = {
     "asked": "error: not run (the program ended while it waited for approval)",
     "running": "error: interrupted (the program ended while it ran); "
     "whether it took effect is unknown",

@@ -93,11 +93,6 @@ class TurnRun:
         self._seen = World()
         self._notes = _ReplyNotes(self._note_words)
 
-    @property
-    def asking(self) -> ToolCall | None:
-        """The call that waits for an answer."""
-        return self._machine.asking
-
     def answer(self, call_id: str, *, approved: bool, by: str) -> Answer | None:
         """Answer an approval; return what to remember of it, None if nobody asked."""
         asking = self._machine.asking

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from sightline.context.entries import Draft, Entry
+from sightline.context.estimate import Calibrations
 from sightline.context.parts import Message
 from sightline.context.tokens import Counter
+from sightline.dialects import encode
 from sightline.dialects.profile import Profile
 from sightline.dialects.usage import Usage, cost
-from sightline.errors import LedgerUnavailable, SessionBusy
+from sightline.errors import InvalidInput, LedgerUnavailable, SessionBusy
 from sightline.host.guard import guarded
 from sightline.host.journal import CallState, Journal, OpenWork, Sent
 from sightline.host.owner import Owner
@@ -33,7 +35,7 @@ from sightline.projection.moment import format_moment
 __all__ = ["Scribe"]
 
 T = TypeVar("T")
-_RECENT_GROUPS = 200
+_RECENT_GROUPS: Final = 200
 
 
 class Scribe:
@@ -82,9 +84,11 @@ class Scribe:
         self._try(lambda journal: journal.settle(place.id), None)
         return found
 
-    def release(self, place: OpenSession, turn: OpenTurn) -> None:
+    def release(self, place: OpenSession, turn: OpenTurn, learnt: Calibrations) -> None:
         """Give a session back at the end of a turn, with nothing under way in it."""
         self._finish(turn)
+        if learnt != self.calibrations():
+            self._try(lambda journal: journal.set_note("calibrations", learnt.encode()), None)
         self._try(lambda journal: journal.settle(place.id), None)
         if self._owner is not None:
             owner = self._owner
@@ -104,7 +108,17 @@ class Scribe:
         live = [g.id for g in self.ledger.groups.recent(place.id, _RECENT_GROUPS, dropped=False)]
         place.state = self._try(lambda journal: journal.strategy_state(place.id, live), {})
         place.row = self.ledger.sessions.get(place.id)
+        self._recall(place)
         return OpenTurn(entry.group_id, group.seq + 1, entry.seq), mended
+
+    def _recall(self, place: OpenSession) -> None:
+        """Find the last request again that another program, or this one earlier, sent."""
+        if place.wire is not None:
+            return
+        last = self._try(lambda journal: journal.latest(place.id), None)
+        if last is not None:
+            place.wire = encode(last.prompt, last.profile, last.options).wire
+            place.model = last.line.model
 
     def append(
         self,
@@ -194,6 +208,14 @@ class Scribe:
             self._try(
                 lambda journal: journal.set_strategy_state(place.id, turn.group_id, state), None
             )
+
+    def calibrations(self) -> Calibrations:
+        """Read what was learnt about how vendors count."""
+        value = self._try(lambda journal: journal.note("calibrations"), None)
+        try:
+            return Calibrations() if value is None else Calibrations.decode(value)
+        except InvalidInput:
+            return Calibrations()
 
     def fold_of(self, session_id: int) -> int:
         """Read the first group that is shown of a session that was folded by hand."""
