@@ -18,6 +18,9 @@ from sightline.demo.app import Desk, demo_app
 from sightline.errors import InvalidInput, NotFound, SightlineError
 from sightline.host import Host
 from sightline.models.scripted import ScriptedModel
+from sightline.protocol.tree import Node
+from support.live import LiveApp
+from support.terminal_attacks import ATTACKS, FORBIDDEN
 
 STATE = "\n\n### STATE\nGoal: {}\nContext: inbox\n"
 
@@ -336,3 +339,26 @@ async def test_export_writes_a_new_file_for_the_user_alone(
     assert target.stat().st_mode & 0o777 == 0o600
     with pytest.raises(InvalidInput, match="File exists"):
         await at_desk.does(f"/export {target}")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["/tree", "/tree desk/evil", "/apps", "/tail", "/context", "/context show", "/why state",
+     "/why desk/evil", "/messages", "/message show 1", "/memo list", "/memo show 1",
+     "/session scratchpad", "/state", "/stats", "/diff"],
+)  # fmt: skip
+async def test_no_command_prints_what_a_terminal_would_obey(tmp_path: Path, line: str) -> None:
+    attack = "".join(ATTACKS.values()).encode("utf-8", "replace").decode().replace("\0", "")
+    evil = Node.of("evil", "item", properties={"label": attack, attack[:40]: [attack]})
+    tree = Node.of("root", "root", properties={"label": attack}, children=[evil])
+    app = LiveApp(tree, app_id="desk")
+    async with hosted(tmp_path, app=app, app_id="desk") as (host, model):
+        ledger, session_id = host.ledger, host.session.id
+        model.add(attack + STATE.format(attack))
+        await turn(host, attack)
+        ledger.memos.save(attack, ["hostile"])
+        ledger.scratchpad.replace(session_id, attack)
+        out = StringIO()
+        await run(line, host, PlainConsole(out, width=60))
+        assert out.getvalue()
+        assert not FORBIDDEN.intersection(out.getvalue())
