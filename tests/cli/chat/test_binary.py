@@ -151,7 +151,7 @@ def test_what_was_said_can_be_continued(tmp_path: Path, people: list[Person]) ->
         vendor.add(says("You are Ada."))
         again = Person(tmp_path, vendor, "chat", "-c")
         people.append(again)
-        again.sees("1 groups")
+        again.sees(", 1 group. ")
         again.types("Who am I?\r")
         again.sees("You are Ada.")
         assert again.leaves() == 0

@@ -109,9 +109,10 @@ class ChatDriver:
     def greet(self) -> None:
         """Say where we are."""
         session = self._host.session
-        said = f", {session.groups} groups" if session.groups else ""
-        self.paint([line_of(f"session {session.id}, {session.name}{said}. /help lists commands.",
-                            "dim")])  # fmt: skip
+        many = "1 group" if session.groups == 1 else f"{session.groups} groups"
+        said = f", {many}" if session.groups else ""
+        where = f"session {session.id}, {session.name}{said}"
+        self.paint([line_of(f"{where}. /help lists commands.", "dim")])
 
     def note(self, event: HostEvent) -> None:
         """Take in something that happened outside a turn."""
