@@ -45,7 +45,7 @@ class ChatOptions:
 @click.command(
     epilog="""\b
 Examples:
-  echo 'How many messages are unread?' | sightline chat --demo --db work.db
+  echo 'How many unread messages are in the inbox?' | sightline chat --demo --db work.db
   echo /help | sightline chat --db work.db
 """
 )
