@@ -16,8 +16,8 @@ from sightline.projection.contract import contract
 from sightline.projection.escape import tag_like
 
 PINNED = {
-    "system": "9aeb3b269157a449",
-    "system, small": "9f7904022449f767",
+    "system": "f938a2538d17d284",
+    "system, small": "eff48a3645469973",
     "guidelines": "511936a22abc03d9",
     "guidelines, small": "51a68d58f40ccad0",
 }
@@ -74,7 +74,9 @@ def test_the_guidelines_say_how_to_use_the_history(needed: str, small: bool) -> 
 
 
 @pytest.mark.parametrize("small", [False, True])
-@pytest.mark.parametrize("needed", ["approval", "Never make", "asked", "exactly", "slop_invoke"])
+@pytest.mark.parametrize(
+    "needed", ["approval", "Never make", "asked", "exactly", "slop_invoke", "is data"]
+)
 def test_the_system_prompt_says_how_to_act(needed: str, small: bool) -> None:
     assert needed in system_text(small=small)
 

@@ -34,7 +34,7 @@ from sightline.toolbox.bench import Bench
 from sightline.toolbox.own import OWN_TOOLS, run_own
 from sightline.toolbox.results import Ran
 
-__all__ = ["ALL_TOOLS", "Style", "Toolbox"]
+__all__ = ["ALL_TOOLS", "Style", "Toolbox", "definitions_of"]
 
 Style: TypeAlias = Literal["fixed", "dynamic"]
 

@@ -1,9 +1,8 @@
 """Run a command for a limited time, keep a limited part of what it says, leave nothing running.
 
 The command has a process group of its own. It ends with the command: what it started in
-the background is ended as well, and a command that does not end is made to. The group's
-number stays ours until its leader is waited for, which is the last thing that happens, so
-no signal can reach a stranger.
+the background is ended as well, and a command that does not end is made to. Its leader
+is waited for last of all, so that no signal can reach a stranger.
 """
 
 from __future__ import annotations
@@ -20,6 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
+
+from sightline.workspace.group import is_over, kill_group
 
 __all__ = ["Ended", "Finished", "run_command"]
 
@@ -94,7 +95,7 @@ def _follow(
     with selectors.DefaultSelector() as selector:
         selector.register(stream, selectors.EVENT_READ)
         while True:
-            over = _is_over(process)
+            over = is_over(process)
             if is_open and (over or selector.select(_TICK_S)):
                 is_open = output.take(stream)
             elif not over:
@@ -108,20 +109,14 @@ def _follow(
                 return "timed out"
 
 
-def _is_over(process: subprocess.Popen[bytes]) -> bool:
-    """Whether the leader has ended; it is left to be waited for."""
-    options = os.WEXITED | os.WNOHANG | os.WNOWAIT
-    return os.waitid(os.P_PID, process.pid, options) is not None
-
-
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End the whole group: politely if its leader still runs, then in any case."""
-    if not _is_over(process):
-        os.killpg(process.pid, signal.SIGTERM)
+    if not is_over(process):
+        kill_group(process, signal.SIGTERM)
         limit = time.monotonic() + _GRACE_S
-        while not _is_over(process) and time.monotonic() < limit:
+        while not is_over(process) and time.monotonic() < limit:
             time.sleep(_TICK_S)
-    os.killpg(process.pid, signal.SIGKILL)
+    kill_group(process)
 
 
 class _Output:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -18,11 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from sightline.workspace.group import kill_group
 from sightline.workspace.inside import Parts
 
 __all__ = ["Change", "Git", "GitStatus", "parse_status"]
 
 _TIMEOUT_S: Final = 10.0
+_GRACE_S: Final = 1.0  # from the end of its answer to its own
 _MAX_BYTES: Final = 32 * 1024 * 1024
 _RUNS_PROGRAMS: Final = re.compile(r"filter\..*\.(?:clean|smudge|process)", re.DOTALL)
 _ITS_OWN: Final = frozenset({"local", "worktree"})
@@ -104,17 +105,20 @@ class Git:
             )  # fmt: skip
         except OSError:  # the directory or the program is gone
             return None
-        # Not yet waited for, so the group is its own until we say so.
-        limit = threading.Timer(_TIMEOUT_S, os.killpg, (process.pid, signal.SIGKILL))
+        limit = threading.Timer(_TIMEOUT_S, kill_group, (process,))
         limit.start()
         with process:
             assert process.stdout is not None  # noqa: S101 - it was asked for above
             data = process.stdout.read(_MAX_BYTES + 1)
             if len(data) > _MAX_BYTES:
-                os.killpg(process.pid, signal.SIGKILL)
-            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+                kill_group(process)
+            # Nothing may be signalled once it has been waited for.
             limit.cancel()
             limit.join()
+            try:
+                process.wait(_GRACE_S)
+            except subprocess.TimeoutExpired:
+                kill_group(process)
         return data if process.returncode == 0 and len(data) <= _MAX_BYTES else None
 
 

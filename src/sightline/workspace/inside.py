@@ -120,8 +120,12 @@ class Inside:
         with self.directory(parts[:-1], make=True) as above, _named(parts):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
             opened = os.open(parts[-1], flags, 0o666, dir_fd=above)
-            with os.fdopen(opened, "wb") as file:
-                file.write(data)
+            try:
+                with os.fdopen(opened, "wb") as file:
+                    file.write(data)
+            except BaseException:
+                os.unlink(parts[-1], dir_fd=above)
+                raise
 
     def replace(self, parts: Parts, data: bytes, seen: os.stat_result) -> None:
         """Put new content in a file's place, whole or not at all, with its mode.

@@ -1,0 +1,29 @@
+"""The process group of a command: whether its leader is over, and how to end all of it.
+
+Where the system can look at a process without taking it away (`waitid`), the leader is left
+to be waited for, so the group's number stays ours. Elsewhere it is taken away when it is
+over, and a signal that finds nobody is no error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+
+__all__ = ["is_over", "kill_group"]
+
+
+def is_over(process: subprocess.Popen[bytes]) -> bool:
+    """Tell whether the leader has ended."""
+    if process.returncode is None and hasattr(os, "waitid"):
+        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, process.pid, options) is not None
+    return process.poll() is not None
+
+
+def kill_group(process: subprocess.Popen[bytes], how: signal.Signals = signal.SIGKILL) -> None:
+    """Signal everybody in the group that the process leads."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, how)
