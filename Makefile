@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: test lint format demo bench prove lock
+.PHONY: chat test lint format demo bench prove lock
 
 test: lint                 ## everything CI runs: lint, types, tests; COVERAGE=1 measures it, too
 	@sh tests/browser/setup.sh $(VENV)/browser
@@ -19,6 +19,9 @@ lint: $(READY)             ## style and strict types
 format: $(READY)           ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+chat: $(READY)             ## talk to a model about the demo app; pipe lines in to have them answered
+	@$(BIN)/sightline chat --demo
 
 demo: $(READY)             ## the demo app's state, as a model would see it
 	@$(BIN)/sightline demo --print

@@ -22,7 +22,7 @@ import msgspec
 
 from benchmarks.harness import Row, table
 
-MODULES = ("trees", "live", "ledger", "slots", "tail", "cache", "package")
+MODULES = ("trees", "live", "ledger", "slots", "tail", "cache", "package", "startup")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sightline.host import Host
     from sightline.ledger import Ledger, Session
 
-__all__ = ["ask"]
+__all__ = ["ask", "exit_code_of", "latest_session"]
 
 MAX_INPUT: Final = 16 * 1024 * 1024
 _SHOWN_CHARS: Final = 300
@@ -48,6 +48,7 @@ class _Asked:
     latest: bool
     resume: str | None
     connect: tuple[str, ...]
+    is_command: bool = False
 
 
 @click.command(
@@ -57,6 +58,7 @@ Examples:
   sightline ask --db work.db -c "And who wrote it?"
   cat notes.txt | sightline ask --db work.db "Summarise this."
   sightline ask --db work.db --json "What is unread?"
+  sightline ask --db work.db -c /stats
 """
 )
 @click.argument("text", required=False)
@@ -88,11 +90,15 @@ def ask(
 
     What is piped in is part of the question. The model sees the apps of this machine and
     the current directory. An action that needs your approval is asked for at a terminal;
-    where nobody can be asked it is not done, and the exit code is 7.
+    where nobody can be asked it is not done, and the exit code is 7. A TEXT like /stats
+    is a command of the chat.
     """
     if latest and resume:
         raise InvalidInput("-c and -r name two sessions; give one of them")
-    asked = _Asked(_question(text), as_json, yes, latest, resume, connect)
+    # Only what was typed is a command: a pipe may bring lines that begin with a slash.
+    is_command = text is not None and text.startswith("/") and not text.startswith("//")
+    question = text if text is not None and is_command else _question(text)
+    asked = _Asked(question, as_json, yes, latest, resume, connect, is_command)
     # Imported here: the host brings most of the program with it.
     from sightline.config import load
 
@@ -116,14 +122,27 @@ async def _run(settings: Settings, asked: _Asked) -> int:
 
     async with Host.open(settings, session=asked.resume, project=str(Path.cwd())) as host:
         if asked.latest:
-            await host.switch(await asyncio.to_thread(_latest, host.ledger, host.session))
+            await host.switch(await asyncio.to_thread(latest_session, host.ledger, host.session))
         for address in asked.connect:
             await host.connect(address)
-        return await _follow(host, asked)
+        return await (_command if asked.is_command else _follow)(host, asked)
 
 
-def _latest(ledger: Ledger, new: Session) -> Session:
-    """The latest session of this directory in which something was said."""
+async def _command(host: Host, asked: _Asked) -> int:
+    """Run a slash command; what it has to say goes to the model."""
+    from sightline.cli.commands.command import Leave
+    from sightline.cli.commands.console import PlainConsole
+    from sightline.cli.commands.registry import run
+
+    try:
+        said = await run(asked.text, host, PlainConsole(sys.stdout, yes=asked.yes))
+    except Leave:
+        return 0
+    return await _follow(host, replace(asked, text=said)) if said else 0
+
+
+def latest_session(ledger: Ledger, new: Session) -> Session:
+    """Find the latest session of this directory in which something was said."""
     for session in ledger.sessions.recent(project=new.project):
         if session.groups:
             return session
@@ -149,7 +168,7 @@ async def _follow(host: Host, asked: _Asked) -> int:
         elif isinstance(event, TurnEnded):
             if event.text and not asked.as_json:
                 write_text([clean(event.text)])
-            code = code or _exit_code(event)
+            code = code or exit_code_of(event)
     return code
 
 
@@ -190,8 +209,8 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()[:_SHOWN_CHARS]
 
 
-def _exit_code(event: TurnEnded) -> int:
-    """What the turn's end is to a script: its error's own code where it has one."""
+def exit_code_of(event: TurnEnded) -> int:
+    """Say what the turn's end is to a script: its error's own code where it has one."""
     match event.outcome:
         case "answered":
             return 0

@@ -6,10 +6,10 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import version
 from typing import Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from sightline.errors import SightlineError
 
@@ -31,6 +31,8 @@ COMMANDS: Final = {
     "apps": ("sightline.cli.live:apps", "List the apps that can be seen on this machine."),
     "ask": ("sightline.cli.ask:ask", "Ask a model that sees your apps, once."),
     "bridge": ("sightline.cli.bridge:bridge", "Keep the current state blocks in a file."),
+    "chat": ("sightline.cli.chat.main:chat", "Talk to a model that sees your apps."),
+    "completion": ("sightline.cli.completion:completion", "Let your shell complete sightline."),
     "config": ("sightline.cli.config:config", "Show the settings, and where they come from."),
     "context": ("sightline.cli.context:context", "Show what was sent to a model, turn by turn."),
     "demo": ("sightline.cli.demo:demo", "Show the demo app's state."),
@@ -69,6 +71,15 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)  # noqa: S101 - a wrong table entry is a bug
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        # From the table: a shell asks at every Tab, and need not wait for imports.
+        found = [
+            CompletionItem(name, help=COMMANDS[name][1])
+            for name in self.list_commands(ctx)
+            if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -88,12 +99,23 @@ def _exit_code_table() -> str:
 
 @click.group(
     cls=LazyGroup,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=_exit_code_table(),
 )
-@click.version_option(version("sightline"), prog_name="sightline")
-def cli() -> None:
-    """The context engine: what the app looks like now, what was said, what was planned."""
+@click.version_option(package_name="sightline", prog_name="sightline")
+@click.pass_context
+def cli(context: click.Context) -> int | None:
+    """The context engine: what the app looks like now, what was said, what was planned.
+
+    Without a command it opens the chat.
+    """
+    if context.invoked_subcommand is not None:
+        return None
+    chat = cli.get_command(context, "chat")
+    assert chat is not None  # noqa: S101 - it is in the table
+    code: int = context.invoke(chat)
+    return code
 
 
 def main(argv: Sequence[str] | None = None) -> None:

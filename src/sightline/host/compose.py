@@ -52,6 +52,7 @@ __all__ = ["Composer"]
 
 SMALL_WINDOW: Final = 16_384  # models with less get the shorter standing texts
 FRAME_TOKENS: Final = 16  # what a message weighs beside its text, at most
+REMINDER_CHARS: Final = 300
 NEWS: Final = 0.05  # a correction smaller than this is not worth counting everything again
 
 
@@ -238,8 +239,17 @@ class Composer:
             anchor=_titled("The state you wrote last", anchor or ""),
             scratchpad=_titled("Your scratchpad", scratchpad),
             apps=sight.tail.available,
-            state=sight.tail.state,
+            state=_reminded(sight.tail.state, asked.text) if small else sight.tail.state,
         )
+
+
+def _reminded(state: str, asked: str) -> str:
+    """End a block with the question: a tiny model goes on from what it read last.
+
+    Measured with the embedded one: without this it talks about the last line of the state,
+    with it it finds the answer in there. It is part of the tail, so it costs no cache.
+    """
+    return f"{state}\n\nAnswer the user: {asked[:REMINDER_CHARS]}" if asked else state
 
 
 def _drift(before: Wire, request: Request) -> Drift:

@@ -332,6 +332,11 @@ class Host:
         bench = self._open.toolbox.bench
         bench.attention = bench.attention.unfocus(app, path)
 
+    @property
+    def focused(self) -> tuple[tuple[str, str], ...]:
+        """The nodes that are kept in view, as (app, path), the newest last."""
+        return self._open.toolbox.bench.attention.pairs
+
     async def pin(self, app: str) -> str:
         """Remember what an app shows now: write it into the conversation, as the past it will be.
 

@@ -16,6 +16,7 @@ from sightline.ledger import Session
 from sightline.policy import Answer
 from sightline.projection.select import Selection
 from sightline.projection.tools import ToolSet
+from sightline.protocol.world import World
 from sightline.toolbox import Toolbox
 
 __all__ = ["Composed", "OpenSession", "OpenTurn", "Pace", "Preview"]
@@ -26,12 +27,16 @@ Warnings: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A request as it would be sent now, or as it was sent. `usage` is of one that was."""
+    """A request as it would be sent now, or as it was sent. `usage` is of one that was.
+
+    `world` is what `selection` was chosen from.
+    """
 
     prompt: Prompt
     request: Request
     drift: Drift | None
     selection: Selection
+    world: World
     usage: Usage | None = None
 
 
@@ -56,7 +61,8 @@ class Composed:
 
     def preview(self, usage: Usage | None = None) -> Preview:
         """Show it to a caller."""
-        return Preview(self.prompt, self.request, self.drift, self.sight.selection, usage)
+        sight = self.sight
+        return Preview(self.prompt, self.request, self.drift, sight.selection, sight.world, usage)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,1 @@
+"""The chat: a terminal, a pipe, and what both of them show."""

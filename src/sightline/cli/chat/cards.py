@@ -1,0 +1,161 @@
+"""Events as a person reads them: tool cards, the question before an action, notices.
+
+Functions from events to lines; all text of apps and models is made harmless here. What
+does not fit is counted, never silently left out: a person decides by what they see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from textwrap import wrap
+from typing import Any, Final
+
+import msgspec
+
+from sightline.cli.clean import clean, clean_line
+from sightline.cli.commands.lines import Line, cut, line_of, width_of
+from sightline.events import (
+    AppChanged,
+    ApprovalAnswered,
+    ApprovalAsked,
+    CallFinished,
+    CallStarted,
+    HostEvent,
+    Noticed,
+    ReplyEnded,
+    Retrying,
+    TurnEnded,
+)
+
+__all__ = ["approval_card", "call_card", "card", "error_line", "result_card", "said_card"]
+
+_RESULT_LINES: Final = 4
+_PARAM_CHARS: Final = 400
+_CHANGES: Final = 12
+_ENDINGS: Final = {
+    "length": "the answer is cut off: it reached the model's limit",
+    "refused": "the model, or its vendor's filter, declined to go on",
+    "incomplete": "the answer broke off; what came of it is kept",
+    "error": "the vendor failed while answering",
+}
+
+
+def card(event: HostEvent, width: int) -> list[Line]:
+    """Write what a person is told of an event; nothing for those that are shown otherwise."""
+    match event:
+        case CallStarted():
+            return call_card(event, width)
+        case CallFinished():
+            return result_card(event, width)
+        case ApprovalAsked():
+            return approval_card(event, width)
+        case ApprovalAnswered(approved=approved, by=by) if by != "user":
+            return [line_of(f"  {'approved' if approved else 'refused'} by {by}", "dim")]
+        case Retrying():
+            when = f"in {event.after_s:.0f} s (attempt {event.attempt})"
+            return [line_of(f"~ trying again {when}: {event.reason}", "warn")]
+        case Noticed():
+            return [line_of(f"! {event.message}", "warn")]
+        case AppChanged():
+            why = f" ({event.reason})" if event.reason else ""
+            return [line_of(f"◦ {event.app}: {event.status}{why}", "dim")]
+        case ReplyEnded() if event.reason in _ENDINGS:
+            detail = f": {event.detail}" if event.detail else ""
+            return [line_of(f"! {_ENDINGS[event.reason]}{detail}", "warn")]
+        case TurnEnded():
+            return _ending(event)
+        case _:
+            return []
+
+
+def error_line(message: str) -> Line:
+    """Write an error."""
+    return line_of(f"✗ {message}", "error")
+
+
+def said_card(text: str) -> list[Line]:
+    """Repeat what the user said, so that it stays in the scrollback."""
+    first, *more = clean(text).split("\n")
+    return [(("user", f"> {first}"),), *((("user", f"  {line}"),) for line in more)]
+
+
+def call_card(event: CallStarted, width: int) -> list[Line]:
+    """Write a call: where and what for an app's action, else the host's own tool."""
+    if event.app:
+        where = clean_line(f"{event.app}{'' if event.path == '/' else event.path}")
+        what, given = clean_line(event.action), event.arguments.get("params", event.arguments)
+    else:
+        where, what, given = "", clean_line(event.name), event.arguments
+    head = f"● {where} {what}" if where else f"● {what}"
+    room = max(0, width - width_of(head) - 1)
+    arguments = clean_line(_json(given)) if given else ""
+    return [(("tool", cut(head, width)), ("dim", f" {cut(arguments, room)}" if arguments else ""))]
+
+
+def result_card(event: CallFinished, width: int) -> list[Line]:
+    """Write the beginning of what a tool answered, and how much more there is."""
+    lines = clean(event.content).rstrip("\n").expandtabs(4).split("\n")
+    style = "dim" if event.ok else "error"
+    shown: list[Line] = [
+        ((style, f"  {'└' if place == 0 else ' '} {cut(text, max(1, width - 4))}"),)
+        for place, text in enumerate(lines[:_RESULT_LINES])
+    ]
+    more = len(lines) - _RESULT_LINES
+    if more > 0:
+        where = "" if event.message_id is None else f", message {event.message_id}"
+        shown.append((("dim", f"    … {more} more {'line' if more == 1 else 'lines'}{where}"),))
+    return shown
+
+
+def approval_card(event: ApprovalAsked, width: int) -> list[Line]:
+    """Write everything that a person decides by: who, where, what, with what, what changed."""
+    path = "" if event.path == "/" else event.path
+    head = [("ask", "? "), ("bold", clean_line(event.action)),
+            ("", f" on {clean_line(event.app)}{clean_line(path)}")]  # fmt: skip
+    if event.dangerous:
+        head.append(("error", "  dangerous"))
+    lines: list[Line] = [tuple(head)]
+    if event.params:
+        for name, value in event.params.items():
+            lines.extend(_parameter(name, value, width))
+    else:
+        lines.append((("dim", "  without parameters"),))
+    if event.reason:
+        lines.extend(_wrapped(f"asked because: {event.reason}", width, "dim"))
+    if event.changes:
+        lines.append((("warn", "  changed since the model looked:"),))
+        for change in event.changes[:_CHANGES]:
+            lines.extend(_wrapped(f"  {change}", width, "warn"))
+        if len(event.changes) > _CHANGES:
+            lines.append((("warn", f"    and {len(event.changes) - _CHANGES} more"),))
+    return lines
+
+
+def _parameter(name: str, value: Any, width: int) -> Iterator[Line]:
+    text = clean_line(_json(value))
+    more = len(text) - _PARAM_CHARS
+    shown = text if more <= 0 else f"{text[:_PARAM_CHARS]}… and {more:,} characters more"
+    yield from _wrapped(f"{name}: {shown}", width, "")
+
+
+def _wrapped(text: str, width: int, style: str) -> Iterable[Line]:
+    room = max(10, width - 4)
+    for place, piece in enumerate(wrap(clean_line(text), room, drop_whitespace=False) or [""]):
+        yield ((style, f"{'  ' if place == 0 else '    '}{piece}"),)
+
+
+def _ending(event: TurnEnded) -> list[Line]:
+    match event.outcome:
+        case "cancelled":
+            return [line_of("■ stopped", "warn")]
+        case "failed":
+            code = f" ({event.code})" if event.code else ""
+            return [error_line(f"{event.detail or 'the turn failed'}{code}")]
+        case "limit":
+            return [line_of(f"! {event.detail or 'the turn reached its limit'}", "warn")]
+        case "answered":
+            return []
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,307 @@
+"""What the terminal drives: lines become commands and turns, events become what is seen.
+
+One line is worked on at a time; what is entered meanwhile waits its turn, except commands
+that only look. A turn that is stopped hands what was waiting back to be edited, so that
+nothing is said to a model by surprise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import textwrap
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+
+from sightline.cli.chat.blocks import Blocks
+from sightline.cli.chat.cards import card, error_line, said_card
+from sightline.cli.chat.outside import edit_text, page_text, pager_command
+from sightline.cli.chat.paint import Colors, paint_lines, paint_markdown
+from sightline.cli.chat.status import Status, after, status_line
+from sightline.cli.chat.terminal import Terminal
+from sightline.cli.clean import clean
+from sightline.cli.commands import registry
+from sightline.cli.commands.command import Leave
+from sightline.cli.commands.complete import Completion, Sources, complete
+from sightline.cli.commands.lines import Line, cut, line_of
+from sightline.errors import NotFound, SightlineError
+from sightline.events import (
+    AppChanged,
+    ApprovalAnswered,
+    ApprovalAsked,
+    HostEvent,
+    ReasoningDelta,
+    ReplyEnded,
+    RequestBuilt,
+    TextDelta,
+    TurnEnded,
+)
+from sightline.host import Host
+
+__all__ = ["ChatDriver"]
+
+_YES_NO: Final = {"y": "yes", "yes": "yes", "n": "", "no": ""}
+_APPROVAL: Final = {**_YES_NO, "a": "always", "always": "always", "v": "view", "view": "view"}
+
+
+class ChatDriver:
+    """Drives one host from one terminal; `run` works until it is cancelled."""
+
+    def __init__(self, host: Host, terminal: Terminal, colors: Colors, status: Status) -> None:
+        self._host = host
+        self._terminal = terminal
+        self._colors: Colors = colors
+        self._status = status
+        self._lines: deque[str] = deque()
+        self._wake = asyncio.Event()
+        self._blocks = Blocks()
+        self._reasoning = ""
+        self._turning = False
+        self._commanding: asyncio.Task[str | None] | None = None
+        self._warned: set[str] = set()
+        self._aside: set[asyncio.Task[None]] = set()
+        self._open: dict[str, asyncio.Task[None]] = {}
+        self._console = TerminalConsole(terminal, self.paint)
+        self._sources = Sources(host)
+
+    @property
+    def busy(self) -> bool:
+        return self._turning or self._commanding is not None
+
+    def submit(self, text: str) -> None:
+        """Take a line: at once if it only looks, else when it is its turn."""
+        if self.busy and _only_looks(text):
+            task = asyncio.create_task(self._look(text))
+            self._aside.add(task)
+            task.add_done_callback(self._aside.discard)
+        else:
+            self._lines.append(text)
+            self._wake.set()
+        self._terminal.redraw()
+
+    def cancel(self) -> str:
+        """Stop the turn; give back what was waiting."""
+        if self._turning:
+            self._host.cancel()
+        if self._commanding is not None:
+            self._commanding.cancel()
+        waiting, self._lines = "\n".join(self._lines), deque()
+        return waiting
+
+    async def run(self) -> None:
+        """Work on lines in their order, for ever."""
+        try:
+            while True:
+                while not self._lines:
+                    self._wake.clear()
+                    await self._wake.wait()
+                await self._take(self._lines.popleft())
+        finally:
+            for task in (*self._aside, *self._open.values()):
+                task.cancel()
+
+    def greet(self) -> None:
+        """Say where we are."""
+        session = self._host.session
+        many = "1 group" if session.groups == 1 else f"{session.groups} groups"
+        said = f", {many}" if session.groups else ""
+        where = f"session {session.id}, {session.name}{said}"
+        self.paint([line_of(f"{where}. /help lists commands.", "dim")])
+
+    def note(self, event: HostEvent) -> None:
+        """Take in something that happened outside a turn."""
+        self._status = after(self._status, event)
+        self._draw(card(event, self._terminal.width))
+
+    def live(self, width: int, height: int) -> StyleAndTextTuples:
+        """Show the end of what is being written."""
+        text = clean(self._blocks.rest).expandtabs(4).strip("\n")
+        if not text and self._reasoning:
+            text = clean(self._reasoning).expandtabs(4).strip("\n")
+            height = min(height, 3)
+        if not text:
+            return []
+        room = max(10, width - 1)
+        # Only the end can be seen: no need to wrap all of a long paragraph for it.
+        lines = [
+            piece for line in text[-height * room :].split("\n") for piece in _wrap(line, room)
+        ]
+        return [("class:dim", "".join(f"{cut(line, room)}\n" for line in lines[-height:]))]
+
+    def status(self, width: int) -> StyleAndTextTuples:
+        """Draw the status line."""
+        status = replace(self._status, queued=len(self._lines), mode=self._host.mode)
+        return [(f"class:{style}", text) for style, text in status_line(status, width)]
+
+    def complete(self, text: str) -> Iterable[tuple[str, int, str]]:
+        """Say what could follow."""
+        found: Sequence[Completion] = complete(text, self._sources)
+        return found
+
+    def paint(self, lines: Iterable[Line]) -> None:
+        """Put lines on the screen."""
+        self._terminal.put(paint_lines(lines, self._terminal.width, self._colors))
+
+    def _draw(self, lines: Sequence[Line]) -> None:
+        if lines:
+            self.paint(lines)
+
+    async def _take(self, line: str) -> None:
+        self._draw(said_card(line))
+        said: str | None = registry.said(line)
+        if registry.is_command(line):
+            said = await self._stoppable(line)
+            self._status = replace(self._status, model=(await self._host.model()).label)
+        if said:
+            await self._turn(said)
+
+    async def _stoppable(self, line: str) -> str | None:
+        """Run a command that a key can stop, as it can a turn."""
+        task = self._commanding = asyncio.create_task(self._command(line))
+        try:
+            await asyncio.wait({task})
+        finally:
+            task.cancel()  # where it is we that are cancelled
+            self._commanding = None
+        if task.cancelled():
+            self.paint([line_of("■ stopped", "warn")])
+            return None
+        return task.result()
+
+    async def _look(self, line: str) -> None:
+        self._draw(said_card(line))
+        if said := await self._command(line):
+            self.submit(said)
+
+    async def _command(self, line: str) -> str | None:
+        try:
+            return await registry.run(line, self._host, self._console, chat=True)
+        except Leave:
+            self._terminal.leave()
+        except SightlineError as error:
+            self.paint([error_line(str(error))])
+        return None
+
+    async def _turn(self, text: str) -> None:
+        self._turning = True
+        self._terminal.redraw()
+        try:
+            async for event in self._host.ask(text):
+                self._show(event)
+        except SightlineError as error:
+            self.paint([error_line(str(error))])
+        finally:
+            self._turning = False
+            self._status = replace(self._status, busy="")
+            self._finish_reply()
+            for task in self._open.values():
+                task.cancel()
+            self._open.clear()
+            await self._terminal.drain()
+            self._terminal.redraw()
+
+    def _show(self, event: HostEvent) -> None:
+        self._status = after(self._status, event)
+        match event:
+            case TextDelta(text=text):
+                self._reasoning = ""
+                for block in self._blocks.feed(text):
+                    self._put_block(block)
+            case ReasoningDelta(text=text):
+                self._reasoning = (self._reasoning + text)[-2000:]
+            case RequestBuilt(warnings=warnings):
+                self._warn(warnings)
+            case ReplyEnded() | TurnEnded():
+                self._finish_reply()
+            case ApprovalAnswered(call_id=call_id) if call_id in self._open:
+                self._open.pop(call_id).cancel()
+            case _:
+                pass
+        if not isinstance(event, AppChanged):  # told by whoever watches, between turns too
+            self._draw(card(event, self._terminal.width))
+        if isinstance(event, ApprovalAsked):
+            self._open[event.call_id] = asyncio.create_task(self._approve(event))
+        self._terminal.redraw()
+
+    def _warn(self, warnings: Iterable[str]) -> None:
+        """Tell what is peculiar about a request once; it will be so in the next one, too."""
+        new = [warning for warning in warnings if warning not in self._warned]
+        self._warned.update(new)
+        self._draw([line_of(f"◦ {warning}", "dim") for warning in new])
+
+    def _finish_reply(self) -> None:
+        ending = self._blocks.finish()
+        self._reasoning = ""
+        self._put_block(ending.text)
+        if ending.state:
+            self.paint([(("dim", "◦ state written; /state shows it"),)])
+
+    def _put_block(self, block: str) -> None:
+        if block.strip():
+            painted = paint_markdown(block, self._terminal.width, self._colors)
+            self._terminal.put(painted.strip("\n") + "\n\n")
+
+    async def _approve(self, event: ApprovalAsked) -> None:
+        question = "do it? [y]es [n]o [a]lways [v]iew all:"
+        answer = await self._terminal.ask(question, _APPROVAL)
+        while answer == "view":
+            await self._console.page(_all_of(event))
+            answer = await self._terminal.ask(question, _APPROVAL)
+        self._open.pop(event.call_id, None)
+        with suppress(NotFound):  # the turn may have ended meanwhile
+            self._host.answer(event.call_id, bool(answer), remember=answer == "always")
+
+
+class TerminalConsole:
+    """The console of commands in a terminal."""
+
+    def __init__(self, terminal: Terminal, paint: Callable[[Iterable[Line]], None]) -> None:
+        self._terminal = terminal
+        self._paint = paint
+
+    @property
+    def width(self) -> int:
+        return self._terminal.width
+
+    def write(self, text: str) -> None:
+        self._paint([(("", line),) for line in clean(text).split("\n")])
+
+    def draw(self, lines: Iterable[Line]) -> None:
+        self._paint(lines)
+
+    async def page(self, text: str) -> None:
+        text = clean(text)
+        command = pager_command(os.environ)
+        if command is None or text.count("\n") < self._terminal.height - 4:
+            self.write(text)
+            return
+        await self._terminal.outside(lambda: page_text(text, command, os.environ))
+
+    async def ask(self, question: str) -> bool:
+        return bool(await self._terminal.ask(f"{clean(question)} [y/n]", _YES_NO))
+
+    async def edit(self, text: str) -> str | None:
+        return await self._terminal.outside(lambda: edit_text(text, os.environ))
+
+
+def _wrap(line: str, width: int) -> list[str]:
+    return textwrap.wrap(line, width, drop_whitespace=False) or [""]
+
+
+def _only_looks(line: str) -> bool:
+    if not registry.is_command(line):
+        return False
+    try:
+        return not registry.find(line).command.idle
+    except SightlineError:
+        return True  # an error can be told at once
+
+
+def _all_of(event: ApprovalAsked) -> str:
+    return msgspec.json.format(msgspec.json.encode(event), indent=2).decode()

@@ -1,0 +1,128 @@
+"""`sightline chat`: talk to a model that sees your apps.
+
+Only what the first prompt needs is imported before it is drawn; the host and everything
+else is loaded behind it, while the user reads and types.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from sightline.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from sightline.cli.chat.terminal import Terminal
+
+__all__ = ["ChatOptions", "chat"]
+
+_WITHOUT_SCREEN: Final = "sightline.cli.chat.opening"
+_ON_SCREEN: Final = "sightline.cli.chat.screen"
+
+
+@dataclass(frozen=True, slots=True)
+class ChatOptions:
+    """What was asked for on the command line."""
+
+    model: str | None = None
+    mode: str | None = None
+    resume: str = ""
+    latest: bool = False
+    ledger: Path | None = None
+    connect: tuple[str, ...] = ()
+    demo: bool = False
+    yes: bool = False
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  echo 'How many unread messages are in the inbox?' | sightline chat --demo --db work.db
+  echo /help | sightline chat --db work.db
+"""
+)
+@click.option("--model", help="ENDPOINT:MODEL, either of them, or 'local'.")
+@click.option("--mode", type=click.Choice(["ask", "auto", "plan"]), help="What it may do.")
+@click.option("-c", "--continue", "latest", is_flag=True, help="Go on with the latest session.")
+@click.option(
+    "-r", "--resume", metavar="ID", default="", help="Go on with this one: number, name or uuid."
+)
+@click.option("--connect", metavar="ADDR", multiple=True, help="Connect this app as well.")
+@click.option(
+    "--demo",
+    is_flag=True,
+    help="Start the demo mail app and show it to the model, and no workspace.",
+)
+@click.option("--yes", is_flag=True, help="Without a terminal: approve what needs approval.")
+@click.option(
+    "--db", "ledger", type=click.Path(path_type=Path, dir_okay=False), help="The ledger file."
+)
+def chat(
+    *,
+    model: str | None,
+    mode: str | None,
+    latest: bool,
+    resume: str,
+    connect: tuple[str, ...],
+    demo: bool,
+    yes: bool,
+    ledger: Path | None,
+) -> int:
+    """Talk to a model that sees your apps as they are now, and acts on them with your consent.
+
+    /help lists the commands. With a pipe on stdin each line is answered, and then it
+    exits. Without --model the first usable one is taken: `sightline models` tells which.
+    """
+    if latest and resume:
+        raise click.UsageError("-c and -r are two ways to choose a session: take one")
+    options = ChatOptions(model, mode, resume, latest, ledger, connect, demo, yes)
+    if _has_screen():
+        return asyncio.run(_on_screen(options))
+    code: int = asyncio.run(import_module(_WITHOUT_SCREEN).without_screen(options))
+    return code
+
+
+def _has_screen() -> bool:
+    dumb = os.environ.get("TERM", "").lower() in ("", "dumb", "unknown")
+    return sys.stdin.isatty() and sys.stdout.isatty() and not dumb
+
+
+async def _on_screen(options: ChatOptions) -> int:
+    try:
+        from sightline.cli.chat.terminal import Terminal, UserHistory
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"the chat needs {error.name}: pip install 'sightline[chat]'; "
+            "without it, pipe lines in or use `sightline ask`"
+        ) from error
+    terminal = Terminal(history=UserHistory())
+    behind = asyncio.create_task(_behind(terminal, options))
+    behind.add_done_callback(partial(_end, terminal))
+    try:
+        await terminal.run()
+    finally:
+        behind.cancel()
+        await asyncio.gather(behind, return_exceptions=True)
+    return 0
+
+
+async def _behind(terminal: Terminal, options: ChatOptions) -> None:
+    """Load and run everything else, once the prompt is there."""
+    await terminal.shown.wait()
+    # In a thread: an import holds the event loop for as long as it takes, and keys wait.
+    screen = await asyncio.to_thread(import_module, _ON_SCREEN)
+    await screen.on_screen(terminal, options)
+
+
+def _end(terminal: Terminal, behind: asyncio.Task[None]) -> None:
+    """End the chat when there is nothing behind it any more; whatever the reason, it is told."""
+    if not behind.cancelled():
+        terminal.leave(behind.exception())

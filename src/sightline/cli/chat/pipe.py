@@ -1,0 +1,131 @@
+"""A chat without a screen: each line is answered, then the next.
+
+For a pipe, and for terminals that can do nothing but print. Answers go to stdout and
+everything else to stderr. Where nobody can be asked, an action that needs a yes is refused,
+the model is told so, and the exit code says it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final, TextIO
+
+from sightline.cli.ask import exit_code_of
+from sightline.cli.chat.cards import card, error_line
+from sightline.cli.clean import clean
+from sightline.cli.commands import registry
+from sightline.cli.commands.command import Leave
+from sightline.cli.commands.console import PlainConsole
+from sightline.cli.commands.lines import Line, text_of
+from sightline.context.state import strip_state
+from sightline.errors import ApprovalNeeded, NotFound, SightlineError
+from sightline.events import AppChanged, ApprovalAsked, TurnEnded
+from sightline.host import Host
+
+__all__ = ["PipeChat"]
+
+_WIDTH: Final = 100
+
+Ask = Callable[[str], Awaitable[str]]
+
+
+class PipeChat:
+    """Answers lines. `exit_code` is that of the first line that failed, or 0."""
+
+    def __init__(
+        self,
+        host: Host,
+        out: TextIO,
+        err: TextIO,
+        *,
+        ask: Ask | None = None,
+        yes: bool = False,
+    ) -> None:
+        self._host = host
+        self._out = out
+        self._err = err
+        self._ask = ask
+        self._yes = yes
+        self._console = _AskingConsole(out, ask, yes=yes)
+        self._approvals: set[asyncio.Task[None]] = set()
+        self._turning = False
+        self.exit_code = 0
+
+    async def take(self, line: str) -> bool:
+        """Do what a line says; return False when it says to leave."""
+        if not line.strip():
+            return True
+        said: str | None = registry.said(line)
+        try:
+            if registry.is_command(line):
+                said = await registry.run(line, self._host, self._console)
+            if said:
+                await self._turn(said)
+        except Leave:
+            return False
+        except SightlineError as error:
+            self._tell([error_line(str(error))])
+            self._failed(error.exit_code)
+        return True
+
+    def interrupt(self) -> None:
+        """Stop the turn; without one, the whole program."""
+        if not self._turning:
+            raise KeyboardInterrupt
+        self._host.cancel()
+
+    async def _turn(self, text: str) -> None:
+        self._turning = True
+        try:
+            await self._follow(text)
+        finally:
+            self._turning = False
+
+    async def _follow(self, text: str) -> None:
+        async for event in self._host.ask(text):
+            if not isinstance(event, AppChanged):
+                self._tell(card(event, _WIDTH))
+            if isinstance(event, ApprovalAsked):
+                task = asyncio.create_task(self._approve(event))
+                self._approvals.add(task)
+                task.add_done_callback(self._approvals.discard)
+            elif isinstance(event, TurnEnded):
+                if event.text:
+                    self._out.write(f"{clean(strip_state(event.text)).strip()}\n")
+                    self._out.flush()
+                if not (event.outcome == "limit" and event.text):  # an answer, if not all of it
+                    self._failed(exit_code_of(event))
+
+    async def _approve(self, event: ApprovalAsked) -> None:
+        answer = "y" if self._yes else ""
+        if self._ask is not None and not self._yes:
+            answer = (await self._ask("do it? [y]es [n]o [a]lways: ")).strip().lower()
+        elif not self._yes:
+            self._tell([error_line("nobody is there to approve it; --yes approves in advance")])
+            self._failed(ApprovalNeeded.exit_code)
+        always = answer in ("a", "always")
+        with suppress(NotFound):  # the turn may have ended meanwhile
+            self._host.answer(event.call_id, always or answer in ("y", "yes"), remember=always)
+
+    def _tell(self, lines: list[Line]) -> None:
+        for line in lines:
+            self._err.write(f"{text_of(line).rstrip()}\n")
+        self._err.flush()
+
+    def _failed(self, code: int) -> None:
+        self.exit_code = self.exit_code or code
+
+
+class _AskingConsole(PlainConsole):
+    """A plain console that can ask, where there is somebody."""
+
+    def __init__(self, out: TextIO, ask: Ask | None, *, yes: bool) -> None:
+        super().__init__(out, width=_WIDTH, yes=yes)
+        self._question = ask
+
+    async def ask(self, question: str) -> bool:
+        if self._question is None:
+            return await super().ask(question)
+        return (await self._question(f"{clean(question)} [y/n] ")).strip().lower() in ("y", "yes")

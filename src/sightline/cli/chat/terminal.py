@@ -1,0 +1,337 @@
+"""The terminal: an input line that is always there, and a screen that scrolls above it.
+
+Knows keys, the screen and questions, and nothing of hosts or models: a `Driver` does what
+is typed. Only what the first prompt needs is imported here, because somebody is waiting for it.
+
+*Theory of operation.* The prompt never goes away. What is finished is printed above it
+(`put`) and belongs to the scrollback; what is still being written stands in the lines
+directly above the input (`Driver.live`) and is drawn again as it grows. A question takes the
+place of the prompt: the line that is entered next answers it, and what was half typed
+comes back afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Protocol, TypeVar
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import in_terminal
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory, ThreadedHistory
+from prompt_toolkit.input import Input
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output import Output
+from prompt_toolkit.styles import Style
+
+__all__ = ["Driver", "Question", "Terminal", "UserHistory"]
+
+_T = TypeVar("_T")
+PROMPT: Final = "> "
+STYLE: Final = Style.from_dict(
+    {
+        "bottom-toolbar": "noreverse",
+        "dim": "ansibrightblack",
+        "warn": "ansiyellow",
+        "error": "ansired bold",
+        "ask": "ansiyellow bold",
+        "busy": "ansicyan",
+        "status.model": "bold",
+        "status.context": "ansicyan",
+        "status.state": "ansigreen",
+        "status.mode": "ansimagenta",
+    }
+)
+_ESCAPE_S: Final = 0.05  # an arrow key is one write; a person's Escape stands alone
+
+
+class Driver(Protocol):
+    """Does what is typed. Everything is called in the event loop but `complete`."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn is under way."""
+
+    def submit(self, text: str) -> None:
+        """Take a line that was entered; it may have to wait."""
+
+    def cancel(self) -> str:
+        """Stop the turn; return what was waiting, to be edited."""
+
+    def live(self, width: int, height: int) -> StyleAndTextTuples:
+        """Give what is still being written, in at most so many lines."""
+
+    def status(self, width: int) -> StyleAndTextTuples:
+        """Give the status line."""
+
+    def complete(self, text: str) -> Iterable[tuple[str, int, str]]:
+        """Say what could follow: texts, how much they replace, what they are. In a thread."""
+
+
+@dataclass(slots=True)
+class Question:
+    """A question that is open. `answers` maps what may be typed to what it means."""
+
+    text: str
+    answers: Mapping[str, str]
+    answer: asyncio.Future[str]
+    draft: str = ""
+
+
+class Terminal:
+    """One terminal. `run` returns when the user leaves, or raises what `fail` was given."""
+
+    def __init__(
+        self,
+        *,
+        history: History | None = None,
+        input: Input | None = None,  # noqa: A002 - prompt_toolkit's word for it
+        output: Output | None = None,
+    ) -> None:
+        self.driver: Driver | None = None
+        self._question: Question | None = None
+        self._asking = asyncio.Lock()
+        self._printed: list[str] = []
+        self._printer: asyncio.Task[None] | None = None
+        self._waiting: list[str] = []
+        self._ending: BaseException | None = None
+        self._session: PromptSession[str] = PromptSession(
+            message=self._message,
+            bottom_toolbar=self._toolbar,
+            multiline=True,
+            erase_when_done=True,
+            history=ThreadedHistory(history or InMemoryHistory()),
+            completer=_Completer(self),
+            complete_in_thread=True,
+            reserve_space_for_menu=5,
+            complete_while_typing=Condition(self._is_command),
+            enable_open_in_editor=True,
+            key_bindings=self._keys(),
+            style=STYLE,
+            include_default_pygments_style=False,
+            input=input,
+            output=output,
+        )
+        self.shown = asyncio.Event()  # the prompt is on the screen
+        app = self._session.app
+        app.after_render += lambda _: self.shown.set()
+        app.ttimeoutlen = _ESCAPE_S
+        app.timeoutlen = 0.3
+
+    @property
+    def width(self) -> int:
+        return self._session.app.output.get_size().columns
+
+    @property
+    def height(self) -> int:
+        return self._session.app.output.get_size().rows
+
+    async def run(self) -> None:
+        """Prompt until the user leaves; raise what ended it otherwise."""
+        while self._ending is None:
+            try:
+                text = await self._session.prompt_async(
+                    pre_run=self._exit, set_exception_handler=False
+                )
+            except EOFError:
+                break
+            self._entered(text)
+        await self.drain()
+        if self._ending is not None and not isinstance(self._ending, EOFError):
+            raise self._ending
+
+    def start(self, driver: Driver) -> None:
+        """Give the terminal who does the work; what was typed meanwhile is handed over."""
+        self.driver = driver
+        for text in self._waiting:
+            driver.submit(text)
+        self._waiting.clear()
+        self.redraw()
+
+    def leave(self, error: BaseException | None = None) -> None:
+        """End; with an error, `run` raises it."""
+        self._ending = error or EOFError()
+        self._exit()
+
+    def put(self, text: str) -> None:
+        """Print painted text above the prompt, in order; `drain` waits until it is there."""
+        self._printed.append(text)
+        if self._printer is None:
+            self._printer = asyncio.create_task(self._print())
+
+    async def drain(self) -> None:
+        """Wait until everything is printed."""
+        while self._printer is not None:
+            await self._printer
+
+    def redraw(self) -> None:
+        """Draw prompt, live text and status again soon."""
+        self._session.app.invalidate()
+
+    async def ask(self, text: str, answers: Mapping[str, str]) -> str:
+        """Ask a question and wait for one of its answers; empty if the user turned away.
+
+        One question at a time: others wait.
+        """
+        async with self._asking:
+            await self.drain()
+            buffer = self._session.default_buffer
+            future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+            self._question = Question(text, answers, future, buffer.text)
+            buffer.reset()
+            self.redraw()
+            try:
+                return await future
+            finally:
+                buffer.text, self._question = self._question.draft, None
+                buffer.cursor_position = len(buffer.text)
+                self.redraw()
+
+    async def outside(self, work: Callable[[], _T]) -> _T:
+        """Run something that needs the whole terminal, in a thread."""
+        await self.drain()
+        async with in_terminal():
+            return await asyncio.to_thread(work)
+
+    def _exit(self) -> None:
+        future = self._session.app.future
+        if self._ending is not None and future is not None and not future.done():
+            self._session.app.exit(exception=EOFError)
+
+    async def _print(self) -> None:
+        while self._printed:
+            text, self._printed = "".join(self._printed), []
+            async with in_terminal():
+                self._session.app.output.write_raw(text)
+                self._session.app.output.flush()
+        self._printer = None
+
+    def _entered(self, text: str) -> None:
+        if not text.strip():
+            return
+        if self.driver is None:
+            self._waiting.append(text)
+        else:
+            self.driver.submit(text)
+
+    def _message(self) -> StyleAndTextTuples:
+        if self._question is not None:
+            return [("class:ask", f"{self._question.text} ")]
+        if self.driver is None:
+            return [("", PROMPT)]
+        live = self.driver.live(self.width, max(3, self.height // 3))
+        return [*live, ("", PROMPT)]
+
+    def _toolbar(self) -> StyleAndTextTuples:
+        if self.driver is None:
+            return [("class:dim", "starting…")]
+        return self.driver.status(self.width - 1)
+
+    def _is_command(self) -> bool:
+        return self._session.default_buffer.text.startswith("/")
+
+    def _is_busy(self) -> bool:
+        return self.driver is not None and self.driver.busy
+
+    def _cancel(self) -> None:
+        if self._question is not None and not self._question.answer.done():
+            self._question.answer.set_result("")
+        if self.driver is not None:
+            waiting = self.driver.cancel()
+            buffer = self._session.default_buffer
+            if waiting and not buffer.text:
+                buffer.text = waiting
+                buffer.cursor_position = len(waiting)
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+        busy = Condition(self._is_busy)
+        asked = Condition(lambda: self._question is not None)
+        empty = Condition(lambda: not self._session.default_buffer.text)
+
+        @keys.add("enter", filter=~asked)
+        def _(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            if buffer.complete_state is not None and buffer.complete_state.current_completion:
+                buffer.complete_state = None
+            elif buffer.document.text_before_cursor.endswith("\\"):
+                buffer.delete_before_cursor()
+                buffer.newline(copy_margin=False)
+            else:
+                buffer.validate_and_handle()
+
+        @keys.add("enter", filter=asked)
+        def _(event: KeyPressEvent) -> None:
+            question = self._question
+            typed = event.current_buffer.text.strip().lower()
+            event.current_buffer.reset()
+            if question is not None and typed in question.answers and not question.answer.done():
+                question.answer.set_result(question.answers[typed])
+
+        @keys.add("escape", "enter")
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.newline(copy_margin=False)
+
+        # With something typed, Escape may be the first half of Alt-Enter: wait and see.
+        @keys.add("escape", filter=(busy & empty) | asked, eager=True)
+        @keys.add("escape", filter=busy & ~empty)
+        def _(_: KeyPressEvent) -> None:
+            self._cancel()
+
+        @keys.add("c-c")
+        def _(event: KeyPressEvent) -> None:
+            if self._is_busy() or self._question is not None:
+                self._cancel()
+            else:
+                event.current_buffer.reset()
+
+        @keys.add("c-d", filter=empty)
+        def _(_: KeyPressEvent) -> None:
+            self.leave()
+
+        return keys
+
+
+class UserHistory(History):
+    """What this user typed in all sessions, in a file of their own; in memory if that cannot be.
+
+    The file is looked for when it is first wanted, which is after the prompt is there.
+    """
+
+    def load_history_strings(self) -> Iterable[str]:
+        return self._home.load_history_strings()
+
+    def store_string(self, string: str) -> None:
+        self._home.store_string(string)
+
+    @cached_property
+    def _home(self) -> History:
+        from platformdirs import user_state_path
+
+        path = user_state_path("sightline", appauthor=False) / "history"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+        except OSError:
+            return InMemoryHistory()
+        return FileHistory(path)
+
+
+class _Completer(Completer):
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterable[Completion]:
+        driver = self._terminal.driver
+        if driver is not None:
+            for text, replaces, about in driver.complete(document.text_before_cursor):
+                yield Completion(text, -replaces, display_meta=about[:60])

@@ -1,0 +1,177 @@
+"""`/state`, `/tail`, `/why`, `/cache`, `/stats`: why the model sees what it sees, and the price."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from sightline.cli.commands.command import Argument, Call, Command
+from sightline.cli.commands.lines import columns
+from sightline.cli.commands.place import Place, find_place
+from sightline.context.receipt import RULES, Receipt, SlotLine
+from sightline.host import Preview
+from sightline.ledger import Totals, Usage
+from sightline.projection.select import Cut, Selection
+from sightline.protocol.path import format_path, parse_path
+
+__all__ = ["COMMANDS"]
+
+_NANO: Final = 1_000_000_000
+_REASONS: Final = {
+    "budget": "there is no room for it in the state's share of the budget",
+    "stub": "there is only room for its summary",
+    "salience": "it is less salient than the threshold",
+    "disconnected": "its app is not connected",
+    "awaiting": "its app has shown nothing yet",
+}
+
+
+async def _state(call: Call) -> None:
+    session_id = call.host.session.id
+    state = await call.ledger(lambda ledger: ledger.states.current(session_id))
+    await call.console.page(state or "The model has left no state yet.")
+
+
+async def _tail(call: Call) -> None:
+    preview = await call.host.preview()
+    texts = [message.text for message in preview.prompt.tail]
+    await call.console.page("\n\n".join(texts) or "There is no tail.")
+
+
+async def _why(call: Call) -> None:
+    wanted = call.text("SLOT|PLACE")
+    preview = await call.host.preview()
+    receipt = preview.prompt.receipt
+    if any(line.name == wanted for line in receipt.slots):
+        lines = list(_why_slot(receipt, receipt.slot(wanted)))
+        lines += _blame(preview, wanted)
+    else:
+        place = find_place(call.host.world, wanted)
+        lines = [_why_place(preview.selection, place)]
+    for line in lines:
+        call.console.write(line)
+
+
+def _why_slot(receipt: Receipt, line: SlotLine) -> Iterator[str]:
+    yield (
+        f"{line.name}: {line.kept:,} of {line.offered:,} tokens are in the prompt, "
+        f"{line.cut:,} are cut; it may have {line.maximum:,} of {receipt.budget:,}"
+    )
+    for rule, count in Counter(message.rule for message in line.messages).items():
+        yield f"  {count} {'message' if count == 1 else 'messages'}: {RULES[rule]}"
+    places = {
+        "frozen": "the same bytes in every request",
+        "append": "before the boundary: it only grows",
+        "volatile": "behind the boundary: written anew for every request",
+    }
+    yield f"  {places[line.stability]}"
+
+
+def _blame(preview: Preview, slot: str) -> list[str]:
+    drift = preview.drift
+    if drift is None or drift.expected or drift.slot != slot:
+        return []
+    return [f"  the next request departs from the last one here: {drift}"]
+
+
+def _why_place(selection: Selection, place: Place) -> str:
+    name = f"{place.app.id}{place.path}"
+    cut = _cut_over(selection, place.app.id, place.path)
+    if cut is None:
+        return f"{name} is shown whole"
+    if cut.path == place.path and cut.reason == "stub":
+        return f"{name} is shown without the {cut.nodes} nodes below it: {_REASONS[cut.reason]}"
+    return f"{name} is not shown: {_REASONS[cut.reason]} (cut at {cut.app_id}{cut.path})"
+
+
+def _cut_over(selection: Selection, app_id: str, path: str) -> Cut | None:
+    """Find what keeps a node out: a cut at the nearest node around it that is shown."""
+    app = selection.world.app(app_id)
+    ids = parse_path(path)
+    shown = 0
+    if app is not None and app.tree is not None:
+        node = app.tree
+        for own in ids:
+            child = next((child for child in node.children if child.id == own), None)
+            if child is None:
+                break
+            node, shown = child, shown + 1
+    nearest = format_path(ids[:shown])
+    cuts = [cut for cut in selection.cuts if cut.app_id == app_id and cut.path in (nearest, "/")]
+    if shown == len(ids):
+        return next((cut for cut in cuts if cut.path == path and cut.reason == "stub"), None)
+    return next((cut for cut in cuts if cut.path == nearest), cuts[0] if cuts else None)
+
+
+async def _cache(call: Call) -> None:
+    preview = await call.host.preview()
+    if preview.drift is None:
+        call.console.write("Nothing was sent yet: there is no request to share a beginning with.")
+    else:
+        call.console.write(f"next request: {preview.drift}")
+    session_id = call.host.session.id
+    totals = await call.ledger(lambda ledger: ledger.accounts.totals(session_id))
+    if totals.requests:
+        share = 100 * totals.cached_tokens / totals.prompt_tokens if totals.prompt_tokens else 0
+        call.console.write(
+            f"this session: {totals.cached_tokens:,} of {totals.prompt_tokens:,} prompt tokens "
+            f"came from a cache, {share:.0f} %"
+        )
+
+
+async def _stats(call: Call) -> None:
+    session_id = call.host.session.id
+    session, requests, ledger = await call.ledger(
+        lambda ledger: (
+            ledger.accounts.totals(session_id),
+            ledger.accounts.requests(session_id),
+            ledger.accounts.totals(),
+        )
+    )
+    rows: list[tuple[str, ...]] = [("", "requests", "prompt", "from cache", "answers", "cost")]
+    rows.extend(
+        (model, *_sums([usage for usage in requests if usage.model == model]))
+        for model in dict.fromkeys(usage.model for usage in requests)
+    )
+    rows.append(("this session", *_figures(session)))
+    rows.append(("all sessions", *_figures(ledger)))
+    for line in columns(rows, right=range(1, 6)):
+        call.console.write(line)
+
+
+def _sums(requests: list[Usage]) -> tuple[str, ...]:
+    priced = [usage.cost_nanousd for usage in requests if usage.cost_nanousd is not None]
+    return _figures(
+        Totals(
+            len(requests),
+            sum(usage.prompt_tokens for usage in requests),
+            sum(usage.completion_tokens for usage in requests),
+            sum(usage.cached_tokens for usage in requests),
+            sum(priced),
+            len(requests) - len(priced),
+        )
+    )
+
+
+def _figures(totals: Totals) -> tuple[str, ...]:
+    unknown = f" + {totals.unpriced} unpriced" if totals.unpriced else ""
+    return (
+        f"{totals.requests:,}",
+        f"{totals.prompt_tokens:,}",
+        f"{totals.cached_tokens:,}",
+        f"{totals.completion_tokens:,}",
+        f"${totals.cost_nanousd / _NANO:.4f}{unknown}",
+    )
+
+
+COMMANDS: Final = (
+    Command("state", "Show the ### STATE that the model left.", _state),
+    Command("tail", "Show what stands behind the boundary, as it would be sent now.", _tail),
+    Command(
+        "why", "Say why a slot is cut, or whether and why a node is not shown.", _why,
+        (Argument("SLOT|PLACE", source="slots"),), example="/why history",
+    ),
+    Command("cache", "Say how much of the next request is the last one again.", _cache),
+    Command("stats", "Show tokens and cost by model, for this session and for all.", _stats),
+)  # fmt: skip

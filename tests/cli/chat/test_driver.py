@@ -1,0 +1,342 @@
+"""The chat at work: keys in, screen out, a real host between them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prompt_toolkit.input import create_pipe_input
+
+from cli.chat.test_terminal import OURS, Screen, until
+from host.helpers import check_ledger, hosted, invoke, messages
+from sightline.cli.chat.driver import ChatDriver
+from sightline.cli.chat.status import Status
+from sightline.demo.app import Desk, demo_app
+from sightline.dialects.profiles import profile_for
+from sightline.host import Host
+from sightline.models.scripted import Cut, ScriptedModel, Stall
+from support.terminal_attacks import ATTACKS, FORBIDDEN
+
+
+class Chat:
+    """Somebody at a terminal, talking to a host."""
+
+    def __init__(self, screen: Screen, host: Host, model: ScriptedModel, desk: Desk) -> None:
+        self.screen = screen
+        self.host = host
+        self.model = model
+        self.desk = desk
+        self.driver = ChatDriver(host, screen.terminal, "plain", Status(model=model.label))
+
+    def type(self, text: str) -> None:
+        self.screen.type(text)
+
+    @property
+    def shown(self) -> str:
+        """Everything that was printed above the prompt, in order."""
+        return self.screen.printed
+
+    async def sees(self, *texts: str) -> None:
+        """Wait until all of these were printed."""
+        await until(lambda: all(text in self.shown for text in texts))
+
+    async def rests(self) -> None:
+        """Wait until nothing is going on."""
+        await until(lambda: not self.driver.busy and not self.host.busy)
+        await self.screen.terminal.drain()
+
+
+@asynccontextmanager
+async def chatting(directory: Path, script: Any = (), **settings: Any) -> AsyncIterator[Chat]:
+    desk = Desk()
+    with create_pipe_input() as keys:
+        async with hosted(directory, script, app=demo_app(desk), app_id="desk", **settings) as (
+            host,
+            model,
+        ):
+            chat = Chat(Screen(keys), host, model, desk)
+            chat.screen.terminal.start(chat.driver)
+            running = asyncio.create_task(chat.screen.terminal.run())
+            working = asyncio.create_task(chat.driver.run())
+            try:
+                yield chat
+                await chat.rests()
+                chat.screen.terminal.leave()
+                await running
+            finally:
+                for task in (working, running):
+                    task.cancel()
+                await asyncio.gather(working, running, return_exceptions=True)
+
+
+async def test_a_question_is_answered_in_markdown(tmp_path: Path) -> None:
+    async with chatting(tmp_path, ["You have **two** unread messages."]) as chat:
+        chat.type("How many?\r")
+        await chat.sees("> How many?", "You have two unread messages.")
+
+
+async def test_the_state_block_is_not_printed_but_told(tmp_path: Path) -> None:
+    async with chatting(tmp_path, ["Done.\n\n### STATE\nGoal: mail\n"]) as chat:
+        chat.type("go\r")
+        await chat.sees("Done.", "state written; /state shows it")
+        await chat.rests()
+        assert "Goal: mail" not in chat.shown
+        chat.type("/state\r")
+        await chat.sees("Goal: mail")
+
+
+async def test_an_action_waits_for_a_yes(tmp_path: Path) -> None:
+    script = [invoke("c1", "/inbox/msg-104", "archive", app="desk"), "Archived."]
+    async with chatting(tmp_path, script) as chat:
+        chat.type("archive it\r")
+        await chat.sees("? archive on desk/inbox/msg-104")
+        assert not chat.desk.archive
+        chat.type("y\r")
+        await chat.sees("Archived.")
+        assert [message.id for message in chat.desk.archive] == ["msg-104"]
+    check_ledger(tmp_path)
+
+
+async def test_a_no_is_told_to_the_model_and_nothing_is_done(tmp_path: Path) -> None:
+    script = [invoke("c1", "/inbox/msg-104", "archive", app="desk"), "As you wish."]
+    async with chatting(tmp_path, script) as chat:
+        chat.type("archive it\r")
+        await chat.sees("? archive on desk/inbox/msg-104")
+        chat.type("n\r")
+        await chat.sees("As you wish.")
+        assert not chat.desk.archive
+
+
+async def test_anything_but_an_answer_is_no_answer(tmp_path: Path) -> None:
+    script = [invoke("c1", "/inbox/msg-104", "archive", app="desk"), "Fine."]
+    async with chatting(tmp_path, script) as chat:
+        chat.type("archive it\r")
+        await chat.sees("? archive on desk/inbox/msg-104")
+        chat.type("yep sure\rn\r")
+        await chat.sees("Fine.")
+        assert not chat.desk.archive
+
+
+async def test_always_is_remembered_for_the_next_call(tmp_path: Path) -> None:
+    script = [
+        invoke("c1", "/", "search", app="desk", query="launch"), "One.",
+        invoke("c2", "/", "search", app="desk", query="launch"), "Two.",
+    ]  # fmt: skip
+    async with chatting(tmp_path, script) as chat:
+        chat.type("first\r")
+        await chat.sees("? search on desk")
+        chat.type("always\r")
+        await chat.sees("One.")
+        await chat.rests()
+        chat.type("again\r")
+        await chat.sees("Two.")
+
+
+@pytest.mark.parametrize("key", ["\x1b", "\x03"], ids=["Escape", "Ctrl-C"])
+async def test_a_turn_is_stopped_by_a_key(tmp_path: Path, key: str) -> None:
+    async with chatting(tmp_path, [Stall("I was about to"), "Better."]) as chat:
+        chat.type("go\r")
+        await until(lambda: bool(chat.driver.live(80, 5)))
+        chat.type(key)
+        await chat.sees("■ stopped")
+        await chat.rests()
+        chat.type("again\r")
+        await chat.sees("Better.")
+    check_ledger(tmp_path)
+
+
+async def test_stopping_while_asked_refuses_and_ends_the_turn(tmp_path: Path) -> None:
+    script = [invoke("c1", "/inbox/msg-104", "archive", app="desk")]
+    async with chatting(tmp_path, script) as chat:
+        chat.type("archive it\r")
+        await chat.sees("? archive on desk/inbox/msg-104")
+        chat.type("\x03")
+        await chat.sees("■ stopped")
+        await chat.rests()
+        assert not chat.desk.archive
+    check_ledger(tmp_path)
+
+
+async def test_what_is_typed_meanwhile_waits_its_turn(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+
+    async def first(_: object) -> str:
+        await gate.wait()
+        return "First answer."
+
+    async with chatting(tmp_path, [first, "Second answer."]) as chat:
+        chat.type("one\r")
+        await until(lambda: chat.driver.busy)
+        chat.type("two\r")
+        await until(lambda: "+1" in status_of(chat))
+        gate.set()
+        await chat.sees("First answer.", "Second answer.")
+        await chat.rests()
+        assert [m.text for m in messages(tmp_path) if m.role == "user"] == ["one", "two"]
+
+
+def status_of(chat: Chat) -> str:
+    return "".join(text for _, text, *_ in chat.driver.status(200))
+
+
+async def test_a_command_that_only_looks_does_not_wait(tmp_path: Path) -> None:
+    async with chatting(tmp_path, [Stall("thinking")]) as chat:
+        chat.type("go\r")
+        await until(lambda: chat.driver.busy)
+        chat.type("/mode\r")
+        await chat.sees("Mode ask")
+        assert chat.driver.busy
+        chat.type("\x03")
+        await chat.sees("■ stopped")
+
+
+async def test_a_command_that_changes_things_waits(tmp_path: Path) -> None:
+    async with chatting(tmp_path, [Stall("thinking")]) as chat:
+        chat.type("go\r")
+        await until(lambda: chat.driver.busy)
+        chat.type("/undo\r")
+        await until(lambda: "+1" in status_of(chat))
+        chat.type("\x03")
+        await chat.rests()
+        # It came back to be edited; nothing was undone by surprise.
+        assert chat.screen.terminal._session.default_buffer.text == "/undo"
+
+
+async def test_a_wrong_command_is_one_line(tmp_path: Path) -> None:
+    async with chatting(tmp_path) as chat:
+        chat.type("/context drop twelve\r")
+        await chat.sees("✗ GID is a number, not 'twelve'; usage: /context drop GID")
+        assert not chat.model.requests
+
+
+async def test_a_turn_that_fails_says_why_and_the_chat_goes_on(tmp_path: Path) -> None:
+    async with chatting(tmp_path) as chat:  # the script is empty: every request fails
+        chat.type("hi\r")
+        await chat.sees("✗ the script has no answer")
+        await chat.rests()
+        chat.model.add("Now I can.")
+        chat.type("again\r")
+        await chat.sees("Now I can.")
+
+
+async def test_an_answer_that_broke_off_is_kept_and_told(tmp_path: Path) -> None:
+    async with chatting(tmp_path, [Cut("Half of")] * 8) as chat:
+        chat.type("hi\r")
+        await chat.sees("Half of", "broke off")
+
+
+async def test_what_is_peculiar_about_a_model_is_told_once(tmp_path: Path) -> None:
+    profile = profile_for("local", "smollm2-135m-instruct")
+    model = ScriptedModel(["One.", "Two."], profile=profile)
+    async with chatting(tmp_path, model) as chat:
+        chat.type("first\r")
+        await chat.sees("One.", "cannot call tools")
+        await chat.rests()
+        chat.type("second\r")
+        await chat.sees("Two.")
+        await chat.rests()
+        assert chat.shown.count("cannot call tools") == 1
+
+
+async def test_a_question_before_deleting(tmp_path: Path) -> None:
+    async with chatting(tmp_path, ["Hello."]) as chat:
+        chat.type("hi\r")
+        await chat.sees("Hello.")
+        await chat.rests()
+        chat.type("/message remove 1\r")
+        await until(lambda: chat.screen.terminal._question is not None)
+        chat.type("y\r")
+        await chat.sees("Group 1 is deleted.")
+
+
+async def test_a_command_that_takes_long_can_be_stopped(tmp_path: Path) -> None:
+    async with chatting(tmp_path, ["Hello.", Stall("### STATE")]) as chat:
+        chat.type("hi\r")
+        await chat.sees("Hello.")
+        await chat.rests()
+        chat.type("/context rebuild\r")
+        await until(lambda: len(chat.model.requests) == 2)
+        chat.type("\x03")
+        await chat.sees("■ stopped")
+        await chat.rests()
+        chat.type("/mode\r")
+        await chat.sees("Mode ask")
+
+
+async def test_a_long_paragraph_is_followed_to_its_end(tmp_path: Path) -> None:
+    async with chatting(tmp_path, [Stall("word " * 200 + "and so on")]) as chat:
+        chat.type("go\r")
+
+        def live() -> str:
+            return "".join(text for _, text, *_ in chat.driver.live(40, 5))
+
+        await until(lambda: "and so on" in live().replace("\n", ""))
+        assert live().count("\n") == 5
+        assert max(map(len, live().splitlines())) < 40
+        chat.type("\x03")
+        await chat.sees("■ stopped")
+
+
+async def test_the_status_names_the_model_that_was_chosen(tmp_path: Path) -> None:
+    async with chatting(tmp_path) as chat:
+        other = ScriptedModel(profile=profile_for("openai-chat", "another"))
+        await chat.host.use_model(other)
+        chat.type("/mode\r")
+        await chat.sees("Mode ask")
+        await chat.rests()
+        assert other.label in status_of(chat)
+
+
+async def test_quit_leaves(tmp_path: Path) -> None:
+    async with chatting(tmp_path) as chat:
+        chat.type("/quit\r")
+        await until(lambda: chat.screen.terminal._ending is not None)
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+async def test_nothing_from_a_model_or_an_app_reaches_the_screen_as_it_is(
+    tmp_path: Path, attack: str
+) -> None:
+    said = attack.encode("utf-8", "replace").decode()
+    script = [invoke("c1", "/", "search", app="desk", query=said), f"{said}\n\n`{said}`\n\nend"]
+    async with chatting(tmp_path, script) as chat:
+        chat.type("go\r")
+        await chat.sees("? search on desk")
+        chat.type("y\r")
+        await chat.sees("end")
+        await chat.rests()
+        assert not FORBIDDEN.intersection(OURS.sub("", chat.shown))
+
+
+async def test_completion_knows_commands_apps_and_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").touch()
+    async with chatting(tmp_path, ["Hello."]) as chat:
+
+        def complete(text: str) -> set[str]:
+            return {found for found, *_ in chat.driver.complete(text)}
+
+        assert complete("/context d") == {"context drop"}
+        assert {"context show", "context window", "context drop"} <= complete("/context ")
+        assert complete("/tree de") == {"desk"}
+        assert complete("/tree desk/inbox/msg-10") == {
+            f"desk/inbox/msg-10{n}" for n in (1, 2, 3, 4)
+        }
+        assert complete("/invoke desk/inbox/msg-104 re") == {"reply"}
+        assert complete("/mode p") == {"plan"}
+        assert complete("/model local") <= {"local:smollm2-135m-instruct"}
+        assert complete("/export no") == {"notes.txt"}
+        assert complete("look at @no") == {"notes.txt"}
+        assert complete("look at desk/cal") == {"desk/calendar"}
+        assert complete("and/or nothing") == set()
+        chat.type("hi\r")
+        await chat.sees("Hello.")
+        await chat.rests()
+        assert complete("/context drop ") == {"1"}
+        assert complete("/why hist") == {"history"}

@@ -1,0 +1,161 @@
+"""The chat without a screen: lines in, answers out, and an exit code that says what happened."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from host.helpers import hosted, invoke
+from sightline.cli.chat.pipe import PipeChat
+from sightline.cli.chat.stdin import MAX_LINE, lines_of
+from sightline.demo.app import Desk, demo_app
+from sightline.errors import TooLarge, Unauthorized
+from sightline.models.scripted import Cut, Stall
+from support.terminal_attacks import ATTACKS, FORBIDDEN
+
+ARCHIVE = invoke("c1", "/inbox/msg-104", "archive", app="desk")
+
+
+class Pipe:
+    """A chat over three texts."""
+
+    def __init__(self) -> None:
+        self.out = StringIO()
+        self.err = StringIO()
+        self.desk = Desk()
+        self.code = 0
+
+    async def takes(self, directory: Path, script: list[object], *lines: str,
+                    yes: bool = False, answers: list[str] | None = None) -> None:  # fmt: skip
+        async def ask(question: str) -> str:
+            self.out.write(question)
+            return answers.pop(0) if answers else ""
+
+        app = demo_app(self.desk)
+        async with hosted(directory, script, app=app, app_id="desk") as (host, _):
+            chat = PipeChat(host, self.out, self.err, yes=yes, ask=None if answers is None else ask)
+            for line in lines:
+                if not await chat.take(line):
+                    break
+            self.code = chat.exit_code
+
+
+@pytest.fixture
+def pipe() -> Pipe:
+    return Pipe()
+
+
+async def test_each_line_is_answered_on_stdout(pipe: Pipe, tmp_path: Path) -> None:
+    await pipe.takes(tmp_path, ["One.", "Two."], "first", "", "second")
+    assert pipe.out.getvalue() == "One.\nTwo.\n"
+    assert pipe.err.getvalue() == ""
+    assert pipe.code == 0
+
+
+async def test_the_state_block_stays_out_of_the_answer(pipe: Pipe, tmp_path: Path) -> None:
+    await pipe.takes(tmp_path, ["Done.\n\n### STATE\nGoal: x"], "go")
+    assert pipe.out.getvalue() == "Done.\n"
+
+
+async def test_commands_work_and_quit_ends(pipe: Pipe, tmp_path: Path) -> None:
+    await pipe.takes(tmp_path, [], "/mode plan", "/quit", "never said")
+    assert pipe.out.getvalue().startswith("Mode plan")
+    assert pipe.code == 0
+
+
+async def test_a_wrong_command_is_an_error_and_the_next_line_is_taken(
+    pipe: Pipe, tmp_path: Path
+) -> None:
+    await pipe.takes(tmp_path, ["Hello."], "/nonsense", "hi")
+    assert "there is no command /nonsense" in pipe.err.getvalue()
+    assert pipe.out.getvalue() == "Hello.\n"
+    assert pipe.code == 2
+
+
+async def test_without_anybody_to_ask_an_action_is_refused_and_the_code_is_7(
+    pipe: Pipe, tmp_path: Path
+) -> None:
+    await pipe.takes(tmp_path, [ARCHIVE, "I may not."], "archive it")
+    assert not pipe.desk.archive
+    assert "nobody is there to approve it" in pipe.err.getvalue()
+    assert pipe.out.getvalue() == "I may not.\n"
+    assert pipe.code == 7
+
+
+async def test_yes_approves_in_advance(pipe: Pipe, tmp_path: Path) -> None:
+    await pipe.takes(tmp_path, [ARCHIVE, "Done."], "archive it", yes=True)
+    assert [message.id for message in pipe.desk.archive] == ["msg-104"]
+    assert pipe.code == 0
+
+
+@pytest.mark.parametrize(("answer", "archived"), [("y", 1), ("n", 0), ("", 0), ("always", 1)])
+async def test_a_terminal_that_can_only_print_still_asks(
+    pipe: Pipe, tmp_path: Path, answer: str, archived: int
+) -> None:
+    await pipe.takes(tmp_path, [ARCHIVE, "Well."], "archive it", answers=[answer])
+    assert "do it?" in pipe.out.getvalue()
+    assert len(pipe.desk.archive) == archived
+    assert pipe.code == 0
+
+
+async def test_a_failure_has_its_own_exit_code(pipe: Pipe, tmp_path: Path) -> None:
+    await pipe.takes(tmp_path, [Unauthorized("no key"), "Back."], "one", "two")
+    assert pipe.code == 3
+    assert pipe.out.getvalue() == "Back.\n"
+
+
+async def test_what_broke_off_is_told(pipe: Pipe, tmp_path: Path) -> None:
+    await pipe.takes(tmp_path, [Cut("Half")] * 8, "go")
+    assert "broke off" in pipe.err.getvalue()
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+async def test_a_pipe_may_lead_to_a_terminal(pipe: Pipe, tmp_path: Path, attack: str) -> None:
+    said = attack.encode("utf-8", "replace").decode()
+    await pipe.takes(
+        tmp_path, [invoke("c", "/", "search", app="desk", query=said), f"x{said}x"], "go", yes=True
+    )
+    assert not FORBIDDEN.intersection(pipe.out.getvalue() + pipe.err.getvalue())
+
+
+async def test_an_interrupt_stops_the_turn_and_without_one_the_program(tmp_path: Path) -> None:
+    async with hosted(tmp_path, [Stall("on and on")]) as (host, model):
+        chat = PipeChat(host, StringIO(), StringIO())
+        with pytest.raises(KeyboardInterrupt):
+            chat.interrupt()
+        task = asyncio.create_task(chat.take("go"))
+        while not model.requests:
+            await asyncio.sleep(0)
+        chat.interrupt()
+        assert await task
+        assert chat.exit_code == 130
+
+
+async def read(data: bytes, tmp_path: Path, kind: str) -> list[str]:
+    if kind == "file":
+        (tmp_path / "lines").write_bytes(data)
+        descriptor = os.open(tmp_path / "lines", os.O_RDONLY)
+    else:
+        descriptor, end = os.pipe()
+        os.write(end, data)
+        os.close(end)
+    try:
+        return [line async for line in lines_of(descriptor)]
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "file"])
+async def test_lines_come_from_pipes_and_files(kind: str, tmp_path: Path) -> None:
+    assert await read("é\r\ntwo\n\nlast".encode(), tmp_path, kind) == ["é", "two", "", "last"]
+    assert await read(b"\xff\n", tmp_path, kind) == ["\ufffd"]
+    assert await read(b"", tmp_path, kind) == []
+
+
+async def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TooLarge, match="1,048,576 bytes"):
+        await read(b"x" * (MAX_LINE + 1), tmp_path, "file")

@@ -1,0 +1,260 @@
+"""The terminal itself: keys, questions, what is printed above the prompt."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from io import StringIO
+
+import pytest
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+from sightline.cli.chat.terminal import Terminal
+
+OURS = re.compile(r"\x1b\[[0-9;]*m")  # the only sequences that we paint with
+
+
+class Recorder:
+    """A driver that writes down what it is given."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.cancelled = 0
+        self.busy = False
+        self.waiting = ""
+        self.news = asyncio.Event()
+
+    def submit(self, text: str) -> None:
+        self.lines.append(text)
+        self.news.set()
+
+    def cancel(self) -> str:
+        self.cancelled += 1
+        self.news.set()
+        return self.waiting
+
+    def live(self, width: int, height: int) -> StyleAndTextTuples:
+        return [("", "being written\n")] if self.busy else []
+
+    def status(self, width: int) -> StyleAndTextTuples:
+        return [("", "status of the recorder")]
+
+    def complete(self, text: str) -> Iterable[tuple[str, int, str]]:
+        return [("/context", len(text), "draw")] if text == "/con" else []
+
+    async def until(self, count: int) -> None:
+        """Wait until so many lines are there."""
+        while len(self.lines) < count:
+            self.news.clear()
+            await self.news.wait()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the event loop work until something is so; the run's time limit is the only one."""
+    while not condition():
+        await asyncio.sleep(0)
+
+
+class Glass(StringIO):
+    """What a terminal shows; like a real one it says where its cursor is when asked."""
+
+    def __init__(self, keys: PipeInput) -> None:
+        super().__init__()
+        self._keys = keys
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if "\x1b[6n" in text:
+            self._keys.send_text("\x1b[1;1R")
+        return super().write(text)
+
+
+class Screen:
+    """A terminal of 80 by 24 with nobody behind it, and its keys."""
+
+    def __init__(self, keys: PipeInput) -> None:
+        self.keys = keys
+        self.out = Glass(keys)
+        output = Vt100_Output(self.out, lambda: Size(rows=24, columns=80), term="xterm")
+        self.terminal = Terminal(input=keys, output=output)
+        self._put = self.terminal.put
+        self.terminal.put = self._record  # type: ignore[method-assign]  # it still prints
+        self.printed = ""
+        self.driver = Recorder()
+
+    def _record(self, text: str) -> None:
+        self.printed += text
+        self._put(text)
+
+    def type(self, text: str) -> None:
+        self.keys.send_text(text)
+
+
+@asynccontextmanager
+async def running(*, driven: bool = True) -> AsyncIterator[Screen]:
+    with create_pipe_input() as keys:
+        screen = Screen(keys)
+        if driven:
+            screen.terminal.start(screen.driver)
+        task = asyncio.create_task(screen.terminal.run())
+        try:
+            yield screen
+            screen.terminal.leave()
+            await asyncio.wait_for(task, 20)
+        finally:
+            task.cancel()
+
+
+async def test_a_line_is_handed_to_the_driver() -> None:
+    async with running() as screen:
+        screen.type("hello\r")
+        await screen.driver.until(1)
+        assert screen.driver.lines == ["hello"]
+
+
+async def test_an_empty_line_is_nothing() -> None:
+    async with running() as screen:
+        screen.type("\r  \rhello\r")
+        await screen.driver.until(1)
+        assert screen.driver.lines == ["hello"]
+
+
+@pytest.mark.parametrize("newline", ["\x1b\r", "\\\r"], ids=["Alt-Enter", "backslash"])
+async def test_a_message_may_have_several_lines(newline: str) -> None:
+    async with running() as screen:
+        screen.type(f"one{newline}two\r")
+        await screen.driver.until(1)
+        assert screen.driver.lines == ["one\ntwo"]
+
+
+async def test_a_paste_is_one_message_whatever_it_holds() -> None:
+    async with running() as screen:
+        screen.type("\x1b[200~first\nsecond\n\x1b[201~third\r")
+        await screen.driver.until(1)
+        assert screen.driver.lines == ["first\nsecond\nthird"]
+
+
+async def test_what_is_typed_before_the_driver_is_there_is_not_lost() -> None:
+    async with running(driven=False) as screen:
+        screen.type("early\r")
+        screen.type("late\r")
+        await until(lambda: len(screen.terminal._waiting) == 2)
+        screen.terminal.start(screen.driver)
+        assert screen.driver.lines == ["early", "late"]
+
+
+@pytest.mark.parametrize("key", ["\x1b", "\x03"], ids=["Escape", "Ctrl-C"])
+async def test_a_turn_can_be_stopped(key: str) -> None:
+    async with running() as screen:
+        screen.driver.busy = True
+        screen.type(key)
+        await screen.driver.news.wait()
+        assert screen.driver.cancelled == 1
+
+
+async def test_what_was_waiting_comes_back_to_be_edited() -> None:
+    async with running() as screen:
+        screen.driver.busy = True
+        screen.driver.waiting = "and another thing"
+        screen.type("\x03")
+        await screen.driver.news.wait()
+        screen.type(", later\r")
+        await screen.driver.until(1)
+        assert screen.driver.lines == ["and another thing, later"]
+
+
+async def test_ctrl_c_empties_the_line_when_nothing_is_going_on() -> None:
+    async with running() as screen:
+        screen.type("oops\x03better\r")
+        await screen.driver.until(1)
+        assert screen.driver.lines == ["better"]
+        assert screen.driver.cancelled == 0
+
+
+async def test_ctrl_d_leaves_but_not_with_something_typed() -> None:
+    async with running() as screen:
+        screen.type("x\x04y\r")
+        await screen.driver.until(1)
+        assert screen.driver.lines == ["xy"]
+        screen.type("\x04")
+        await until(lambda: screen.terminal._ending is not None)
+
+
+async def test_a_question_takes_only_its_answers_and_gives_the_draft_back() -> None:
+    async with running() as screen:
+        screen.type("half a mess")
+        await until(lambda: screen.terminal._session.default_buffer.text == "half a mess")
+        asked = asyncio.create_task(screen.terminal.ask("do it?", {"y": "yes", "n": ""}))
+        await until(lambda: screen.terminal._question is not None)
+        screen.type("perhaps\ry\r")
+        assert await asked == "yes"
+        screen.type("age\r")
+        await screen.driver.until(1)
+        assert screen.driver.lines == ["half a message"]
+
+
+async def test_turning_away_from_a_question_is_no_answer() -> None:
+    async with running() as screen:
+        asked = asyncio.create_task(screen.terminal.ask("do it?", {"y": "yes", "n": ""}))
+        await until(lambda: screen.terminal._question is not None)
+        screen.type("\x1b")
+        assert await asked == ""
+
+
+async def test_questions_come_one_after_the_other() -> None:
+    async with running() as screen:
+        terminal = screen.terminal
+        first = asyncio.create_task(terminal.ask("first?", {"1": "one"}))
+        second = asyncio.create_task(terminal.ask("second?", {"2": "two"}))
+        await until(lambda: terminal._question is not None)
+        screen.type("2\r1\r")
+        assert await first == "one"
+        await until(lambda: getattr(terminal._question, "text", "") == "second?")
+        screen.type("2\r")
+        assert await second == "two"
+
+
+async def test_what_is_put_is_printed_in_order() -> None:
+    async with running() as screen:
+        for number in range(5):
+            screen.terminal.put(f"line {number}\n")
+        await screen.terminal.drain()
+        text = screen.out.getvalue()
+        assert [text.index(f"line {number}") for number in range(5)] == sorted(
+            text.index(f"line {number}") for number in range(5)
+        )
+
+
+async def test_the_status_is_always_there() -> None:
+    async with running() as screen:
+        await until(lambda: "status of the recorder" in screen.out.getvalue())
+
+
+async def test_commands_are_completed() -> None:
+    async with running() as screen:
+        buffer = screen.terminal._session.default_buffer
+        screen.type("/con")
+        await until(lambda: buffer.complete_state is not None)  # they are offered while one types
+        screen.type("\t")
+        await until(lambda: buffer.text == "/context")
+        screen.type("\r")
+        await until(lambda: buffer.complete_state is None)  # the first Enter takes the completion
+        screen.type("\r")
+        await screen.driver.until(1)
+        assert screen.driver.lines == ["/context"]
+
+
+async def test_an_error_that_ends_it_is_raised() -> None:
+    with create_pipe_input() as keys:
+        screen = Screen(keys)
+        task = asyncio.create_task(screen.terminal.run())
+        screen.terminal.leave(ValueError("no model"))
+        with pytest.raises(ValueError, match="no model"):
+            await asyncio.wait_for(task, 20)

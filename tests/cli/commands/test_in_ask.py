@@ -1,0 +1,50 @@
+"""Slash commands in `sightline ask`: what is typed is one, what is piped in is not."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from cli.chat.test_binary import environment
+from support.shell import PROGRAM
+from support.vendors.answers import says
+from support.vendors.server import Vendor
+
+
+def ask(
+    directory: Path, vendor: Vendor, *arguments: str, stdin: str = ""
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [PROGRAM, "ask", *arguments], input=stdin, text=True, capture_output=True, timeout=60,
+        check=False, cwd=directory, env=environment(directory, vendor),
+    )  # fmt: skip
+
+
+def test_a_command_is_run_and_no_model_asked(tmp_path: Path) -> None:
+    with Vendor() as vendor:
+        done = ask(tmp_path, vendor, "/mode")
+        assert vendor.requests == []
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Mode ask")
+
+
+def test_a_wrong_command_is_invalid_input(tmp_path: Path) -> None:
+    with Vendor() as vendor:
+        done = ask(tmp_path, vendor, "/context drop x")
+    assert done.returncode == 2
+    assert done.stderr == ("sightline: GID is a number, not 'x'; usage: /context drop GID\n")
+
+
+def test_what_deletes_asks_nobody_and_does_nothing_without_yes(tmp_path: Path) -> None:
+    with Vendor(says("Hello.")) as vendor:
+        ask(tmp_path, vendor, "hi")
+        assert "Nothing was deleted" in ask(tmp_path, vendor, "-c", "/message remove 1").stdout
+        done = ask(tmp_path, vendor, "-c", "--yes", "/message remove 1")
+    assert "Group 1 is deleted" in done.stdout
+
+
+def test_a_pipe_may_begin_with_a_slash(tmp_path: Path) -> None:
+    with Vendor(says("A list of files.")) as vendor:
+        done = ask(tmp_path, vendor, stdin="/etc/hosts\n/etc/passwd\n")
+    assert done.stdout == "A list of files.\n"
+    assert b"/etc/hosts" in vendor.requests[0].body

@@ -1,0 +1,142 @@
+"""One registry: everything the specification names is in it, and everything is made from it."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from sightline.cli.commands.command import Argument, Call, Command, Leave
+from sightline.cli.commands.console import PlainConsole
+from sightline.cli.commands.registry import COMMANDS, find, is_command, run, said, to_markdown
+from sightline.errors import InvalidInput
+from sightline.host import Host
+
+ROOT = Path(__file__).parent.parent.parent.parent
+NOBODY = cast(Host, None)  # for what fails, or needs nothing, before there is a host
+
+# The commands of the seed's reference and of the issue, as they are called.
+WANTED = """
+/context · /context show · /context window 3 · /context rebuild · /context drop 1
+/context restore 1 · /undo · /redo · /message list · /message list 5 · /message show 1
+/message remove 1 · /messages · /messages 5 · /messages show 1 · /session list · /session new
+/session switch 1 · /session clone · /session rename other · /session scratchpad
+/session delete 1 · /memo list · /memo show 1 · /memo save a,b text · /memo edit 1 · /memo delete 1
+/memo search words · /apps · /connect desk · /disconnect desk · /tree · /tree desk/inbox
+/focus desk/inbox · /unfocus desk/inbox · /invoke desk/inbox open {} · /model · /model local
+/mode ask · /mode auto · /mode plan · /state · /tail · /why history · /why desk/inbox · /diff
+/cache · /stats · /pin desk · /compact · /export · /editor · /help · /quit
+"""
+
+
+@pytest.mark.parametrize("line", [line.strip() for line in WANTED.replace("\n", "·").split("·")
+                                  if line.strip()])  # fmt: skip
+def test_every_command_that_is_specified_is_there(line: str) -> None:
+    command, rest = find(line)
+    command.read(rest)
+
+
+def test_the_document_is_what_the_registry_says() -> None:
+    document = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    assert document.endswith(to_markdown())
+
+
+async def test_help_lists_every_command() -> None:
+    out = StringIO()
+    await run("/help", NOBODY, PlainConsole(out, width=500))
+    for command in COMMANDS:
+        assert command.usage in out.getvalue()
+        assert command.help in out.getvalue()
+
+
+async def test_help_for_one_command_shows_its_family_and_examples() -> None:
+    out = StringIO()
+    await run("/help context", NOBODY, PlainConsole(out))
+    assert "/context drop GID" in out.getvalue()
+    assert "/context drop 12" in out.getvalue()
+    assert "/undo" not in out.getvalue()
+
+
+@pytest.mark.parametrize("width", [40, 80])
+async def test_help_keeps_to_the_width(width: int) -> None:
+    out = StringIO()
+    await run("/help", NOBODY, PlainConsole(out, width=width))
+    table = [line for line in out.getvalue().splitlines() if line.startswith("/")]
+    assert max(map(len, table[:-1])) <= width
+
+
+def test_names_are_unique_and_examples_can_be_read() -> None:
+    names = [command.name for command in COMMANDS]
+    assert len(set(names)) == len(names)
+    for command in COMMANDS:
+        if command.example:
+            found, rest = find(command.example)
+            assert found is command
+            command.read(rest)
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("/contxt", "there is no command /contxt; did you mean /context?"),
+        ("/zzzzzz", "there is no command /zzzzzz; /help lists them"),
+        ("/", "there is no command /; /help lists them"),
+        ("/context drop", "GID is missing; usage: /context drop GID"),
+        ("/context drop twelve", "GID is a number, not 'twelve'; usage: /context drop GID"),
+        ("/context drop 1 2", "'2' is too much; usage: /context drop GID"),
+        ("/context drop -1", "GID is a number, not '-1'; usage: /context drop GID"),
+        ("/mode fast", "'fast' is none of ask, auto, plan; usage: /mode [ask|auto|plan]"),
+        ("/memo save tag", "TEXT… is missing; usage: /memo save TAGS TEXT…"),
+        ("/undo 3", "'3' is too much; usage: /undo"),
+    ],
+)
+async def test_what_is_wrong_is_one_line_with_the_usage(line: str, complaint: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        await run(line, NOBODY, PlainConsole(StringIO()))
+    assert str(caught.value) == complaint
+
+
+async def test_a_family_without_a_command_of_its_own_shows_what_there_is() -> None:
+    with pytest.raises(InvalidInput, match=r"^/memo what\? usage: /memo list \[N\]; /memo show"):
+        await run("/memo", NOBODY, PlainConsole(StringIO()))
+
+
+async def test_what_needs_a_terminal_says_so_without_one() -> None:
+    with pytest.raises(InvalidInput, match="/editor needs a terminal"):
+        await run("/editor", NOBODY, PlainConsole(StringIO()))
+
+
+@pytest.mark.parametrize("line", ["/quit", "/exit", "/QUIT"])
+async def test_leaving_is_told_to_whoever_runs_commands(line: str) -> None:
+    with pytest.raises(Leave):
+        await run(line, NOBODY, PlainConsole(StringIO()))
+
+
+def test_two_slashes_say_one_to_the_model() -> None:
+    assert is_command("/help")
+    assert not is_command("//etc/passwd?")
+    assert said("//etc/passwd?") == "/etc/passwd?"
+    assert said("hello") == "hello"
+
+
+async def _nothing(call: Call) -> None: ...
+
+
+COMMAND = Command(
+    "x", "help", _nothing, (Argument("A"), Argument("B", optional=True, rest=True))
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("a", {"A": "a"}),
+        ("a  b  c ", {"A": "a", "B": "b  c"}),
+        ('"a b" c "d"', {"A": "a b", "B": 'c "d"'}),
+        ('""', {"A": ""}),
+    ],
+)
+def test_words_quotes_and_the_rest(text: str, arguments: dict[str, str]) -> None:
+    assert COMMAND.read(text) == arguments
