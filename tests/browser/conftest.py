@@ -29,8 +29,9 @@ def chromium() -> str | None:
     )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def browser() -> Iterator[Browser]:
+    """A browser for one test: its library runs an event loop, which no later test may meet."""
     path = chromium()
     if path is None:
         pytest.skip("no Chromium here: `make test` says why it could not get one")
