@@ -113,6 +113,7 @@ def test_the_ledger_shows_groups_states_search_sql_and_verifies(page: Page) -> N
 
 def test_the_keyboard_goes_everywhere_and_the_address_holds_the_view(page: Page) -> None:
     selected = page.get_by_role("listbox", name="Turns").get_by_role("option", selected=True)
+    expect(selected).to_contain_text("bold")
     page.keyboard.press("g")
     expect(selected).to_contain_text("hello")
     page.keyboard.press("j")

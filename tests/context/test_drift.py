@@ -62,6 +62,7 @@ def test_changed_instructions_and_tools_are_named() -> None:
     assert drift(before.wire, request(TALK, system="Be long.").wire).label == "system"
     slots = Slots(100_000, "chars/4", tools=[{"name": "walk"}])
     slots.add("system", "Be brief.", role="system", priority=100)
+    slots.add("input", TALK[0])
     other = encode(slots.render(), PROFILE)
     found = drift(before.wire, other.wire)
     assert (found.kind, found.label, found.slot) == ("regression", "tools", "")

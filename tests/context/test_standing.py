@@ -16,8 +16,8 @@ from sightline.projection.contract import contract
 from sightline.projection.escape import tag_like
 
 PINNED = {
-    "system": "f938a2538d17d284",
-    "system, small": "eff48a3645469973",
+    "system": "a843a1f5e1c75abc",
+    "system, small": "eae85ba92ee95768",
     "guidelines": "511936a22abc03d9",
     "guidelines, small": "51a68d58f40ccad0",
 }

@@ -92,8 +92,8 @@ def read(text: Raw) -> Any:
         # In text that is known to be JSON: a number out of range, or deep nesting.
         plain = text_from_bytes(bytes(text))
     try:
-        return loads(plain)
-    except _Unholdable:
+        return _loads(plain)
+    except _NoNumber:
         # It stands in a tree that was let in: whoever looks gets the largest number there is.
         return json.loads(plain, parse_float=_nearest, parse_int=_int)
 
@@ -142,19 +142,20 @@ def loads(text: str) -> Any:
     Raises InvalidJson with line and column.
     """
     try:
+        return _loads(text)
+    except _NoNumber as error:
+        where = json.JSONDecodeError("", text, text.find(error.digits))
+        raise InvalidJson(str(error), where.lineno, where.colno) from None
+
+
+def _loads(text: str) -> Any:
+    try:
         try:
             return json.loads(text, parse_float=_float, parse_int=_int)
         except RecursionError:
             return _loads_deep(text)
     except json.JSONDecodeError as error:
         raise InvalidJson(_reason(error), error.lineno, error.colno) from None
-    except _NoNumber as error:
-        where = json.JSONDecodeError("", text, text.find(error.digits))
-        raise _Unholdable(str(error), where.lineno, where.colno) from None
-
-
-class _Unholdable(InvalidJson):
-    """The text is JSON, with a number that nothing here can hold."""
 
 
 class _NoNumber(Exception):
