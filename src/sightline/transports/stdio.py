@@ -63,7 +63,15 @@ class SpawnedLink(LineLink):
         self._process = process
 
     async def close(self) -> None:
-        """End the link and the process: ask first, then insist."""
+        """End the link and the process: ask first, then insist. Nobody can interrupt it half way."""
+        ending = asyncio.ensure_future(self._end())
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            await asyncio.wait({ending})  # a process that nobody waits for outlives us
+            raise
+
+    async def _end(self) -> None:
         await super().close()
         for insist in (self._process.terminate, self._process.kill):
             try:
