@@ -63,7 +63,7 @@ class SpawnedLink(LineLink):
         self._process = process
 
     async def close(self) -> None:
-        """End the link and the process: ask first, then insist. Nobody can interrupt it half way."""
+        """End the link and the process: ask first, then insist; whoever cancels us waits, too."""
         ending = asyncio.ensure_future(self._end())
         try:
             await asyncio.shield(ending)

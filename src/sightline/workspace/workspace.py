@@ -272,7 +272,7 @@ class Workspace:
         finally:
             stop.set()
         finished = await work
-        await asyncio.to_thread(self.look)
+        await self.refresh()  # whoever was answered `accepted` waits for nothing else
         answer: dict[str, Any] = {"exit_code": finished.exit_code, "seconds": finished.seconds}
         if finished.ended != "exited":
             answer["ended"] = f"{finished.ended} after {finished.seconds:g} s"
