@@ -85,7 +85,8 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Inspector:
     """`sightline inspect` in another process."""
 
-    def __init__(self, ledger: Path, *options: str) -> None:
+    def __init__(self, ledger: Path, *options: str, directory: Path | None = None) -> None:
+        own = {} if directory is None else {"SLOP_PROVIDERS": str(directory)}
         self._process = subprocess.Popen(
             [
                 sys.executable,
@@ -99,6 +100,7 @@ class Inspector:
             ],
             stdout=subprocess.PIPE,
             text=True,
+            env={**os.environ, **own},
         )
         self.address = _stream(self._process.stdout).readline().strip()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, expect
 
 from browser.conftest import LINES, Chat, Inspector, Watch
+from support.live import LiveApp, announced_app
 
 
 def view(page: Page, name: str) -> None:
@@ -31,6 +32,8 @@ def test_turns_are_listed_with_their_figures_and_the_newest_is_open(page: Page) 
 def test_the_picture_shows_slots_in_prompt_order_and_the_boundary(page: Page) -> None:
     bar = page.get_by_role("group", name="The context window, in prompt order")
     expect(bar.get_by_role("separator", name=re.compile("boundary"))).to_be_visible()
+    expect(bar.get_by_text("reserve")).to_be_visible()
+    expect(page.get_by_role("region", name="Picture")).to_contain_text("reported")
     slots = page.get_by_role("table", name="Slots in prompt order")
     names = slots.get_by_role("rowheader").all_inner_texts()
     order = [name.split("\n")[0].removesuffix("tail").strip() for name in names]
@@ -142,6 +145,29 @@ def test_light_and_dark_and_a_narrow_screen_are_usable(page: Page) -> None:
     view(page, "Prompt")
     expect(page.get_by_role("region", name="Prompt")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 420
+
+
+def test_with_consent_an_app_is_asked_from_the_page(
+    browser: Browser, ledger: Path, tmp_path: Path
+) -> None:
+    with announced_app(tmp_path, LiveApp(app_id="live")):
+        inspector = Inspector(ledger, "--allow-invoke", directory=tmp_path)
+        context = browser.new_context()
+        context.set_default_timeout(20_000)
+        page = context.new_page()
+        watch = Watch(page, inspector.netloc)
+        page.goto(inspector.address)
+        view(page, "State")
+        form = page.get_by_role("form", name=re.compile("^Invoke an action of"))
+        form.get_by_label("action").fill("count")
+        form.get_by_role("button", name="Invoke").click()
+        expect(form.get_by_role("status")).to_contain_text("result")
+        form.get_by_label("action").fill("nonsense")
+        form.get_by_role("button", name="Invoke").click()
+        expect(form.get_by_role("status")).to_contain_text("not_found")
+        context.close()
+        inspector.stop()
+    assert watch.problems == []
 
 
 def test_a_running_chat_is_followed_live(browser: Browser, tmp_path: Path) -> None:

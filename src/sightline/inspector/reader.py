@@ -87,6 +87,7 @@ class Reader:
             "model": recorded.line.model,
             "request": shown(recorded, request),
             "drift": None if before is None else compared(again(before), request),
+            "reported": self._reported(session, recorded),
             "trace": self._trace(session, turn),
         }
 
@@ -185,6 +186,13 @@ class Reader:
         receipt = Receipt.decode(msgspec.json.encode(kept))
         return replace(recorded, prompt=msgspec.structs.replace(recorded.prompt, receipt=receipt))
 
+    def _reported(self, session: int, recorded: Recorded) -> dict[str, int] | None:
+        """What the vendor reported for the requests of this turn, if it did."""
+        used = self._ledger.accounts.by_group(session).get(recorded.line.group_id)
+        if used is None:
+            return None
+        return {"prompt_tokens": used.prompt_tokens, "cached_tokens": used.cached_tokens}
+
     def _sight_rules(self, recorded: Recorded) -> SightRules:
         rules = SightRules(recorded.prompt.receipt.budget)
         if recorded.line.receipt_id is not None:
@@ -209,6 +217,7 @@ class Reader:
         prices = request.profile.prices
         return {
             "receipt": receipt,
+            "window_tokens": max(request.profile.window_tokens, receipt["budget"]),
             "rules": RULES,
             "messages": _messages(prompt.messages, receipt, slot_names(prompt)),
             "price_usd": cost(Usage(input_tokens=receipt["total"]), prices),

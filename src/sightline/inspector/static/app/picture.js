@@ -11,7 +11,7 @@ const Block = ({ line, index, budget, lit, onLight }) => html`<button
   aria-label=${`${line.name}: ${count(line.kept)} of ${count(line.offered)} tokens, ${share(line.kept, budget)} of the budget`}
   title=${line.name} onMouseEnter=${onLight} onFocus=${onLight}><span>${line.name}</span></button>`;
 
-const Bar = ({ receipt, lit }) => {
+const Bar = ({ receipt, reserve, lit }) => {
   const fixed = receipt.overhead + receipt.tools;
   const shown = receipt.slots.map((line, index) => ({ line, index })).filter(({ line }) => line.kept > 0);
   const stable = shown.filter(({ line }) => line.stability !== "volatile");
@@ -27,6 +27,8 @@ const Bar = ({ receipt, lit }) => {
     ${tail.map(block)}
     <span class="block free" style=${{ flexGrow: receipt.free, flexBasis: 0 }}
       title=${`free: ${count(receipt.free)} tokens`}>free</span>
+    ${reserve > 0 && html`<span class="block reserve" style=${{ flexGrow: reserve, flexBasis: 0 }}
+      title=${`reserve for the answer: ${count(reserve)} tokens`}>reserve</span>`}
   </div>`;
 };
 
@@ -55,14 +57,18 @@ const Messages = ({ texts, lit, open }) => html`<ol class="messages" aria-label=
 </ol>`;
 
 export const Picture = ({ data }) => {
-  const { receipt, messages, rules } = data;
+  const { receipt, messages, rules, reported } = data;
+  const reserve = data.window_tokens - receipt.budget;
   const lit = useSignal(receipt.slots.findIndex((line) => line.kept > 0));
   const basis = receipt.provenance;
   return html`<section aria-label="Picture">
     <p class="lead"><b>${count(receipt.total)}</b> of ${count(receipt.budget)} tokens,
       ${" "}${count(receipt.free)} free <span class=${`tag ${basis}`}>${basis}</span>
-      ${" "}<span class="quiet">by ${receipt.counter}</span></p>
-    <${Bar} receipt=${receipt} lit=${lit} />
+      ${" "}<span class="quiet">by ${receipt.counter}; ${count(reserve)} of a window of
+      ${" "}${count(data.window_tokens)} are reserve</span></p>
+    ${reported && html`<p class="quiet">${count(reported.prompt_tokens)} prompt tokens in this turn,
+      ${" "}${count(reported.cached_tokens)} of them cached <span class="tag reported">reported</span></p>`}
+    <${Bar} receipt=${receipt} reserve=${reserve} lit=${lit} />
     <div class="wide"><table class="slots">
       <caption>Slots in prompt order</caption>
       <thead><tr><th scope="col">slot</th><th scope="col">offered</th><th scope="col">kept</th>
