@@ -264,7 +264,7 @@ def prefix_tokens(prompt: Prompt) -> int:
     """Estimate the weight of tools and prefix, to compare with a vendor's minimum."""
     counter = counter_for("estimate")
     tools = msgspec.json.encode(list(prompt.tools)).decode() if prompt.tools else ""
-    return sum(counter.weigh(prompt.prefix)) + counter.count(tools)
+    return sum(counter.weigh(prompt.prefix, remember=False)) + counter.count(tools)
 
 
 def _spans(
@@ -274,7 +274,7 @@ def _spans(
     encode = msgspec.json.encode
     *fields, (key, items) = body.items()
     slots = slot_names(prompt)
-    weights = counter_for("estimate").weigh(prompt.messages)
+    weights = counter_for("estimate").weigh(prompt.messages, remember=False)
     spans: list[Span] = []
     at = 1
     for name, value in fields:

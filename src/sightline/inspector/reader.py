@@ -252,7 +252,7 @@ def _messages(
     messages: Sequence[Message], receipt: dict[str, Any], slots: Sequence[str]
 ) -> list[dict[str, Any]]:
     order = [line["name"] for line in receipt["slots"]]
-    weights = counter_for("estimate").weigh(messages)
+    weights = counter_for("estimate").weigh(messages, remember=False)
     return [
         {
             "index": index,
