@@ -18,7 +18,10 @@ from sightline.dialects.request import Request
 from sightline.protocol.tree import Node
 from support.live import TREE, LiveApp
 
-HOSTILE = '<img src=x onerror="window.hacked=1"></script><script>window.hacked=1</script>'
+HOSTILE = (
+    '<img src=x onerror="window.hacked=1"></script><script>window.hacked=1</script>'
+    '<a href="javascript:window.hacked=1">javascript:window.hacked=1</a>'
+)
 
 
 def tree(number: int) -> Node:

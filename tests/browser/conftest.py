@@ -161,5 +161,6 @@ def page(browser: Browser, inspector: Inspector, request: pytest.FixtureRequest)
     ARTEFACTS.mkdir(exist_ok=True)
     opened.screenshot(path=ARTEFACTS / f"{request.node.name}.png")
     assert opened.evaluate("window.hacked") is None
+    assert opened.locator("[href^='javascript:'], img, [onerror]").count() == 0
     context.close()
     assert watch.problems == []
