@@ -151,6 +151,25 @@ def test_a_refused_key_is_exit_code_3_and_is_not_told(shell: Shell) -> None:
     assert KEY.encode() not in (shell.directory / "work.db").read_bytes()
 
 
+@pytest.mark.parametrize(
+    "model", ["openai-chat", "openai-responses", "anthropic", "gemini", "bedrock", "ollama"]
+)
+@answering(
+    Refuses("rate", retry_after="0"), says("Counting.", COUNT), says("Done."),
+    Says(("I was ", "about ", "to ", "say ", "much ", "more"), cut=5),
+)  # fmt: skip
+def test_every_vendor_is_asked_in_its_own_format(shell: Shell, model: str) -> None:
+    app = LiveApp()
+    with announced_app(shell.directory, app):
+        done = shell("ask", "--model", model, "--yes", "count")
+        assert (done.returncode, done.stdout) == (0, b"Done.\n"), done.stderr
+        assert "n=0" in shell.sent(1)
+        assert "n=1" in shell.sent(2)
+        cut = shell("ask", "--model", model, "-c", "and now?")
+    assert cut.returncode == 1
+    assert b"I was" in cut.stdout
+
+
 @answering(Refuses("rate", retry_after="0"), says("Here."))
 def test_what_may_pass_is_tried_again(shell: Shell) -> None:
     done = shell("ask", "hi")
