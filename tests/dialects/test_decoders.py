@@ -25,7 +25,7 @@ from sightline.dialects.events import (
     ToolCalled,
     UsageReported,
 )
-from sightline.dialects.framing import EventStreamReader, SseReader
+from sightline.dialects.framing import EventStreamReader, LineReader, Reader, SseReader
 from sightline.dialects.usage import CacheMiss, Usage
 
 every_dialect = pytest.mark.parametrize("dialect", STREAMS)
@@ -293,7 +293,21 @@ def test_a_damaged_event_breaks_the_stream_and_no_more(data: bytes) -> None:
 def test_a_frame_without_an_end_is_not_collected_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sightline.dialects.framing.MAX_FRAME", 100)
     assert "more than 100 bytes" in reply("openai_chat", b"data: " + b"x" * 200).detail
+    assert "more than 100 bytes" in reply("openai_chat", b"data: x\n" * 20).detail
     assert "more than 100 bytes" in reply("ollama", b"x" * 200).detail
+
+
+@pytest.mark.parametrize(
+    ("reader", "before", "after"),
+    [(SseReader(), b"data: ", b"\n\n"), (LineReader(), b"", b"\n")],
+)
+def test_a_frame_in_crumbs_is_looked_at_once(reader: Reader, before: bytes, after: bytes) -> None:
+    # Looking at all of it for each crumb would be 160 GB.
+    crumb = b"x" * 50
+    for piece in (before, *[crumb] * 80_000):
+        assert [*reader.feed(piece)] == []
+    [frame] = reader.feed(after)
+    assert frame.data == crumb * 80_000
 
 
 def test_content_in_pieces_is_text() -> None:

@@ -1,8 +1,9 @@
 """Bytes to frames: server-sent events, JSON lines, and AWS event streams.
 
 The promise (law 3): any chunking of the bytes gives the same frames. Each reader keeps
-only the bytes of the frame that is not whole yet, and no more than `MAX_FRAME` of
-them. What is not a frame raises `BrokenStream`; `close` says what was left over.
+only the bytes of the frame that is not whole yet, no more than `MAX_FRAME` of them, and
+looks at none of them twice. What is not a frame raises `BrokenStream`; `close` says what
+was left over.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class _Buffered:
     def __init__(self) -> None:
         self._rest = bytearray()
 
-    def _check_rest(self) -> None:
-        if len(self._rest) > MAX_FRAME:
+    def _check_rest(self, held: int = 0) -> None:
+        if len(self._rest) + held > MAX_FRAME:
             raise BrokenStream(f"a frame of more than {MAX_FRAME} bytes")
 
 
@@ -62,18 +63,20 @@ class SseReader(_Buffered):
         super().__init__()
         self._event = ""
         self._data: list[bytes] = []
+        self._held = 0
         self._started = False
 
     def feed(self, data: bytes) -> Iterator[Frame]:
+        # A carriage return at the very end may be half of a line end: it waits.
+        unseen = len(self._rest) - self._rest.endswith(b"\r")
         self._rest += data
         at = 0
-        # A carriage return at the very end may be half of a line end: it waits.
-        for match in LINE_END.finditer(self._rest):
+        for match in LINE_END.finditer(self._rest, unseen):
             line = bytes(self._rest[at : match.start()])
             at = match.end()
             yield from self._line(line)
         del self._rest[:at]
-        self._check_rest()
+        self._check_rest(self._held)
 
     def close(self) -> Iterator[Frame]:
         """An event without its blank line is discarded, as the standard says."""
@@ -91,12 +94,13 @@ class SseReader(_Buffered):
             # An event without data is none, the standard says.
             if self._data:
                 yield Frame(self._event, b"\n".join(self._data))
-            self._event, self._data = "", []
+            self._event, self._data, self._held = "", [], 0
             return
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if field == b"data":
             self._data.append(value)
+            self._held += len(line) + 1
         elif field == b"event":
             self._event = value.decode("utf-8", "replace")
 
@@ -105,12 +109,13 @@ class LineReader(_Buffered):
     """One JSON value per line; blank lines are nothing."""
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        self._rest += data
-        *lines, rest = self._rest.split(b"\n")
-        self._rest = rest
-        for line in lines:
-            if line.strip():
-                yield Frame("", bytes(line))
+        *ends, rest = data.split(b"\n")
+        for end in ends:
+            self._rest += end
+            if self._rest.strip():
+                yield Frame("", bytes(self._rest))
+            self._rest.clear()
+        self._rest += rest
         self._check_rest()
 
     def close(self) -> Iterator[Frame]:
