@@ -73,6 +73,18 @@ async def chatting(directory: Path, script: Any = (), **settings: Any) -> AsyncI
                 await asyncio.gather(working, running, return_exceptions=True)
 
 
+async def test_a_file_that_a_message_names_goes_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("buy ducks")
+    async with chatting(tmp_path, ["Ducks."]) as chat:
+        chat.type("what is in @notes.txt?\r")
+        await chat.sees("> what is in @notes.txt?", "◦ attached notes.txt", "Ducks.")
+        assert "buy ducks" not in chat.shown
+    assert "buy ducks" in messages(tmp_path)[0].text
+
+
 async def test_a_question_is_answered_in_markdown(tmp_path: Path) -> None:
     async with chatting(tmp_path, ["You have **two** unread messages."]) as chat:
         chat.type("How many?\r")
