@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -145,7 +146,7 @@ async def test_a_file_that_changes_later_changes_no_history(here: Path) -> None:
     assert b"geese" not in model.requests[1].data
 
 
-def _without_marks(block: dict[str, object]) -> dict[str, object]:
+def _without_marks(block: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in block.items() if name != "cache_control"}
 
 

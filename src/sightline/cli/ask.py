@@ -120,8 +120,12 @@ def _question(text: str | None) -> str:
 
 async def _run(settings: Settings, asked: _Asked) -> int:
     from sightline.host import Host
+    from sightline.ledger.place import user_path
 
-    async with Host.open(settings, session=asked.resume, project=str(Path.cwd())) as host:
+    opening = Host.open(
+        settings, session=asked.resume, project=str(Path.cwd()), user_ledger=user_path()
+    )
+    async with opening as host:
         if asked.latest:
             await host.switch(await asyncio.to_thread(latest_session, host.ledger, host.session))
         for address in asked.connect:

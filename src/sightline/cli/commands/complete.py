@@ -61,7 +61,8 @@ class Sources:
         return ((str(one.id), one.name) for one in self._host.ledger.sessions.recent(limit=MOST))
 
     def memos(self) -> Iterator[_Offer]:
-        return ((str(memo.id), memo.content) for memo in self._host.ledger.memos.recent(MOST))
+        shelf = self._host.memos
+        return ((shelf.reference(memo), memo.content) for memo in shelf.recent(MOST))
 
     def models(self) -> Iterator[_Offer]:
         return ((choice.reference, choice.why) for choice in self._choices if choice.usable)
@@ -152,10 +153,16 @@ def _names(typed: str) -> list[_Offer]:
 def _for_argument(
     command: Command, before: list[str], word: str, sources: Sources
 ) -> Iterable[_Offer]:
-    if not command.arguments:
+    flags = [argument.name for argument in command.arguments if argument.flag]
+    while before and before[0] in flags:
+        before = before[1:]
+    if word.startswith("-") and not before:
+        return ((flag, "") for flag in flags)
+    arguments = [argument for argument in command.arguments if not argument.flag]
+    if not arguments:
         return ()
-    place = min(len(before), len(command.arguments) - 1)
-    argument = command.arguments[place]
+    place = min(len(before), len(arguments) - 1)
+    argument = arguments[place]
     if len(before) > place and not argument.rest:
         return ()
     if argument.choices:
