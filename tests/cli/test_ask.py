@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -35,11 +35,11 @@ class Shell:
         }  # fmt: skip
 
     def __call__(
-        self, *args: str, stdin: bytes = b"", **env: str
+        self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
             [PROGRAM, *args, "--db", "work.db"], input=stdin, capture_output=True, timeout=60,
-            cwd=self.directory, env={**self.environment(), **env}, check=False,
+            cwd=self.directory, env={**self.environment(), **(env or {})}, check=False,
         )  # fmt: skip
 
     def sent(self, number: int = -1) -> str:
@@ -161,11 +161,11 @@ def test_nobody_there_and_no_time_for_us_are_exit_code_4(shell: Shell) -> None:
     with socket.socket() as taken:  # bound and not listening: whoever calls is refused
         taken.bind(("127.0.0.1", 0))
         nobody = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-        away = shell("ask", "--json", "hi", OPENAI_BASE_URL=nobody, **once)
+        away = shell("ask", "--json", "hi", env={"OPENAI_BASE_URL": nobody, **once})
     assert away.returncode == 4
     assert json.loads(away.stdout.splitlines()[-1])["code"] == "unreachable"
     assert shell.vendor.requests == []
-    busy = shell("ask", "hi", **once)
+    busy = shell("ask", "hi", env=once)
     assert (busy.returncode, busy.stdout) == (4, b"")
     assert b"429" in busy.stderr
 
