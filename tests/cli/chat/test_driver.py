@@ -329,6 +329,8 @@ async def test_completion_knows_commands_apps_and_files(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "notes.txt").touch()
+    (tmp_path / "my notes").mkdir()
+    (tmp_path / "my notes" / "one.txt").touch()
     async with chatting(tmp_path, ["Hello."]) as chat:
 
         def complete(text: str) -> set[str]:
@@ -345,6 +347,8 @@ async def test_completion_knows_commands_apps_and_files(
         assert complete("/model local") <= {"local:smollm2-135m-instruct"}
         assert complete("/export no") == {"notes.txt"}
         assert complete("look at @no") == {"notes.txt"}
+        assert complete("look at @my") == {'"my notes/'}
+        assert complete('look at @"my notes/o') == {'my notes/one.txt"'}
         assert complete("look at desk/cal") == {"desk/calendar"}
         assert complete("and/or nothing") == set()
         chat.type("hi\r")

@@ -8,6 +8,7 @@ for what the line needs.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +29,8 @@ __all__ = ["Completion", "Sources", "complete"]
 
 MOST: Final = 50
 FILE_MARK: Final = "@"
+_QUOTE: Final = '"'
+_IN_QUOTES: Final = re.compile(r'(?<!\S)@"([^"\n]*)$')
 
 
 class Completion(NamedTuple):
@@ -116,13 +119,29 @@ def complete(line: str, sources: Sources) -> list[Completion]:
     """Say what could follow; the line ends at the cursor."""
     if is_command(line):
         return _completions(*_for_command(line, sources))
+    if quoted := _IN_QUOTES.search(line):
+        return _files(quoted[1], sources, opened=True)
     word = line.rpartition(" ")[2].rpartition("\n")[2]
     if word.startswith(FILE_MARK):
-        name = word.removeprefix(FILE_MARK)
-        return _completions(name, sources.files(name))
+        return _files(word.removeprefix(FILE_MARK), sources, opened=False)
     if "/" in word.removeprefix("/") or "/" in word[1:]:
         return _completions(word, sources.nodes(word))
     return []
+
+
+def _files(name: str, sources: Sources, *, opened: bool) -> list[Completion]:
+    """Offer files, in quotes where they are `opened` or a name has blanks."""
+    return [
+        Completion(_quoted(text, opened=opened), replaces, about)
+        for text, replaces, about in _completions(name, sources.files(name))
+    ]
+
+
+def _quoted(text: str, *, opened: bool) -> str:
+    if not opened and " " not in text:
+        return text
+    # What is in a directory comes next: its quotes stay open.
+    return ("" if opened else _QUOTE) + text + ("" if text.endswith("/") else _QUOTE)
 
 
 def _for_command(line: str, sources: Sources) -> tuple[str, Iterable[_Offer]]:
