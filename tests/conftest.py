@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,14 @@ from support.shell import Run, runner
 # A busy machine is no failure: properties have no deadline.
 settings.register_profile("sightline", deadline=None)
 settings.load_profile("sightline")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nobodys_ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test reads or writes the ledger of whoever runs it, nor does a program that it starts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        yield
 
 
 @pytest.fixture

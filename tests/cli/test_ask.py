@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -33,10 +34,12 @@ class Shell:
             "SIGHTLINE_CONFIG": "", "SIGHTLINE_MODEL": "openai-chat:gpt-5.5",
         }  # fmt: skip
 
-    def __call__(self, *args: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    def __call__(
+        self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
             [PROGRAM, *args, "--db", "work.db"], input=stdin, capture_output=True, timeout=60,
-            cwd=self.directory, env=self.environment(), check=False,
+            cwd=self.directory, env={**self.environment(), **(env or {})}, check=False,
         )  # fmt: skip
 
     def sent(self, number: int = -1) -> str:
@@ -149,6 +152,22 @@ def test_a_refused_key_is_exit_code_3_and_is_not_told(shell: Shell) -> None:
     assert done.returncode == 3
     assert KEY.encode() not in done.stderr + done.stdout
     assert KEY.encode() not in (shell.directory / "work.db").read_bytes()
+
+
+@answering(Refuses("rate", retry_after="0"))
+def test_nobody_there_and_no_time_for_us_are_exit_code_4(shell: Shell) -> None:
+    (shell.directory / "once.toml").write_text("[limits]\nretries = 0\n")
+    once = {"SIGHTLINE_CONFIG": "once.toml"}
+    with socket.socket() as taken:  # bound and not listening: whoever calls is refused
+        taken.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        away = shell("ask", "--json", "hi", env={"OPENAI_BASE_URL": nobody, **once})
+    assert away.returncode == 4
+    assert json.loads(away.stdout.splitlines()[-1])["code"] == "unreachable"
+    assert shell.vendor.requests == []
+    busy = shell("ask", "hi", env=once)
+    assert (busy.returncode, busy.stdout) == (4, b"")
+    assert b"429" in busy.stderr
 
 
 @pytest.mark.parametrize(

@@ -112,13 +112,19 @@ async def test_stdio_prefers_the_descriptors_that_its_parent_gives() -> None:
     line = " ".join(command("--stdio"))
     process = await asyncio.create_subprocess_exec(
         "bash", "-c", f"exec {line} 3>&{out_write} 4<&{in_read}",
-        pass_fds=(out_write, in_read), stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
+        pass_fds=(out_write, in_read),
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     os.close(out_write)
     os.close(in_read)
-    with os.fdopen(out_read, "rb") as answers, os.fdopen(in_write, "wb"):
-        assert json.loads(await asyncio.to_thread(answers.readline))["type"] == "hello"
+    with os.fdopen(out_read, "rb") as answers, os.fdopen(in_write, "wb") as requests:
+        hello = json.loads(await asyncio.to_thread(answers.readline))
+        assert hello["type"] == "hello"
+        requests.write(b'{"type":"query","id":"q","depth":0}\n')
+        requests.flush()
+        assert json.loads(await asyncio.to_thread(answers.readline))["id"] == "q"
+    assert process.stdout is not None
+    assert await process.stdout.read() == b"this must not reach the peer\n"
     assert await process.wait() == 0
 
 

@@ -33,6 +33,7 @@ async def hosted(
     app_id: str = "live",
     profile: Profile | None = None,
     session: int | str | None = None,
+    user_ledger: Path | None = None,
     **settings: Any,
 ) -> AsyncIterator[tuple[Host, ScriptedModel]]:
     """Open a host on `directory/work.db`; with an app, it is connected when this returns."""
@@ -49,7 +50,7 @@ async def hosted(
         host = await stack.enter_async_context(
             Host.open(
                 made, model=model, ledger=directory / "work.db", hub=hub, session=session,
-                clock=lambda: NOW,
+                user_ledger=user_ledger, clock=lambda: NOW,
             )
         )  # fmt: skip
         yield host, model

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sightline.errors import InvalidInput, NotFound, TooLarge
-from sightline.ledger import Ledger, MemoShelf
+from sightline.ledger import Ledger, Memos, MemoShelf
 
 
 @pytest.fixture
@@ -138,7 +138,53 @@ def test_a_shelf_reads_a_projects_and_the_users_memos_as_one(tmp_path: Path) -> 
         ]
         assert [memo.home for memo in shelf.tagged(["style"])] == ["project", "user"]
         assert len(shelf.relevant("style", limit=1)) == 1
+        shelf.home("user").save("and tests, in style", ["style", "tests"])
+        assert [memo.home for memo in shelf.tagged(["style", "tests"])] == [
+            "user", "project", "user",
+        ]  # fmt: skip
         with pytest.raises(NotFound, match="there are project, user"):
             shelf.home("team")
     with pytest.raises(InvalidInput, match="at least one ledger"):
         MemoShelf({})
+
+
+def test_a_memo_is_called_by_its_shelf_and_number(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "project.db") as project, Ledger(tmp_path / "user.db") as user:
+        shelf = MemoShelf({"project": project.memos, "user": user.memos})
+        ours = shelf.save("tabs here", ["style"])
+        mine = shelf.save("spaces elsewhere", ["style"], "user")
+        assert (ours.home, mine.home) == ("project", "user")
+        assert [shelf.reference(memo) for memo in shelf.recent()] == ["1", "u1"]
+        home, found = shelf.find("u1")
+        assert (found, home.get(1).content) == (mine, "spaces elsewhere")
+        assert shelf.find("1")[1] == ours
+        for gone in ("2", "u2"):
+            with pytest.raises(NotFound, match=f"no memo {gone}$"):
+                shelf.find(gone)
+        for wrong in ("", "x1", "one", "u", "-1", "9" * 20):
+            with pytest.raises(InvalidInput, match=r"by its number or u and its number \(user\)"):
+                shelf.find(wrong)
+        alone = MemoShelf({"user": user.memos})
+        assert alone.reference(alone.recent()[0]) == "1"
+        assert alone.find("1") == alone.find("u1")
+
+
+def test_a_ledger_that_is_not_there_is_made_when_something_is_saved(tmp_path: Path) -> None:
+    made: list[Ledger] = []
+
+    def make() -> Memos:
+        made.append(Ledger(tmp_path / "user.db"))
+        return made[-1].memos
+
+    with Ledger(tmp_path / "project.db") as project:
+        shelf = MemoShelf({"project": project.memos, "user": make})
+        shelf.save("tabs here", ["style"])
+        assert len(shelf.relevant("style")) == len(shelf.recent()) == len(shelf.tagged(["style"]))
+        with pytest.raises(NotFound, match="no memo u1"):
+            shelf.find("u1")
+        assert made == []
+        shelf.save("spaces", ["style"], "user")
+        shelf.save("more spaces", ["style"], "user")
+        assert [shelf.reference(memo) for memo in shelf.recent()] == ["1", "u2", "u1"]
+        [own] = made
+        own.close()

@@ -75,8 +75,8 @@ async def test_memos_go_to_the_shelf_that_is_named_and_are_found_on_both(box: Bo
     by_tag = await box.ok("retrieve_memos", tags=["decision"])
     assert by_tag == "memo 1 (project, arch-decision):\nWe use WAL mode."
     both = await box.ok("retrieve_memos", tags=["arch-decision"], words="short answers, WAL")
-    assert both.count("memo 1 (") == 2
-    assert "memo 1 (user, style)" in both
+    assert both.count("memo 1 (project") == 1
+    assert "memo u1 (user, style)" in both
 
 
 async def test_a_search_that_finds_nothing_and_one_for_nothing_are_told_apart(box: Box) -> None:

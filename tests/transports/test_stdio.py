@@ -1,9 +1,7 @@
-"""Standard streams: which descriptors are used, and how a process ends."""
+"""Standard streams: how a process begins and ends. Which descriptors are used: conformance."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 from pathlib import Path
 
@@ -13,28 +11,6 @@ from sightline.errors import InvalidInput, Unreachable
 from sightline.transports.stdio import spawn_stdio
 from support.live import command
 from support.wire import Wire
-
-
-async def test_descriptors_three_and_four_are_preferred_where_the_parent_gives_both() -> None:
-    out_read, out_write = os.pipe()
-    in_read, in_write = os.pipe()
-    line = " ".join(command("--stdio"))
-    process = await asyncio.create_subprocess_exec(
-        "bash", "-c", f"exec {line} 3>&{out_write} 4<&{in_read}",
-        pass_fds=(out_write, in_read),
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    os.close(out_write)
-    os.close(in_read)
-    with os.fdopen(out_read, "rb") as answers, os.fdopen(in_write, "wb") as requests:
-        hello = json.loads(await asyncio.to_thread(answers.readline))
-        assert hello["type"] == "hello"
-        requests.write(b'{"type":"query","id":"q","depth":0}\n')
-        requests.flush()
-        assert json.loads(await asyncio.to_thread(answers.readline))["id"] == "q"
-    assert process.stdout is not None
-    assert await process.stdout.read() == b"this must not reach the peer\n"
-    assert await process.wait() == 0
 
 
 async def test_closing_the_link_ends_the_process() -> None:

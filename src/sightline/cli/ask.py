@@ -40,9 +40,10 @@ _SHOWN_CHARS: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What the command line says."""
+    """What the command line says. `typed` is the part of the text that was not piped in."""
 
     text: str
+    typed: str
     as_json: bool
     yes: bool
     latest: bool
@@ -88,17 +89,17 @@ def ask(
 ) -> int:
     """Ask once; the answer goes to stdout, everything else to stderr.
 
-    What is piped in is part of the question. The model sees the apps of this machine and
-    the current directory. An action that needs your approval is asked for at a terminal;
-    where nobody can be asked it is not done, and the exit code is 7. A TEXT like /stats
-    is a command of the chat.
+    What is piped in is part of the question; @FILE in TEXT attaches a file. The model sees
+    the apps of this machine and the current directory. An action that needs your approval
+    is asked for at a terminal; where nobody can be asked it is not done, and the exit code
+    is 7. A TEXT like /stats is a command of the chat.
     """
     if latest and resume:
         raise InvalidInput("-c and -r name two sessions; give one of them")
     # Only what was typed is a command: a pipe may bring lines that begin with a slash.
     is_command = text is not None and text.startswith("/") and not text.startswith("//")
     question = text if text is not None and is_command else _question(text)
-    asked = _Asked(question, as_json, yes, latest, resume, connect, is_command)
+    asked = _Asked(question, text or "", as_json, yes, latest, resume, connect, is_command)
     # Imported here: the host brings most of the program with it.
     from sightline.config import load
 
@@ -119,8 +120,12 @@ def _question(text: str | None) -> str:
 
 async def _run(settings: Settings, asked: _Asked) -> int:
     from sightline.host import Host
+    from sightline.ledger.place import user_path
 
-    async with Host.open(settings, session=asked.resume, project=str(Path.cwd())) as host:
+    opening = Host.open(
+        settings, session=asked.resume, project=str(Path.cwd()), user_ledger=user_path()
+    )
+    async with opening as host:
         if asked.latest:
             await host.switch(await asyncio.to_thread(latest_session, host.ledger, host.session))
         for address in asked.connect:
@@ -138,7 +143,7 @@ async def _command(host: Host, asked: _Asked) -> int:
         said = await run(asked.text, host, PlainConsole(sys.stdout, yes=asked.yes))
     except Leave:
         return 0
-    return await _follow(host, replace(asked, text=said)) if said else 0
+    return await _follow(host, replace(asked, text=said, typed=said)) if said else 0
 
 
 def latest_session(ledger: Ledger, new: Session) -> Session:
@@ -150,8 +155,13 @@ def latest_session(ledger: Ledger, new: Session) -> Session:
 
 
 async def _follow(host: Host, asked: _Asked) -> int:
+    from sightline.cli.attach import attach
+
     code = 0
-    async for event in host.ask(asked.text):
+    attached = await attach(asked.typed, host)
+    for name in () if asked.as_json else attached.names:
+        _tell(f"attached {name}")
+    async for event in host.ask(attached.behind(asked.text), attached.files):
         if asked.as_json:
             write_text([encode_event(event).decode()])
         else:

@@ -6,14 +6,17 @@ concerns costs a look at its strings and no copy.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from sightline.context.parts import Message, Part, Raw
+from sightline.context.parts import File, Message, Part, Raw
 
 __all__ = ["map_json", "map_strings"]
+
+_PICTURE: Final = re.compile(r"data:image/[a-z]{1,20};base64,[A-Za-z0-9+/]*={0,2}")
 
 
 def map_strings(
@@ -31,7 +34,7 @@ def map_strings(
             old = getattr(part, field)
             new: Any = old
             if isinstance(old, str):
-                new = text(old)
+                new = old if _is_picture(part, field) else text(old)
             elif isinstance(old, Raw):
                 new = raw(old)
             elif isinstance(old, dict):
@@ -43,6 +46,11 @@ def map_strings(
     parts = tuple(map(rewritten, message.parts))
     same = all(new is old for new, old in zip(parts, message.parts, strict=True))
     return message if same else Message(message.role, parts)
+
+
+def _is_picture(part: Part, field: str) -> bool:
+    """Whether a field holds the bytes of a picture, which are no text to be searched or changed."""
+    return isinstance(part, File) and field == "uri" and _PICTURE.fullmatch(part.uri) is not None
 
 
 def map_json(value: Any, text: Callable[[str], str]) -> Any:

@@ -238,12 +238,15 @@ class Composer:
         return Layers(
             system=system_text(small=small),
             guidelines=guidelines_text(small=small),
-            memos=_titled("Memos that may matter here", "\n".join(map(_memo_line, memos))),
+            memos=_titled("Memos that may matter here", "\n".join(map(self._memo_line, memos))),
             anchor=_titled("The state you wrote last", anchor or ""),
             scratchpad=_titled("Your scratchpad", scratchpad),
             apps=sight.tail.available,
             state=_reminded(sight.tail.state, asked.text) if small else sight.tail.state,
         )
+
+    def _memo_line(self, memo: Memo) -> str:
+        return f"- memo {self._memos.reference(memo)} ({', '.join(memo.tags)}): {memo.content}"
 
 
 def _reminded(state: str, asked: str) -> str:
@@ -294,10 +297,6 @@ def _split(
 def _titled(title: str, text: str) -> str:
     """A layer with a heading; nothing where there is nothing. The model wrote it: no blocks."""
     return f"## {title}\n\n{guarded_text(text)}" if text.strip() else ""
-
-
-def _memo_line(memo: Memo) -> str:
-    return f"- memo {memo.id} ({', '.join(memo.tags)}): {memo.content}"
 
 
 class _Now:

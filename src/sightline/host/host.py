@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,7 +40,7 @@ from sightline.hub.address import dial_address
 from sightline.hub.client import Client, Outcome
 from sightline.hub.discovery import Discovery
 from sightline.hub.hub import Hub
-from sightline.ledger import Ledger, MemoShelf, Session
+from sightline.ledger import Ledger, Memos, MemoShelf, Session
 from sightline.ledger.place import default_path
 from sightline.ledger.store import Clock, now_utc
 from sightline.models.base import Model
@@ -73,6 +73,7 @@ class Host:
         clock: Clock,
         project: str,
         env: Mapping[str, str],
+        memos: MemoShelf | None = None,
     ) -> None:
         self.settings = settings
         self.ledger = ledger
@@ -84,9 +85,9 @@ class Host:
         self._reference = model if isinstance(model, str) else settings.model
         self._own_models: list[Model] = []
         self._watching = Watching()
-        self._memos = MemoShelf({"user": ledger.memos})
+        self.memos = memos or MemoShelf({"user": ledger.memos})
         scribe = Scribe(ledger, clock, record=settings.ledger.record)
-        composer = Composer(settings, ledger, self._memos, clock)
+        composer = Composer(settings, ledger, self.memos, clock)
         side = SideModel(self.model, composer.counter, self._account)
         self._stage = HostStage(settings, hub, scribe, composer, _runner(settings), side)
         self._place: OpenSession | None = None
@@ -105,6 +106,7 @@ class Host:
         *,
         model: Model | str | None = None,
         ledger: Ledger | str | os.PathLike[str] | None = None,
+        user_ledger: str | os.PathLike[str] | None = None,
         session: Session | int | str | None = None,
         hub: Hub | None = None,
         clock: Clock = now_utc,
@@ -115,7 +117,8 @@ class Host:
 
         `model` is a model, what names one, or None for what the settings say; it is opened
         when it is first needed. `session` is one to go on with (its number, name or uuid),
-        else there is a new one, which leaves no trace if nothing is said in it.
+        else there is a new one, which leaves no trace if nothing is said in it. `user_ledger`
+        is where memos for all projects are kept, if that is another file than the ledger.
         """
         settings = settings or Settings()
         async with AsyncExitStack() as stack:
@@ -126,7 +129,11 @@ class Host:
             if hub is None:
                 discovery = Discovery() if settings.apps.discover else None
                 hub = await stack.enter_async_context(Hub(discovery, clock=clock))
-            host = cls(settings, ledger, hub, model, clock, project, env or os.environ)
+            memos = None
+            if user_ledger is not None:
+                own = stack.enter_context(ExitStack())
+                memos = await asyncio.to_thread(_shelf, ledger, Path(user_ledger), clock, own)
+            host = cls(settings, ledger, hub, model, clock, project, env or os.environ, memos)
             stack.push_async_callback(host._close)
             await host._open_session(session)
             if settings.apps.workspace:
@@ -433,7 +440,7 @@ class Host:
         row, first_group = await asyncio.to_thread(find)
         self._is_new = reference is None
         limits = self.settings.limits
-        bench = Bench(self.ledger, row.id, self.hub, self._memos, invoke_s=limits.invoke_s)
+        bench = Bench(self.ledger, row.id, self.hub, self.memos, invoke_s=limits.invoke_s)
         toolbox = Toolbox(bench, self.settings.tools.style)
         self._place = OpenSession(row, toolbox, first_group=first_group)
 
@@ -512,6 +519,21 @@ class Host:
 async def _ended(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+def _shelf(ledger: Ledger, place: Path, clock: Clock, stack: ExitStack) -> MemoShelf | None:
+    """Put a project's memos and the user's side by side; None if they are the same.
+
+    A ledger of the user's that is not there yet is made with the first memo for it.
+    """
+    place = place.expanduser().resolve()
+    if place == ledger.path.resolve():
+        return None
+
+    def opened() -> Memos:
+        return stack.enter_context(Ledger(place, clock=clock)).memos
+
+    return MemoShelf({"project": ledger.memos, "user": opened() if place.exists() else opened})
 
 
 def _runner(settings: Settings) -> StrategyRunner:

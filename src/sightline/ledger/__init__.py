@@ -5,8 +5,9 @@ from __future__ import annotations
 from sightline.ledger.gate import Limits
 from sightline.ledger.groups import Group
 from sightline.ledger.ledger import Ledger
-from sightline.ledger.memos import Memos, MemoShelf
+from sightline.ledger.memos import Memos
 from sightline.ledger.sessions import Session
+from sightline.ledger.shelf import MemoShelf
 from sightline.ledger.usage import Receipt, Totals, Usage
 
 __all__ = [

@@ -1,10 +1,10 @@
 """Messages as columns: one readable text, and the parts that point into it.
 
 `content` is what a reader sees: texts and tool results as they are, calls as
-`name(arguments)`, files as their name and address, blank lines between. `parts`
-is JSON in which a text or a result does not repeat its characters but says where
-in `content` they stand (`at`, `length`, counted in characters as `substr` does,
-from 0). A message that is one plain text has no `parts` at all. So a large tool
+`name(arguments)`, files as their name and address (of a `data:` address its beginning),
+blank lines between. `parts` is JSON in which a text or a result does not repeat its
+characters but says where in `content` they stand (`at`, `length`, counted in characters
+as `substr` does, from 0). A message that is one plain text has no `parts` at all. So a large tool
 output is stored once, and `SELECT content` gives it whole.
 
 `from_columns(role, *to_columns(message)) == message`.
@@ -126,9 +126,15 @@ def _shown(part: Part) -> str | None:
         case ToolCall():
             return f"{part.name}({_encode(part.arguments).decode()})"
         case File():
-            return f"{part.name} <{part.uri}>".lstrip()
+            return f"{part.name} <{_address(part.uri)}>".lstrip()
         case Reasoning():
             return None
+
+
+def _address(uri: str) -> str:
+    """An address as a reader sees it: of one that holds the file itself, the beginning."""
+    head, comma, data = uri.partition(",")
+    return f"{head},…" if comma and data and head.startswith("data:") else uri
 
 
 def _placed(part: Part, at: int) -> _Stored:

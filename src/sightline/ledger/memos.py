@@ -3,9 +3,6 @@
 Tags (and their hyphenated parts) are looked up in `memo_words`, content in the
 full-text index `memo_text`. Full text ranks memos only, never the conversation:
 there it pulled in fragments by words that mean nothing.
-
-A `MemoShelf` puts a project's ledger and the user's own side by side: it reads
-both, and writes to the one that is named.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ from sightline.ledger.gate import Gate
 from sightline.ledger.store import Store
 from sightline.ledger.transaction import Row, Transaction, fetch, many
 
-__all__ = ["MemoShelf", "Memos"]
+__all__ = ["Memos"]
 
 
 class Memos:
@@ -74,9 +71,15 @@ class Memos:
 
     def tagged(self, tags: Iterable[str], *, limit: int = 20) -> list[Memo]:
         """Find memos by tags, a hyphenated part of one included: most matches first."""
+        return [memo for memo, _ in self.matching(tags, limit=limit)]
+
+    def matching(self, tags: Iterable[str], *, limit: int = 20) -> list[tuple[Memo, int]]:
+        """Find memos by tags, with how many of them matched."""
         words = normal_tags(tags)
         with self._store.read() as connection:
-            return _ranked(connection, _tag_matches(connection, words), {}, limit)
+            matches = _tag_matches(connection, words)
+            memos = _ranked(connection, matches, {}, limit)
+        return [(memo, matches[memo.id]) for memo in memos]
 
     def search(self, query: str, *, limit: int = 20) -> list[Memo]:
         """Find memos by the words of their content: most matches first."""
@@ -104,49 +107,6 @@ class Memos:
         if not normal:
             raise InvalidInput("a memo needs at least one tag to be found by")
         return content, msgspec.json.encode(normal).decode()
-
-
-class MemoShelf:
-    """Several ledgers' memos read as one, the first of them winning ties.
-
-    `MemoShelf({"project": ledger.memos, "user": own.memos})`; each memo's `home`
-    names where it is.
-    """
-
-    def __init__(self, homes: Mapping[str, Memos]) -> None:
-        if not homes:
-            raise InvalidInput("a shelf needs at least one ledger")
-        self._homes = dict(homes)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the ledgers, the first of them first."""
-        return tuple(self._homes)
-
-    def home(self, name: str) -> Memos:
-        """Give the memos of one ledger, to save, edit and delete there."""
-        if name not in self._homes:
-            raise NotFound(f"no memos called {name!r}; there are {', '.join(self._homes)}")
-        return self._homes[name]
-
-    def relevant(self, prompt: str, *, limit: int = TOP) -> list[Memo]:
-        """Find the memos that a prompt calls for in all of them together."""
-        found = [
-            (scores, msgspec.structs.replace(memo, home=name))
-            for name, memos in self._homes.items()
-            for memo, scores in memos.scored(prompt, limit=limit)
-        ]
-        # Each home comes ranked already; a stable sort keeps its order among equals.
-        found.sort(key=lambda item: item[0], reverse=True)
-        return [memo for _, memo in found[:limit]]
-
-    def tagged(self, tags: Sequence[str], *, limit: int = 20) -> list[Memo]:
-        """Find memos by tags in all of them, home by home."""
-        return [
-            msgspec.structs.replace(memo, home=name)
-            for name, memos in self._homes.items()
-            for memo in memos.tagged(tags, limit=limit)
-        ][:limit]
 
 
 def _memo(row: Row) -> Memo:

@@ -7,12 +7,15 @@ from pathlib import Path
 
 from platformdirs import user_data_path
 
-__all__ = ["default_path"]
+__all__ = ["default_path", "user_path"]
 
 
 def default_path() -> Path:
     """Give `SIGHTLINE_LEDGER` if it is set, else the user's own ledger for this platform."""
     chosen = os.environ.get("SIGHTLINE_LEDGER")
-    if chosen:
-        return Path(chosen).expanduser()
+    return Path(chosen).expanduser() if chosen else user_path()
+
+
+def user_path() -> Path:
+    """Give the user's own ledger for this platform, whichever one is in use."""
     return user_data_path("sightline", appauthor=False) / "ledger.db"

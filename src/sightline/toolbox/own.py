@@ -117,9 +117,12 @@ def _scratchpad(bench: Bench, arguments: Mapping[str, Any]) -> Ran:
 
 
 def _save_memo(bench: Bench, arguments: Mapping[str, Any]) -> Ran:
-    shelf = arguments.get("shelf") or bench.memos.names[0]
-    memo = bench.memos.home(shelf).save(_given(arguments, "content"), arguments["tags"])
-    return Ran.of(f"Saved as memo {memo.id} ({shelf}), tagged {', '.join(memo.tags)}.")
+    shelves, shelf = bench.memos.names, arguments.get("shelf") or ""
+    # Where there is one, it is for everything.
+    home = shelf if shelf in shelves else shelves[0]
+    memo = bench.memos.save(_given(arguments, "content"), arguments["tags"], home)
+    called = bench.memos.reference(memo)
+    return Ran.of(f"Saved as memo {called} ({memo.home}), tagged {', '.join(memo.tags)}.")
 
 
 def _retrieve_memos(bench: Bench, arguments: Mapping[str, Any]) -> Ran:
@@ -133,7 +136,7 @@ def _retrieve_memos(bench: Bench, arguments: Mapping[str, Any]) -> Ran:
         found += [memo for memo in more if (memo.home, memo.id) not in known]
     if not found:
         return Ran.of("No memo fits. Other tags or words may find one.")
-    return Ran.of("\n\n".join(map(_memo_text, found[:_FOUND])))
+    return Ran.of("\n\n".join(_memo_text(bench, memo) for memo in found[:_FOUND]))
 
 
 _RUN: Final[dict[str, Callable[[Bench, Mapping[str, Any]], Ran]]] = {
@@ -151,5 +154,6 @@ def _given(arguments: Mapping[str, Any], name: str) -> str:
     return strip_blocks(str(arguments[name]))
 
 
-def _memo_text(memo: Memo) -> str:
-    return f"memo {memo.id} ({memo.home}, {', '.join(memo.tags)}):\n{memo.content}"
+def _memo_text(bench: Bench, memo: Memo) -> str:
+    called = bench.memos.reference(memo)
+    return f"memo {called} ({memo.home}, {', '.join(memo.tags)}):\n{memo.content}"

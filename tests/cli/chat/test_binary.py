@@ -2,85 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pexpect
 import pytest
 
 from sightline.ledger import Ledger
+from support.person import Person, environment
 from support.shell import PROGRAM
 from support.terminal_attacks import ATTACKS
 from support.vendors.answers import Call, Says, says
 from support.vendors.server import Vendor
 
-WHERE = "\x1b[6n"  # how a program asks a terminal where the cursor is
-OURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 ARCHIVE = Call(
     "slop_invoke", {"app": "desk", "path": "/inbox/msg-104", "action": "archive", "params": {}}
 )
-
-
-class Person:
-    """Somebody at a terminal, which answers as terminals do."""
-
-    def __init__(
-        self,
-        directory: Path,
-        vendor: Vendor,
-        *arguments: str,
-        size: tuple[int, int] = (24, 80),
-        **env: str,
-    ) -> None:
-        self.child = pexpect.spawn(
-            PROGRAM, [*arguments], encoding="utf-8", timeout=60, dimensions=size,
-            cwd=str(directory), env=environment(directory, vendor, **env),
-        )  # fmt: skip
-        self.seen = ""
-
-    def sees(self, text: str) -> None:
-        """Wait until a text is on the screen."""
-        while self.child.expect_exact([text, WHERE]) == 1:
-            self.seen += self.child.before or ""
-            self.child.send("\x1b[1;1R")
-        self.seen += (self.child.before or "") + text
-
-    def types(self, text: str) -> None:
-        self.child.send(text)
-
-    def leaves(self) -> int:
-        """Press Ctrl-D and wait for the end."""
-        self.child.send("\x04")
-        return self.ends()
-
-    def ends(self) -> int:
-        while self.child.expect([pexpect.EOF, re.escape(WHERE)]) == 1:
-            self.child.send("\x1b[1;1R")
-        self.child.close()
-        return self.child.exitstatus if self.child.exitstatus is not None else -1
-
-
-def environment(directory: Path, vendor: Vendor, **more: str) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-    own = {
-        "HOME": str(directory), "TERM": "xterm-256color", "SLOP_PROVIDERS": str(directory / "air"),
-        "SIGHTLINE_LEDGER": str(directory / "work.db"), "SIGHTLINE_MODEL": "openai-chat:test",
-    }  # fmt: skip
-    coverage = {name: value for name, value in os.environ.items() if name.startswith("COV")}
-    return {**kept, **own, **vendor.environment(), **coverage, **more}
-
-
-@pytest.fixture
-def people() -> Iterator[list[Person]]:
-    """Everybody who came; whoever is still there is sent home."""
-    came: list[Person] = []
-    yield came
-    for person in came:
-        person.child.close(force=True)
 
 
 def test_a_conversation_from_prompt_to_goodbye(tmp_path: Path, people: list[Person]) -> None:

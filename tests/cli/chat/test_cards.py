@@ -139,6 +139,8 @@ def test_what_is_shown_otherwise_makes_no_card() -> None:
     assert card(TextDelta(text="hi"), 80) == []
     assert card(ReplyEnded(reason="end"), 80) == []
     assert card(ApprovalAnswered(call_id="c", approved=True), 80) == []
+    # The end of the reply told it.
+    assert card(TurnEnded(turn=1, outcome="limit", code="length", detail="cut off"), 80) == []
 
 
 def test_who_decided_in_place_of_the_user_is_named() -> None:

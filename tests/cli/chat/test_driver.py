@@ -73,6 +73,18 @@ async def chatting(directory: Path, script: Any = (), **settings: Any) -> AsyncI
                 await asyncio.gather(working, running, return_exceptions=True)
 
 
+async def test_a_file_that_a_message_names_goes_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("buy ducks")
+    async with chatting(tmp_path, ["Ducks."]) as chat:
+        chat.type("what is in @notes.txt?\r")
+        await chat.sees("> what is in @notes.txt?", "◦ attached notes.txt", "Ducks.")
+        assert "buy ducks" not in chat.shown
+    assert "buy ducks" in messages(tmp_path)[0].text
+
+
 async def test_a_question_is_answered_in_markdown(tmp_path: Path) -> None:
     async with chatting(tmp_path, ["You have **two** unread messages."]) as chat:
         chat.type("How many?\r")
@@ -317,6 +329,8 @@ async def test_completion_knows_commands_apps_and_files(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "notes.txt").touch()
+    (tmp_path / "my notes").mkdir()
+    (tmp_path / "my notes" / "one.txt").touch()
     async with chatting(tmp_path, ["Hello."]) as chat:
 
         def complete(text: str) -> set[str]:
@@ -333,6 +347,8 @@ async def test_completion_knows_commands_apps_and_files(
         assert complete("/model local") <= {"local:smollm2-135m-instruct"}
         assert complete("/export no") == {"notes.txt"}
         assert complete("look at @no") == {"notes.txt"}
+        assert complete("look at @my") == {'"my notes/'}
+        assert complete('look at @"my notes/o') == {'my notes/one.txt"'}
         assert complete("look at desk/cal") == {"desk/calendar"}
         assert complete("and/or nothing") == set()
         chat.type("hi\r")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from host.helpers import hosted, invoke
+from host.helpers import hosted, invoke, messages
 from sightline.cli.chat.pipe import PipeChat
 from sightline.cli.chat.stdin import MAX_LINE, lines_of
 from sightline.demo.app import Desk, demo_app
@@ -54,6 +54,21 @@ async def test_each_line_is_answered_on_stdout(pipe: Pipe, tmp_path: Path) -> No
     assert pipe.out.getvalue() == "One.\nTwo.\n"
     assert pipe.err.getvalue() == ""
     assert pipe.code == 0
+
+
+async def test_a_file_that_a_line_names_goes_with_it(
+    pipe: Pipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("buy ducks")
+    await pipe.takes(tmp_path, ["Ducks."], "what is in @./gone.txt?", "and in @notes.txt?")
+    assert pipe.out.getvalue() == "Ducks.\n"
+    assert pipe.err.getvalue().splitlines() == [
+        "✗ cannot attach ./gone.txt: there is no such file", "◦ attached notes.txt",
+    ]  # fmt: skip
+    assert pipe.code == 2
+    [asked, _] = messages(tmp_path)
+    assert "buy ducks" in asked.text
 
 
 async def test_the_state_block_stays_out_of_the_answer(pipe: Pipe, tmp_path: Path) -> None:

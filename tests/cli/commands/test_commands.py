@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from host.helpers import hosted, turn
+from sightline.cli.commands.complete import Sources, complete
 from sightline.cli.commands.console import PlainConsole
 from sightline.cli.commands.registry import run
 from sightline.config import TailSettings
@@ -175,6 +176,28 @@ async def test_the_scratchpad_is_shown(at_desk: Desktop) -> None:
     assert "empty" in await at_desk.does("/session scratchpad")
     at_desk.host.ledger.scratchpad.replace(at_desk.host.session.id, "1. read mail")
     assert "1. read mail" in await at_desk.does("/session scratchpad")
+
+
+async def test_memos_for_all_projects_are_kept_apart(tmp_path: Path) -> None:
+    own = tmp_path / "user.db"
+    async with desktop(tmp_path, user_ledger=own) as here:
+        await here.does("/memo save style Tabs in this project")
+        assert not own.exists()
+        saved = await here.does("/memo save --user style Short answers, please")
+        assert saved == "Memo u1 is saved for all projects, tagged style.\n"
+        listed = (await here.does("/memo list")).splitlines()
+        assert [line.split()[0] for line in listed] == ["ID", "1", "u1"]
+        assert "Short answers" in await here.does("/memo search which style?")
+        await here.does("/memo edit u1 Long answers")
+        assert "Long answers" in await here.does("/memo show u1")
+        assert "Tabs" in await here.does("/memo show 1")
+        await here.does("/memo delete u1", yes=True)
+        with pytest.raises(NotFound, match="no memo u1"):
+            await here.does("/memo tag u1 other")
+        with pytest.raises(InvalidInput, match="called by its number or u and"):
+            await here.does("/memo show first")
+        assert [offer.text for offer in complete("/memo show ", Sources(here.host))] == ["1"]
+        assert [offer.text for offer in complete("/memo save -", Sources(here.host))] == ["--user"]
 
 
 async def test_memos_are_saved_found_changed_and_deleted(at_desk: Desktop) -> None:

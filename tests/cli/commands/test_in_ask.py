@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from cli.chat.test_binary import environment
+from support.person import environment
 from support.shell import PROGRAM
 from support.vendors.answers import says
 from support.vendors.server import Vendor

@@ -88,7 +88,7 @@ def test_names_are_unique_and_examples_can_be_read() -> None:
         ("/context drop 1 2", "'2' is too much; usage: /context drop GID"),
         ("/context drop -1", "GID is a number, not '-1'; usage: /context drop GID"),
         ("/mode fast", "'fast' is none of ask, auto, plan; usage: /mode [ask|auto|plan]"),
-        ("/memo save tag", "TEXT… is missing; usage: /memo save TAGS TEXT…"),
+        ("/memo save tag", "TEXT… is missing; usage: /memo save [--user] TAGS TEXT…"),
         ("/undo 3", "'3' is too much; usage: /undo"),
     ],
 )

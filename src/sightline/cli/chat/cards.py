@@ -151,6 +151,8 @@ def _ending(event: TurnEnded) -> list[Line]:
         case "failed":
             code = f" ({event.code})" if event.code else ""
             return [error_line(f"{event.detail or 'the turn failed'}{code}")]
+        case "limit" if event.code == "length":
+            return []  # told when the reply ended
         case "limit":
             return [line_of(f"! {event.detail or 'the turn reached its limit'}", "warn")]
         case "answered":

@@ -19,6 +19,7 @@ from typing import Final
 import msgspec
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
+from sightline.cli.attach import attach
 from sightline.cli.chat.blocks import Blocks
 from sightline.cli.chat.cards import card, error_line, said_card
 from sightline.cli.chat.outside import edit_text, page_text, pager_command
@@ -194,7 +195,9 @@ class ChatDriver:
         self._turning = True
         self._terminal.redraw()
         try:
-            async for event in self._host.ask(text):
+            attached = await attach(text, self._host)
+            self._draw([line_of(f"◦ attached {name}", "dim") for name in attached.names])
+            async for event in self._host.ask(attached.behind(text), attached.files):
                 self._show(event)
         except SightlineError as error:
             self.paint([error_line(str(error))])

@@ -20,6 +20,7 @@ from sightline.config import load
 from sightline.errors import TimedOut
 from sightline.host import Host
 from sightline.hub.hub import Hub
+from sightline.ledger.place import user_path
 
 if TYPE_CHECKING:
     from sightline.app.app import App
@@ -65,8 +66,9 @@ async def opened(options: ChatOptions) -> AsyncIterator[Host]:
         if app is not None:
             (at,) = await stack.enter_async_context(app.serving(port=None))
         opening = Host.open(
-            loaded.settings, session=options.resume or None, project=str(Path.cwd())
-        )
+            loaded.settings, session=options.resume or None, project=str(Path.cwd()),
+            user_ledger=user_path(),
+        )  # fmt: skip
         host = await stack.enter_async_context(opening)
         if options.latest:
             await host.switch(await asyncio.to_thread(latest_session, host.ledger, host.session))

@@ -13,12 +13,13 @@ from contextlib import suppress
 from typing import Final, TextIO
 
 from sightline.cli.ask import exit_code_of
+from sightline.cli.attach import attach
 from sightline.cli.chat.cards import card, error_line
 from sightline.cli.clean import clean
 from sightline.cli.commands import registry
 from sightline.cli.commands.command import Leave
 from sightline.cli.commands.console import PlainConsole
-from sightline.cli.commands.lines import Line, text_of
+from sightline.cli.commands.lines import Line, line_of, text_of
 from sightline.context.state import strip_state
 from sightline.errors import ApprovalNeeded, NotFound, SightlineError
 from sightline.events import AppChanged, ApprovalAsked, TurnEnded
@@ -84,7 +85,9 @@ class PipeChat:
             self._turning = False
 
     async def _follow(self, text: str) -> None:
-        async for event in self._host.ask(text):
+        attached = await attach(text, self._host)
+        self._tell([line_of(f"◦ attached {name}") for name in attached.names])
+        async for event in self._host.ask(attached.behind(text), attached.files):
             if not isinstance(event, AppChanged):
                 self._tell(card(event, _WIDTH))
             if isinstance(event, ApprovalAsked):

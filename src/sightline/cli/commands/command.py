@@ -16,7 +16,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 from sightline.cli.commands.console import Console
 from sightline.errors import InvalidInput
 from sightline.host import Host
-from sightline.ledger import Ledger
+from sightline.ledger import Ledger, MemoShelf
 
 __all__ = ["Argument", "Call", "Command", "Leave", "Source", "read_words"]
 
@@ -35,7 +35,10 @@ class Leave(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument. `rest` takes all that is left of the line; `source` says what completes it."""
+    """One argument. `rest` takes all that is left of the line; `source` says what completes it.
+
+    A `flag` is a word of its own that stands before the others or is left out.
+    """
 
     name: str
     source: Source = ""
@@ -43,10 +46,13 @@ class Argument:
     optional: bool = False
     number: bool = False
     rest: bool = False
+    flag: bool = False
 
     @property
     def usage(self) -> str:
         """How it is written in a usage line."""
+        if self.flag:
+            return f"[{self.name}]"
         name = "|".join(self.choices) or self.name
         name = f"{name}…" if self.rest and not self.choices else name
         return f"[{name}]" if self.optional else name
@@ -75,9 +81,20 @@ class Call:
         """Return a number that was given, or the default."""
         return int(self.arguments[name]) if name in self.arguments else default
 
+    async def may_delete(self, what: str) -> bool:
+        """Ask before something goes for good; whoever says no is told that nothing did."""
+        if await self.console.ask(f"Delete {what} for good?"):
+            return True
+        self.console.write("Nothing was deleted.")
+        return False
+
     async def ledger(self, work: Callable[[Ledger], _T]) -> _T:
         """Work with the ledger, off the event loop."""
         return await asyncio.to_thread(work, self.host.ledger)
+
+    async def memos(self, work: Callable[[MemoShelf], _T]) -> _T:
+        """Work with the memos of this project and the user's, off the event loop."""
+        return await asyncio.to_thread(work, self.host.memos)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +134,11 @@ def read_words(text: str) -> list[tuple[str, int]]:
 def _read(arguments: Sequence[Argument], text: str) -> dict[str, str]:
     words = read_words(text)
     given: dict[str, str] = {}
+    flags = {argument.name for argument in arguments if argument.flag}
+    while words and words[0][0] in flags:
+        flag, _ = words.pop(0)
+        given[flag] = flag
+    arguments = [argument for argument in arguments if not argument.flag]
     for place, argument in enumerate(arguments):
         if place >= len(words):
             if not argument.optional:

@@ -8,6 +8,7 @@ for what the line needs.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +29,8 @@ __all__ = ["Completion", "Sources", "complete"]
 
 MOST: Final = 50
 FILE_MARK: Final = "@"
+_QUOTE: Final = '"'
+_IN_QUOTES: Final = re.compile(r'(?<!\S)@"([^"\n]*)$')
 
 
 class Completion(NamedTuple):
@@ -61,7 +64,8 @@ class Sources:
         return ((str(one.id), one.name) for one in self._host.ledger.sessions.recent(limit=MOST))
 
     def memos(self) -> Iterator[_Offer]:
-        return ((str(memo.id), memo.content) for memo in self._host.ledger.memos.recent(MOST))
+        shelf = self._host.memos
+        return ((shelf.reference(memo), memo.content) for memo in shelf.recent(MOST))
 
     def models(self) -> Iterator[_Offer]:
         return ((choice.reference, choice.why) for choice in self._choices if choice.usable)
@@ -115,13 +119,29 @@ def complete(line: str, sources: Sources) -> list[Completion]:
     """Say what could follow; the line ends at the cursor."""
     if is_command(line):
         return _completions(*_for_command(line, sources))
+    if quoted := _IN_QUOTES.search(line):
+        return _files(quoted[1], sources, opened=True)
     word = line.rpartition(" ")[2].rpartition("\n")[2]
     if word.startswith(FILE_MARK):
-        name = word.removeprefix(FILE_MARK)
-        return _completions(name, sources.files(name))
+        return _files(word.removeprefix(FILE_MARK), sources, opened=False)
     if "/" in word.removeprefix("/") or "/" in word[1:]:
         return _completions(word, sources.nodes(word))
     return []
+
+
+def _files(name: str, sources: Sources, *, opened: bool) -> list[Completion]:
+    """Offer files, in quotes where they are `opened` or a name has blanks."""
+    return [
+        Completion(_quoted(text, opened=opened), replaces, about)
+        for text, replaces, about in _completions(name, sources.files(name))
+    ]
+
+
+def _quoted(text: str, *, opened: bool) -> str:
+    if not opened and " " not in text:
+        return text
+    # What is in a directory comes next: its quotes stay open.
+    return ("" if opened else _QUOTE) + text + ("" if text.endswith("/") else _QUOTE)
 
 
 def _for_command(line: str, sources: Sources) -> tuple[str, Iterable[_Offer]]:
@@ -152,10 +172,16 @@ def _names(typed: str) -> list[_Offer]:
 def _for_argument(
     command: Command, before: list[str], word: str, sources: Sources
 ) -> Iterable[_Offer]:
-    if not command.arguments:
+    flags = [argument.name for argument in command.arguments if argument.flag]
+    while before and before[0] in flags:
+        before = before[1:]
+    if word.startswith("-") and not before:
+        return ((flag, "") for flag in flags)
+    arguments = [argument for argument in command.arguments if not argument.flag]
+    if not arguments:
         return ()
-    place = min(len(before), len(command.arguments) - 1)
-    argument = command.arguments[place]
+    place = min(len(before), len(arguments) - 1)
+    argument = arguments[place]
     if len(before) > place and not argument.rest:
         return ()
     if argument.choices:

@@ -104,8 +104,7 @@ async def _show_group(call: Call) -> None:
 async def _remove(call: Call) -> None:
     group = call.number("GID")
     await call.console.page(await _group_text(call, group))
-    if not await call.console.ask(f"Delete group {group} for good?"):
-        call.console.write("Nothing was deleted.")
+    if not await call.may_delete(f"group {group}"):
         return
     await call.ledger(lambda ledger: ledger.groups.remove(call.host.session.id, group))
     call.console.write(f"Group {group} is deleted.")

@@ -8,10 +8,12 @@ from typing import Final
 from sightline.cli.commands.command import Argument, Call, Command
 from sightline.cli.commands.lines import columns, cut
 from sightline.context.memos import Memo
+from sightline.ledger import Memos
 
 __all__ = ["COMMANDS"]
 
-_MEMO: Final = Argument("ID", source="memos", number=True)
+_MEMO: Final = Argument("ID", source="memos")
+_USER: Final = Argument("--user", flag=True)
 _TEXT: Final = Argument("TEXT", rest=True)
 _TAGS: Final = Argument("TAGS")
 _LISTED: Final = 20
@@ -19,51 +21,58 @@ _LISTED: Final = 20
 
 async def _list(call: Call) -> None:
     limit = call.number("N", _LISTED)
-    await _table(call, await call.ledger(lambda ledger: ledger.memos.recent(limit)))
+    await _table(call, await call.memos(lambda shelf: shelf.recent(limit)))
 
 
 async def _search(call: Call) -> None:
     text = call.text("TEXT")
-    await _table(call, await call.ledger(lambda ledger: ledger.memos.relevant(text, limit=_LISTED)))
+    await _table(call, await call.memos(lambda shelf: shelf.relevant(text, limit=_LISTED)))
 
 
 async def _show(call: Call) -> None:
-    memo = await call.ledger(lambda ledger: ledger.memos.get(call.number("ID")))
-    await call.console.page(_whole(memo))
+    _, memo = await _found(call)
+    await call.console.page(_whole(call, memo))
 
 
 async def _save(call: Call) -> None:
     tags = call.text("TAGS").split(",")
-    memo = await call.ledger(lambda ledger: ledger.memos.save(call.text("TEXT"), tags))
-    call.console.write(f"Memo {memo.id} is saved, tagged {', '.join(memo.tags)}.")
+    home = "user" if call.text(_USER.name) else ""
+    memo = await call.memos(lambda shelf: shelf.save(call.text("TEXT"), tags, home))
+    where = " for all projects" if memo.home != call.host.memos.names[0] else ""
+    called = call.host.memos.reference(memo)
+    call.console.write(f"Memo {called} is saved{where}, tagged {', '.join(memo.tags)}.")
 
 
 async def _edit(call: Call) -> None:
-    memo_id, text = call.number("ID"), call.text("TEXT")
-    memo = await call.ledger(lambda ledger: ledger.memos.get(memo_id))
+    called, text = call.text("ID"), call.text("TEXT")
+    home, memo = await _found(call)
     changed = text or await call.console.edit(memo.content)
     if not changed or changed == memo.content:
-        call.console.write(f"Memo {memo_id} is as it was.")
+        call.console.write(f"Memo {called} is as it was.")
         return
-    await call.ledger(lambda ledger: ledger.memos.edit(memo_id, content=changed))
-    call.console.write(f"Memo {memo_id} is changed.")
+    await call.memos(lambda _: home.edit(memo.id, content=changed))
+    call.console.write(f"Memo {called} is changed.")
 
 
 async def _tag(call: Call) -> None:
-    memo_id, tags = call.number("ID"), call.text("TAGS").split(",")
-    memo = await call.ledger(lambda ledger: ledger.memos.edit(memo_id, tags=tags))
-    call.console.write(f"Memo {memo.id} is tagged {', '.join(memo.tags)}.")
+    called, tags = call.text("ID"), call.text("TAGS").split(",")
+    home, found = await _found(call)
+    memo = await call.memos(lambda _: home.edit(found.id, tags=tags))
+    call.console.write(f"Memo {called} is tagged {', '.join(memo.tags)}.")
 
 
 async def _delete(call: Call) -> None:
-    memo_id = call.number("ID")
-    memo = await call.ledger(lambda ledger: ledger.memos.get(memo_id))
-    call.console.write(_whole(memo))
-    if not await call.console.ask(f"Delete memo {memo_id} for good?"):
-        call.console.write("Nothing was deleted.")
+    called = call.text("ID")
+    home, memo = await _found(call)
+    call.console.write(_whole(call, memo))
+    if not await call.may_delete(f"memo {called}"):
         return
-    await call.ledger(lambda ledger: ledger.memos.delete(memo_id))
-    call.console.write(f"Memo {memo_id} is deleted.")
+    await call.memos(lambda _: home.delete(memo.id))
+    call.console.write(f"Memo {called} is deleted.")
+
+
+async def _found(call: Call) -> tuple[Memos, Memo]:
+    return await call.memos(lambda shelf: shelf.find(call.text("ID")))
 
 
 async def _table(call: Call, memos: Sequence[Memo]) -> None:
@@ -72,27 +81,30 @@ async def _table(call: Call, memos: Sequence[Memo]) -> None:
         return
     rows = [("ID", "changed", "tags", "memo")]
     rows.extend(
-        (str(memo.id), memo.updated_at[:10], " ".join(memo.tags), memo.content) for memo in memos
+        (call.host.memos.reference(memo), memo.updated_at[:10], " ".join(memo.tags), memo.content)
+        for memo in memos
     )
     lines = columns(rows, right=(0,))
     await call.console.page("\n".join(cut(line, call.console.width) for line in lines))
 
 
-def _whole(memo: Memo) -> str:
-    return (
-        f"memo {memo.id}, changed {memo.updated_at}, tagged {', '.join(memo.tags)}\n{memo.content}"
-    )
+def _whole(call: Call, memo: Memo) -> str:
+    called = call.host.memos.reference(memo)
+    tags = ", ".join(memo.tags)
+    return f"memo {called}, changed {memo.updated_at}, tagged {tags}\n{memo.content}"
 
 
 COMMANDS: Final = (
     Command(
-        "memo list", "List memos, the most recently changed first.", _list,
+        "memo list", "List memos, this project's first, and of them the last changed.", _list,
         (Argument("N", number=True, optional=True),),
     ),
     Command("memo show", "Show a memo whole.", _show, (_MEMO,)),
     Command(
-        "memo save", "Keep a text for later sessions; tags are separated by commas.", _save,
-        (_TAGS, _TEXT), example="/memo save gotcha,auth Tokens expire after 9 minutes, not 10.",
+        "memo save",
+        "Keep a text for later sessions, with tags separated by commas; --user: for all projects.",
+        _save, (_USER, _TAGS, _TEXT),
+        example="/memo save gotcha,auth Tokens expire after 9 minutes, not 10.",
     ),
     Command(
         "memo edit", "Change a memo's text; without one, in your editor.", _edit,

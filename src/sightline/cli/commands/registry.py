@@ -23,8 +23,8 @@ __all__ = ["COMMANDS", "Found", "find", "is_command", "run", "said", "to_markdow
 MARK: Final = "/"
 ALIASES: Final = {"messages": "message", "exit": "quit"}
 _KEYS: Final = (
-    "//… says something that begins with a slash. Esc and Ctrl-C stop the turn, Alt-Enter or a \\ "
-    "at the end begin a new line, Ctrl-D leaves."
+    "//… says something that begins with a slash, @FILE attaches a file. Esc and Ctrl-C stop the "
+    "turn, Alt-Enter or a \\ at the end begin a new line, Ctrl-D leaves."
 )
 
 

@@ -59,8 +59,7 @@ async def _delete(call: Call) -> None:
     reference = call.text("SESSION")
     session = await call.ledger(lambda ledger: ledger.sessions.resolve(reference))
     call.console.write(_describe(session))
-    if not await call.console.ask(f"Delete session {session.id} for good?"):
-        call.console.write("Nothing was deleted.")
+    if not await call.may_delete(f"session {session.id}"):
         return
     if session.id == call.host.session.id:
         # The host needs a session to be in: the most recent of the others, or a new one.
