@@ -22,7 +22,17 @@ from pathlib import Path
 
 from proof.claim import Claim, Outcome, Trial, table
 
-MODULES = ("durability", "damage", "privacy", "sharing", "mirrors", "wire", "readers", "forging")
+MODULES = (
+    "durability",
+    "damage",
+    "privacy",
+    "sharing",
+    "hosts",
+    "mirrors",
+    "wire",
+    "readers",
+    "forging",
+)
 # A claim that hangs is a failure: it says where, and the run ends.
 CLAIM_S = 3600
 
