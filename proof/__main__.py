@@ -26,6 +26,7 @@ MODULES = (
     "durability",
     "damage",
     "privacy",
+    "planting",
     "sharing",
     "hosts",
     "mirrors",
