@@ -150,11 +150,11 @@ def _one_is_killed(trial: Trial, turns: int) -> tuple[_Hosts, list[str]]:
 
 def two_hosts(trial: Trial) -> None:
     """Two programs on one file: each in a session of its own, and both in one; one is killed."""
-    turns = trial.times(25, least=3)
+    turns = trial.times(20, least=3)
     _, seen = _together(trial, turns, "lawless")
     trial.control(seen, f"{len(seen)} faults if hosts do not mind who owns a session")
     refused = 0
-    for number in range(trial.times(20)):
+    for number in range(trial.times(10)):
         for hosts, wrong in (_together(trial, turns), _one_is_killed(trial, turns)):
             trial.tried += len(hosts.told) - 1
             trial.check(not wrong, f"round {number}: {wrong}")

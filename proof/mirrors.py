@@ -7,6 +7,9 @@ import contextlib
 import dataclasses
 import json
 import random
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
 from proof.claim import Claim, Trial
@@ -66,7 +69,8 @@ _BROKEN: dict[str, type[Consumer]] = {
     "applies a patch twice": _Repeating,
     "asks for no snapshot after a gap": _Stubborn,
 }
-_STEPS = (40, 120)
+_STEPS = (30, 90)
+_WORKERS, _MANY, _CHUNK = 2, 1000, 100
 # So many sequences of a broken mirror must show it, out of a hundred.
 _SHARE = 10
 
@@ -90,11 +94,27 @@ def convergence(trial: Trial) -> None:
         f"of {len(seeds)} sequences with a broken mirror this many show it: "
         + ", ".join(f"{how} {found}" for how, found in shown.items()),
     )
-    for _ in range(trial.times(10_000)):
-        seed = trial.random.randrange(2**48)
-        world = World(seed, steps=_STEPS)
+    run = [trial.random.randrange(2**48) for _ in range(trial.times(10_000))]
+    for seed, wrong in zip(run, _in_parallel(run), strict=True):
+        trial.check(not wrong, f"sequence {seed}: {wrong}")
+
+
+def _in_parallel(seeds: list[int]) -> Iterator[list[str]]:
+    """What each sequence comes to. Few are run here: a process costs as much as a hundred."""
+    if len(seeds) < _MANY:
+        yield from map(_differences, seeds)
+        return
+    with ProcessPoolExecutor(_WORKERS, mp_context=get_context("spawn")) as workers:
+        yield from workers.map(_differences, seeds, chunksize=_CHUNK)
+
+
+def _differences(seed: int) -> list[str]:
+    world = World(seed, steps=_STEPS)
+    try:
         world.run()
-        trial.check(not world.differences(), f"sequence {seed}: {world.differences()}")
+    except Exception as error:  # noqa: BLE001 - whatever it is, this sequence failed
+        return [f"{type(error).__name__}: {error}"]
+    return world.differences()
 
 
 class _LyingWorld(World):

@@ -35,7 +35,7 @@ class World:
         self.rng = random.Random(seed)
         self.steps = steps
         # The largest of a few: what has no nodes has no patches.
-        levels = self.rng.choice([2, 3, 3, 4])
+        levels = self.rng.choice([2, 2, 3, 3, 4])
         some = [tree(self.rng, levels) for _ in range(self.rng.randrange(1, 5))]
         self.value = max(some, key=lambda value: len(every_node(value)))
         self.node = _from_checked(self.value)  # the generator's trees are legal
