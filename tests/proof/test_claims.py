@@ -9,7 +9,10 @@ import pytest
 from proof.__main__ import attempt, claims, main
 from proof.claim import Claim, Trial
 
+from ledger.hostile import HOSTILE
 from proof import __main__ as program
+from support.forgeries import corpus
+from support.malformed import MANY
 
 EVERY = claims()
 SCALE = 0.01
@@ -27,6 +30,12 @@ def test_every_claim_of_the_project_is_there() -> None:
         "kill", "power", "disk", "bits", "sql", "secrets", "writers", "two", "clock", "hosts",
         "mirrors", "lies", "malformed", "bombs", "subscriptions", "readers", "forging",
     ]  # fmt: skip
+
+
+def test_there_are_as_many_different_attacks_as_is_said() -> None:
+    assert len({data for data, _ in MANY}) >= 500
+    assert len({text for _, text in corpus()}) >= 200
+    assert len({sql for sql, _ in HOSTILE}) >= 60
 
 
 def _breaks(trial: Trial) -> None:
