@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from host.helpers import hosted, invoke, turn
+from host.helpers import hosted, invoke, of_kind, turn
 from sightline.config import LedgerSettings, WindowSettings
 from sightline.context.parts import Raw, Reasoning, ToolCall
 from sightline.dialects import encode
 from sightline.dialects.profile import Profile
 from sightline.dialects.profiles import profile_for
 from sightline.errors import NotFound, Overflow, RateLimited
+from sightline.events import RequestBuilt
 from sightline.host.journal import Journal
 from sightline.ledger import Ledger
 from sightline.models.scripted import ScriptedModel
@@ -196,3 +197,13 @@ async def test_without_recording_there_are_no_receipts_and_no_requests(tmp_path:
     with pytest.raises(NotFound):
         journal.request(session, 1, 1)
     journal.close()
+
+
+async def test_tools_that_a_model_cannot_call_are_neither_sent_nor_counted(tmp_path: Path) -> None:
+    async with hosted(tmp_path, ["hello"], profile=profile_for("local")) as (host, _):
+        events = await turn(host)
+        [composed] = of_kind(events, RequestBuilt)
+        assert host.last is not None
+        assert host.last.prompt.tools == ()
+        assert host.last.prompt.receipt.tools == 0
+        assert composed.warnings == ("smollm2-135m-instruct cannot call tools: none are offered",)

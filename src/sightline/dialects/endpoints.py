@@ -217,6 +217,8 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
             _fields("template", tail__plain="into_user", tail__after_tools="into_user",
                     tools__calls=False),
             _fields("gguf", window_tokens=8_192),
+            _fields("nobody charges for it", prices__input=0.0, prices__output=0.0,
+                    prices__cache_read=0.0),
             _fields("a guess", max_output_tokens=512),
         ),
     ),

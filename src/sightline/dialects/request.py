@@ -32,7 +32,16 @@ from sightline.dialects.tools import Tool, read_tools
 from sightline.dialects.turns import Note, Turn, place_tail, tail_of, turns_of
 from sightline.errors import InvalidInput
 
-__all__ = ["CachedContent", "Draft", "Options", "Request", "SentTail", "Thinking", "assemble"]
+__all__ = [
+    "CachedContent",
+    "Draft",
+    "Options",
+    "Request",
+    "SentTail",
+    "Thinking",
+    "assemble",
+    "no_tools",
+]
 
 Thinking: TypeAlias = Literal["auto", "drop", "strip", "turn_append"]
 
@@ -221,7 +230,7 @@ def assemble(
 
     final = draft(placed, marking=True)
     if prompt.tools and not profile.tools.calls:
-        final.note("no_tools", f"{profile.model} cannot call tools: none are offered")
+        final.note("no_tools", no_tools(profile))
     body, _ = write(final)
     unmarked, origins = write(draft(placed))
     other, _ = write(draft(bare))
@@ -242,6 +251,11 @@ def assemble(
         sent=(*sent, *now),
         marks=final.marks,
     )
+
+
+def no_tools(profile: Profile) -> str:
+    """Say that a model is offered none, whatever there is."""
+    return f"{profile.model} cannot call tools: none are offered"
 
 
 def _check(profile: Profile, options: Options) -> None:

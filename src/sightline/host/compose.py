@@ -35,7 +35,7 @@ from sightline.context.tokens import ESTIMATE, Counter, counter_for
 from sightline.context.truncate import Tiers
 from sightline.dialects import encode
 from sightline.dialects.profile import Profile
-from sightline.dialects.request import Options, Request
+from sightline.dialects.request import Options, Request, no_tools
 from sightline.errors import DoesNotFit, MissingExtra, SightlineError
 from sightline.host.guard import guarded_text
 from sightline.host.session import Composed, OpenSession, OpenTurn
@@ -140,7 +140,9 @@ class Composer:
             before = place.wire if place.model == model.label else None
             change = None if before is None else _drift(before, request)
             warnings = request.receipt_of(built.prompt).warnings
-            told = tuple(notice.message for notice in warnings)
+            told = [notice.message for notice in warnings]
+            if not profile.tools.calls:
+                told.append(no_tools(profile))
             failed = [str(failure) for failure in failures if failure is not None]
             return Composed(
                 built.prompt, request, options, change, read.sight, read.tools, read.turn,
@@ -199,7 +201,8 @@ class Composer:
             budget=budget,
             counter=counter,
             layers=self._layers(place, profile, asked, sight),
-            tools=definitions_of(tools),
+            # What is not sent is not counted, or estimates would be corrected by it.
+            tools=definitions_of(tools) if profile.tools.calls else (),
             capabilities=Capabilities(vision=profile.messages.images),
             memory=LedgerMemory(self._ledger, place.id, self._memos),
             llm=llm,

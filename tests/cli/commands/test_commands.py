@@ -217,6 +217,9 @@ async def test_focus_keeps_a_node_in_view(at_desk: Desktop) -> None:
 async def test_invoke_does_it_in_the_app(at_desk: Desktop) -> None:
     assert await at_desk.does("/invoke desk/inbox/msg-102 archive") == "ok\n"
     assert [message.id for message in at_desk.desk.archive] == ["msg-102"]
+    # In the words of the command line, too.
+    said = await at_desk.does('/invoke desk /inbox/msg-104 reply {"body": "Yes"}')
+    assert said.startswith('ok {"sent_to":"Priya Raman"')
     found = await at_desk.does('/invoke desk search {"query": "launch"}')
     assert "/inbox/msg-104" in found
 

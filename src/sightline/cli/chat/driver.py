@@ -111,7 +111,9 @@ class ChatDriver:
         session = self._host.session
         many = "1 group" if session.groups == 1 else f"{session.groups} groups"
         said = f", {many}" if session.groups else ""
-        where = f"session {session.id}, {session.name}{said}"
+        number = f"session {session.id}"
+        name = "" if session.name == number else f", {session.name}"
+        where = f"{number}{name}{said}"
         self.paint([line_of(f"{where}. /help lists commands.", "dim")])
 
     def note(self, event: HostEvent) -> None:

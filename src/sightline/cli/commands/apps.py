@@ -78,8 +78,11 @@ def _tell_focus(call: Call) -> None:
 
 
 async def _invoke(call: Call) -> None:
-    place = find_place(call.host.world, call.text("PLACE"))
-    action, params = call.text("ACTION"), _params(call.text("JSON"))
+    where, action, rest = call.text("PLACE"), call.text("ACTION"), call.text("JSON")
+    if action.startswith("/"):  # as on the command line: APP PATH ACTION [JSON]
+        where += action
+        action, _, rest = rest.partition(" ")
+    place, params = find_place(call.host.world, where), _params(rest)
     if _is_dangerous(place, action) and not await call.console.ask(
         f"{place.app.id} calls {action} on {place.path} dangerous. Do it?"
     ):
@@ -94,7 +97,7 @@ def _params(text: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(text or "{}", type=dict[str, Any])
     except msgspec.DecodeError as error:
-        raise InvalidInput(f"the parameters are not a JSON object: {error}") from None
+        raise InvalidInput(f"{text[:40]!r} is not a JSON object of parameters: {error}") from None
 
 
 def _is_dangerous(place: Place, action: str) -> bool:
