@@ -80,6 +80,22 @@ def test_the_scale_and_the_choice_are_obeyed(capsys: pytest.CaptureFixture[str])
     assert "| _breaks | 1 | **1** | 1 |" in capsys.readouterr().out
 
 
+def test_figures_are_there_before_the_run_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "results.json"
+
+    def looks(trial: Trial) -> None:
+        known = [item["claim"] for item in json.loads(output.read_text())["claims"]]
+        trial.check(known == ["_raises"], f"only {known} were written")
+
+    two = {act.__name__: Claim(act.__name__, "", act) for act in (_raises, looks)}
+    monkeypatch.setattr(program, "claims", lambda: two)
+    assert main(["--output", str(output)]) == 1
+    figures = {item["claim"]: item["failed"] for item in json.loads(output.read_text())["claims"]}
+    assert figures == {"_raises": 1, "looks": 0}
+
+
 def test_the_same_seed_tries_the_same(tmp_path: Path) -> None:
     one, other = Trial(3, 1, tmp_path), Trial(3, 1, tmp_path)
     assert [one.random.random() for _ in range(5)] == [other.random.random() for _ in range(5)]
