@@ -1,9 +1,10 @@
 """Run as a program: a host that asks on a ledger on which another one asks at the same time.
 
 Arguments: the ledger's directory, a name, how many turns in each session, a seed, the
-sessions, and `lawless` for a host that takes no notice of who owns a session. Each turn asks,
-calls a tool and answers. A turn is told on standard output when it was acknowledged; one that
-was refused because the session is in use is asked again.
+sessions, and `lawless` for a host that takes no notice of who owns a session, says `inside` in
+the middle of its first turn and goes on at a line on standard input. Each turn asks, calls a
+tool and answers. A turn is told on standard output when it was acknowledged; one that was
+refused because the session is in use is asked again.
 """
 
 from __future__ import annotations
@@ -27,11 +28,17 @@ def said_by(name: str, number: int) -> str:
     return f"{name}-{number}."
 
 
-async def ask(directory: Path, name: str, turns: int, seed: int, sessions: list[int]) -> None:
+async def ask(
+    directory: Path, name: str, turns: int, seed: int, sessions: list[int], *, lawless: bool
+) -> None:
     chance = random.Random(seed)
     model = ScriptedModel()
 
     async def slowly(_: Request) -> ToolCall:
+        if lawless and len(model.requests) == 1:
+            sys.stdout.write("inside\n")
+            sys.stdout.flush()
+            await asyncio.to_thread(sys.stdin.readline)
         await asyncio.sleep(chance.random() * 0.02)
         return ToolCall(f"{name}-{len(model.requests)}", "describe_db", {})
 
@@ -60,10 +67,11 @@ async def ask(directory: Path, name: str, turns: int, seed: int, sessions: list[
 
 def main() -> None:
     directory, name, turns, seed, sessions, *how = sys.argv[1:]
-    if how == ["lawless"]:
+    lawless = how == ["lawless"]
+    if lawless:
         Owner.claim = lambda *_: False  # type: ignore[method-assign]
     numbers = [int(number) for number in sessions.split(",")]
-    asyncio.run(ask(Path(directory), name, int(turns), int(seed), numbers))
+    asyncio.run(ask(Path(directory), name, int(turns), int(seed), numbers, lawless=lawless))
 
 
 if __name__ == "__main__":
