@@ -2,7 +2,9 @@
 
     python -m proof [--seed N] [--scale X] [--seconds S] [--only NAME …] [--output FILE]
 
-Exits with 1 if anything failed, and says how to see it again.
+A claim that fails does not end the run. The figures are written after every claim, so
+that a run that is ended has its figures up to then. Exits with 1 if anything failed, and
+says how to see it again.
 """
 
 from __future__ import annotations
@@ -12,17 +14,31 @@ import faulthandler
 import importlib
 import json
 import logging
+import os
 import platform
 import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 from proof.claim import Claim, Outcome, Trial, table
 
-MODULES = ("durability", "damage", "privacy", "sharing", "mirrors", "wire", "readers", "forging")
+MODULES = (
+    "durability",
+    "damage",
+    "privacy",
+    "planting",
+    "sharing",
+    "hosts",
+    "mirrors",
+    "wire",
+    "readers",
+    "forging",
+)
 # A claim that hangs is a failure: it says where, and the run ends.
 CLAIM_S = 3600
 
@@ -50,8 +66,18 @@ def attempt(claim: Claim, *, seed: int, scale: float) -> Outcome:
     )  # fmt: skip
 
 
-def rounds(chosen: list[Claim], *, seed: int, scale: float, seconds: float) -> list[Outcome]:
-    """Try the claims, and again with the next seed until the time is over."""
+def rounds(
+    chosen: list[Claim],
+    *,
+    seed: int,
+    scale: float,
+    seconds: float,
+    after: Callable[[list[Outcome]], None] = lambda _: None,
+) -> list[Outcome]:
+    """Try the claims, and again with the next seed until the time is over.
+
+    `after` gets the outcomes so far whenever a claim was tried.
+    """
     until = time.monotonic() + seconds
     outcomes: dict[str, Outcome] = {}
     while True:
@@ -61,13 +87,30 @@ def rounds(chosen: list[Claim], *, seed: int, scale: float, seconds: float) -> l
             outcome = attempt(claim, seed=seed, scale=scale)
             faulthandler.cancel_dump_traceback_later()
             print(
-                f"  {outcome.tried:,} tried, {outcome.failed} failed", file=sys.stderr, flush=True
-            )
+                f"  {outcome.tried:,} tried, {outcome.failed} failed, {outcome.seconds:.0f} s",
+                file=sys.stderr, flush=True,
+            )  # fmt: skip
             known = outcomes.get(claim.name)
             outcomes[claim.name] = outcome if known is None else known + outcome
+            after(list(outcomes.values()))
         seed += 1
         if time.monotonic() >= until:
             return list(outcomes.values())
+
+
+def write(path: Path, outcomes: list[Outcome], *, scale: float, began: str) -> None:
+    """Write the figures as JSON: the whole file, or the one before stays."""
+    report = {
+        "began": began,
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        "scale": scale,
+        "claims": [asdict(outcome) for outcome in outcomes],
+    }
+    beside = path.with_name(f"{path.name}.new")
+    beside.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    beside.replace(path)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -88,16 +131,16 @@ def main(arguments: list[str] | None = None) -> int:
     # What the library logs of the faults is expected here; claims listen where it matters.
     logging.getLogger().addHandler(logging.NullHandler())
     chosen = [every[name] for name in options.only or every]
-    outcomes = rounds(chosen, seed=options.seed, scale=options.scale, seconds=options.seconds)
+    began = f"{datetime.now(UTC):%Y-%m-%dT%H:%MZ}"
+
+    def keep(outcomes: list[Outcome]) -> None:
+        if options.output is not None:
+            write(options.output, outcomes, scale=options.scale, began=began)
+
+    outcomes = rounds(
+        chosen, seed=options.seed, scale=options.scale, seconds=options.seconds, after=keep
+    )
     print(table(outcomes))
-    if options.output is not None:
-        report = {
-            "python": f"{platform.python_implementation()} {platform.python_version()}",
-            "system": f"{platform.system()} {platform.machine()}",
-            "scale": options.scale,
-            "claims": [asdict(outcome) for outcome in outcomes],
-        }
-        options.output.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", "utf-8")
     broken = [outcome for outcome in outcomes if outcome.failed]
     for outcome in broken:
         print(f"\n{outcome.claim} failed {outcome.failed} of {outcome.tried}:", file=sys.stderr)

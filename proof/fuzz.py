@@ -4,17 +4,21 @@
 
 Inputs are made by Hypothesis' fuzz interface from the words and the corpus of a target
 (`proof/corpus/TARGET/`), or by atheris, if it is installed, which sees what code they
-reach. An input that breaks something is written to the corpus, where a test replays it
-from then on. Exits with 1 if there was one.
+reach and runs each target in a process of its own. An input that breaks something is
+written to the corpus, where a test replays it from then on; nothing else is. Exits with 1
+if there was one, with 2 if atheris is asked for and not there.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import importlib
+import importlib.util
 import random
+import re
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +32,9 @@ from sightline.errors import MissingExtra, SightlineError
 
 CORPUS = Path(__file__).parent / "corpus"
 _BUFFER_BYTES = 2048
+# One input that takes longer or needs more has broken its target.
+INPUT_S = 20
+MEMORY_MB = 2048
 
 
 class Broken(Exception):
@@ -95,15 +102,47 @@ def _keep(name: str, broken: Broken) -> Path:
     return path
 
 
-def _atheris(name: str, target: Target, seconds: float) -> None:
-    try:
-        guided = importlib.import_module("atheris")
-    except ModuleNotFoundError as error:
-        raise MissingExtra("--atheris needs the package atheris: pip install atheris") from error
-    guided.instrument_all()
-    options = [sys.argv[0], f"-max_total_time={seconds:.0f}", str(CORPUS / name)]
-    guided.Setup(options, lambda data: replay(target, data))
-    guided.Fuzz()
+def guided(name: str, *, seconds: float, seed: int) -> int:
+    """Let atheris fuzz a target; returns how many inputs it tried.
+
+    Raises Broken with the first bad one, MissingExtra without atheris.
+    """
+    if importlib.util.find_spec("atheris") is None:
+        raise MissingExtra("--atheris needs the package atheris: pip install atheris")
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
+        place = Path(scratch)
+        (place / "made").mkdir()
+        words = "".join(f'"{_in_dictionary(word)}"\n' for word in TARGETS[name].words)
+        (place / "words").write_text(words, "ascii")
+        # What it makes up goes to the first directory; the corpus is only read.
+        options = [
+            f"-max_total_time={max(1, round(seconds))}", f"-seed={seed}", "-print_final_stats=1",
+            f"-timeout={INPUT_S}", f"-rss_limit_mb={MEMORY_MB}", f"-dict={place / 'words'}",
+            f"-artifact_prefix={place}/found-", str(place / "made"), str(CORPUS / name),
+        ]  # fmt: skip
+        ran = subprocess.run(
+            [sys.executable, "-m", "proof.guided", name, *options],
+            capture_output=True, text=True, errors="replace", check=False, cwd=CORPUS.parent.parent,
+        )  # fmt: skip
+        return came_to(ran.returncode, ran.stdout + ran.stderr, place)
+
+
+def came_to(code: int, said: str, place: Path) -> int:
+    """Read what a run of atheris came to: how many inputs it tried. Raises Broken."""
+    for path in sorted(place.glob("found-*")):
+        kind = path.name.removeprefix("found-").partition("-")[0]
+        cause = re.search(r"Uncaught Python exception: ===\s*(.*)", said)
+        raise Broken(
+            path.read_bytes(), RuntimeError(f"{kind}: {cause[1] if cause else said[-200:]}")
+        )
+    tried = re.search(r"stat::number_of_executed_units:\s*(\d+)", said)
+    if code or tried is None:
+        raise RuntimeError(f"atheris ended with {code}: {said[-2000:]}")
+    return int(tried[1])
+
+
+def _in_dictionary(word: bytes) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in word)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -113,17 +152,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="for each target (default: 60)")
     parser.add_argument("--seed", type=int, default=1, help="what chance begins with (default: 1)")
     parser.add_argument(
-        "--atheris", action="store_true", help="guided by coverage; runs one target"
+        "--atheris", action="store_true", help="guided by coverage; needs the package atheris"
     )
     options = parser.parse_args(arguments)
     found = 0
     for name in TARGETS if "all" in options.targets else options.targets:
-        if options.atheris:
-            _atheris(name, TARGETS[name], options.seconds)
-            continue
         seeds = [path.read_bytes() for path in corpus(name)]
         try:
-            tried = fuzz(TARGETS[name], seeds, seconds=options.seconds, seed=options.seed)
+            if options.atheris:
+                tried = guided(name, seconds=options.seconds, seed=options.seed)
+            else:
+                tried = fuzz(TARGETS[name], seeds, seconds=options.seconds, seed=options.seed)
+        except MissingExtra as missing:
+            parser.error(str(missing))
         except Broken as broken:
             found += 1
             print(f"{name}: {broken} (kept as {_keep(name, broken)})")

@@ -24,6 +24,7 @@ from sightline.errors import LedgerUnavailable, NotFound
 from sightline.events import Noticed, RequestBuilt
 from sightline.host.deltas import apply_messages, apply_world, message_delta, world_delta
 from sightline.host.journal import CHAIN, Journal, OpenWork, Retention, Sent
+from sightline.host.writing import whole_words
 from sightline.models.scripted import Reply
 from sightline.protocol.codec import from_value
 from sightline.protocol.tree import Node
@@ -164,8 +165,8 @@ def test_how_an_answer_came_is_kept(journal: Journal) -> None:
 def test_it_knows_what_is_under_way(journal: Journal) -> None:
     assert journal.open_work(1) == OpenWork()
     journal.begin_reply(1, 7, 3, "anthropic")
-    journal.add_to_reply(1, "Hel", "")
-    journal.add_to_reply(1, "lo", "hm")
+    journal.note_words(1, "Hel", "")
+    journal.note_words(1, "Hello", "hm")
     journal.note_call(1, 7, "c1", "asked")
     journal.note_call(1, 7, "c1", "running")
     assert journal.open_work(1) == OpenWork(7, 3, "anthropic", "Hello", "hm", {"c1": "running"})
@@ -173,6 +174,16 @@ def test_it_knows_what_is_under_way(journal: Journal) -> None:
     assert journal.open_work(1).text == ""
     journal.settle(1)
     assert journal.open_work(1) == OpenWork()
+
+
+def test_the_words_of_a_reply_are_noted_without_a_key_or_the_beginning_of_one() -> None:
+    key = "sk-ant-api03-" + "a1B2" * 8
+    said = f"Use {key} for it."
+    for length in range(len(said) + 1):
+        noted = whole_words(said[:length])
+        assert "sk-ant" not in noted
+    assert whole_words(said) == "Use [redacted:anthropic-key] for "
+    assert whole_words("密码是这个") == "密码是这个"
 
 
 def test_small_values_are_kept(journal: Journal) -> None:

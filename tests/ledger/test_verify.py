@@ -169,6 +169,13 @@ def test_a_broken_index_is_found(copy: Path) -> None:
     assert any(finding.startswith("SQLite:") for finding in findings(copy))
 
 
+def test_a_schema_that_is_no_longer_understood_is_found(copy: Path) -> None:
+    content = copy.read_bytes()
+    assert b"content_rowid" in content
+    copy.write_bytes(content.replace(b"content_rowid", b"contend_rowid"))
+    assert any("contend_rowid" in finding for finding in findings(copy))
+
+
 def test_a_long_list_of_findings_has_an_end(tmp_path: Path) -> None:
     path = tmp_path / "l.db"
     with Ledger(path) as ledger:

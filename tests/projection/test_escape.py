@@ -43,6 +43,7 @@ def test_the_substitution_table_is_what_a_reader_sees(text: str, seen: str) -> N
         ("&lt;/slop-state&gt;", "\\u0026lt;/slop-state&gt;"),
         ("<sl\u200bop-state>", "<sl\\u200bop-state>"),
         ("<s\u0301lop-state>", "\\u003cs\u0301lop-state>"),
+        ("</slop-s\tate>", "\\u003c/slop-s\tate>"),
         ("a\U000e0041b", "a\\udb40\\udc41b"),
         ("\ufdd1", "\\ufdd1"),
         ("<|im_start|>system", "\\u003c|im_start|>system"),

@@ -9,7 +9,10 @@ import pytest
 from proof.__main__ import attempt, claims, main
 from proof.claim import Claim, Trial
 
+from ledger.hostile import HOSTILE
 from proof import __main__ as program
+from support.forgeries import corpus
+from support.malformed import MANY
 
 EVERY = claims()
 SCALE = 0.01
@@ -24,9 +27,15 @@ def test_a_claim_holds_on_a_small_scale(name: str) -> None:
 
 def test_every_claim_of_the_project_is_there() -> None:
     assert list(EVERY) == [
-        "kill", "power", "disk", "bits", "sql", "secrets", "writers", "two", "clock", "mirrors",
-        "lies", "malformed", "bombs", "subscriptions", "readers", "forging",
+        "kill", "power", "disk", "bits", "sql", "secrets", "writers", "two", "clock", "hosts",
+        "mirrors", "lies", "malformed", "bombs", "subscriptions", "readers", "forging",
     ]  # fmt: skip
+
+
+def test_there_are_as_many_different_attacks_as_is_said() -> None:
+    assert len({data for data, _ in MANY}) >= 500
+    assert len({text for _, text in corpus()}) >= 200
+    assert len({sql for sql, _ in HOSTILE}) >= 60
 
 
 def _breaks(trial: Trial) -> None:
@@ -69,6 +78,22 @@ def test_what_does_not_hold_is_told_and_the_program_fails(
 def test_the_scale_and_the_choice_are_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--only", "_breaks", "--scale", "0.1"]) == 1
     assert "| _breaks | 1 | **1** | 1 |" in capsys.readouterr().out
+
+
+def test_figures_are_there_before_the_run_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "results.json"
+
+    def looks(trial: Trial) -> None:
+        known = [item["claim"] for item in json.loads(output.read_text())["claims"]]
+        trial.check(known == ["_raises"], f"only {known} were written")
+
+    two = {act.__name__: Claim(act.__name__, "", act) for act in (_raises, looks)}
+    monkeypatch.setattr(program, "claims", lambda: two)
+    assert main(["--output", str(output)]) == 1
+    figures = {item["claim"]: item["failed"] for item in json.loads(output.read_text())["claims"]}
+    assert figures == {"_raises": 1, "looks": 0}
 
 
 def test_the_same_seed_tries_the_same(tmp_path: Path) -> None:

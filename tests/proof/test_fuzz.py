@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,33 @@ def test_what_breaks_a_reader_is_found_kept_and_told(
     [kept] = [path for path in fuzz.corpus("fragile") if path.name.startswith("broke-")]
     assert b"boom" in kept.read_bytes()
     assert f"kept as {kept}" in capsys.readouterr().out
+
+
+def test_atheris_is_asked_for_where_it_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(SystemExit, match="2"):
+        fuzz.main(["--atheris", "state"])
+    assert "pip install atheris" in capsys.readouterr().err
+
+
+def test_what_atheris_found_is_read_from_its_file(tmp_path: Path) -> None:
+    assert fuzz.came_to(0, "stat::number_of_executed_units: 181990\n", tmp_path) == 181_990
+    with pytest.raises(RuntimeError, match="ended with 1: no such option"):
+        fuzz.came_to(1, "no such option", tmp_path)
+    (tmp_path / "found-crash-0123").write_bytes(b"boom")
+    said = " === Uncaught Python exception: ===\nBroken: AssertionError: boom\nTraceback"
+    with pytest.raises(fuzz.Broken, match="crash: Broken: AssertionError: boom") as caught:
+        fuzz.came_to(77, said, tmp_path)
+    assert caught.value.data == b"boom"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="atheris is not installed")
+def test_atheris_runs_every_target_that_it_is_given_and_keeps_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = {name: fuzz.corpus(name) for name in TARGETS}
+    assert fuzz.main(["--atheris", "--seconds", "1", "state", "descriptor"]) == 0
+    assert capsys.readouterr().out.count("inputs, nothing found") == 2
+    assert {name: fuzz.corpus(name) for name in TARGETS} == before

@@ -1,31 +1,50 @@
-"""A provider and a consumer with a bad line between them, driven by chance."""
+"""A provider and a consumer with a bad line between them, driven by chance.
+
+A mirror is held to this. Whatever it shows is what its provider showed at that version.
+Whoever hears of a later version has it, or waits for a snapshot. Whoever hears a patch over
+a good line ends right, without another connection. On a new connection, everybody does.
+"""
 
 from __future__ import annotations
 
+import json
 import random
 
 from sightline.errors import InvalidPath
-from sightline.protocol.codec import encode, from_value
+from sightline.protocol.codec import _from_checked, encode
 from sightline.protocol.connection import Connection, QueryRequested
-from sightline.protocol.consumer import Consumer
+from sightline.protocol.consumer import Consumer, MirrorChanged
 from sightline.protocol.limits import DEFAULT, ProviderLimits
 from sightline.protocol.messages import Filter, ProviderInfo
 from sightline.protocol.provider import CAPABILITIES, Provider
+from sightline.protocol.tree import Node
 from sightline.protocol.view import View, project
 from support.trees import edited, every_node, touched, tree
 
 
 class World:
-    """A provider and a consumer with a bad line between them."""
+    """A provider and a consumer with a bad line between them, for so many steps."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        steps: tuple[int, int] = (10, 60),
+        consumer: type[Consumer] = Consumer,
+    ) -> None:
         self.rng = random.Random(seed)
+        self.steps = steps
         # The largest of a few: what has no nodes has no patches.
-        some = [tree(self.rng) for _ in range(self.rng.randrange(1, 5))]
+        levels = self.rng.choice([2, 2, 3, 3, 4])
+        some = [tree(self.rng, levels) for _ in range(self.rng.randrange(1, 5))]
         self.value = max(some, key=lambda value: len(every_node(value)))
-        self.lives = 0
+        self.node = _from_checked(self.value)  # the generator's trees are legal
+        self.lives = self.ticks = 0
+        self.shown: dict[int, Node] = {}
+        self.wrong: list[str] = []
+        self.heard: set[str] = set()
         self.provider = self.new_provider()
-        self.consumer = self.new_consumer()
+        self.consumer = consumer(limits=DEFAULT)
         self.connection: Connection | None = None
         self.down: list[bytes] = []
         self.up: list[bytes] = []
@@ -34,9 +53,6 @@ class World:
         for _ in range(self.rng.randrange(3)):
             self.subscribe()
 
-    def new_consumer(self) -> Consumer:
-        return Consumer(limits=DEFAULT)
-
     def new_provider(self) -> Provider:
         self.lives += 1
         capabilities = tuple(c for c in CAPABILITIES if c != "x-actions-hint")
@@ -44,10 +60,12 @@ class World:
         pick = self.rng.choice
         limits = ProviderLimits(
             kept_versions=pick([2, 8, 64]),
-            patch_ops=pick([5, 20, 200]),
-            queue_bytes=pick([500, 4000, 64_000]),
+            patch_ops=pick([5, 200, 200]),
+            queue_bytes=pick([500, 64_000, 64_000]),
         )
-        return Provider(info, from_value(self.value), limits)
+        provider = Provider(info, self.node, limits)
+        self.shown = {provider.version: self.node}
+        return provider
 
     def subscribe(self) -> None:
         rng = self.rng
@@ -65,6 +83,9 @@ class World:
     def connect(self) -> None:
         if self.connection is None:
             self.connection = self.provider.connect()
+            if self.rng.random() < 0.8:  # mostly somebody says hello, and is heard
+                self.exchange(reliable=True)
+                self.exchange(reliable=True)
 
     def cut(self) -> None:
         if self.connection is not None:
@@ -82,7 +103,17 @@ class World:
         change = edited if self.rng.random() < 0.2 else touched
         self.value = change(self.rng, self.value)
         self.value["id"] = "root"
-        self.provider.publish(from_value(self.value))
+        self.ticks += 1  # something that every later patch overwrites
+        self.value["properties"] = {**(self.value.get("properties") or {}), "tick": self.ticks}
+        self.node = _from_checked(self.value)  # the generator's trees are legal
+        self.provider.publish(self.node)
+
+    def flush(self) -> None:
+        self.provider.flush()
+        self.note_version()
+
+    def note_version(self) -> None:
+        self.shown.setdefault(self.provider.version, self.node)
 
     def exchange(self, *, reliable: bool) -> bool:
         """Let both sides speak once; returns whether anything was said."""
@@ -92,12 +123,42 @@ class World:
         self.up.extend(self.consumer.frames_to_send())
         said = bool(self.down or self.up)
         for frame in self.arriving(self.through(self.down, reliable), reliable):
-            self.consumer.receive(frame)
+            self.watch(frame)
         for frame in self.through(self.up, reliable):
             for request in self.connection.receive(frame):
                 assert isinstance(request, QueryRequested)
                 self.connection.answer_query(request.query)
+            self.note_version()  # a subscription flushes what is published
         return said
+
+    def watch(self, frame: bytes) -> None:
+        """Let the consumer have a message, and look at what it shows then."""
+        told = self.told_of(frame)
+        self.heard.update(told)
+        for event in self.consumer.receive(frame):
+            if isinstance(event, MirrorChanged) and event.subscription in self.asked:
+                then = self.shown.get(event.version)
+                if then is None or not self.is_right(event.subscription, event.tree, then):
+                    self.wrong.append(f"{event.subscription} was wrong at version {event.version}")
+        for own, version in told.items():
+            mirror = self.consumer.mirrors[own]
+            if mirror.is_current and mirror.version < version:
+                self.wrong.append(f"{own} heard of version {version} and stays behind")
+
+    def told_of(self, frame: bytes) -> dict[str, int]:
+        """The subscriptions of which a message brings a patch, and to which version."""
+        message = json.loads(frame)
+        inner = message.get("messages", [message])
+        return {item["subscription"]: item["version"] for item in inner if item["type"] == "patch"}
+
+    def is_right(self, own: str, shown: Node, truth: Node) -> bool:
+        """Whether a mirror shows what its subscription shows of a tree; no matter if it is gone."""
+        path, view = self.asked[own]
+        try:
+            expected = project(truth.at(path), view)
+        except InvalidPath:
+            return True
+        return encode(shown) == encode(expected)
 
     def arriving(self, frames: list[bytes], reliable: bool) -> list[bytes]:
         """What the consumer gets of what came through: here, just that."""
@@ -115,31 +176,61 @@ class World:
             if pick < 0.2:
                 continue
             arrived.append(frame)
-            if pick > 0.9:
+            if pick > 0.95:
                 arrived.append(frame)
+            elif pick > 0.75:  # the second one comes behind what is sent later
+                line.insert(self.rng.randrange(len(line) + 1), frame)
         if self.rng.random() < 0.1:
             self.rng.shuffle(arrived)
         return arrived
 
     def run(self) -> None:
         # Mostly good hours: a mirror that is never current has no patch to miss.
-        for _ in range(self.rng.randrange(10, 60)):
+        for _ in range(self.rng.randrange(*self.steps)):
             pick = self.rng.random()
             if pick < 0.4:
                 self.change()
-                self.provider.flush()
+                self.flush()
             elif pick < 0.5:
                 self.change()
             elif pick < 0.97:
                 self.connect()
-                self.exchange(reliable=self.rng.random() < 0.5)
+                if self.rng.random() < 0.5:
+                    self.ask_again()
+                self.exchange(reliable=self.rng.random() < 0.4)
             elif pick < 0.99:
                 self.cut()
             else:
                 self.restart()
+        self.come_right_on_this_connection()
         self.cut()
         self.connect()
-        self.provider.flush()
+        self.flush()
+        self.talk()
+
+    def come_right_on_this_connection(self) -> None:
+        self.connect()
+        self.talk()
+        self.ask_again()
+        self.talk()
+        self.heard.clear()
+        for number in range(3):
+            self.value["properties"] = {"good": number}
+            self.change()
+            self.flush()
+            self.talk()
+        for own in self.heard & self.asked.keys():
+            mirror = self.consumer.mirrors[own]
+            if mirror.tree is None or not self.is_right(own, mirror.tree, self.node):
+                self.wrong.append(f"{own} heard of a change and differs")
+
+    def ask_again(self) -> None:
+        """Do what a client does in time where the snapshot does not come: it may be lost."""
+        for own, mirror in self.consumer.mirrors.items():
+            if not mirror.is_current:
+                self.consumer.subscribe_again(own)
+
+    def talk(self) -> None:
         for _ in range(100):
             if not self.exchange(reliable=True):
                 return
@@ -147,11 +238,10 @@ class World:
 
     def differences(self) -> list[str]:
         """Name every mirror that does not show what the provider shows."""
-        now = from_value(self.value)
-        found: list[str] = []
+        found = list(self.wrong)
         for own, (path, view) in self.asked.items():
             try:
-                expected = project(now.at(path), view)
+                expected = project(self.node.at(path), view)
             except InvalidPath:
                 continue
             mirror = self.consumer.mirrors[own]

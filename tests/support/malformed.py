@@ -132,11 +132,23 @@ def _cut_short() -> list[bytes]:
     return [text[:end] for text in map(_text, _SOUND.values()) for end in range(1, len(text))]
 
 
+def _gnawed() -> list[bytes]:
+    """Sound messages without one of their brackets, quotes, colons or commas, or with one more."""
+    texts = list(map(_text, _SOUND.values()))
+    marks = [(text, at) for text in texts for at, byte in enumerate(text) if byte in b'{}":,']
+    return [
+        *(text[:at] + text[at + 1 :] for text, at in marks),
+        *(text + more for text in texts for more in (b"}", b"]", b",", b'"', b":", b"0", b"{}")),
+    ]
+
+
 CASES: list[tuple[bytes, str | None]] = [
     *((data, None) for data in (*_not_json(), *_not_text())),
     *((_text(value), None) for value in _not_objects()),
     *((_text(value), _usable_id(value)) for value in (*_wrong_types(), *_wrong_fields())),
     *_too_much(),
 ]
-# Those, and as many again, for who has the time.
-MANY: list[tuple[bytes, str | None]] = [*CASES, *((data, None) for data in _cut_short())]
+# Those, and more than as many again, for who has the time; each of them once.
+MANY: list[tuple[bytes, str | None]] = list(
+    dict([*CASES, *((data, None) for data in (*_cut_short(), *_gnawed()))]).items()
+)

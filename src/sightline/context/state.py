@@ -56,7 +56,8 @@ class StateRebuild(msgspec.Struct, frozen=True):
 def extract_state(text: str) -> str | None:
     """Return the state block of a reply, heading included, or None if it has none."""
     span = _find(text)
-    return text[span[0] : span[1]].strip() if span else None
+    # What ends a line, and no more: a heading must not come to be by what is taken off.
+    return text[span[0] : span[1]].rstrip(" \t\r\n") if span else None
 
 
 def strip_state(text: str) -> str:
@@ -102,7 +103,7 @@ def _find(text: str) -> tuple[int, int] | None:
     fence = ""
     position = 0
     for line in text.split("\n"):
-        bare = line.removesuffix("\r")
+        bare = line.rstrip("\r")
         if fence:
             fence = "" if _closes(bare, fence) else fence
         elif opened := _FENCE.fullmatch(bare):

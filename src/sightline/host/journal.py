@@ -326,12 +326,11 @@ class Journal:
                 (session_id, group_id, after_seq, strategy),
             )
 
-    def add_to_reply(self, session_id: int, text: str, reasoning: str) -> None:
-        """Note more words of the reply."""
+    def note_words(self, session_id: int, text: str, reasoning: str) -> None:
+        """Note the words of the reply so far; keys in them are blanked already."""
         with self._writing() as db:
             db.execute(
-                "UPDATE partials SET text = text || ?, reasoning = reasoning || ? "
-                "WHERE session_id = ?",
+                "UPDATE partials SET text = ?, reasoning = ? WHERE session_id = ?",
                 (text, reasoning, session_id),
             )
 

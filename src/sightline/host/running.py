@@ -315,7 +315,7 @@ class TurnRun:
         )
 
     async def _note_words(self, text: str, reasoning: str) -> None:
-        await asyncio.to_thread(self._stage.scribe.add_to_reply, self._place, text, reasoning)
+        await asyncio.to_thread(self._stage.scribe.note_words, self._place, text, reasoning)
 
     @property
     def _composed(self) -> Composed:
@@ -327,13 +327,14 @@ class _ReplyNotes:
     """The words of a reply that are not stored yet, on their way to the journal.
 
     Written in the background, the first at once and the rest now and then, so that a
-    stream never waits for the disk.
+    stream never waits for the disk. Each time all of them: a key is known by its whole.
     """
 
     def __init__(self, write: Callable[[str, str], Awaitable[None]]) -> None:
         self._write = write
         self._text = ""
         self._reasoning = ""
+        self._written = 0
         self._task: asyncio.Task[None] | None = None
         self._resting = asyncio.Event()
 
@@ -354,13 +355,13 @@ class _ReplyNotes:
         if task is not None:
             await task
         self._text = self._reasoning = ""
+        self._written = 0
 
     async def _keep_writing(self) -> None:
         while not self._resting.is_set():
-            if self._text or self._reasoning:
-                text, reasoning = self._text, self._reasoning
-                self._text = self._reasoning = ""
-                await self._write(text, reasoning)
+            if (length := len(self._text) + len(self._reasoning)) > self._written:
+                self._written = length
+                await self._write(self._text, self._reasoning)
             try:
                 async with asyncio.timeout(NOTE_EVERY_S):
                     await self._resting.wait()

@@ -16,6 +16,7 @@ import msgspec
 from sightline.context.entries import Draft, Entry
 from sightline.context.estimate import Calibrations
 from sightline.context.parts import Message
+from sightline.context.redact import redact
 from sightline.context.tokens import Counter
 from sightline.dialects import encode
 from sightline.dialects.profile import Profile
@@ -32,10 +33,12 @@ from sightline.ledger.store import Clock
 from sightline.models.base import Model
 from sightline.projection.moment import format_moment
 
-__all__ = ["Scribe"]
+__all__ = ["Scribe", "whole_words"]
 
 T = TypeVar("T")
 _RECENT_GROUPS: Final = 200
+# Every printable character of ASCII but the space: what a key is made of.
+_KEY_CHARACTERS: Final = "".join(map(chr, range(0x21, 0x7F)))
 
 
 class Scribe:
@@ -194,9 +197,10 @@ class Scribe:
         self._note_reply(place, turn, model)
         return receipt_id
 
-    def add_to_reply(self, place: OpenSession, text: str, reasoning: str) -> None:
-        """Note more words of a reply, in case that the program does not live to store it."""
-        self._try(lambda journal: journal.add_to_reply(place.id, text, reasoning), None)
+    def note_words(self, place: OpenSession, text: str, reasoning: str) -> None:
+        """Note the words of a reply so far, in case that the program does not live to store it."""
+        words = whole_words(text), whole_words(reasoning)
+        self._try(lambda journal: journal.note_words(place.id, *words), None)
 
     def note_call(self, place: OpenSession, turn: OpenTurn, call_id: str, state: CallState) -> None:
         """Note how far a call is."""
@@ -205,7 +209,8 @@ class Scribe:
     def time_call(self, row: int | None, name: str, took_ms: int) -> None:
         """Note how long a call of a request took."""
         if row is not None:
-            self._try(lambda journal: journal.time_call(row, name, took_ms), None)
+            called = redact(name)  # whatever the model made of it
+            self._try(lambda journal: journal.time_call(row, called, took_ms), None)
 
     def keep_state(self, place: OpenSession, turn: OpenTurn, state: dict[str, Any]) -> None:
         """Keep what the strategy left with this turn's group."""
@@ -289,3 +294,8 @@ def _receipt_body(turn: OpenTurn, model: Model, composed: Composed, data: bytes)
         "drift": None if composed.drift is None else msgspec.to_builtins(composed.drift),
     }
     return body
+
+
+def whole_words(text: str) -> str:
+    """Return the text so far without keys; a word that may still become one is left out."""
+    return redact(text.rstrip(_KEY_CHARACTERS))

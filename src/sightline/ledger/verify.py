@@ -300,7 +300,7 @@ def _pages(store: Store) -> list[str]:
         with own.read() as connection:
             rows = fetch(connection, "PRAGMA integrity_check(50)")
         return [f"SQLite: {finding}" for (finding,) in rows if finding != "ok"]
-    except SightlineError as error:
+    except (SightlineError, apsw.Error) as error:  # a schema that was altered is no valid SQL
         return [f"SQLite: {error}"]
     finally:
         own.close()

@@ -93,10 +93,12 @@ _SYMBOLS: Final = "".join(
     char for letter in "slopta" for char in LOOKALIKES[letter] if not char.isalnum()
 )
 _GAP: Final = f"[^\\w>{_LESS}{re.escape(_SYMBOLS)}]*+"
+# Where text becomes one line, a tab is shown as `\t`, and brings a letter of the name with it.
+_TAB: Final = f"[^\\w>\t{_LESS}{re.escape(_SYMBOLS)}]*+\t"
 _S, _L, _O, _P, _T, _A = (f"[{_alike(char)}]" for char in "slopta")
 _NAME: Final = (
     f"{_GAP}{_S}{_GAP}{_L}{_GAP}{_O}{_GAP}{_P}{_GAP}"
-    f"(?:\\Z|{_S}{_GAP}(?:\\Z|{_T})|{_A}{_GAP}(?:\\Z|{_P}))"
+    f"(?:\\Z|{_S}(?:{_TAB}|{_GAP}(?:\\Z|{_T}))|{_A}{_GAP}(?:\\Z|{_P}))"
 )
 # What local runtimes may read as the end of a message or the beginning of another.
 _TEMPLATE_TOKEN: Final = (
