@@ -6,9 +6,10 @@ used; where the journal has forgotten one, the page is told so.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import msgspec
 
@@ -21,14 +22,25 @@ from sightline.dialects.request import Request, slot_names
 from sightline.dialects.usage import Usage, cost
 from sightline.errors import InvalidInput, NotFound
 from sightline.host.journal import Journal, Recorded, RequestLine, journal_path
-from sightline.inspector.pages import export_page
+from sightline.inspector.pages import Export
 from sightline.inspector.records import Records, parts_of, preview
-from sightline.inspector.trees import apps_of
+from sightline.inspector.trees import PAGE_LINES, AppTree, lay_out
 from sightline.inspector.whatif import SightRules, assemble_again, read_wishes, sight_of
 from sightline.inspector.wires import again, compared, shown
 from sightline.ledger import Ledger
 
 __all__ = ["Reader"]
+
+STATES: Final = 2  # that are kept laid out: one that is looked at, one beside it
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The apps of a recorded request, laid out, and its tail."""
+
+    row: int
+    apps: list[AppTree]
+    tail: str
 
 
 class Reader:
@@ -38,6 +50,8 @@ class Reader:
         self._ledger = ledger
         self._records = Records(ledger)
         self._journal: Journal | None = None
+        self._states: dict[int, _State] = {}
+        self._states_lock = threading.Lock()
 
     def revision(self) -> int:
         """Count what other programs have changed, as far as it can be told."""
@@ -92,16 +106,23 @@ class Reader:
         }
 
     def state(self, session: int, turn: int, number: int) -> dict[str, Any]:
-        """Show every app at a request: what was shown, what was not and why, what changed."""
-        recorded = self._recorded(session, turn, number)
-        before = self._before(session, recorded)
-        sight = sight_of(recorded, self._sight_rules(recorded))
-        return {
-            "apps": apps_of(
-                recorded.world, sight.selection, None if before is None else before.world
-            ),
-            "tail": "\n\n".join(message.text for message in recorded.prompt.tail),
-        }
+        """Show every app at a request: what was shown, what was not, what changed; no lines."""
+        state = self._state(session, turn, number)
+        return {"apps": [app.about() for app in state.apps], "tail": state.tail}
+
+    def nodes(self, session: int, turn: int, number: int, app: int, page: int) -> dict[str, Any]:
+        """Show one page of the lines of an app's tree; apps are counted from 0."""
+        return self._app(session, turn, number, app).page(page)
+
+    def folds(self, session: int, turn: int, number: int, app: int, node: int) -> dict[str, Any]:
+        """Tell what to fold so that a node shows its children only."""
+        return self._app(session, turn, number, app).folds(node)
+
+    def find_nodes(
+        self, session: int, turn: int, number: int, app: int, text: str
+    ) -> dict[str, Any]:
+        """Find a text in the lines of an app's tree."""
+        return self._app(session, turn, number, app).find(text)
 
     def compare(self, session: int, old: str, new: str) -> dict[str, Any]:
         """Compare two requests, named `turn.request`."""
@@ -149,19 +170,58 @@ class Reader:
         chosen = [item for item in self._records.sessions() if item["id"] == session]
         ledger = self.ledger(session)
         turns = self.turns(session)
-        answers: dict[str, Any] = {
-            "/api/sessions": {**self.sessions(), "sessions": chosen, "allow_invoke": False},
-            f"{root}/turns": turns,
-            f"{root}/ledger": ledger,
-        }
+        export = Export()
+        export.add("/api/sessions", {**self.sessions(), "sessions": chosen, "allow_invoke": False})
+        export.add(f"{root}/turns", turns)
+        export.add(f"{root}/ledger", ledger)
         for item in ledger["groups"]:
-            answers[f"{root}/groups/{item['id']}"] = self.group(session, item["id"])
+            export.add(f"{root}/groups/{item['id']}", self.group(session, item["id"]))
         for item in turns["turns"]:
             for number in range(1, item["requests"] + 1):
-                place = f"{root}/turns/{item['turn']}/{number}"
-                answers[place] = self.request(session, item["turn"], number)
-                answers[f"{place}/state"] = self.state(session, item["turn"], number)
-        return export_page(f"Sightline: {ledger['name']}", answers)
+                self._export_request(export, session, item["turn"], number)
+        return export.page(f"Sightline: {ledger['name']}")
+
+    def _export_request(self, export: Export, session: int, turn: int, number: int) -> None:
+        place = f"/api/sessions/{session}/turns/{turn}/{number}"
+        try:
+            export.add(place, self.request(session, turn, number))
+        except NotFound:
+            return  # forgotten by the journal: the page says so
+        state = self._state(session, turn, number)
+        export.add(f"{place}/state", self.state(session, turn, number))
+        for at, app in enumerate(state.apps):
+            export.add(f"{place}/state/{at}/folds/0", app.folds(0))
+            for page in range(-(-len(app.texts) // PAGE_LINES)):
+                export.add(f"{place}/state/{at}/nodes/{page}", app.page(page))
+
+    # Trees, laid out.
+
+    def _state(self, session: int, turn: int, number: int) -> _State:
+        """Lay out the apps of a request, or find that laid out lately: it is read in pages."""
+        journal = self._open_journal()
+        place = None if journal is None else journal.row(session, turn, number)
+        with self._states_lock:
+            if place is not None and place in self._states:
+                self._states[place] = known = self._states.pop(place)
+                return known
+            made = self._laid_out(self._recorded(session, turn, number))
+            self._states[made.row] = made
+            while len(self._states) > STATES:
+                del self._states[next(iter(self._states))]
+        return made
+
+    def _laid_out(self, recorded: Recorded) -> _State:
+        before = self._before(recorded.line.session_id, recorded)
+        sight = sight_of(recorded, self._sight_rules(recorded))
+        past = None if before is None else before.world
+        tail = "\n\n".join(message.text for message in recorded.prompt.tail)
+        return _State(recorded.line.id, lay_out(recorded.world, sight.selection, past), tail)
+
+    def _app(self, session: int, turn: int, number: int, app: int) -> AppTree:
+        apps = self._state(session, turn, number).apps
+        if not 0 <= app < len(apps):
+            raise NotFound(f"that request had {len(apps)} apps; there is no number {app}")
+        return apps[app]
 
     # The journal.
 
@@ -171,9 +231,9 @@ class Reader:
             self._journal = Journal(self._ledger.path, read_only=True)
         return self._journal
 
-    def _lines(self, session: int) -> list[RequestLine]:
+    def _lines(self, session: int, turn: int | None = None) -> list[RequestLine]:
         journal = self._open_journal()
-        return [] if journal is None else journal.requests(session)
+        return [] if journal is None else journal.requests(session, turn)
 
     def _recorded(self, session: int, turn: int, number: int) -> Recorded:
         journal = self._open_journal()
@@ -202,13 +262,9 @@ class Reader:
 
     def _before(self, session: int, recorded: Recorded) -> Recorded | None:
         """The request to the same model that was sent before this one, if it is known."""
-        own = recorded.line
-        earlier = [
-            line for line in self._lines(session) if line.id < own.id and line.model == own.model
-        ]
-        if not earlier:
-            return None
-        return self._recorded(session, earlier[-1].turn, earlier[-1].number)
+        journal = self._open_journal()
+        place = None if journal is None else journal.before(recorded.line)
+        return None if place is None else self._recorded(session, *place)
 
     @staticmethod
     def _picture(recorded: Recorded, request: Request) -> dict[str, Any]:
@@ -226,9 +282,7 @@ class Reader:
     def _trace(self, session: int, turn: int) -> list[dict[str, Any]]:
         spans: list[dict[str, Any]] = []
         start = 0
-        for line in self._lines(session):
-            if line.turn != turn:
-                continue
+        for line in self._lines(session, turn):
             spans += _spans(line, start)
             start = max((span["end_ms"] for span in spans), default=start)
         return spans
@@ -252,7 +306,7 @@ def _messages(
     messages: Sequence[Message], receipt: dict[str, Any], slots: Sequence[str]
 ) -> list[dict[str, Any]]:
     order = [line["name"] for line in receipt["slots"]]
-    weights = counter_for("estimate").weigh(messages, remember=False)
+    weights = counter_for("estimate").alone().weigh(messages)
     return [
         {
             "index": index,

@@ -203,10 +203,11 @@ def _look(recorded: Recorded, counter: Counter, budget: int) -> Sight:
 
 
 def _counter(profile: Profile) -> Counter:
+    """The counter of a model, for one look: what is looked at does not come again."""
     try:
-        return counter_for(profile.model)
+        return counter_for(profile.model).alone()
     except MissingExtra:
-        return counter_for(ESTIMATE)
+        return counter_for(ESTIMATE).alone()
 
 
 def _budget(recorded: Recorded, profile: Profile, wishes: Wishes) -> Budget:
