@@ -18,7 +18,14 @@ ROOT = Path(__file__).parents[2]
 ARTEFACTS = ROOT / ".artefacts"
 LINES = ["hello", "do count", "what now?", "<b>bold</b> & plain"]
 _PATH = os.pathsep.join([str(ROOT / "tests"), str(ROOT)])
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
+REBOUND = "rebound.example"  # a name of somebody else's that leads to this machine
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-sync",
+    f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1",
+]
 
 
 def chromium() -> str | None:
@@ -97,8 +104,12 @@ def long_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Inspector:
     """`sightline inspect` in another process."""
 
-    def __init__(self, ledger: Path, *options: str, directory: Path | None = None) -> None:
+    def __init__(
+        self, ledger: Path, *options: str, directory: Path | None = None, strategy: str = ""
+    ) -> None:
         own = {} if directory is None else {"SLOP_PROVIDERS": str(directory)}
+        if strategy:
+            own["SIGHTLINE_STRATEGY"] = strategy
         self._process = subprocess.Popen(
             [
                 sys.executable,
@@ -142,8 +153,8 @@ def inspect() -> Iterator[Callable[..., Inspector]]:
     """Start inspectors for one test; they outlive its pages."""
     running: list[Inspector] = []
 
-    def start(ledger: Path, *options: str, directory: Path | None = None) -> Inspector:
-        running.append(Inspector(ledger, *options, directory=directory))
+    def start(ledger: Path, *options: str, **given: Any) -> Inspector:
+        running.append(Inspector(ledger, *options, **given))
         return running[-1]
 
     yield start

@@ -12,6 +12,14 @@ from browser.chatting import HOSTILE
 from browser.conftest import LINES, Chat, Inspector
 from support.live import LiveApp, announced_app
 
+BRIEF = """
+def on_context_build(ctx):
+    if ctx.budget.remaining_input_tokens < 5_000:
+        raise ValueError("too brief for brief")
+    ctx.slots.add("rule", "Be brief.", role="system")
+    ctx.slots.add("input", ctx.input)
+"""
+
 
 def view(page: Page, name: str) -> None:
     page.get_by_role("navigation", name="Views").get_by_role("link", name=name).click()
@@ -93,6 +101,27 @@ def test_what_if_assembles_the_turn_under_other_rules(page: Page) -> None:
     form.get_by_label("budget").fill("1")
     form.get_by_role("button", name="Assemble").click()
     expect(page.get_by_role("alert")).to_contain_text("tokens")
+
+
+def test_what_if_offers_the_configured_strategy_and_runs_it(
+    visit: Callable[..., Page], inspect: Callable[..., Inspector], ledger: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "brief.py"
+    file.write_text(BRIEF, encoding="utf-8")
+    page = visit(inspect(ledger, strategy=str(file)).address)
+    view(page, "What if")
+    form = page.get_by_role("form", name="Change the rules")
+    offered = form.get_by_label("strategy").get_by_role("option").all_inner_texts()
+    assert offered == ["as it was", "brief.py", "classic", "minimal", "sightline"]
+    form.get_by_label("strategy").select_option("brief.py")
+    form.get_by_role("button", name="Assemble").click()
+    section = page.get_by_role("region", name="What if")
+    expect(section).to_contain_text("laid out by brief.py")
+    expect(section.get_by_role("rowheader", name="rule")).to_be_visible()
+    form.get_by_label("budget").fill("4000")
+    form.get_by_role("button", name="Assemble").click()
+    notes = section.get_by_role("list", name="What to know about this")
+    expect(notes).to_contain_text("brief")
 
 
 def test_the_ledger_shows_groups_states_search_sql_and_verifies(page: Page) -> None:

@@ -44,8 +44,7 @@ from sightline.ledger import Ledger, MemoShelf, Session
 from sightline.ledger.place import default_path
 from sightline.ledger.store import Clock, now_utc
 from sightline.models.base import Model
-from sightline.plugins.load import load_strategy
-from sightline.plugins.run import StrategyRunner
+from sightline.plugins.choose import runner_of
 from sightline.policy import Mode
 from sightline.projection.temporal import pin_snapshot
 from sightline.protocol.world import World
@@ -88,7 +87,7 @@ class Host:
         scribe = Scribe(ledger, clock, record=settings.ledger.record)
         composer = Composer(settings, ledger, self._memos, clock)
         side = SideModel(self.model, composer.counter, self._account)
-        self._stage = HostStage(settings, hub, scribe, composer, _runner(settings), side)
+        self._stage = HostStage(settings, hub, scribe, composer, runner_of(settings), side)
         self._place: OpenSession | None = None
         self._is_new = False
         self._run: TurnRun | None = None
@@ -512,11 +511,3 @@ class Host:
 async def _ended(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-
-
-def _runner(settings: Settings) -> StrategyRunner:
-    strategy = load_strategy(settings.strategy)
-    config: dict[str, object] = dict(settings.strategy_config)
-    if "state_share" in strategy.schema:
-        config.setdefault("state_share", settings.tail.max_share)
-    return StrategyRunner(strategy, config)

@@ -13,9 +13,10 @@ from typing import Any, Final
 
 import msgspec
 
+from sightline.config import Settings
 from sightline.context.parts import Message
 from sightline.context.receipt import RULES, Receipt
-from sightline.context.strategies import BUILT_IN
+from sightline.context.strategies import DEFAULT
 from sightline.context.tokens import counter_for
 from sightline.dialects import endpoints
 from sightline.dialects.request import Request, slot_names
@@ -28,6 +29,7 @@ from sightline.inspector.trees import PAGE_LINES, AppTree, lay_out
 from sightline.inspector.whatif import SightRules, assemble_again, read_wishes, sight_of
 from sightline.inspector.wires import again, compared, shown
 from sightline.ledger import Ledger
+from sightline.plugins.choose import choices, runner_of
 
 __all__ = ["Reader"]
 
@@ -46,8 +48,9 @@ class _State:
 class Reader:
     """A ledger and its journal, as answers. Safe to use from threads."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, settings: Settings | None = None) -> None:
         self._ledger = ledger
+        self._settings = settings or Settings()
         self._records = Records(ledger)
         self._journal: Journal | None = None
         self._states: dict[int, _State] = {}
@@ -62,7 +65,7 @@ class Reader:
         """List sessions, and what a what-if can choose from."""
         return {
             "sessions": self._records.sessions(),
-            "strategies": sorted(BUILT_IN),
+            "strategies": sorted(choices(self._settings)),
             "models": endpoints(),
         }
 
@@ -151,14 +154,29 @@ class Reader:
 
     def what_if(self, session: int, turn: int, number: int, asked: bytes) -> dict[str, Any]:
         """Assemble a recorded turn under other rules."""
-        wishes = read_wishes(asked)
+        offered = choices(self._settings)
+        wishes = read_wishes(asked, offered)
         recorded = self._recorded(session, turn, number)
         before = self._before(session, recorded)
-        other = assemble_again(self._ledger, recorded, wishes)
-        request = again(other)
+        own = self._strategy_of(recorded)
+        wanted = wishes.strategy or (own if own in offered else DEFAULT.name)
+        made = assemble_again(
+            self._ledger,
+            recorded,
+            wishes,
+            runner_of(self._settings, offered[wanted]),
+            self._sight_rules(recorded),
+            self._strategy_state(recorded),
+        )
+        notes = list(made.notes)
+        if wishes.strategy is None and own not in offered:
+            notes.append(f"the turn's own strategy {own!r} is not here; {wanted!r} is shown")
+        request = again(made.recorded)
         return {
-            **self._picture(other, request),
-            "model": other.line.model,
+            **self._picture(made.recorded, request),
+            "model": made.recorded.line.model,
+            "strategy": wanted,
+            "notes": notes,
             "drift": None if before is None else compared(again(before), request),
             "against_recorded": compared(again(recorded), request),
             "config": wishes.config(),
@@ -253,12 +271,34 @@ class Reader:
             return None
         return {"prompt_tokens": used.prompt_tokens, "cached_tokens": used.cached_tokens}
 
+    def _about(self, recorded: Recorded) -> dict[str, Any]:
+        """What the receipt says of the request beside the prompt; nothing if there is none."""
+        if recorded.line.receipt_id is None:
+            return {}
+        about: dict[str, Any] = self._ledger.accounts.receipt(recorded.line.receipt_id).body.get(
+            "request", {}
+        )
+        return about
+
     def _sight_rules(self, recorded: Recorded) -> SightRules:
-        rules = SightRules(recorded.prompt.receipt.budget)
-        if recorded.line.receipt_id is not None:
-            kept = self._ledger.accounts.receipt(recorded.line.receipt_id).body["request"]
-            rules = msgspec.convert(kept["sight"], SightRules)
-        return rules
+        rules = self._about(recorded).get("sight")
+        if rules is None:
+            return SightRules(recorded.prompt.receipt.budget)
+        return msgspec.convert(rules, SightRules)
+
+    def _strategy_of(self, recorded: Recorded) -> str:
+        """The strategy that laid a request out; receipts that do not say so had the default."""
+        return self._about(recorded).get("strategy") or DEFAULT.name
+
+    def _strategy_state(self, recorded: Recorded) -> dict[str, Any]:
+        """What earlier turns had left with the strategy."""
+        journal, line = self._open_journal(), recorded.line
+        if journal is None:
+            return {}
+        past = [one.group_id for one in journal.requests(line.session_id) if one.id < line.id]
+        return journal.strategy_state(
+            line.session_id, sorted({group for group in past if group < line.group_id})
+        )
 
     def _before(self, session: int, recorded: Recorded) -> Recorded | None:
         """The request to the same model that was sent before this one, if it is known."""

@@ -129,5 +129,7 @@ const Page = () => {
   </div>`;
 };
 
+const root = document.getElementById("root");
+root.textContent = ""; // what stood there until now would stay beside the page
 listen();
-render(html`<${Page} />`, document.getElementById("root"));
+render(html`<${Page} />`, root);
