@@ -1,6 +1,7 @@
 """How soon the inspector shows a long session, and whether it keeps its memory.
 
     python -m benchmarks.inspector [--quick]        the table
+    python -m benchmarks.inspector --seconds 3600   memory over an hour: see `inspector_hour`
 
 A session of 1,000 turns is recorded by a host with a scripted model. Then the page is opened in
 a real browser: first paint as the browser reports it, the list of turns, the newest turn's
@@ -22,6 +23,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
+from benchmarks.inspector_hour import measure, resident_mb
 from sightline.config import AppSettings, Settings
 from sightline.dialects.request import Request
 from sightline.host import Host
@@ -50,14 +52,6 @@ async def record(ledger: Path, turns: int, *, session: int | None = None) -> Non
                 pass
 
 
-def resident_mb(pid: int) -> float:
-    """Read a process's memory from the system."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    found = re.search(r"VmRSS:\s+(\d+) kB", status)
-    assert found is not None
-    return int(found[1]) / 1024
-
-
 def paint_ms(page: Page) -> float:
     """When the browser first painted something of the page, by its own report."""
     return float(
@@ -69,7 +63,12 @@ def main(arguments: list[str] | None = None) -> int:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(prog="benchmarks.inspector")
     parser.add_argument("--quick", action="store_true", help="few turns: does everything run?")
-    quick = parser.parse_args(arguments).quick
+    parser.add_argument("--seconds", type=int, help="only the server's memory, over so long")
+    parser.add_argument("--every", type=int, default=60, help="seconds between two samples")
+    options = parser.parse_args(arguments)
+    if options.seconds is not None:
+        return measure(options.seconds, options.every)
+    quick = options.quick
     turns, more = (QUICK_TURNS, QUICK_MORE) if quick else (TURNS, MORE)
     browser_path = shutil.which("chromium") or shutil.which("google-chrome")
     if browser_path is None:

@@ -6,9 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -17,7 +17,15 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Request, s
 ROOT = Path(__file__).parents[2]
 ARTEFACTS = ROOT / ".artefacts"
 LINES = ["hello", "do count", "what now?", "<b>bold</b> & plain"]
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
+_PATH = os.pathsep.join([str(ROOT / "tests"), str(ROOT)])
+REBOUND = "rebound.example"  # a name of somebody else's that leads to this machine
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-sync",
+    f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1",
+]
 
 
 def chromium() -> str | None:
@@ -45,13 +53,12 @@ class Chat:
     """A chat in another process."""
 
     def __init__(self, ledger: Path) -> None:
-        path = os.pathsep.join([str(ROOT / "tests"), str(ROOT)])
         self._process = subprocess.Popen(
             [sys.executable, "-m", "browser.chatting", str(ledger)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, "PYTHONPATH": _PATH},
         )
 
     def say(self, *lines: str) -> None:
@@ -82,11 +89,27 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def long_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ledger with one session of 1,000 turns; see `browser.long`."""
+    path = tmp_path_factory.mktemp("long") / "work.db"
+    subprocess.run(
+        [sys.executable, "-m", "browser.long", str(path)],
+        check=True,
+        env={**os.environ, "PYTHONPATH": _PATH},
+    )
+    return path
+
+
 class Inspector:
     """`sightline inspect` in another process."""
 
-    def __init__(self, ledger: Path, *options: str, directory: Path | None = None) -> None:
+    def __init__(
+        self, ledger: Path, *options: str, directory: Path | None = None, strategy: str = ""
+    ) -> None:
         own = {} if directory is None else {"SLOP_PROVIDERS": str(directory)}
+        if strategy:
+            own["SIGHTLINE_STRATEGY"] = strategy
         self._process = subprocess.Popen(
             [
                 sys.executable,
@@ -125,10 +148,25 @@ def inspector(ledger: Path) -> Iterator[Inspector]:
     started.stop()
 
 
+@pytest.fixture
+def inspect() -> Iterator[Callable[..., Inspector]]:
+    """Start inspectors for one test; they outlive its pages."""
+    running: list[Inspector] = []
+
+    def start(ledger: Path, *options: str, **given: Any) -> Inspector:
+        running.append(Inspector(ledger, *options, **given))
+        return running[-1]
+
+    yield start
+    for one in running:
+        one.stop()
+
+
 class Watch:
-    """What a page did that nobody should see."""
+    """What a page did that nobody should see. It is kept, whatever the test was about."""
 
     def __init__(self, page: Page, home: str) -> None:
+        self.page = page
         self.problems: list[str] = []
         self._home = home
         page.on("console", self._console)
@@ -147,20 +185,43 @@ class Watch:
         if parts.scheme not in ("data", "file") and parts.netloc != self._home:
             self.problems.append(f"a request off the host: {request.url}")
 
+    def check(self, name: str) -> None:
+        """Keep a picture; nothing ran that was not ours, nothing was complained about."""
+        ARTEFACTS.mkdir(exist_ok=True)
+        self.page.screenshot(path=ARTEFACTS / f"{name}.png")
+        assert self.page.evaluate("window.hacked") is None
+        foreign = (
+            "[href^='javascript:' i], [src^='javascript:' i], img, iframe, [onerror], [onload]"
+        )
+        assert self.page.locator(foreign).count() == 0
+        self.page.context.close()
+        assert self.problems == []
+
 
 @pytest.fixture
-def page(browser: Browser, inspector: Inspector, request: pytest.FixtureRequest) -> Iterator[Page]:
-    """A page let in by the launch address; at the end it must have been quiet, and is kept."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
-    context.set_default_timeout(20_000)
-    opened = context.new_page()
-    watch = Watch(opened, inspector.netloc)
-    opened.goto(inspector.address)
-    opened.get_by_role("heading", name="Sightline").wait_for()
-    yield opened
-    ARTEFACTS.mkdir(exist_ok=True)
-    opened.screenshot(path=ARTEFACTS / f"{request.node.name}.png")
-    assert opened.evaluate("window.hacked") is None
-    assert opened.locator("[href^='javascript:'], img, [onerror]").count() == 0
-    context.close()
-    assert watch.problems == []
+def visit(
+    browser: Browser,
+    inspect: Callable[..., Inspector],  # noqa: ARG001 - so that it ends after the pages
+    request: pytest.FixtureRequest,
+) -> Iterator[Callable[..., Page]]:
+    """Open addresses in pages; at the end each of them must have been quiet and at home."""
+    watches: list[Watch] = []
+
+    def go(address: str, **options: Any) -> Page:
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+        context.set_default_timeout(20_000)
+        opened = context.new_page()
+        watches.append(Watch(opened, urlsplit(address).netloc or "nowhere"))
+        opened.goto(address)
+        opened.get_by_role("heading", name="Sightline").wait_for()
+        return opened
+
+    yield go
+    for number, watch in enumerate(watches):
+        watch.check(f"{request.node.name}{f'-{number}' if number else ''}")
+
+
+@pytest.fixture
+def page(visit: Callable[..., Page], inspector: Inspector) -> Page:
+    """A page of the recorded session, let in by the launch address."""
+    return visit(inspector.address)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from browser.conftest import Inspector
+from browser.conftest import REBOUND, Inspector
 
 
 class Elsewhere(BaseHTTPRequestHandler):
@@ -47,6 +49,7 @@ def ask(inspector: Inspector, path: str, method: str = "GET", **headers: str) ->
     policy = response.getheader("Content-Security-Policy") or ""
     assert "frame-ancestors 'none'" in policy, "every answer carries the policy, errors too"
     assert response.getheader("X-Frame-Options") == "DENY"
+    assert response.getheader("Set-Cookie") is None, "only the launch token is worth a cookie"
     connection.close()
     return response.status, body
 
@@ -70,6 +73,22 @@ def test_nobody_gets_in_without_the_token(inspector: Inspector, path: str) -> No
     assert ask(inspector, path, Cookie="sightline=guess")[0] == 401
 
 
+def test_only_the_loopback_interface_is_listened_on(inspector: Inspector) -> None:
+    host, _, port = inspector.netloc.partition(":")
+    assert host == "127.0.0.1"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", int(port)), timeout=30)
+
+
+def test_a_token_and_a_cookie_are_good_for_one_launch(
+    inspector: Inspector, inspect: Callable[..., Inspector], ledger: Path
+) -> None:
+    cookie = let_in(inspector)
+    other = inspect(ledger)
+    assert ask(other, "/api/sessions", Cookie=cookie)[0] == 401
+    assert ask(other, inspector.address.split(inspector.netloc)[1])[0] == 401
+
+
 def test_a_wrong_token_is_refused_and_sets_nothing(inspector: Inspector) -> None:
     status, body = ask(inspector, "/?token=wrong")
     assert status == 401
@@ -83,10 +102,27 @@ def test_a_rebound_name_is_refused_even_with_the_cookie(inspector: Inspector) ->
     assert ask(inspector, "/api/sessions", Cookie=cookie, Origin="http://evil.example")[0] == 403
 
 
-@pytest.mark.parametrize("path", ["/api/verify", "/api/query", "/api/invoke"])
+@pytest.mark.parametrize(
+    "path", ["/api/verify", "/api/query", "/api/invoke", "/api/sessions/1/turns/1/1/whatif"]
+)
 def test_getting_never_changes_anything(inspector: Inspector, path: str) -> None:
     cookie = let_in(inspector)
     assert ask(inspector, path, Cookie=cookie)[0] == 405
+
+
+def test_looking_at_everything_changes_no_file(inspector: Inspector, ledger: Path) -> None:
+    cookie = let_in(inspector)
+    files = (ledger, ledger.with_name("work.wire.db"))
+    before = [file.read_bytes() for file in files]
+    one = "/api/sessions/1"
+    turn = f"{one}/turns/2/2"
+    for path in (
+        "/", "/api/sessions", f"{one}/turns", turn, f"{turn}/state", f"{turn}/state/0/nodes/0",
+        f"{turn}/state/0/folds/0", f"{turn}/state/0/find?q=a", f"{one}/compare/1.1/2.2",
+        f"{one}/ledger", f"{one}/groups/1", f"{one}/search?q=count", "/export/1.html",
+    ):  # fmt: skip
+        assert ask(inspector, path, Cookie=cookie)[0] == 200, path
+    assert [file.read_bytes() for file in files] == before
 
 
 def test_a_change_needs_our_origin_and_json(inspector: Inspector) -> None:
@@ -138,4 +174,63 @@ def test_another_site_can_neither_read_nor_frame_us(
     )
     framed = page.frames[-1]
     assert framed.get_by_role("heading", name="Sightline").count() == 0
+    context.close()
+
+
+def test_another_site_cannot_send_a_change_and_a_rebound_name_shows_nothing(
+    browser: Browser, inspector: Inspector, elsewhere: str
+) -> None:
+    context = browser.new_context()
+    context.set_default_timeout(20_000)
+    page = context.new_page()
+    page.goto(inspector.address)
+    expect(page.get_by_role("heading", name="Sightline")).to_be_visible()
+    page.goto(elsewhere)
+    sent = page.evaluate(
+        """async (url) => {
+            const how = {method: "POST", mode: "no-cors", credentials: "include", body: "{}"};
+            try { return (await fetch(url, how)).type } catch { return "blocked" }
+        }""",
+        f"{inspector.root}api/verify",
+    )
+    assert sent == "blocked"
+    rebound = inspector.address.replace("127.0.0.1", REBOUND)
+    answer = page.goto(rebound)
+    assert answer is not None
+    assert answer.status == 421
+    assert context.cookies(rebound) == []
+    context.close()
+
+
+def test_markup_and_script_that_got_into_the_page_would_not_run(
+    browser: Browser, inspector: Inspector
+) -> None:
+    context = browser.new_context()
+    context.set_default_timeout(20_000)
+    page = context.new_page()
+    page.goto(inspector.address)
+    expect(page.get_by_role("heading", name="Sightline")).to_be_visible()
+    tried = page.evaluate(
+        """() => [
+            () => (document.body.innerHTML = '<img src=x onerror="window.hacked=1">'),
+            () => {
+                const script = document.createElement("script");
+                script.textContent = "window.hacked=1";
+                document.body.append(script);
+            },
+            () => document.body.setAttribute("onclick", "window.hacked=1"),
+            () => {
+                const link = document.createElement("a");
+                link.href = "javascript:window.hacked=1";
+                document.body.append(link);
+                link.click();
+            },
+            () => document.body.click(),
+        ].map((attempt) => {
+            try { attempt(); return "done" } catch (error) { return error.name }
+        })"""
+    )
+    assert tried[0] == "TypeError"
+    page.wait_for_function("() => document.readyState === 'complete'")
+    assert page.evaluate("window.hacked") is None
     context.close()

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from browser.conftest import LINES, Chat, Inspector, Watch
+from browser.chatting import HOSTILE
+from browser.conftest import LINES, Chat, Inspector
 from support.live import LiveApp, announced_app
+
+BRIEF = """
+def on_context_build(ctx):
+    if ctx.budget.remaining_input_tokens < 5_000:
+        raise ValueError("too brief for brief")
+    ctx.slots.add("rule", "Be brief.", role="system")
+    ctx.slots.add("input", ctx.input)
+"""
 
 
 def view(page: Page, name: str) -> None:
@@ -41,7 +51,9 @@ def test_the_picture_shows_slots_in_prompt_order_and_the_boundary(page: Page) ->
     assert order.index("input") < order.index("state")
     bar.get_by_role("button", name=re.compile("^state:")).hover()
     expect(slots.get_by_role("button", name="state")).to_have_attribute("aria-pressed", "true")
-    expect(page.get_by_role("list", name="Messages of the chosen slot")).to_contain_text("user")
+    messages = page.get_by_role("listbox", name="Messages of the chosen slot")
+    expect(messages).to_contain_text("user")
+    expect(page.get_by_role("region", name="The chosen message")).to_contain_text("<slop-state")
 
 
 def test_the_prompt_is_the_request_byte_for_byte_with_its_difference(page: Page) -> None:
@@ -60,8 +72,8 @@ def test_the_prompt_is_the_request_byte_for_byte_with_its_difference(page: Page)
 
 def test_the_state_shows_nodes_changes_and_the_tail(page: Page) -> None:
     view(page, "State")
-    nodes = page.get_by_role("listbox", name=re.compile("^Nodes of"))
-    expect(nodes.get_by_role("option").first).to_contain_text("n=4")
+    nodes = page.get_by_role("treegrid", name=re.compile("^Nodes of"))
+    expect(nodes.get_by_role("row").first).to_contain_text("n=4")
     expect(page.get_by_text(re.compile("changes since the request before"))).to_be_visible()
     page.get_by_text("The tail, as the model read it").click()
     expect(page.get_by_role("region", name="State")).to_contain_text("<slop-state")
@@ -91,6 +103,27 @@ def test_what_if_assembles_the_turn_under_other_rules(page: Page) -> None:
     expect(page.get_by_role("alert")).to_contain_text("tokens")
 
 
+def test_what_if_offers_the_configured_strategy_and_runs_it(
+    visit: Callable[..., Page], inspect: Callable[..., Inspector], ledger: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "brief.py"
+    file.write_text(BRIEF, encoding="utf-8")
+    page = visit(inspect(ledger, strategy=str(file)).address)
+    view(page, "What if")
+    form = page.get_by_role("form", name="Change the rules")
+    offered = form.get_by_label("strategy").get_by_role("option").all_inner_texts()
+    assert offered == ["as it was", "brief.py", "classic", "minimal", "sightline"]
+    form.get_by_label("strategy").select_option("brief.py")
+    form.get_by_role("button", name="Assemble").click()
+    section = page.get_by_role("region", name="What if")
+    expect(section).to_contain_text("laid out by brief.py")
+    expect(section.get_by_role("rowheader", name="rule")).to_be_visible()
+    form.get_by_label("budget").fill("4000")
+    form.get_by_role("button", name="Assemble").click()
+    notes = section.get_by_role("list", name="What to know about this")
+    expect(notes).to_contain_text("brief")
+
+
 def test_the_ledger_shows_groups_states_search_sql_and_verifies(page: Page) -> None:
     view(page, "Ledger")
     ledger = page.get_by_role("region", name="Ledger")
@@ -100,7 +133,11 @@ def test_the_ledger_shows_groups_states_search_sql_and_verifies(page: Page) -> N
     expect(ledger.get_by_role("list", name=re.compile("^Messages of group"))).to_contain_text(
         "hello"
     )
-    expect(ledger.get_by_role("list", name="STATE through time")).to_contain_text("Goal: turn 4")
+    states = ledger.get_by_role("listbox", name="STATE through time")
+    expect(states.get_by_role("option")).to_have_count(len(LINES))
+    expect(ledger.get_by_label("The chosen state")).to_contain_text("Goal: turn 4")
+    states.get_by_role("option").first.click()
+    expect(ledger.get_by_label("The chosen state")).to_contain_text("Goal: turn 1")
     ledger.get_by_role("searchbox").fill("what now")
     ledger.get_by_role("searchbox").press("Enter")
     expect(ledger.get_by_role("list", name="Found")).to_contain_text("what now?")
@@ -148,15 +185,10 @@ def test_light_and_dark_and_a_narrow_screen_are_usable(page: Page) -> None:
 
 
 def test_with_consent_an_app_is_asked_from_the_page(
-    browser: Browser, ledger: Path, tmp_path: Path
+    visit: Callable[..., Page], inspect: Callable[..., Inspector], ledger: Path, tmp_path: Path
 ) -> None:
     with announced_app(tmp_path, LiveApp(app_id="live")):
-        inspector = Inspector(ledger, "--allow-invoke", directory=tmp_path)
-        context = browser.new_context()
-        context.set_default_timeout(20_000)
-        page = context.new_page()
-        watch = Watch(page, inspector.netloc)
-        page.goto(inspector.address)
+        page = visit(inspect(ledger, "--allow-invoke", directory=tmp_path).address)
         view(page, "State")
         form = page.get_by_role("form", name=re.compile("^Invoke an action of"))
         form.get_by_label("action").fill("count")
@@ -165,20 +197,14 @@ def test_with_consent_an_app_is_asked_from_the_page(
         form.get_by_label("action").fill("nonsense")
         form.get_by_role("button", name="Invoke").click()
         expect(form.get_by_role("status")).to_contain_text("not_found")
-        context.close()
-        inspector.stop()
-    assert watch.problems == []
 
 
-def test_a_running_chat_is_followed_live(browser: Browser, tmp_path: Path) -> None:
+def test_a_running_chat_is_followed_live(
+    visit: Callable[..., Page], inspect: Callable[..., Inspector], tmp_path: Path
+) -> None:
     chat = Chat(tmp_path / "work.db")
     chat.say("first")
-    inspector = Inspector(tmp_path / "work.db")
-    context = browser.new_context()
-    context.set_default_timeout(20_000)
-    page = context.new_page()
-    watch = Watch(page, inspector.netloc)
-    page.goto(inspector.address)
+    page = visit(inspect(tmp_path / "work.db").address)
     turns = page.get_by_role("listbox", name="Turns").get_by_role("option")
     expect(turns).to_have_count(1)
     page.get_by_label("follow").check()
@@ -186,28 +212,26 @@ def test_a_running_chat_is_followed_live(browser: Browser, tmp_path: Path) -> No
     expect(turns).to_have_count(2)
     expect(turns.last).to_have_attribute("aria-selected", "true")
     chat.leave()
-    context.close()
-    inspector.stop()
-    assert watch.problems == []
 
 
-def test_an_export_opens_from_disk_and_shows_the_same(
-    browser: Browser, page: Page, tmp_path: Path
+def test_an_export_opens_from_disk_and_shows_the_same_hostile_text_as_text(
+    visit: Callable[..., Page], page: Page, tmp_path: Path
 ) -> None:
     with page.expect_download() as download:
         page.get_by_role("link", name="Export").click()
     target = tmp_path / "session.html"
     download.value.save_as(target)
-    context = browser.new_context(offline=True)
-    context.set_default_timeout(20_000)
-    saved = context.new_page()
-    watch = Watch(saved, "nowhere")
-    saved.goto(target.as_uri())
+    saved = visit(target.as_uri(), offline=True)
     turns = saved.get_by_role("listbox", name="Turns").get_by_role("option")
     expect(turns).to_have_count(len(LINES))
     for name in ("Picture", "Prompt", "State", "Trace", "Ledger"):
         view(saved, name)
         expect(saved.get_by_role("region", name=name).first).to_be_visible()
-    assert saved.evaluate("window.hacked") is None
-    context.close()
-    assert watch.problems == []
+    view(saved, "State")
+    nodes = saved.get_by_role("treegrid", name=re.compile("^Nodes of"))
+    expect(nodes.get_by_role("row").first).to_contain_text(HOSTILE)
+    view(saved, "Prompt")
+    body = saved.get_by_label("Request body")
+    expect(body).to_contain_text("onerror")
+    assert saved.locator("script").count() == page.locator("script").count() + 1
+    expect(saved.get_by_role("region", name="Prompt")).to_contain_text("byte for byte as sent")

@@ -7,11 +7,12 @@ import hashlib
 import json
 import re
 from importlib.resources import files
+from typing import Any
 
 import pytest
 
 from sightline.inspector.pages import (
-    export_page,
+    Export,
     importmap_hash,
     served_page,
     static_file,
@@ -63,12 +64,34 @@ def test_the_policy_names_the_import_map_as_it_is_in_the_page() -> None:
     assert importmap_hash() == f"sha256-{digest}"
 
 
+def recorded(page: str) -> dict[str, Any]:
+    """What an exported page gets at each address, put together as the page does it."""
+    found = re.search(r'id="recorded">(.*?)</script>', page)
+    assert found is not None
+    kept = json.loads(found[1])
+    texts = ["".join(kept["pieces"][at] for at in text) for text in kept["texts"]]
+    return {address: json.loads(texts[at]) for address, at in kept["answers"].items()}
+
+
 def test_an_export_asks_nobody_for_anything_and_its_data_cannot_leave_its_element() -> None:
-    hostile = "</script><script>alert(1)</script><img src=x onerror=alert(1)> <!-- &lt;"
-    page = export_page(hostile, {"/api/sessions": {"name": hostile}})
+    hostile = "</script><script>alert(1)</script><img src=x onerror=alert(1)> <!-- &lt; },{"
+    export = Export()
+    export.add("/api/sessions", {"name": hostile, "more": [{"a": 1}, {"b": hostile}]})
+    page = export.page(hostile)
     assert not re.search(r'(?:src|href)="', page)
     assert hostile not in page
-    data = re.search(r'id="recorded">(.*?)</script>', page)
-    assert data is not None
-    assert json.loads(data[1]) == {"/api/sessions": {"name": hostile}}
+    assert page.count("<script") == 3
+    assert recorded(page) == {
+        "/api/sessions": {"name": hostile, "more": [{"a": 1}, {"b": hostile}]}
+    }
     assert all(url.startswith("data:text/javascript;base64,") for url in import_map(page).values())
+
+
+def test_an_export_keeps_what_is_said_again_once() -> None:
+    said = [{"text": f"message {n} " + "x" * 1_000} for n in range(50)]
+    once, often = Export(), Export()
+    once.add("/0", {"said": said})
+    for turn in range(50):
+        often.add(f"/{turn}", {"said": said[: turn + 1]})
+    assert len(often.page("")) < 2 * len(once.page(""))
+    assert recorded(often.page(""))["/49"] == {"said": said}

@@ -74,12 +74,27 @@ def test_messages_name_their_slots_and_the_boundary_divides_them(reader: Reader)
 
 
 def test_the_state_is_what_the_request_showed_and_what_changed_since(reader: Reader) -> None:
-    before, after = (reader.state(1, 2, number)["apps"][0] for number in (1, 2))
-    assert before["lines"][0]["text"].startswith("[root] app")
+    after = reader.state(1, 2, 2)["apps"][0]
     assert any("/properties/n" in change["path"] for change in after["changes"])
-    kinds = {line["kind"] for line in after["lines"]}
-    assert kinds <= {"shown", "summary", "cut"}
-    assert after["shown"] + after["summarised"] + after["cut"] == len(after["lines"])
+    lines = reader.nodes(1, 2, 1, 0, 0)["lines"]
+    assert lines[0]["text"].startswith("[root] app")
+    assert {line["kind"] for line in lines} <= {"shown", "summary", "cut"}
+    assert after["shown"] + after["summarised"] + after["cut"] == after["nodes"] == len(lines)
+
+
+def test_a_line_of_a_tree_knows_its_path_its_depth_and_what_is_below_it(reader: Reader) -> None:
+    lines = {line["path"]: line for line in reader.nodes(1, 1, 1, 0, 0)["lines"]}
+    assert lines["/"]["below"] == len(lines) - 1
+    assert (lines["/inbox"]["depth"], lines["/inbox"]["below"]) == (1, 6)
+    assert lines["/inbox/msg-1/body"]["depth"] == 3
+    paths = list(lines)
+    folds = reader.folds(1, 1, 1, 0, paths.index("/inbox"))["folds"]
+    assert folds == [[paths.index(f"/inbox/msg-{n}"), 1] for n in (1, 2, 3)]
+    found = reader.find_nodes(1, 1, 1, 0, "MESSAGE 2")
+    assert found == {"found": [paths.index("/inbox/msg-2")], "total": 1}
+    assert reader.nodes(1, 1, 1, 0, 99) == {"lines": []}
+    with pytest.raises(NotFound, match="no number 7"):
+        reader.nodes(1, 1, 1, 7, 0)
 
 
 def test_comparing_names_the_first_byte_and_who_ended_it(reader: Reader) -> None:
@@ -129,7 +144,8 @@ def test_a_wish_that_makes_no_sense_is_named(reader: Reader, asked: bytes, named
 
 def test_an_export_holds_everything_the_page_asks_for(reader: Reader) -> None:
     page = reader.export(1)
-    for address in ("/api/sessions/1/turns/2/2", "/api/sessions/1/turns/2/2/state"):
+    turn = "/api/sessions/1/turns/2/2"
+    for address in (turn, f"{turn}/state", f"{turn}/state/0/nodes/0", f"{turn}/state/0/folds/0"):
         assert f'"{address}"' in page
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import socket
 import webbrowser
@@ -56,12 +57,16 @@ def inspect(
     interrupted. It follows a running chat. With --export it writes a file that opens
     without a server.
     """
+    from sightline.config import load
     from sightline.inspector.reader import Reader
 
     if output is not None and session is None:
         raise click.UsageError("--output is for --export")
     with Ledger(db or default_path(), mode="read") as ledger:
-        reader = Reader(ledger)
+        loaded = load(None, os.environ, {})
+        for line in loaded.refused:
+            click.echo(f"sightline: {line}", err=True)
+        reader = Reader(ledger, loaded.settings)
         if session is not None:
             page = reader.export(session)
             target = output or Path(f"sightline-session-{session}.html")

@@ -18,6 +18,7 @@ per message and needs nothing installed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import lru_cache
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
@@ -66,6 +67,9 @@ class Counter(Protocol):
     def weigh(self, messages: Sequence[Message], *, remember: bool = True) -> list[int]:
         """Weigh messages, frame included, in order; `remember` those that will come again."""
 
+    def alone(self) -> Counter:
+        """Return the same counter with memories of its own, which go when it goes."""
+
     def provenance_of(self, message: Message) -> Provenance:
         """Say where this message's weight comes from: its least certain part."""
 
@@ -91,6 +95,12 @@ class TextCounter:
 
     def __repr__(self) -> str:
         return f"TextCounter({self.name!r}, {self.provenance})"
+
+    def alone(self) -> TextCounter:
+        """Return the same counter with memories of its own, which go when it goes."""
+        other = copy(self)
+        other._engine, other._seen = Engine(self._engine.tally), SeenMessages()
+        return other
 
     def count(self, text: str) -> int:
         tokens = self._engine.tally((text,))[0]
@@ -142,6 +152,9 @@ class CharsPerFour:
 
     def __repr__(self) -> str:
         return "CharsPerFour()"
+
+    def alone(self) -> CharsPerFour:
+        return self
 
     def count(self, text: str) -> int:
         return -(-len(text) // 4)

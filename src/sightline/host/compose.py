@@ -43,6 +43,7 @@ from sightline.host.sight import SafeWorlds, Sight, look
 from sightline.ledger import Ledger, MemoShelf
 from sightline.ledger.store import Clock
 from sightline.models.base import Model
+from sightline.plugins.choose import label_of
 from sightline.plugins.run import StrategyRunner
 from sightline.projection.tools import ToolSet
 from sightline.protocol.world import World
@@ -147,6 +148,7 @@ class Composer:
             return Composed(
                 built.prompt, request, options, change, read.sight, read.tools, read.turn,
                 built.state, (*failed, *told), (*steps, ("encode", lap())),
+                label_of(self._settings.strategy),
             )  # fmt: skip
 
         return await asyncio.to_thread(finish)

@@ -44,8 +44,7 @@ from sightline.ledger import Ledger, Memos, MemoShelf, Session
 from sightline.ledger.place import default_path
 from sightline.ledger.store import Clock, now_utc
 from sightline.models.base import Model
-from sightline.plugins.load import load_strategy
-from sightline.plugins.run import StrategyRunner
+from sightline.plugins.choose import runner_of
 from sightline.policy import Mode
 from sightline.projection.temporal import pin_snapshot
 from sightline.protocol.world import World
@@ -89,7 +88,7 @@ class Host:
         scribe = Scribe(ledger, clock, record=settings.ledger.record)
         composer = Composer(settings, ledger, self.memos, clock)
         side = SideModel(self.model, composer.counter, self._account)
-        self._stage = HostStage(settings, hub, scribe, composer, _runner(settings), side)
+        self._stage = HostStage(settings, hub, scribe, composer, runner_of(settings), side)
         self._place: OpenSession | None = None
         self._is_new = False
         self._run: TurnRun | None = None
@@ -534,11 +533,3 @@ def _shelf(ledger: Ledger, place: Path, clock: Clock, stack: ExitStack) -> MemoS
         return stack.enter_context(Ledger(place, clock=clock)).memos
 
     return MemoShelf({"project": ledger.memos, "user": opened() if place.exists() else opened})
-
-
-def _runner(settings: Settings) -> StrategyRunner:
-    strategy = load_strategy(settings.strategy)
-    config: dict[str, object] = dict(settings.strategy_config)
-    if "state_share" in strategy.schema:
-        config.setdefault("state_share", settings.tail.max_share)
-    return StrategyRunner(strategy, config)

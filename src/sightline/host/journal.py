@@ -203,29 +203,46 @@ class Journal:
                 "UPDATE requests SET timings = ? WHERE id = ?", (msgspec.json.encode(timings), row)
             )
 
-    def requests(self, session_id: int) -> list[RequestLine]:
-        """List the requests of a session that are still known, in order."""
+    def requests(self, session_id: int, turn: int | None = None) -> list[RequestLine]:
+        """List the requests of a session, or of one turn, that are still known, in order."""
         with self._lock, translated(self.path):
             rows = fetch(
                 self._connection,
-                f"SELECT {_LINE} FROM requests WHERE session_id = ? ORDER BY id",
-                (session_id,),
+                f"SELECT {_LINE} FROM requests WHERE session_id = ?1 "
+                "AND (?2 IS NULL OR turn = ?2) ORDER BY id",
+                (session_id, turn),
             )
         return [_line(row) for row in rows]
 
-    def request(self, session_id: int, turn: int, number: int = 1) -> Recorded:
-        """Read one request whole; the latest of that place. Raises `NotFound`."""
+    def before(self, line: RequestLine) -> tuple[int, int] | None:
+        """Find the request that was sent to the same model before this one: turn and number."""
+        with self._lock, translated(self.path):
+            rows = fetch(
+                self._connection,
+                "SELECT turn, number FROM requests WHERE session_id = ? AND model = ? AND id < ? "
+                "ORDER BY id DESC LIMIT 1",
+                (line.session_id, line.model, line.id),
+            )
+        return rows[0] if rows else None
+
+    def row(self, session_id: int, turn: int, number: int = 1) -> int:
+        """Find the request of a place, the latest one; its number here. Raises `NotFound`."""
         with self._lock, translated(self.path):
             row = _one(
                 self._connection,
                 "SELECT max(id) FROM requests WHERE session_id = ? AND turn = ? AND number = ?",
                 (session_id, turn, number),
             )
-            if row is None:
-                raise NotFound(
-                    f"session {session_id}, turn {turn}, request {number} is not in {self.path}"
-                )
-            return self._read(self._connection, row)
+        if row is None:
+            raise NotFound(
+                f"session {session_id}, turn {turn}, request {number} is not in {self.path}"
+            )
+        return int(row)
+
+    def request(self, session_id: int, turn: int, number: int = 1) -> Recorded:
+        """Read one request whole; the latest of that place. Raises `NotFound`."""
+        with self._lock, translated(self.path):
+            return self._read(self._connection, self.row(session_id, turn, number))
 
     def revision(self) -> int:
         """Return a number that is another one whenever another program has written here."""

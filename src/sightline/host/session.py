@@ -45,7 +45,7 @@ class Composed:
     """A request, with what the turn needs to know of how it was made.
 
     `state` is what the strategy left; `warnings` what went wrong on the way; `steps` how
-    many milliseconds each part of the making took.
+    many milliseconds each part of the making took; `strategy` names who laid it out.
     """
 
     prompt: Prompt
@@ -58,6 +58,7 @@ class Composed:
     state: dict[str, Any]
     warnings: Warnings = ()
     steps: Steps = ()
+    strategy: str = ""
 
     def preview(self, usage: Usage | None = None) -> Preview:
         """Show it to a caller."""

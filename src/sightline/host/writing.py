@@ -290,6 +290,7 @@ def _receipt_body(turn: OpenTurn, model: Model, composed: Composed, data: bytes)
         "boundary": request.wire.boundary,
         "marks": request.marks,
         "thinking": request.thinking,
+        "strategy": composed.strategy,
         "sight": composed.sight.rules(),
         "drift": None if composed.drift is None else msgspec.to_builtins(composed.drift),
     }

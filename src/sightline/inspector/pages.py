@@ -10,13 +10,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import re
+from array import array
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
 import msgspec
 
-__all__ = ["export_page", "importmap_hash", "served_page", "static_file"]
+__all__ = ["Export", "importmap_hash", "served_page", "static_file"]
 
 _STATIC: Final = files("sightline.inspector").joinpath("static")
 VENDORED: Final = {
@@ -32,6 +34,11 @@ TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+_ENDS: Final = re.compile(r"(?<=\},)")
+_EXPORT_POLICY: Final = (
+    "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; "
+    "img-src data:; base-uri 'none'; form-action 'none'"
+)
 
 
 @cache
@@ -75,26 +82,46 @@ def served_page() -> str:
     )
 
 
-def export_page(title: str, data: dict[str, Any]) -> str:
-    """Write a page that opens from disk: modules, style and the recorded answers inside.
+class Export:
+    """A page that opens from disk: modules, style and the answers of the server inside.
 
-    `data` holds the answers of the server by their address. It is written as JSON in
-    which no `<` is left, so that nothing in it can end the script element or begin one.
+    A session says the same things over and over, a request most of what the one before it
+    said. So an answer is cut where something ends in its JSON, every piece is kept once, and
+    an answer is the list of its pieces.
     """
-    imports = {name: _data_url(_read(file)) for name, file in _modules().items()}
-    style = _read("style.css").decode()
-    policy = (
-        "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
-    return _page(
-        head=f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        f"<style>{style}</style>"
-        f'<script type="importmap">{_json({"imports": imports})}</script>',
-        foot=f'<script type="application/json" id="recorded">{_json(data)}</script>'
-        '<script type="module">import "app/main";</script>',
-        title=title,
-    )
+
+    def __init__(self) -> None:
+        self._pieces: dict[str, int] = {}
+        self._texts: dict[bytes, int] = {}
+        self._answers: dict[str, int] = {}
+
+    def add(self, address: str, answer: dict[str, Any]) -> None:
+        """Keep the answer that the page gets at an address."""
+        text = msgspec.json.encode(answer).decode()
+        known = self._pieces
+        pieces = array("I", (known.setdefault(p, len(known)) for p in _ENDS.split(text)))
+        self._answers[address] = self._texts.setdefault(pieces.tobytes(), len(self._texts))
+
+    def page(self, title: str) -> str:
+        """Write the page.
+
+        The answers are JSON in which no `<` is left, so that nothing in them can end the
+        script element or begin one.
+        """
+        imports = {name: _data_url(_read(file)) for name, file in _modules().items()}
+        recorded = {
+            "pieces": list(self._pieces),
+            "texts": [array("I", text).tolist() for text in self._texts],
+            "answers": self._answers,
+        }
+        return _page(
+            head=f'<meta http-equiv="Content-Security-Policy" content="{_EXPORT_POLICY}">'
+            f"<style>{_read('style.css').decode()}</style>"
+            f'<script type="importmap">{_json({"imports": imports})}</script>',
+            foot=f'<script type="application/json" id="recorded">{_json(recorded)}</script>'
+            '<script type="module">import "app/main";</script>',
+            title=title,
+        )
 
 
 def _page(*, head: str, foot: str, title: str) -> str:

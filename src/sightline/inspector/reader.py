@@ -6,38 +6,55 @@ used; where the journal has forgotten one, the page is told so.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import msgspec
 
+from sightline.config import Settings
 from sightline.context.parts import Message
 from sightline.context.receipt import RULES, Receipt
-from sightline.context.strategies import BUILT_IN
+from sightline.context.strategies import DEFAULT
 from sightline.context.tokens import counter_for
 from sightline.dialects import endpoints
 from sightline.dialects.request import Request, slot_names
 from sightline.dialects.usage import Usage, cost
 from sightline.errors import InvalidInput, NotFound
 from sightline.host.journal import Journal, Recorded, RequestLine, journal_path
-from sightline.inspector.pages import export_page
+from sightline.inspector.pages import Export
 from sightline.inspector.records import Records, parts_of, preview
-from sightline.inspector.trees import apps_of
+from sightline.inspector.trees import PAGE_LINES, AppTree, lay_out
 from sightline.inspector.whatif import SightRules, assemble_again, read_wishes, sight_of
 from sightline.inspector.wires import again, compared, shown
 from sightline.ledger import Ledger
+from sightline.plugins.choose import choices, runner_of
 
 __all__ = ["Reader"]
+
+STATES: Final = 2  # that are kept laid out: one that is looked at, one beside it
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The apps of a recorded request, laid out, and its tail."""
+
+    row: int
+    apps: list[AppTree]
+    tail: str
 
 
 class Reader:
     """A ledger and its journal, as answers. Safe to use from threads."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, settings: Settings | None = None) -> None:
         self._ledger = ledger
+        self._settings = settings or Settings()
         self._records = Records(ledger)
         self._journal: Journal | None = None
+        self._states: dict[int, _State] = {}
+        self._states_lock = threading.Lock()
 
     def revision(self) -> int:
         """Count what other programs have changed, as far as it can be told."""
@@ -48,7 +65,7 @@ class Reader:
         """List sessions, and what a what-if can choose from."""
         return {
             "sessions": self._records.sessions(),
-            "strategies": sorted(BUILT_IN),
+            "strategies": sorted(choices(self._settings)),
             "models": endpoints(),
         }
 
@@ -92,16 +109,23 @@ class Reader:
         }
 
     def state(self, session: int, turn: int, number: int) -> dict[str, Any]:
-        """Show every app at a request: what was shown, what was not and why, what changed."""
-        recorded = self._recorded(session, turn, number)
-        before = self._before(session, recorded)
-        sight = sight_of(recorded, self._sight_rules(recorded))
-        return {
-            "apps": apps_of(
-                recorded.world, sight.selection, None if before is None else before.world
-            ),
-            "tail": "\n\n".join(message.text for message in recorded.prompt.tail),
-        }
+        """Show every app at a request: what was shown, what was not, what changed; no lines."""
+        state = self._state(session, turn, number)
+        return {"apps": [app.about() for app in state.apps], "tail": state.tail}
+
+    def nodes(self, session: int, turn: int, number: int, app: int, page: int) -> dict[str, Any]:
+        """Show one page of the lines of an app's tree; apps are counted from 0."""
+        return self._app(session, turn, number, app).page(page)
+
+    def folds(self, session: int, turn: int, number: int, app: int, node: int) -> dict[str, Any]:
+        """Tell what to fold so that a node shows its children only."""
+        return self._app(session, turn, number, app).folds(node)
+
+    def find_nodes(
+        self, session: int, turn: int, number: int, app: int, text: str
+    ) -> dict[str, Any]:
+        """Find a text in the lines of an app's tree."""
+        return self._app(session, turn, number, app).find(text)
 
     def compare(self, session: int, old: str, new: str) -> dict[str, Any]:
         """Compare two requests, named `turn.request`."""
@@ -130,14 +154,29 @@ class Reader:
 
     def what_if(self, session: int, turn: int, number: int, asked: bytes) -> dict[str, Any]:
         """Assemble a recorded turn under other rules."""
-        wishes = read_wishes(asked)
+        offered = choices(self._settings)
+        wishes = read_wishes(asked, offered)
         recorded = self._recorded(session, turn, number)
         before = self._before(session, recorded)
-        other = assemble_again(self._ledger, recorded, wishes)
-        request = again(other)
+        own = self._strategy_of(recorded)
+        wanted = wishes.strategy or (own if own in offered else DEFAULT.name)
+        made = assemble_again(
+            self._ledger,
+            recorded,
+            wishes,
+            runner_of(self._settings, offered[wanted]),
+            self._sight_rules(recorded),
+            self._strategy_state(recorded),
+        )
+        notes = list(made.notes)
+        if wishes.strategy is None and own not in offered:
+            notes.append(f"the turn's own strategy {own!r} is not here; {wanted!r} is shown")
+        request = again(made.recorded)
         return {
-            **self._picture(other, request),
-            "model": other.line.model,
+            **self._picture(made.recorded, request),
+            "model": made.recorded.line.model,
+            "strategy": wanted,
+            "notes": notes,
             "drift": None if before is None else compared(again(before), request),
             "against_recorded": compared(again(recorded), request),
             "config": wishes.config(),
@@ -149,19 +188,58 @@ class Reader:
         chosen = [item for item in self._records.sessions() if item["id"] == session]
         ledger = self.ledger(session)
         turns = self.turns(session)
-        answers: dict[str, Any] = {
-            "/api/sessions": {**self.sessions(), "sessions": chosen, "allow_invoke": False},
-            f"{root}/turns": turns,
-            f"{root}/ledger": ledger,
-        }
+        export = Export()
+        export.add("/api/sessions", {**self.sessions(), "sessions": chosen, "allow_invoke": False})
+        export.add(f"{root}/turns", turns)
+        export.add(f"{root}/ledger", ledger)
         for item in ledger["groups"]:
-            answers[f"{root}/groups/{item['id']}"] = self.group(session, item["id"])
+            export.add(f"{root}/groups/{item['id']}", self.group(session, item["id"]))
         for item in turns["turns"]:
             for number in range(1, item["requests"] + 1):
-                place = f"{root}/turns/{item['turn']}/{number}"
-                answers[place] = self.request(session, item["turn"], number)
-                answers[f"{place}/state"] = self.state(session, item["turn"], number)
-        return export_page(f"Sightline: {ledger['name']}", answers)
+                self._export_request(export, session, item["turn"], number)
+        return export.page(f"Sightline: {ledger['name']}")
+
+    def _export_request(self, export: Export, session: int, turn: int, number: int) -> None:
+        place = f"/api/sessions/{session}/turns/{turn}/{number}"
+        try:
+            export.add(place, self.request(session, turn, number))
+        except NotFound:
+            return  # forgotten by the journal: the page says so
+        state = self._state(session, turn, number)
+        export.add(f"{place}/state", self.state(session, turn, number))
+        for at, app in enumerate(state.apps):
+            export.add(f"{place}/state/{at}/folds/0", app.folds(0))
+            for page in range(-(-len(app.texts) // PAGE_LINES)):
+                export.add(f"{place}/state/{at}/nodes/{page}", app.page(page))
+
+    # Trees, laid out.
+
+    def _state(self, session: int, turn: int, number: int) -> _State:
+        """Lay out the apps of a request, or find that laid out lately: it is read in pages."""
+        journal = self._open_journal()
+        place = None if journal is None else journal.row(session, turn, number)
+        with self._states_lock:
+            if place is not None and place in self._states:
+                self._states[place] = known = self._states.pop(place)
+                return known
+            made = self._laid_out(self._recorded(session, turn, number))
+            self._states[made.row] = made
+            while len(self._states) > STATES:
+                del self._states[next(iter(self._states))]
+        return made
+
+    def _laid_out(self, recorded: Recorded) -> _State:
+        before = self._before(recorded.line.session_id, recorded)
+        sight = sight_of(recorded, self._sight_rules(recorded))
+        past = None if before is None else before.world
+        tail = "\n\n".join(message.text for message in recorded.prompt.tail)
+        return _State(recorded.line.id, lay_out(recorded.world, sight.selection, past), tail)
+
+    def _app(self, session: int, turn: int, number: int, app: int) -> AppTree:
+        apps = self._state(session, turn, number).apps
+        if not 0 <= app < len(apps):
+            raise NotFound(f"that request had {len(apps)} apps; there is no number {app}")
+        return apps[app]
 
     # The journal.
 
@@ -171,9 +249,9 @@ class Reader:
             self._journal = Journal(self._ledger.path, read_only=True)
         return self._journal
 
-    def _lines(self, session: int) -> list[RequestLine]:
+    def _lines(self, session: int, turn: int | None = None) -> list[RequestLine]:
         journal = self._open_journal()
-        return [] if journal is None else journal.requests(session)
+        return [] if journal is None else journal.requests(session, turn)
 
     def _recorded(self, session: int, turn: int, number: int) -> Recorded:
         journal = self._open_journal()
@@ -193,22 +271,40 @@ class Reader:
             return None
         return {"prompt_tokens": used.prompt_tokens, "cached_tokens": used.cached_tokens}
 
+    def _about(self, recorded: Recorded) -> dict[str, Any]:
+        """What the receipt says of the request beside the prompt; nothing if there is none."""
+        if recorded.line.receipt_id is None:
+            return {}
+        about: dict[str, Any] = self._ledger.accounts.receipt(recorded.line.receipt_id).body.get(
+            "request", {}
+        )
+        return about
+
     def _sight_rules(self, recorded: Recorded) -> SightRules:
-        rules = SightRules(recorded.prompt.receipt.budget)
-        if recorded.line.receipt_id is not None:
-            kept = self._ledger.accounts.receipt(recorded.line.receipt_id).body["request"]
-            rules = msgspec.convert(kept["sight"], SightRules)
-        return rules
+        rules = self._about(recorded).get("sight")
+        if rules is None:
+            return SightRules(recorded.prompt.receipt.budget)
+        return msgspec.convert(rules, SightRules)
+
+    def _strategy_of(self, recorded: Recorded) -> str:
+        """The strategy that laid a request out; receipts that do not say so had the default."""
+        return self._about(recorded).get("strategy") or DEFAULT.name
+
+    def _strategy_state(self, recorded: Recorded) -> dict[str, Any]:
+        """What earlier turns had left with the strategy."""
+        journal, line = self._open_journal(), recorded.line
+        if journal is None:
+            return {}
+        past = [one.group_id for one in journal.requests(line.session_id) if one.id < line.id]
+        return journal.strategy_state(
+            line.session_id, sorted({group for group in past if group < line.group_id})
+        )
 
     def _before(self, session: int, recorded: Recorded) -> Recorded | None:
         """The request to the same model that was sent before this one, if it is known."""
-        own = recorded.line
-        earlier = [
-            line for line in self._lines(session) if line.id < own.id and line.model == own.model
-        ]
-        if not earlier:
-            return None
-        return self._recorded(session, earlier[-1].turn, earlier[-1].number)
+        journal = self._open_journal()
+        place = None if journal is None else journal.before(recorded.line)
+        return None if place is None else self._recorded(session, *place)
 
     @staticmethod
     def _picture(recorded: Recorded, request: Request) -> dict[str, Any]:
@@ -226,9 +322,7 @@ class Reader:
     def _trace(self, session: int, turn: int) -> list[dict[str, Any]]:
         spans: list[dict[str, Any]] = []
         start = 0
-        for line in self._lines(session):
-            if line.turn != turn:
-                continue
+        for line in self._lines(session, turn):
             spans += _spans(line, start)
             start = max((span["end_ms"] for span in spans), default=start)
         return spans
@@ -252,7 +346,7 @@ def _messages(
     messages: Sequence[Message], receipt: dict[str, Any], slots: Sequence[str]
 ) -> list[dict[str, Any]]:
     order = [line["name"] for line in receipt["slots"]]
-    weights = counter_for("estimate").weigh(messages, remember=False)
+    weights = counter_for("estimate").alone().weigh(messages)
     return [
         {
             "index": index,

@@ -46,6 +46,15 @@ class Answers(Protocol):
     def turns(self, session: int) -> dict[str, Any]: ...
     def request(self, session: int, turn: int, number: int) -> dict[str, Any]: ...
     def state(self, session: int, turn: int, number: int) -> dict[str, Any]: ...
+    def nodes(
+        self, session: int, turn: int, number: int, app: int, page: int
+    ) -> dict[str, Any]: ...
+    def folds(
+        self, session: int, turn: int, number: int, app: int, node: int
+    ) -> dict[str, Any]: ...
+    def find_nodes(
+        self, session: int, turn: int, number: int, app: int, text: str
+    ) -> dict[str, Any]: ...
     def compare(self, session: int, old: str, new: str) -> dict[str, Any]: ...
     def ledger(self, session: int) -> dict[str, Any]: ...
     def group(self, session: int, group: int) -> dict[str, Any]: ...
@@ -126,20 +135,32 @@ def inspector_app(answers: Answers, door: Door, *, invoke: Invoke | None = None)
         return StreamingResponse(_news(answers, request), media_type="text/event-stream")
 
     one = "/api/sessions/{session:int}"
+    asked = f"{one}/turns/{{turn:int}}/{{request:int}}"
+    app = f"{asked}/state/{{app:int}}"
     routes = [
         Route("/", _page),
         Route("/static/{name:path}", _static),
         Route("/api/sessions", asks(about)),
         Route(f"{one}/turns", asks(lambda r: answers.turns(number(r, "session")))),
+        Route(asked, asks(lambda r: answers.request(*place(r)))),
+        Route(f"{asked}/state", asks(lambda r: answers.state(*place(r)))),
         Route(
-            f"{one}/turns/{{turn:int}}/{{request:int}}",
-            asks(lambda r: answers.request(*place(r))),
+            f"{app}/nodes/{{page:int}}",
+            asks(lambda r: answers.nodes(*place(r), number(r, "app"), number(r, "page"))),
         ),
         Route(
-            f"{one}/turns/{{turn:int}}/{{request:int}}/state",
-            asks(lambda r: answers.state(*place(r))),
+            f"{app}/folds/{{node:int}}",
+            asks(lambda r: answers.folds(*place(r), number(r, "app"), number(r, "node"))),
         ),
-        Route(f"{one}/turns/{{turn:int}}/{{request:int}}/whatif", works(what_if), methods=["POST"]),
+        Route(
+            f"{app}/find",
+            asks(
+                lambda r: answers.find_nodes(
+                    *place(r), number(r, "app"), r.query_params.get("q", "")
+                )
+            ),
+        ),
+        Route(f"{asked}/whatif", works(what_if), methods=["POST"]),
         Route(
             f"{one}/compare/{{old}}/{{new}}",
             asks(

@@ -1,8 +1,15 @@
-"""What of each app's tree a request showed, and what changed since the one before it."""
+"""What of each app's tree a request showed, and what changed since the one before it.
+
+A tree is laid out once, a line per node in document order, and handed out in pages: the
+page asks for what it can see. A line knows how many lines are below it, so that folding a
+node is leaving out a range, and nobody needs the whole tree for it.
+"""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -14,58 +21,139 @@ from sightline.protocol.text import format_blocks
 from sightline.protocol.tree import Node
 from sightline.protocol.world import AppState, World
 
-__all__ = ["apps_of"]
+__all__ = ["PAGE_LINES", "AppTree", "lay_out"]
 
+PAGE_LINES: Final = 100
 MOST_CHANGES: Final = 500
+MOST_FOUND: Final = 1_000
 _VALUE_CHARS: Final = 200
+_KINDS: Final = ("shown", "summary", "cut")
 
 
-def apps_of(world: World, selection: Selection, before: World | None) -> list[dict[str, Any]]:
-    """Show every app: each node as shown, summarised or cut with the reason, and the changes."""
+@dataclass(frozen=True, slots=True)
+class AppTree:
+    """One app at a request. The lists have one item per node, in document order."""
+
+    id: str
+    name: str
+    status: str
+    changes: list[dict[str, str]]
+    texts: list[str]
+    ids: list[str]
+    parents: array[int]
+    below: array[int]  # how many lines are under this one
+    kinds: bytearray
+    reasons: list[str]
+
+    def about(self) -> dict[str, Any]:
+        """Say what there is, without the lines."""
+        counts = [self.kinds.count(kind) for kind in range(len(_KINDS))]
+        return {
+            "id": self.id,
+            "name": self.name,
+            "status": self.status,
+            "nodes": len(self.texts),
+            "page_lines": PAGE_LINES,
+            "shown": counts[0],
+            "summarised": counts[1],
+            "cut": counts[2],
+            "changes": self.changes,
+        }
+
+    def page(self, number: int) -> dict[str, Any]:
+        """The lines of one page; none beyond the last."""
+        start = number * PAGE_LINES
+        stop = min(start + PAGE_LINES, len(self.texts))
+        return {"lines": [self._line(index) for index in range(start, stop)]}
+
+    def folds(self, index: int) -> dict[str, Any]:
+        """What is to be folded so that a node shows its children and nothing below them."""
+        if not 0 <= index < len(self.texts):
+            return {"folds": []}
+        child, end = index + 1, index + 1 + self.below[index]
+        folds = []
+        while child < end:
+            if self.below[child]:
+                folds.append([child, self.below[child]])
+            child += 1 + self.below[child]
+        return {"folds": folds}
+
+    def find(self, text: str) -> dict[str, Any]:
+        """The lines that contain a text, in order: at most so many, and how many there are."""
+        wanted = text.casefold()
+        found = [at for at, line in enumerate(self.texts) if wanted and wanted in line.casefold()]
+        return {"found": found[:MOST_FOUND], "total": len(found)}
+
+    def _line(self, index: int) -> dict[str, Any]:
+        path = "/"
+        above = self._above(index)
+        for at in above[1:]:
+            path = join(path, self.ids[at])
+        return {
+            "path": path,
+            "depth": len(above) - 1,
+            "below": self.below[index],
+            "text": self.texts[index],
+            "kind": _KINDS[self.kinds[index]],
+            "reason": self.reasons[index],
+        }
+
+    def _above(self, index: int) -> list[int]:
+        """From the root to a line, both included."""
+        way = [index]
+        while (parent := self.parents[way[-1]]) >= 0:
+            way.append(parent)
+        return way[::-1]
+
+
+def lay_out(world: World, selection: Selection, before: World | None) -> list[AppTree]:
+    """Lay out every app: each node as shown, summarised or cut with the reason, and the changes."""
     return [_app(app, selection, before) for app in world.apps]
 
 
-def _app(app: AppState, selection: Selection, before: World | None) -> dict[str, Any]:
+def _app(app: AppState, selection: Selection, before: World | None) -> AppTree:
     twin = selection.world.app(app.id)
-    shown = None if twin is None else twin.tree
     cuts = {cut.path: cut for cut in selection.cuts if cut.app_id == app.id}
-    lines = [] if app.tree is None else list(_lines(app.tree, shown, cuts))
-    kinds = [line["kind"] for line in lines]
-    return {
-        "id": app.id,
-        "name": app.name,
-        "status": app.status,
-        "lines": lines,
-        "shown": kinds.count("shown"),
-        "summarised": kinds.count("summary"),
-        "cut": kinds.count("cut"),
-        "changes": _changes(app, None if before is None else before.app(app.id)),
-    }
+    tree = AppTree(
+        app.id,
+        app.name,
+        app.status,
+        _changes(app, None if before is None else before.app(app.id)),
+        [] if app.tree is None else list(_texts(app.tree)),
+        [],
+        array("i"),
+        array("i"),
+        bytearray(),
+        [],
+    )
+    if app.tree is not None:
+        _walk(tree, app.tree, None if twin is None else twin.tree, cuts)
+    return tree
 
 
-def _lines(root: Node, shown: Node | None, cuts: Mapping[str, Cut]) -> Iterator[dict[str, Any]]:
-    """Walk the whole tree beside the part of it that was shown, one line per node."""
-    texts = _texts(root)
-    stack: list[tuple[Node, Node | None, str, int, str]] = [(root, shown, "/", 0, "")]
+def _walk(tree: AppTree, root: Node, shown: Node | None, cuts: Mapping[str, Cut]) -> None:
+    """Go through the whole tree beside the part of it that was shown, a line per node."""
+    stack: list[tuple[Node, Node | None, str, int, str]] = [(root, shown, "/", -1, "")]
     while stack:
-        node, twin, path, depth, inherited = stack.pop()
+        node, twin, path, parent, inherited = stack.pop()
+        own = len(tree.ids)
         cut = cuts.get(path)
         is_stub = cut is not None and cut.reason == "stub"
-        kind = "cut" if twin is None else "summary" if is_stub else "shown"
-        reason = inherited or ("budget" if twin is None else "")
-        yield {
-            "path": path,
-            "depth": depth,
-            "text": next(texts),
-            "kind": kind,
-            "reason": reason if kind == "cut" else "as a stub" if is_stub else "",
-        }
-        below = cut.reason if cut is not None else inherited
+        kind = 2 if twin is None else 1 if is_stub else 0
+        why = inherited or ("budget" if twin is None else "")
+        tree.ids.append(node.id)
+        tree.parents.append(parent)
+        tree.below.append(0)
+        tree.kinds.append(kind)
+        tree.reasons.append(why if twin is None else "as a stub" if is_stub else "")
+        inherited = cut.reason if cut is not None else inherited
         twins = {} if twin is None else {child.id: child for child in twin.children}
         stack += [
-            (child, twins.get(child.id), join(path, child.id), depth + 1, below)
+            (child, twins.get(child.id), join(path, child.id), own, inherited)
             for child in reversed(node.children)
         ]
+    for own in range(len(tree.ids) - 1, 0, -1):
+        tree.below[tree.parents[own]] += tree.below[own] + 1
 
 
 def _texts(root: Node) -> Iterator[str]:

@@ -6,6 +6,24 @@ import { route, setOption } from "app/route";
 import { VirtualList } from "app/list";
 
 const ROW = 44;
+const LINE = 24;
+
+const GroupRow = (item) => html`<span><span class="line"><b>${item.id}</b> <span class="tag">${item.status}</span>
+  ${" "}<span class="quiet">${count(item.messages)} messages, ${count(item.tokens)} tokens</span></span>
+  <span class="line">${item.text}</span></span>`;
+
+const States = ({ states }) => {
+  const wanted = useSignal(-1);
+  if (states.length === 0) return html`<p class="quiet">The model has written none yet.</p>`;
+  const at = wanted.value < 0 || wanted.value >= states.length ? states.length - 1 : wanted.value;
+  return html`<div>
+    <${VirtualList} id="states" label="STATE through time" count=${states.length} height=${LINE} fit selected=${at}
+      onSelect=${(index) => (wanted.value = index)}
+      row=${(index) => html`<span class="line"><b>group ${states[index].group_id}</b>
+        ${" "}<span class="quiet">${states[index].created_at}</span> ${states[index].text}</span>`} />
+    <pre tabindex="0" aria-label="The chosen state">${states[at].text}</pre>
+  </div>`;
+};
 
 const Group = ({ session, group }) => {
   const { data, error } = useAnswer(`/api/sessions/${session}/groups/${group}`);
@@ -80,13 +98,11 @@ export const LedgerView = ({ fresh }) => {
     ${!isExport && html`<${Verify} />`}
     ${!isExport && html`<${Search} session=${session} />`}
     <h3>Groups</h3>
-    <${VirtualList} id="groups" label="Groups" items=${data.groups} height=${ROW} selected=${chosen.value}
-      onSelect=${(index) => (chosen.value = index)} row=${(item) => html`<span><b>${item.id}</b> <span class="tag">${item.status}</span>
-        ${" "}<span class="quiet">${count(item.messages)} messages, ${count(item.tokens)} tokens</span><br />${item.text}</span>`} />
+    <${VirtualList} id="groups" label="Groups" count=${data.groups.length} height=${ROW} fit selected=${chosen.value}
+      onSelect=${(index) => (chosen.value = index)} row=${(index) => GroupRow(data.groups[index])} />
     ${group && html`<${Group} session=${session} group=${group.id} />`}
     <h3>STATE through time</h3>
-    <ol class="states" aria-label="STATE through time">${data.states.map((state, at) => html`<li key=${at}>
-      <span class="quiet">group ${state.group_id} · ${state.created_at}</span><pre tabindex="0">${state.text}</pre></li>`)}</ol>
+    <${States} states=${data.states} />
     <h3>Scratchpad</h3><pre tabindex="0" aria-label="Scratchpad">${data.scratchpad || "(empty)"}</pre>
     <h3>Memos</h3>
     <ul aria-label="Memos">${data.memos.map((memo) => html`<li key=${memo.id}><span class="tag">${memo.tags}</span> ${memo.content}</li>`)}</ul>

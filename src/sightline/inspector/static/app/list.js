@@ -5,13 +5,31 @@ import { html } from "app/html";
 
 const MARGIN = 8;
 
-export const VirtualList = ({ label, items, height, selected, onSelect, row, id }) => {
+// What differs between a list to choose from and a tree, in roles and in how rows are counted.
+const KINDS = {
+  listbox: {
+    list: () => ({}),
+    row: (index, count) => ({ role: "option", "aria-setsize": count, "aria-posinset": index + 1 }),
+    cell: {},
+    group: "presentation",
+  },
+  treegrid: {
+    list: (count) => ({ "aria-rowcount": count }),
+    row: (index) => ({ role: "row", "aria-rowindex": index + 1 }),
+    cell: { role: "gridcell" },
+    group: "rowgroup",
+  },
+};
+
+// `row(index)` draws a row; `about(index)` adds attributes to it; `seen(first, last)` is told what
+// is drawn; `keys` are more keys than those that go up and down. With `fit` a short list is short.
+export const VirtualList = ({ label, id, count, height, selected, onSelect, row, about, seen, keys = {}, kind = "listbox", fit = false }) => {
   const box = useRef(null);
-  const seen = useSignal({ top: 0, size: 600 });
+  const view = useSignal({ top: 0, size: 600 });
   const look = () => {
     if (!box.current) return; // an observer may still speak after the list is gone
     const { scrollTop, clientHeight } = box.current;
-    seen.value = { top: scrollTop, size: clientHeight || 600 };
+    view.value = { top: scrollTop, size: clientHeight || 600 };
   };
   useEffect(() => {
     look();
@@ -20,27 +38,39 @@ export const VirtualList = ({ label, items, height, selected, onSelect, row, id 
     return () => observer.disconnect();
   }, []);
   useEffect(() => {
-    if (selected < 0) return;
+    if (selected < 0 || selected >= count) return;
     const { scrollTop, clientHeight } = box.current;
     const at = selected * height;
     if (at < scrollTop) box.current.scrollTop = at;
     else if (at + height > scrollTop + clientHeight) box.current.scrollTop = at + height - clientHeight;
-  }, [selected, items.length]);
-  const first = Math.max(0, Math.floor(seen.value.top / height) - MARGIN);
-  const last = Math.min(items.length, Math.ceil((seen.value.top + seen.value.size) / height) + MARGIN);
+  }, [selected, selected < count]);
+  const first = Math.max(0, Math.min(count - 1, Math.floor(view.value.top / height)) - MARGIN);
+  const last = Math.min(count, Math.ceil((view.value.top + view.value.size) / height) + MARGIN);
+  useEffect(() => seen?.(first, last));
+  const screen = Math.max(1, Math.floor(view.value.size / height) - 1);
+  const press = (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || count === 0) return;
+    const to = (index) => onSelect(Math.max(0, Math.min(count - 1, index)));
+    const moves = {
+      ArrowDown: () => to(selected + 1), ArrowUp: () => to(selected - 1), Home: () => to(0), End: () => to(count - 1),
+      PageDown: () => to(selected + screen), PageUp: () => to(selected - screen), ...keys,
+    };
+    if (!moves[event.key]) return;
+    moves[event.key]();
+    event.preventDefault();
+  };
+  const shape = KINDS[kind];
   const rowId = (index) => `${id}-${index}`;
   return html`<div
-    class="vlist" role="listbox" tabindex="0" aria-label=${label} ref=${box} onScroll=${look}
+    class="vlist" role=${kind} tabindex="0" aria-label=${label} ref=${box} onScroll=${look} onKeyDown=${press}
+    style=${fit ? { maxHeight: `${count * height + 2}px` } : undefined} ...${shape.list(count)}
     aria-activedescendant=${selected >= first && selected < last ? rowId(selected) : undefined}>
-    <div class="vspace" style=${{ height: `${items.length * height}px` }}>
-      ${items.slice(first, last).map((item, offset) => {
-        const index = first + offset;
-        return html`<div
-          key=${index} id=${rowId(index)} class="vrow" role="option"
-          aria-selected=${index === selected} aria-setsize=${items.length} aria-posinset=${index + 1}
+    <div class="vspace" role=${shape.group} style=${{ height: `${count * height}px` }}>
+      ${Array.from({ length: Math.max(0, last - first) }, (_, at) => first + at).map((index) => html`<div
+          key=${index} id=${rowId(index)} class="vrow" ...${shape.row(index, count)} ...${about?.(index)}
+          aria-selected=${index === selected}
           style=${{ top: `${index * height}px`, height: `${height}px` }}
-          onClick=${() => onSelect(index)}>${row(item, index)}</div>`;
-      })}
+          onClick=${() => onSelect(index)}><div ...${shape.cell}>${row(index)}</div></div>`)}
     </div>
   </div>`;
 };

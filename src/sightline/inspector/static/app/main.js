@@ -37,14 +37,14 @@ const Requests = ({ turn }) => turn.requests > 1 && html`<nav aria-label="Reques
 const View = ({ turn, requests, about, fresh }) => {
   const { session, request, view } = route.value;
   const path = turn ? `/api/sessions/${session}/turns/${turn.turn}/${request}` : null;
-  const { data, error } = useAnswer(view === "ledger" ? null : path, fresh);
+  const { data, error } = useAnswer(view === "ledger" || view === "state" ? null : path, fresh);
+  const key = `${session}.${turn?.turn}.${request}`;
   if (view === "ledger") return html`<${LedgerView} fresh=${fresh} />`;
   if (!turn) return html`<p class="quiet">No turn yet. Start one with <code>sightline chat</code>; it appears here.</p>`;
+  if (view === "state") return html`<${StateView} key=${key} allowInvoke=${about.allow_invoke} fresh=${fresh} />`;
   if (error) return html`<p class="error" role="alert">${error}</p>`;
   if (!data) return html`<p class="quiet">Loading…</p>`;
-  const key = `${session}.${turn.turn}.${request}`;
   if (view === "prompt") return html`<${PromptView} key=${key} data=${data} requests=${requests} />`;
-  if (view === "state") return html`<${StateView} key=${key} allowInvoke=${about.allow_invoke} fresh=${fresh} />`;
   if (view === "trace") return html`<${TraceView} key=${key} trace=${data.trace} />`;
   if (view === "whatif") return html`<${WhatIf} key=${key} data=${data} choices=${about} />`;
   return html`<${Picture} key=${key} data=${data} />`;
@@ -129,5 +129,7 @@ const Page = () => {
   </div>`;
 };
 
+const root = document.getElementById("root");
+root.textContent = ""; // what stood there until now would stay beside the page
 listen();
-render(html`<${Page} />`, document.getElementById("root"));
+render(html`<${Page} />`, root);

@@ -1,7 +1,9 @@
 // The context window in prompt order: slots, their messages, the boundary, what is free.
 import { useSignal } from "@preact/signals";
 import { html, count, share } from "app/html";
+import { VirtualList } from "app/list";
 
+const ROW = 24;
 const COLOURS = 10;
 const colourOf = (index) => `c${index % COLOURS}`;
 
@@ -45,16 +47,21 @@ const whatHappened = (line, rules) => {
   return line.offered === 0 ? "empty" : "";
 };
 
-const Messages = ({ texts, lit, open }) => html`<ol class="messages" aria-label="Messages of the chosen slot">
-  ${texts.filter((message) => message.slot_index === lit.value).map((message) => html`<li key=${message.index}>
-    <details open=${open === message.index}>
-      <summary><b>${message.role}</b> <span class="figure">${count(message.tokens)} tokens</span>
-        <span class="quiet"> ${message.preview}</span></summary>
-      ${message.parts.map((part, at) => html`<div class="part" key=${at}>
-        <span class="tag">${part.kind}</span><pre tabindex="0">${part.text}</pre></div>`)}
-    </details>
-  </li>`)}
-</ol>`;
+const Messages = ({ texts, lit }) => {
+  const own = texts.filter((message) => message.slot_index === lit.value);
+  const wanted = useSignal({ slot: -1, at: 0 });
+  const at = wanted.value.slot === lit.value ? wanted.value.at : own.length - 1;
+  const message = own[at];
+  if (!message) return html`<p class="quiet">Nothing of it is in the prompt.</p>`;
+  return html`<div>
+    <${VirtualList} id="messages" label="Messages of the chosen slot" count=${own.length} height=${ROW} fit selected=${at}
+      onSelect=${(index) => (wanted.value = { slot: lit.value, at: index })}
+      row=${(index) => html`<span class="line"><b>${own[index].role}</b> <span class="figure">${count(own[index].tokens)} tokens</span>
+        <span class="quiet"> ${own[index].preview}</span></span>`} />
+    <section aria-label="The chosen message">${message.parts.map((part, index) => html`<div class="part" key=${index}>
+      <span class="tag">${part.kind}</span><pre tabindex="0">${part.text}</pre></div>`)}</section>
+  </div>`;
+};
 
 export const Picture = ({ data }) => {
   const { receipt, messages, rules, reported } = data;

@@ -10,4 +10,5 @@ const Turn = (turn) => html`<span class="turn">
     · ${dollars(turn.cost_usd)} · ${seconds(turn.duration_ms)}${turn.requests > 1 ? ` · ${turn.requests} requests` : ""}</span></span>`;
 
 export const TurnList = ({ turns, selected, onSelect }) => html`<${VirtualList}
-  id="turns" label="Turns" items=${turns} height=${ROW} selected=${selected} onSelect=${onSelect} row=${Turn} />`;
+  id="turns" label="Turns" count=${turns.length} height=${ROW} selected=${selected} onSelect=${onSelect}
+  row=${(index) => Turn(turns[index])} />`;

@@ -55,6 +55,9 @@ export const WhatIf = ({ data, choices }) => {
     </form>
     ${outcome.value.error && html`<p class="error" role="alert">${outcome.value.error}</p>`}
     ${other && html`<div>
+      <p class="quiet">laid out by <b>${other.strategy}</b></p>
+      ${other.notes.length > 0 && html`<ul class="notes" aria-label="What to know about this">
+        ${other.notes.map((note) => html`<li key=${note} class="warning">${note}</li>`)}</ul>`}
       <table class="compare"><caption>What would change</caption>
         <thead><tr><th scope="col"></th><th scope="col">recorded</th><th scope="col">what if</th></tr></thead>
         <tbody>

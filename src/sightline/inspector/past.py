@@ -1,0 +1,79 @@
+"""The conversation that a recorded turn saw, whatever became of it in the ledger since.
+
+    what the request replayed   is what the turn saw, group by group
+    the ledger                  has the same groups whole, dropped ones too, but not those undone
+    before the first of them    the ledger as it is now: the turn did not see that far
+
+So a group that was seen is taken from the ledger where it is still there, as the host took
+it, and from the request, as it was sent, where it is not. A group that is in the ledger and
+was not seen (dropped then, restored since) stays out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sightline.context.entries import Entry, by_group
+from sightline.context.parts import Message
+from sightline.host.journal import RequestLine
+
+__all__ = ["Past", "entry_of", "past_of"]
+
+_GONE: Final = "-"  # instead of a time: the ledger no longer has it
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What was said before a turn: what it saw, what is older, and how many groups have gone.
+
+    `dropped` are groups that it saw and that no turn sees any more; of those, `removed`
+    are in no ledger.
+    """
+
+    seen: list[list[Entry]]
+    older: list[list[Entry]]
+    dropped: int = 0
+    removed: int = 0
+
+
+def past_of(
+    replayed: Sequence[Message], stored: Iterable[Entry], line: RequestLine, dialect: str
+) -> Past:
+    """Find what a request replayed in what the ledger has of the session, up to its turn."""
+    groups = [own for group, own in by_group(stored) if group < line.group_id]
+    seen: list[list[Entry]] = []
+    dropped = removed = 0
+    end = len(groups)
+    for number, said in reversed(list(enumerate(_groups(replayed)))):
+        at = next((i for i in reversed(range(end)) if _begins_with(groups[i], said[0])), None)
+        if at is None:
+            removed += 1
+            seen.append([entry_of(message, line, dialect, -1 - number) for message in said])
+            continue
+        end = at
+        dropped += groups[at][0].status == "dropped"
+        seen.append(groups[at])
+    older = [own for own in groups[:end] if own[0].status != "dropped"]
+    return Past(seen[::-1], older, dropped + removed, removed)
+
+
+def _groups(messages: Sequence[Message]) -> list[list[Message]]:
+    """Split at what the user said; what stands before the first of it lost its beginning."""
+    groups: list[list[Message]] = []
+    for message in messages:
+        if message.role == "user":
+            groups.append([])
+        if groups:
+            groups[-1].append(message)
+    return groups
+
+
+def _begins_with(group: Sequence[Entry], said: Message) -> bool:
+    return group[0].message == said
+
+
+def entry_of(message: Message, line: RequestLine, dialect: str, group: int) -> Entry:
+    """Make an entry of a message that was sent and that the ledger does not have."""
+    return Entry(0, line.session_id, group, 0, message, "complete", dialect, 0, "estimated", _GONE)

@@ -1,0 +1,171 @@
+"""What if: a turn is assembled again from what it saw, by the strategies that are here."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from host.helpers import hosted, invoke, turn
+from sightline.config import Settings, WindowSettings
+from sightline.errors import InvalidInput
+from sightline.inspector.reader import Reader
+from sightline.ledger import Ledger
+from support.live import LiveApp
+
+SUPPORT = """
+name = "support"
+
+
+def on_context_build(ctx):
+    ctx.slots.add("policy", "Never promise a refund.", role="system", stability="frozen")
+    ctx.slots.add("talk", ctx.history.groups(50))
+    ctx.slots.add("input", ctx.input)
+    ctx.state["turns"] = ctx.state.get("turns", 0) + 1
+    ctx.slots.add("count", f"turn {ctx.state['turns']}", stability="volatile")
+"""
+QUESTIONS = ("first", "second", "third", "fourth")
+SCRIPT = ["One.", ["Counting.", invoke("c1", "/", "count")], "Two.", "Three.", "Four."]
+
+
+def record(directory: Path, **settings: Any) -> None:
+    """Four turns, the second of them with a call."""
+
+    async def talk() -> None:
+        async with hosted(directory, SCRIPT, app=LiveApp(), **settings) as (host, _):
+            for text in QUESTIONS:
+                await turn(host, text, answer=lambda _: True)
+
+    asyncio.run(talk())
+
+
+@contextmanager
+def reading(directory: Path, settings: Settings | None = None) -> Iterator[Reader]:
+    with Ledger(directory / "work.db", mode="read") as ledger:
+        yield Reader(ledger, settings)
+
+
+def texts(answer: dict[str, Any], *slots: str) -> list[str]:
+    return [
+        part["text"]
+        for message in answer["messages"]
+        if message["slot"] in slots
+        for part in message["parts"]
+    ]
+
+
+def what_if(reader: Reader, turn_number: int = 4, **wishes: Any) -> dict[str, Any]:
+    return reader.what_if(1, turn_number, 1, json.dumps(wishes).encode())
+
+
+def test_as_it_was_is_byte_for_byte_what_was_sent(tmp_path: Path) -> None:
+    record(tmp_path)
+    with reading(tmp_path) as reader:
+        again = what_if(reader)
+        assert again["strategy"] == "sightline"
+        assert again["notes"] == []
+        assert texts(again, "history") == texts(reader.request(1, 4, 1), "history")
+
+
+@pytest.mark.parametrize("away", ["drop", "remove"])
+def test_a_turn_keeps_the_history_it_saw_whatever_became_of_it(tmp_path: Path, away: str) -> None:
+    record(tmp_path)
+    with reading(tmp_path) as reader:
+        sent = texts(reader.request(1, 4, 1), "history")
+        assert any("second" in text for text in sent)
+        assert what_if(reader, window=10)["notes"] == []
+        assert texts(what_if(reader, window=10), "history") == sent
+    with Ledger(tmp_path / "work.db") as ledger:
+        second = ledger.groups.recent(1)[1].id
+        getattr(ledger.groups, away)(1, second)
+    with reading(tmp_path) as reader:
+        for wishes in ({"window": 10}, {"budget": 20_000}, {"model": "anthropic"}):
+            again = what_if(reader, **wishes)
+            assert any("second" in text for text in texts(again, "history")), wishes
+            assert any("ledger has changed since: 1 of the 3" in note for note in again["notes"])
+        assert texts(what_if(reader, window=10), "history") == sent
+
+
+def test_a_group_that_the_turn_did_not_see_stays_out(tmp_path: Path) -> None:
+    async def talk() -> None:
+        async with hosted(tmp_path, ["One.", "Two.", "Three."]) as (host, _):
+            await turn(host, "first")
+            await turn(host, "second")
+            second = host.ledger.groups.recent(1)[1].id
+            host.ledger.groups.drop(1, second)
+            await turn(host, "third")
+            host.ledger.groups.restore(1, second)
+
+    asyncio.run(talk())
+    with reading(tmp_path) as reader:
+        assert texts(what_if(reader, 3, window=10), "history") == ["first", "One."]
+
+
+def test_a_wider_window_than_the_turn_had_says_where_the_rest_is_from(
+    tmp_path: Path,
+) -> None:
+    record(tmp_path, window=WindowSettings(size=2, slack=0))
+    with reading(tmp_path) as reader:
+        assert "first" not in texts(reader.request(1, 4, 1), "history")
+        wider = what_if(reader, window=10, slack=0)
+        assert texts(wider, "history")[0] == "first"
+        assert any("further back" in note for note in wider["notes"])
+
+
+def test_the_configured_strategy_is_offered_by_its_name_and_run_as_the_host_runs_it(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "support.py"
+    file.write_text(SUPPORT, encoding="utf-8")
+    record(tmp_path, strategy=str(file))
+    with reading(tmp_path, Settings(strategy=str(file))) as reader:
+        assert {"support.py", "sightline", "classic", "minimal"} <= set(
+            reader.sessions()["strategies"]
+        )
+        sent = reader.request(1, 4, 1)
+        again = what_if(reader)
+        assert again["strategy"] == "support.py"
+        for slots in (("policy",), ("talk",), ("count",), ("input",)):
+            assert texts(again, *slots) == texts(sent, *slots)
+        assert texts(again, "count") == ["turn 5"], "a request each, and one more for the call"
+        ours = what_if(reader, strategy="sightline")
+        assert texts(ours, "history") == texts(sent, "talk")
+        assert texts(ours, "input") == ["fourth"]
+
+
+def test_a_strategy_can_only_be_named_as_it_is_offered(tmp_path: Path) -> None:
+    file = tmp_path / "support.py"
+    file.write_text(SUPPORT, encoding="utf-8")
+    record(tmp_path)
+    for settings in (Settings(), Settings(strategy=str(file))):
+        with reading(tmp_path, settings) as reader:
+            for name in (str(file), "os", "../support.py", "sightline.plugins.load"):
+                with pytest.raises(InvalidInput, match="there is no strategy"):
+                    what_if(reader, strategy=name)
+
+
+def test_a_strategy_that_fails_says_so_and_the_built_in_layout_is_shown(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "broken.py"
+    file.write_text("def on_context_build(ctx):\n    raise ValueError('no luck')\n")
+    record(tmp_path)
+    with reading(tmp_path, Settings(strategy=str(file))) as reader:
+        again = what_if(reader, strategy="broken.py")
+        assert any("no luck" in note for note in again["notes"])
+        assert texts(again, "input") == ["fourth"]
+
+
+def test_a_turn_whose_strategy_is_gone_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "support.py"
+    file.write_text(SUPPORT, encoding="utf-8")
+    record(tmp_path, strategy=str(file))
+    with reading(tmp_path) as reader:
+        again = what_if(reader)
+        assert again["strategy"] == "sightline"
+        assert any("support.py" in note for note in again["notes"])
