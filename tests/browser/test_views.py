@@ -74,7 +74,7 @@ def test_the_state_shows_nodes_changes_and_the_tail(page: Page) -> None:
     view(page, "State")
     nodes = page.get_by_role("treegrid", name=re.compile("^Nodes of"))
     expect(nodes.get_by_role("row").first).to_contain_text("n=4")
-    expect(page.get_by_text(re.compile("changes since the request before"))).to_be_visible()
+    expect(page.get_by_text(re.compile("changes? since the request before"))).to_be_visible()
     page.get_by_text("The tail, as the model read it").click()
     expect(page.get_by_role("region", name="State")).to_contain_text("<slop-state")
     expect(page.get_by_role("button", name="Invoke")).to_have_count(0)
