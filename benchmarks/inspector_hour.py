@@ -38,7 +38,7 @@ from sightline.models.scripted import ScriptedModel
 
 TURN_S: Final = 1.0
 VIEW_S: Final = 3.0
-EXPORT_VIEWS: Final = 100
+EXPORT_VIEWS: Final = 80
 SESSION_TURNS: Final = 300
 MESSAGES: Final = 400
 MOST_REQUESTS: Final = 1_000_000
