@@ -99,6 +99,8 @@ def growth_svg(title: str, across: str, series: Sequence[Series], unit: str = "s
     costs = _Powers.over([cost for line in series for _, cost in line.points])
     place = _placed(sizes, costs)
     parts = _axes(f"{title}; dashed is exactly linear", across, sizes, costs, unit)
+    # Above their points the figures of two lines find room, those of a third stand below.
+    lowest = min(series, key=lambda line: line.points[-1][1]) if len(series) > 2 else None
     for line, colour in zip(series, _COLOURS, strict=False):
         (first, cost), last = line.points[0], line.points[-1][0]
         leaves = first * costs.ticks[-1] / cost  # the size at which it would pass the top
@@ -109,7 +111,7 @@ def growth_svg(title: str, across: str, series: Sequence[Series], unit: str = "s
             'stroke-opacity="0.4" stroke-dasharray="5 4"/>'
         )
         parts += _line(line, colour, place)
-        below = colour == _COLOURS[2]
+        below = line is lowest
         for point in line.points:
             x, y = place(*point)
             style, aside = (_CENTRED, 0) if x > _LEFT + 20 else ("", 6)
@@ -165,7 +167,8 @@ def _axes(title: str, across: str, sizes: _Scale, costs: _Scale, unit: str) -> l
     for tick in costs.ticks:
         y = bottom - costs.share(tick) * _HEIGHT
         parts.append(f'<path d="M{_LEFT},{y:.0f} h{_WIDTH}" stroke="#eaeef2"/>')
-        parts.append(_text(_LEFT - 8, y + 4, quantity(tick, unit), _END))
+        written = f"{tick:,.0f}" if unit == "tokens" else quantity(tick, unit)
+        parts.append(_text(_LEFT - 8, y + 4, written, _END))
     return parts
 
 

@@ -150,9 +150,7 @@ def test_lines_that_follow_each_other_have_even_axes_from_zero() -> None:
     line = Series("evaluated", ((1, 1000), (2, 320), (20, 1830)))
     picture = read_svg(lines_svg("work", "turn", [line], "tokens"))
     written = [text.text for text in picture.findall(f"{SVG}text")]
-    assert {"0", "5", "20", "0 tokens", "500 tokens", "2,000 tokens", "1,830 tokens"} <= set(
-        written
-    )
+    assert {"0", "5", "20", "500", "2,000", "1,830 tokens"} <= set(written)
     assert len(picture.findall(f"{SVG}circle")) == 3
 
 
