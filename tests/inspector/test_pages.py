@@ -69,7 +69,14 @@ def recorded(page: str) -> dict[str, Any]:
     found = re.search(r'id="recorded">(.*?)</script>', page)
     assert found is not None
     kept = json.loads(found[1])
-    texts = ["".join(kept["pieces"][at] for at in text) for text in kept["texts"]]
+    texts = [
+        "".join(
+            piece
+            for start, count in zip(runs[::2], runs[1::2], strict=True)
+            for piece in kept["pieces"][start : start + count]
+        )
+        for runs in kept["texts"]
+    ]
     return {address: json.loads(texts[at]) for address, at in kept["answers"].items()}
 
 
@@ -102,5 +109,5 @@ def test_an_export_keeps_what_is_said_again_once() -> None:
     once.add("/0", {"said": said})
     for turn in range(50):
         often.add(f"/{turn}", {"said": said[: turn + 1]})
-    assert len("".join(often.parts(""))) < 2 * len("".join(once.parts("")))
+    assert len("".join(often.parts(""))) < 1.5 * len("".join(once.parts("")))
     assert recorded("".join(often.parts("")))["/49"] == {"said": said}

@@ -38,7 +38,7 @@ TYPES: Final = {
 }
 _HERE: Final = "\0"
 _BATCH: Final = 500
-_ENDS: Final = re.compile(r"(?<=\},)")
+_ENDS: Final = re.compile(r"(?<=\},)|(?<=\\n)")  # of an object, of a line of text
 _EXPORT_POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; "
     "img-src data:; base-uri 'none'; form-action 'none'"
@@ -91,7 +91,7 @@ class Export:
 
     A session says the same things over and over, a request most of what the one before it
     said. So an answer is cut where something ends in its JSON, every piece is kept once, and
-    an answer is the list of its pieces.
+    an answer is a list of runs of pieces: where one begins, how long it is, and so on.
     """
 
     def __init__(self) -> None:
@@ -101,10 +101,15 @@ class Export:
 
     def add(self, address: str, answer: dict[str, Any]) -> None:
         """Keep the answer that the page gets at an address."""
-        text = msgspec.json.encode(answer).decode()
         known = self._pieces
-        pieces = array("I", (known.setdefault(p, len(known)) for p in _ENDS.split(text)))
-        self._answers[address] = self._texts.setdefault(pieces.tobytes(), len(self._texts))
+        runs = array("I")
+        for piece in _ENDS.split(msgspec.json.encode(answer).decode()):
+            at = known.setdefault(piece, len(known))
+            if runs and at == runs[-2] + runs[-1]:
+                runs[-1] += 1
+            else:
+                runs.extend((at, 1))
+        self._answers[address] = self._texts.setdefault(runs.tobytes(), len(self._texts))
 
     def parts(self, title: str) -> Iterator[str]:
         """Write the page, a part at a time: it may be large.
