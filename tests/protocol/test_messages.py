@@ -153,8 +153,9 @@ def test_bytes_that_are_not_text_are_named() -> None:
         parse_consumer_message(b'{"type":"subscribe","id":"\xff"}')
 
 
-@pytest.mark.parametrize("depth", [1_100, 100_000])
-def test_nesting_is_refused_not_followed(depth: int) -> None:
+def test_nesting_is_refused_not_followed() -> None:
+    # How deep a message may be is the interpreter's limit, from 1,000 to 10,000 levels.
+    depth = 100_000
     deep = '{"a":' * depth + "1" + "}" * depth
     text = '{"type":"invoke","id":"i","path":"/","action":"a","params":' + deep + "}"
     with pytest.raises(BadMessage, match="must not nest so deep") as caught:
