@@ -26,8 +26,8 @@ chat: $(READY)             ## talk to a model about the demo app; pipe lines in 
 demo: $(READY)             ## the demo app's state, as a model would see it
 	@$(BIN)/sightline demo --print
 
-bench: $(READY)            ## race the peers; prints a table, writes benchmarks/results.json
-	$(BIN)/python -m benchmarks
+bench: $(READY)            ## race the peers; writes benchmarks/REPORT.md and every quoted figure
+	@$(BIN)/python -m benchmarks; code=$$?; $(BIN)/python -m benchmarks.report && exit $$code
 
 prove: $(READY)            ## every claim, with faults, at full scale: some minutes
 	$(BIN)/python -m proof --output proof/results.json

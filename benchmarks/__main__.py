@@ -1,83 +1,103 @@
-"""Run every race, print one table, write `results.json`.
+"""Run every race, print the tables, keep the figures in `results.json`.
 
-    python -m benchmarks [--quick] [--only trees] [--output FILE] [--plots DIR]
+    python -m benchmarks [--quick] [--only MODULE]… [--output FILE]
 
-A module of this package that races has `run(*, quick: bool) -> list[Row]`, and perhaps
-`plots(rows) -> {file name: SVG}`. One whose peer is not installed is left out, with a
-line that says so.
+A module of this package that races has `run(*, quick: bool) -> list[Row]` and is named in
+`results.MODULES`. Each runs in a process of its own, so that none pays for what another left
+in memory and none takes another down. One whose peer or extra is missing is left out, with a
+line that says so; one that fails is reported, and the others go on.
+
+A quick run shows that everything runs, on small sizes; it keeps nothing, unless told where.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import json
-import platform
+import subprocess
 import sys
+import time
+import traceback
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import msgspec
-
-from benchmarks.harness import Row, table
-
-MODULES = ("trees", "live", "ledger", "slots", "tail", "cache", "package", "startup")
+from benchmarks import results
+from benchmarks.harness import LeftOut, Row, table
+from benchmarks.results import MODULES, RESULTS, Part
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the chosen races. Exits with 1 where a bar is missed in a full run."""
+    """Run the chosen races. Exits with 1 where a module failed or a full run missed a bar."""
     parser = argparse.ArgumentParser(prog="benchmarks", description="Race the peers.")
     parser.add_argument("--quick", action="store_true", help="small sizes: does everything run?")
-    parser.add_argument("--only", choices=MODULES, help="run the races of one module")
+    parser.add_argument(
+        "--only", action="append", choices=MODULES, help="run this module; may be repeated"
+    )
     parser.add_argument(
         "--output",
         type=Path,
-        default=Path(__file__).parent / "results.json",
-        help="where the figures go (default: benchmarks/results.json)",
+        help="where the figures go (default: benchmarks/results.json; nowhere if quick)",
     )
-    parser.add_argument("--plots", type=Path, help="a directory for pictures of the growth")
     options = parser.parse_args(arguments)
-    results = {
-        name: rows
-        for name in ([options.only] if options.only else MODULES)
-        if (rows := _rows(name, quick=options.quick)) is not None
-    }
-    print(table([row for rows in results.values() for row in rows]))
-    options.output.write_text(json.dumps(_report(results, quick=options.quick), indent=2) + "\n")
-    if options.plots is not None:
-        for name, rows in results.items():
-            drawn = getattr(importlib.import_module(f"benchmarks.{name}"), "plots", None)
-            for file, picture in (drawn(rows) if drawn else {}).items():
-                (options.plots / file).write_text(picture, encoding="utf-8")
-    missed = [row.work for rows in results.values() for row in rows if row.met is False]
+    if options.quick and options.output and options.output.resolve() == RESULTS.resolve():
+        parser.error("a quick run is no result: give another --output")
+    output = options.output or (None if options.quick else RESULTS)
+    names: Sequence[str] = options.only or MODULES
+    if len(names) == 1:
+        return _run(names[0], quick=options.quick, output=output)
+    return _run_each(names, quick=options.quick, output=output)
+
+
+def _run_each(names: Sequence[str], *, quick: bool, output: Path | None) -> int:
+    command = [sys.executable, "-m", "benchmarks", *(["--quick"] if quick else [])]
+    if output is not None:
+        command += ["--output", str(output.resolve())]
+    began = time.monotonic()
+    bad = []
+    for name in names:
+        here = Path(__file__).parent.parent
+        if subprocess.run([*command, "--only", name], cwd=here, check=False).returncode:
+            bad.append(name)
+    print(f"{len(names)} modules in {time.monotonic() - began:.0f} s", file=sys.stderr)
+    if bad:
+        print(f"a bar was missed, or it failed: {', '.join(bad)}", file=sys.stderr)
+    return 1 if bad else 0
+
+
+def _run(name: str, *, quick: bool, output: Path | None) -> int:
+    """Run one module and keep its rows."""
+    run = results.circumstances()
+    began = time.monotonic()
+    try:
+        rows = _rows(name, quick=quick)
+    except LeftOut as error:
+        print(f"{name}: left out, {error}", file=sys.stderr)
+        return 0
+    except Exception:  # noqa: BLE001 - whatever it is, the figures of others are not lost
+        traceback.print_exc()
+        print(f"{name}: failed", file=sys.stderr)
+        return 1
+    seconds = time.monotonic() - began
+    print(f"\n{name}, {seconds:.0f} s\n\n{table(rows)}", flush=True)
+    if output is not None:
+        part = Part({**run, "seconds": round(seconds), "quick": quick}, tuple(rows))
+        results.save(output, {**results.load(output), name: part})
+    missed = [row.work for row in rows if row.met is False]
     if missed:
-        print(f"\nbelow the bar: {', '.join(missed)}", file=sys.stderr)
+        print(f"\n{name}: below the bar: {', '.join(missed)}", file=sys.stderr)
         return 1
     return 0
 
 
-def _rows(name: str, *, quick: bool) -> list[Row] | None:
+def _rows(name: str, *, quick: bool) -> list[Row]:
     try:
         module = importlib.import_module(f"benchmarks.{name}")
     except ModuleNotFoundError as error:
-        print(f"{name}: left out, there is no {error.name} here", file=sys.stderr)
-        return None
+        raise LeftOut(f"there is no {error.name} here") from error
     rows: list[Row] = module.run(quick=quick)
     # The bars are promises about the full sizes.
     return [replace(row, bar=None) for row in rows] if quick else rows
-
-
-def _report(results: dict[str, list[Row]], *, quick: bool) -> dict[str, Any]:
-    return {
-        "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "system": f"{platform.system()} {platform.machine()}",
-        "msgspec": msgspec.__version__,
-        "quick": quick,
-        "rows": [
-            {"area": area, **row.to_value()} for area, rows in results.items() for row in rows
-        ],
-    }
 
 
 if __name__ == "__main__":

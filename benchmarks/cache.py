@@ -1,6 +1,6 @@
 """How much of each prompt must be evaluated anew: five layouts, one conversation, one cache.
 
-    python -m benchmarks.cache           the table
+    python -m benchmarks --only cache
 
 Fifty turns; half of them call tools, one to three rounds each. A state block of about
 800 tokens is another one at every request, as it is where apps act and where the block
@@ -32,7 +32,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.harness import Row, table
+from benchmarks.harness import Row
 from benchmarks.slots import tiktoken_offline
 from sightline.context.entries import Entry, by_group
 from sightline.context.parts import Message, Text, ToolCall, ToolResult
@@ -98,7 +98,11 @@ def _row(name: str, outcome: Outcome, base: Outcome, *, still: bool = False) -> 
         note += f"; least reuse of a prefix between folds {outcome.worst_reuse:.0%}"
     title = f"{TITLES[name]}, state still within a turn" if still else TITLES[name]
     bar = BAR if name == ("g" if still else "e") else None
-    return Row(title, outcome.requests, outcome.evaluated, base.evaluated, bar, "tokens", note)
+    more = {"sent": outcome.sent, "saved": saved, "worst_reuse": outcome.worst_reuse}
+    return Row(
+        f"still-{name}" if still else name, title, outcome.requests,
+        outcome.evaluated, base.evaluated, bar, "tokens", note, more,
+    )  # fmt: skip
 
 
 def measure(turns: int, *, every_request: bool = True) -> dict[str, Outcome]:
@@ -318,7 +322,3 @@ def _folds(groups: int) -> bool:
 def _common(one: Sequence[int], other: Sequence[int]) -> int:
     pairs = zip(one, other, strict=False)
     return next((at for at, (x, y) in enumerate(pairs) if x != y), min(len(one), len(other)))
-
-
-if __name__ == "__main__":
-    print(table(run()))

@@ -6,7 +6,8 @@ in the same process, minutes apart at most, under the same conditions: the garba
 collector is on, as in any program, and has just run when a measurement starts.
 
 A `Row` is one race. `ratio` is how many times the peer's cost ours is; the bar is
-the least ratio that the project promises.
+the least ratio that the project promises. Its slug names it for ever: documents
+quote figures by it, so a slug is never given to another race.
 """
 
 from __future__ import annotations
@@ -14,27 +15,40 @@ from __future__ import annotations
 import gc
 import time
 import tracemalloc
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["Row", "allocated", "measure", "measure_each", "table"]
+__all__ = [
+    "LeftOut", "Row", "Unit", "allocated", "measure", "measure_each", "quantity", "table", "times",
+]  # fmt: skip
+
+Unit = Literal["s", "bytes", "tokens"]
 
 _BATCH_S = 0.02
 _TIMES = "\N{MULTIPLICATION SIGN}"
 
 
+class LeftOut(Exception):
+    """A module cannot be measured here; the message says what is missing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One race: a piece of work, what it costs us, and what it costs the peer, if there is one."""
+    """One race: a piece of work, what it costs us, and what it costs the peer, if there is one.
 
+    `more` has further figures of the same race, by name.
+    """
+
+    slug: str
     work: str
     size: int
     ours: float
     peer: float | None = None
     bar: float | None = None
-    unit: Literal["s", "bytes", "tokens"] = "s"
+    unit: Unit = "s"
     note: str = ""
+    more: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def ratio(self) -> float | None:
@@ -43,12 +57,16 @@ class Row:
 
     @property
     def met(self) -> bool | None:
-        """Whether the ratio reaches the bar; None where there is no bar."""
-        return None if self.bar is None or self.ratio is None else self.ratio >= self.bar
+        """Whether the ratio reaches the bar; None where there is no bar.
+
+        Where the peer could not be run, the bar is not met: nobody has seen it reached.
+        """
+        return None if self.bar is None else self.ratio is not None and self.ratio >= self.bar
 
     def to_value(self) -> dict[str, Any]:
         """The row as it stands in `results.json`."""
         return {
+            "slug": self.slug,
             "work": self.work,
             "size": self.size,
             "unit": self.unit,
@@ -58,7 +76,13 @@ class Row:
             "bar": self.bar,
             "met": self.met,
             "note": self.note,
+            "more": dict(self.more),
         }
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> Row:
+        """Read a row from `results.json`."""
+        return cls(**{name: value[name] for name in value if name not in ("ratio", "met")})
 
 
 def measure(work: Callable[[], object], runs: int = 5) -> float:
@@ -117,24 +141,31 @@ def _line(row: Row) -> str:
     cells = [
         row.work + note,
         f"{row.size:,}",
-        _quantity(row.ours, row.unit),
-        "" if row.peer is None else _quantity(row.peer, row.unit),
-        "" if row.ratio is None else _times(row.ratio),
-        "" if row.bar is None else f"≥ {row.bar:,g}{_TIMES}",
+        quantity(row.ours, row.unit),
+        "" if row.peer is None else quantity(row.peer, row.unit),
+        "" if row.ratio is None else times(row.ratio),
+        "" if row.bar is None else f"≥ {row.bar:,.3g}{_TIMES}",
         {True: "yes", False: "**no**", None: ""}[row.met],
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def _times(ratio: float) -> str:
+def times(ratio: float) -> str:
+    """Write a ratio as the tables show it."""
     return f"{ratio:,.0f}{_TIMES}" if ratio >= 100 else f"{ratio:.3g}{_TIMES}"
 
 
-def _quantity(amount: float, unit: str) -> str:
+def quantity(amount: float, unit: str) -> str:
+    """Write an amount as the tables show it."""
     if unit == "bytes":
-        return f"{amount / 1e6:.3g} MB"
+        for size, name in ((1e9, "GB"), (1e6, "MB")):
+            if amount >= size:
+                return f"{amount / size:.3g} {name}"
+        return f"{amount / 1e3:.3g} kB"
     if unit == "tokens":
         return f"{amount:,.0f} tokens"
+    if amount >= 1000:
+        return f"{amount:,.0f} s"
     for scale, name in ((1, "s"), (1e3, "ms")):
         if amount * scale >= 1:
             return f"{amount * scale:.3g} {name}"

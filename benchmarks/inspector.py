@@ -1,17 +1,16 @@
 """How soon the inspector shows a long session, and whether it keeps its memory.
 
-    python -m benchmarks.inspector [--quick]        the table
-    python -m benchmarks.inspector --seconds 3600   memory over an hour: see `inspector_hour`
+    python -m benchmarks --only inspector
 
 A session of 1,000 turns is recorded by a host with a scripted model. Then the page is opened in
 a real browser: first paint as the browser reports it, the list of turns, the newest turn's
 picture. After that the session goes on while the page follows it, and the memory of the
-server is read from the system before and after. Needs Chromium, as the browser tests do.
+server is read from the system before and after; `inspector_hour` does that for longer. Needs
+Chromium, as the browser tests do.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import re
 import shutil
@@ -19,17 +18,22 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
-from benchmarks.inspector_hour import measure, resident_mb
+from benchmarks.harness import LeftOut, Row
+from benchmarks.inspector_hour import resident_mb
 from sightline.config import AppSettings, Settings
 from sightline.dialects.request import Request
 from sightline.host import Host
 from sightline.hub.hub import Hub
 from sightline.models.scripted import ScriptedModel
 
+ROOT = Path(__file__).parent.parent
+PROMISE_S = 1.0
 TURNS, QUICK_TURNS = 1_000, 20
 MORE, QUICK_MORE = 300, 5
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
@@ -52,51 +56,32 @@ async def record(ledger: Path, turns: int, *, session: int | None = None) -> Non
                 pass
 
 
-def paint_ms(page: Page) -> float:
+def paint_s(page: Page) -> float:
     """When the browser first painted something of the page, by its own report."""
-    return float(
-        page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-    )
+    asked = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+    return float(page.evaluate(asked)) / 1000
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Measure, and print the table."""
-    parser = argparse.ArgumentParser(prog="benchmarks.inspector")
-    parser.add_argument("--quick", action="store_true", help="few turns: does everything run?")
-    parser.add_argument("--seconds", type=int, help="only the server's memory, over so long")
-    parser.add_argument("--every", type=int, default=60, help="seconds between two samples")
-    options = parser.parse_args(arguments)
-    if options.seconds is not None:
-        return measure(options.seconds, options.every)
-    quick = options.quick
+def run(*, quick: bool = False) -> list[Row]:
+    """Record a session, open it in a browser, let it go on."""
     turns, more = (QUICK_TURNS, QUICK_MORE) if quick else (TURNS, MORE)
-    browser_path = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser_path is None:
-        print("left out: there is no Chromium here", file=sys.stderr)
-        return 0
+    chromium = browser_path()
+    if chromium is None:
+        raise LeftOut("there is no Chromium here")
     with tempfile.TemporaryDirectory() as directory:
         ledger = Path(directory) / "work.db"
         asyncio.run(record(ledger, turns))
-        server = subprocess.Popen(
-            [sys.executable, "-m", "sightline", "inspect", "--db", str(ledger), "--no-open"],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert server.stdout is not None
-        address = server.stdout.readline().strip()
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=browser_path, args=FLAGS)
+        with inspecting(ledger) as (pid, address), sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
             page = browser.new_page()
             begun = time.monotonic()
             page.goto(address)
             page.get_by_role("group", name=re.compile("^The context window")).wait_for()
-            picture_ms = (time.monotonic() - begun) * 1000
-            first_ms = paint_ms(page)
+            picture_s = time.monotonic() - begun
+            first_s = paint_s(page)
             page.get_by_label("follow").check()
-            before = resident_mb(server.pid)
-            subprocess.run(
-                [sys.executable, "-c", GO_ON.format(ledger=str(ledger), turns=more)], check=True
-            )
+            before = resident_mb(pid)
+            go_on(ledger, more)
             last = page.get_by_role("listbox", name="Turns").get_by_role("option").last
             page.wait_for_function(
                 "(text) => [...document.querySelectorAll('[role=option]')]"
@@ -104,17 +89,41 @@ def main(arguments: list[str] | None = None) -> int:
                 arg=f"Question {more - 1}:",
             )
             assert last.is_visible()
-            after = resident_mb(server.pid)
+            after = resident_mb(pid)
             browser.close()
-        server.terminate()
-        server.wait()
-        server.stdout.close()
-    print("| work | figure |\n| --- | ---: |")
-    print(f"| first paint, {turns:,} turns | {first_ms:.0f} ms |")
-    print(f"| the newest turn's picture is there | {picture_ms:.0f} ms |")
-    print(f"| memory of the server | {before:.0f} MB |")
-    print(f"| the same after {more:,} more turns, followed live | {after:.0f} MB |")
-    return 0
+    promise = f"the peer is the promise of {PROMISE_S:g} s"
+    followed = f"memory of the server after {more:,} more turns, followed live"
+    return [
+        Row("paint", "first paint", turns, first_s, PROMISE_S, 1, note=promise),
+        Row("picture", "the newest turn's picture is there", turns, picture_s),
+        Row("memory", "memory of the server", turns, before * 2**20, unit="bytes"),
+        Row("memory-after", followed, turns + more, after * 2**20, unit="bytes"),
+    ]
+
+
+def browser_path() -> str | None:
+    """Find the browser, where the tests find it."""
+    own = ROOT / ".venv" / "browser" / "chromium"
+    names = ("chromium", "chromium-browser", "google-chrome", str(own))
+    return next(filter(None, map(shutil.which, names)), None)
+
+
+@contextmanager
+def inspecting(ledger: Path) -> Iterator[tuple[int, str]]:
+    """Run the inspector: its process and its address."""
+    command = [sys.executable, "-m", "sightline", "inspect", "--db", str(ledger), "--no-open"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield server.pid, server.stdout.readline().strip()
+        finally:
+            server.terminate()
+
+
+def go_on(ledger: Path, turns: int) -> None:
+    """Let another program continue the session."""
+    code = GO_ON.format(ledger=str(ledger), turns=turns)
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
 GO_ON = """
@@ -122,6 +131,3 @@ import asyncio, pathlib
 from benchmarks.inspector import record
 asyncio.run(record(pathlib.Path({ledger!r}), {turns}, session=1))
 """
-
-if __name__ == "__main__":
-    sys.exit(main())

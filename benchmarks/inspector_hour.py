@@ -1,6 +1,6 @@
 """Whether the inspector keeps its memory while a chat goes on beside it.
 
-    python -m benchmarks.inspector --seconds 3600        the table, one row a minute
+    python -m benchmarks.inspector_hour [--seconds 3600] [--every 60]     a row a minute
 
 Three processes: a chat that takes a turn every second, with an app that changes before each
 of them; `sightline inspect`; and this one, which follows the events as the page does, opens
@@ -11,6 +11,7 @@ still grows is kept by somebody.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import http.client
 import itertools
@@ -38,7 +39,7 @@ from sightline.models.scripted import ScriptedModel
 
 TURN_S: Final = 1.0
 VIEW_S: Final = 3.0
-EXPORT_VIEWS: Final = 100
+EXPORT_VIEWS: Final = 80
 SESSION_TURNS: Final = 300
 MESSAGES: Final = 400
 MOST_REQUESTS: Final = 1_000_000
@@ -199,7 +200,7 @@ def measure(seconds: int, every: int) -> int:
     stop = threading.Event()
     with tempfile.TemporaryDirectory() as directory:
         ledger = Path(directory) / "work.db"
-        with started("benchmarks.inspector_hour", str(ledger)) as talk:
+        with started("benchmarks.inspector_hour", "--chat", str(ledger)) as talk:
             assert talk.stdout is not None
             talk.stdout.readline()
             with started("sightline", "inspect", "--db", str(ledger), "--no-open") as server:
@@ -245,5 +246,18 @@ def measure(seconds: int, every: int) -> int:
     return 0
 
 
+def main(arguments: list[str] | None = None) -> int:
+    """Measure, or be the chat that is watched."""
+    parser = argparse.ArgumentParser(prog="benchmarks.inspector_hour")
+    parser.add_argument("--seconds", type=int, default=3600, help="for how long (default: an hour)")
+    parser.add_argument("--every", type=int, default=60, help="seconds between two samples")
+    parser.add_argument("--chat", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.chat is not None:
+        asyncio.run(chat(options.chat))
+        return 0
+    return measure(options.seconds, options.every)
+
+
 if __name__ == "__main__":
-    asyncio.run(chat(Path(sys.argv[1])))
+    sys.exit(main())

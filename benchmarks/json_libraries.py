@@ -1,67 +1,67 @@
-"""Which JSON library: msgspec, orjson and the standard library on the tree that is raced.
+"""Which JSON library: ours builds nodes with msgspec, the peers plain objects with anything.
 
-    python -m benchmarks.json_libraries
+    python -m benchmarks --only json_libraries
 
-orjson is not a dependency; install it to see its rows. Prints a Markdown table.
+orjson runs in the peers' environment, on the same bytes.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from benchmarks.data import as_json, mail_tree
-from benchmarks.harness import allocated, measure
+from benchmarks.harness import Row, allocated, measure
+from benchmarks.peers import run_peer
 from sightline.protocol import codec
 
-NODES = 100_000
+__all__ = ["run"]
+
+NODES, QUICK_NODES = 100_000, 1_000
+WORK = {
+    "read": "read JSON: {} to plain objects, ours to nodes",
+    "write": "write JSON: {} from plain objects, ours from nodes",
+    "memory": "memory: plain objects of {}, ours as nodes",
+}
 
 
-def main() -> None:
-    """Measure every candidate that is installed."""
-    data = as_json(mail_tree(NODES))
-    print("| library | to plain objects | their memory | plain objects to JSON |")
-    print("| --- | ---: | ---: | ---: |")
-    for name, loads, dumps in _candidates():
-        cells = [
-            _ms(measure(partial(loads, data))),
-            _mb(allocated(partial(loads, data))),
-            _ms(measure(partial(dumps, loads(data)))),
-        ]
-        print(f"| {name} | {' | '.join(cells)} |")
-    root = codec.build(data)
-    cells = [
-        _ms(measure(lambda: codec.build(data))),
-        _mb(allocated(lambda: codec.build(bytes(bytearray(data))))),
-        _ms(measure(lambda: codec.encode(root))),
-    ]
-    print(f"| msgspec, straight to our nodes | {' | '.join(cells)} |")
+def run(*, quick: bool = False) -> list[Row]:
+    """Measure every candidate; ours is the same in all of its rows."""
+    nodes = QUICK_NODES if quick else NODES
+    data = as_json(mail_tree(nodes))
+    ours = {
+        "read": measure(lambda: codec.build(data)),
+        "write": measure(partial(codec.encode, codec.build(data))),
+        "memory": allocated(lambda: codec.build(bytes(bytearray(data)))),
+    }
+    libraries = dict(_measured(data))
+    if not quick and (found := run_peer("json_peer.py", stdin=data.decode())):
+        libraries["orjson"] = found
+    return [
+        Row(
+            f"{what}-{name}", WORK[what].format(name), nodes, ours[what], theirs[what],
+            unit="bytes" if what == "memory" else "s",
+        )
+        for what in WORK
+        for name, theirs in libraries.items()
+    ]  # fmt: skip
 
 
-def _candidates() -> list[tuple[str, Callable[[bytes], Any], Callable[[Any], bytes]]]:
-    found: list[tuple[str, Callable[[bytes], Any], Callable[[Any], bytes]]] = [
+def _measured(data: bytes) -> Iterator[tuple[str, dict[str, float]]]:
+    libraries: list[tuple[str, Callable[[bytes], Any], Callable[[Any], bytes]]] = [
         ("json", json.loads, lambda value: json.dumps(value, ensure_ascii=False).encode()),
         ("msgspec", msgspec.json.decode, msgspec.json.encode),
     ]
-    try:
-        orjson = importlib.import_module("orjson")
-    except ModuleNotFoundError:
-        return found
-    return [*found, ("orjson", orjson.loads, orjson.dumps)]
-
-
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1e3:.0f} ms"
-
-
-def _mb(size: float) -> str:
-    return f"{size / 1e6:.0f} MB"
-
-
-if __name__ == "__main__":
-    main()
+    for name, loads, dumps in libraries:
+        yield (
+            name,
+            {
+                "read": measure(partial(loads, data)),
+                "write": measure(partial(dumps, loads(data))),
+                "memory": allocated(partial(loads, data)),
+            },
+        )

@@ -1,6 +1,6 @@
 """Live apps against `slop-ai`: one change to many subscribers, their memory, an idle refresh.
 
-    python -m benchmarks --only live --plots DIR    also the growth in N and K as pictures
+    python -m benchmarks --only live
 
 All in one process; every message is encoded on both sides, none is sent. The peer
 holds a deep copy of the tree per subscriber, so its figures for many subscribers are
@@ -19,13 +19,12 @@ from typing import Any
 from slop_ai import SlopServer
 
 from benchmarks.harness import Row, allocated, measure
-from benchmarks.plot import Series, growth_svg
 from sightline.app.app import App
 from sightline.protocol.connection import Connection
 from sightline.protocol.messages import Subscribe, serialize
 from sightline.protocol.provider import Provider
 
-__all__ = ["plots", "run"]
+__all__ = ["run"]
 
 _PEER_SUBSCRIBERS = (5, 10)
 _PEER_NODES = 10_000
@@ -153,8 +152,10 @@ def _fan_out(nodes: int, subscribers: tuple[int, ...]) -> Iterator[Row]:
         if many > few:
             note += f"; peer extrapolated from {few}"
         bar = 500 if many == 1_000 else None
-        yield Row(_IN_K, many, cost, peer_cost[few] * many / few, bar, note=note)
+        theirs = peer_cost[few] * many / few
+        yield Row(f"k-{many}", _IN_K, many, cost, theirs, bar, note=note)
     yield Row(
+        "peer-k",
         "the peer's growth in K",
         few,
         peer_cost[few],
@@ -172,28 +173,8 @@ def _growth_in_nodes(sizes: tuple[int, ...], subscribers: int) -> Iterator[Row]:
         if nodes <= _PEER_NODES:
             peer = PeerSide(State(nodes), subscribers)
             peer_cost = measure(lambda peer=peer: peer.change(next(turns)), 1)  # type: ignore[misc]  # bound now
-        yield Row(_IN_N, nodes, cost, peer_cost, note=f"{subscribers} subscribers")
-
-
-def plots(rows: list[Row]) -> dict[str, str]:
-    """Draw how the cost of one change grows: a picture by file name."""
-    titles = {
-        "live-growth-in-k.svg": (_IN_K, "subscribers of the root of 10,000 nodes"),
-        "live-growth-in-n.svg": (_IN_N, "nodes, with 10 subscribers of the root"),
-    }
-    return {
-        name: growth_svg("one change, encoded for everybody", across, _lines(rows, work))
-        for name, (work, across) in titles.items()
-    }
-
-
-def _lines(rows: list[Row], work: str) -> list[Series]:
-    mine = [row for row in rows if row.work == work]
-    theirs = [(row.size, row.peer) for row in mine if row.peer is not None]
-    return [
-        Series("Sightline", tuple((row.size, row.ours) for row in mine)),
-        Series("slop-ai", tuple(theirs)),
-    ]
+        note = f"{subscribers} subscribers"
+        yield Row(f"n-{nodes}", _IN_N, nodes, cost, peer_cost, note=note)
 
 
 def _memory(nodes: int, subscribers: int) -> Iterator[Row]:
@@ -202,8 +183,8 @@ def _memory(nodes: int, subscribers: int) -> Iterator[Row]:
     peer = PeerSide(State(nodes), 1)
     peer_added = allocated(peer.connect)
     yield Row(
-        "memory per further subscription", subscribers, added, float(peer_added), unit="bytes",
-        note=f"{added:,.0f} bytes",
+        "memory", "memory per further subscription", subscribers, added, float(peer_added),
+        unit="bytes", note=f"{added:,.0f} bytes",
     )  # fmt: skip
 
 
@@ -211,4 +192,5 @@ def _idle_refresh(nodes: int) -> Iterator[Row]:
     ours = OurSide(State(nodes), 0)
     peer = PeerSide(State(nodes), 0)
     cost = measure(ours.app.refresh, 5)
-    yield Row("refresh() with nothing changed", nodes, cost, measure(peer.server.refresh, 3), 5)
+    theirs = measure(peer.server.refresh, 3)
+    yield Row("refresh", "refresh() with nothing changed", nodes, cost, theirs, 5)

@@ -1,6 +1,6 @@
 """What a real runtime evaluates: the state as a tail, and the state before the history.
 
-    python -m benchmarks.local [--quick]        the table; minutes, not seconds
+    python -m benchmarks --only local       minutes, not seconds
 
 Twenty turns with the embedded model. A state block of about 250 tokens is another one in
 every turn: a message arrives, a counter moves, the clock goes on. The conversation is the
@@ -11,14 +11,13 @@ request. The layouts run one after the other, each on a runtime that has seen no
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from benchmarks.harness import LeftOut, Row
 from sightline.config import Settings
 from sightline.context.parts import Message
 from sightline.context.prompt import Prompt, digest_of
@@ -26,6 +25,7 @@ from sightline.context.receipt import Receipt
 from sightline.context.standing import system_text
 from sightline.dialects import Options, encode
 from sightline.dialects.events import UsageReported
+from sightline.errors import MissingExtra
 from sightline.models.base import Model
 from sightline.models.choose import open_model
 from sightline.projection.tail import render_tail
@@ -119,41 +119,41 @@ async def measure(turns: int, instructions: str) -> dict[str, Outcome]:
     return outcomes
 
 
-def table(outcomes: dict[str, Outcome]) -> str:
-    """Write the figures as Markdown, a line per turn and their sums."""
-    lines = [
-        "| turn | prompt tokens | tail: evaluated | reused | before history: evaluated | reused |",
-        "| ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    tail, before = outcomes["tail"], outcomes["before history"]
-    for number, (ours, theirs) in enumerate(zip(tail.turns, before.turns, strict=True), 1):
-        lines.append(_line(str(number), [ours], [theirs]))
-    lines.append(_line("all", tail.turns, before.turns))
-    return "\n".join(lines)
-
-
-def _line(head: str, ours: Sequence[Turn], theirs: Sequence[Turn]) -> str:
-    figures = [sum(turn.prompt_tokens for turn in ours)]
-    for turns in (ours, theirs):
-        figures += [sum(turn.evaluated_tokens for turn in turns)]
-        figures += [sum(turn.reused_tokens for turn in turns)]
-    return f"| {head} | {' | '.join(f'{figure:,}' for figure in figures)} |"
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Measure, print the table, and say on stderr how long it took."""
-    parser = argparse.ArgumentParser(prog="benchmarks.local", description=__doc__)
-    parser.add_argument(
-        "--quick", action="store_true", help=f"{QUICK_TURNS} turns, short instructions"
-    )
-    quick = parser.parse_args(arguments).quick
+def run(*, quick: bool = False) -> list[Row]:
+    """Run both layouts; ours is the tail, the peer is the state before the history."""
     turns, instructions = (QUICK_TURNS, "Be brief.") if quick else (TURNS, system_text(small=True))
-    outcomes = asyncio.run(measure(turns, instructions))
-    print(table(outcomes))
-    for name, outcome in outcomes.items():
-        print(f"{name}: {outcome.seconds:.0f} s", file=sys.stderr)
-    return 0
+    try:
+        outcomes = asyncio.run(measure(turns, instructions))
+    except MissingExtra as error:
+        raise LeftOut(str(error)) from error
+    tail, before = outcomes["tail"], outcomes["before history"]
+    pairs = list(zip(tail.turns, before.turns, strict=True))
+    rows = [
+        _row(f"turn-{at}", f"turn {at}", [ours], [theirs])
+        for at, (ours, theirs) in enumerate(pairs, 1)
+    ]
+    rows.append(_row("all", "all turns", tail.turns, before.turns))
+    rows.append(
+        Row(
+            "time",
+            "all turns, by the clock",
+            turns,
+            tail.seconds,
+            before.seconds,
+            note="four tokens of answer each included",
+            more={"tokens_per_s": sum(t.evaluated_tokens for t in before.turns) / before.seconds},
+        )
+    )
+    return rows
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _row(slug: str, work: str, ours: Sequence[Turn], theirs: Sequence[Turn]) -> Row:
+    prompt, reused = (sum(t.prompt_tokens for t in ours), sum(t.reused_tokens for t in ours))
+    peer_prompt = sum(turn.prompt_tokens for turn in theirs)
+    peer_reused = sum(turn.reused_tokens for turn in theirs)
+    return Row(
+        slug, f"{work}: tokens evaluated", prompt, prompt - reused, peer_prompt - peer_reused,
+        unit="tokens",
+        note=f"{reused:,} reused, the peer {peer_reused:,}",
+        more={"reused": reused, "peer_prompt": peer_prompt, "peer_reused": peer_reused},
+    )  # fmt: skip

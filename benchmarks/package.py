@@ -6,18 +6,23 @@ import resource
 import subprocess
 import sys
 import tempfile
+import zipfile
+from importlib.metadata import distribution
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from benchmarks.harness import Row
 
 ROOT = Path(__file__).parent.parent
 WORK = {
-    "import sightline": ["-c", "import sightline"],
-    "import every public name": [
-        "-c",
-        "import sightline; [getattr(sightline, name) for name in sightline.__all__]",
-    ],
-    "start the program (--version)": ["-m", "sightline", "--version"],
+    "import": ("import sightline", ["-c", "import sightline"]),
+    "import-all": (
+        "import every public name",
+        ["-c", "import sightline; [getattr(sightline, name) for name in sightline.__all__]"],
+    ),
+    "start": ("start the program (--version)", ["-m", "sightline", "--version"]),
 }
 
 
@@ -26,18 +31,43 @@ def run(*, quick: bool) -> list[Row]:
     runs = 2 if quick else 10
     empty = _cpu_s(["-c", "pass"], runs)
     rows = [
-        Row(work, 1, max(_cpu_s(arguments, runs) - empty, 1e-6), note="CPU of a new process")
-        for work, arguments in WORK.items()
+        Row(slug, work, 1, max(_cpu_s(arguments, runs) - empty, 1e-6), note="CPU of a new process")
+        for slug, (work, arguments) in WORK.items()
     ]
     with tempfile.TemporaryDirectory() as place:
         subprocess.run(
             [sys.executable, "-m", "hatchling", "build", "-d", place],
             cwd=ROOT, check=True, capture_output=True,
         )  # fmt: skip
-        for kind, name in (("*.whl", "size of the wheel"), ("*.tar.gz", "size of the sources")):
-            [built] = Path(place).glob(kind)
-            rows.append(Row(name, 1, built.stat().st_size, unit="bytes"))
+        [wheel], [sources] = Path(place).glob("*.whl"), Path(place).glob("*.tar.gz")
+        unpacked = sum(member.file_size for member in zipfile.ZipFile(wheel).infolist())
+        sizes = {
+            "wheel": ("size of the wheel", wheel.stat().st_size),
+            "sdist": ("size of the sources", sources.stat().st_size),
+            "installed": ("installed, before anything is compiled", unpacked),
+            "dependencies": ("what it needs, installed", sum(map(_size_of, _needed()))),
+        }
+    rows += [Row(slug, work, 1, size, unit="bytes") for slug, (work, size) in sizes.items()]
     return rows
+
+
+def _needed() -> set[str]:
+    """The packages that an installation without extras brings along."""
+    found: set[str] = set()
+    ahead = ["sightline"]
+    while ahead:
+        for text in distribution(ahead.pop()).requires or ():
+            wanted = Requirement(text)
+            name = canonicalize_name(wanted.name)
+            if name not in found and (not wanted.marker or wanted.marker.evaluate({"extra": ""})):
+                found.add(name)
+                ahead.append(name)
+    return found
+
+
+def _size_of(package: str) -> int:
+    files = (Path(str(file.locate())) for file in distribution(package).files or ())
+    return sum(file.stat().st_size for file in files if file.suffix != ".pyc" and file.exists())
 
 
 def _cpu_s(arguments: list[str], runs: int) -> float:

@@ -26,11 +26,12 @@ def run_peer(script: str, *arguments: str, stdin: str = "") -> Any:
     """
     python = HOME / "bin" / "python"
     try:
-        if not READY.exists():
+        wanted = (HERE / "peers.txt").read_text(encoding="utf-8")
+        if not READY.exists() or READY.read_text(encoding="utf-8") != wanted:
             subprocess.run([sys.executable, "-m", "venv", str(HOME)], check=True)
             pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
             subprocess.run([*pip, "-r", str(HERE / "peers.txt")], check=True, stdout=sys.stderr)
-            READY.touch()
+            READY.write_text(wanted, encoding="utf-8")
         command = [str(python), "-W", "ignore", str(HERE / script), *arguments]
         done = subprocess.run(command, input=stdin, check=True, stdout=subprocess.PIPE, text=True)
     except (OSError, subprocess.CalledProcessError) as error:

@@ -1,7 +1,6 @@
 """What a prompt costs to assemble, against trimming the same conversation elsewhere.
 
-    python -m benchmarks.slots               the table and the growth, as text
-    python -m benchmarks.slots --svg FILE    also the growth as a picture
+    python -m benchmarks --only slots
 
 Ours is a whole `render`: weigh, decide, receipt, digest, with the counts of earlier
 turns warm, as they are in every turn but the first. The peer is langchain-core's
@@ -13,7 +12,6 @@ measures the same.
 
 from __future__ import annotations
 
-import argparse
 import base64
 import json
 import os
@@ -30,9 +28,8 @@ import tiktoken.load
 import toktok
 from tiktoken_ext import openai_public
 
-from benchmarks.harness import Row, table
+from benchmarks.harness import Row
 from benchmarks.peers import run_peer
-from benchmarks.plot import Series, growth_svg
 from sightline.context.parts import Message, Role, Text, ToolCall, ToolResult
 from sightline.context.slots import Slots
 from sightline.context.tokens import counter_for
@@ -49,20 +46,26 @@ def run(*, quick: bool = False) -> list[Row]:
     warm = {size: render_s(size) for size in sizes}
     peers = (peer_s() if races else None) or {}
     rows = [
-        Row("render, warm", size, ours, peers.get(f"plain {size}"), 50 if size in RACES else None)
+        Row(
+            f"warm-{size}", "render, warm", size, ours, peers.get(f"plain {size}"),
+            50 if size in races else None,
+        )
         for size, ours in warm.items()
-    ]
+    ]  # fmt: skip
     for size in races:
         theirs = peers.get(f"remembered {size}")
-        rows.append(Row("render, peer given our counts", size, warm[size], theirs))
-    rows.append(Row("first render, nothing counted", sizes[-2], cold_s(sizes[-2])))
+        work = "render, peer given our counts"
+        rows.append(Row(f"remembered-{size}", work, size, warm[size], theirs))
+    rows.append(Row("cold", "first render, nothing counted", sizes[-2], cold_s(sizes[-2])))
     megabytes, ours_s, theirs_s = counting_s()
     note = f"{megabytes / ours_s:.0f} against {megabytes / theirs_s:.0f} MB/s"
-    rows.append(Row("count code, nothing counted before", 1, ours_s, theirs_s, 5, note=note))
+    work = "count code, nothing counted before"
+    rows.append(Row("count-code", work, 1, ours_s, theirs_s, 5, note=note))
     for what, letter in (("one letter", "a"), ("spaces", " ")):
         for length in (500_000, 1_000_000):
             spent = best_s(partial(counter_for(ENCODING).count, letter * length), repeats=3)
-            rows.append(Row(f"count {what}, this many times", length, spent))
+            slug = f"count-{what.split()[-1]}-{length}"
+            rows.append(Row(slug, f"count {what}, this many times", length, spent))
     return rows
 
 
@@ -168,29 +171,3 @@ def tiktoken_offline() -> tiktoken.Encoding:
     with instead, tempfile.TemporaryDirectory() as home:
         os.environ["TIKTOKEN_CACHE_DIR"] = home
         return tiktoken.Encoding(**getattr(openai_public, ENCODING)())
-
-
-def bar_chart(points: list[tuple[int, float]]) -> str:
-    return "\n".join(
-        f"{size:>9,} messages  {ms:>8.2f} ms  {ms / size * 1000:>6.2f} µs each  "
-        + "█" * max(1, round(ms / points[-1][1] * 40))
-        for size, ms in points
-    )
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Race the assembler.")
-    parser.add_argument("--svg", type=Path, help="write the growth as a picture")
-    arguments = parser.parse_args()
-    rows = run()
-    print(table(rows))
-    points = [(row.size, row.ours * 1000) for row in rows[: len(SIZES)]]
-    print(f"\n{bar_chart(points)}")
-    if arguments.svg:
-        line = Series("render", tuple((size, ms / 1000) for size, ms in points))
-        across = "messages in the history (budget 128k tokens)"
-        arguments.svg.write_text(growth_svg("render, warm", across, [line]), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

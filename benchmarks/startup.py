@@ -44,9 +44,12 @@ def run(*, quick: bool) -> list[Row]:
             bare.append(_cpu_s("pass", env))
     ours, peer = min(chats), min(bare)
     return [
-        Row("start of the chat, to its prompt", 1, ours, peer, note="against `python -c pass`"),
-        Row("the same, against what is promised", 1, ours, PROMISE_S, bar=1),
-    ]
+        Row(
+            "chat", "start of the chat, to its prompt", 1, ours, peer,
+            note="against `python -c pass`",
+        ),
+        Row("chat-promise", "the same, against what is promised", 1, ours, PROMISE_S, bar=1),
+    ]  # fmt: skip
 
 
 def _cpu_s(code: str, env: Mapping[str, str]) -> float:

@@ -26,9 +26,12 @@ _AT = parse_moment("2026-04-28T10:30:00Z")
 _PROMISE_BYTES_PER_S = 50_000_000
 
 PLAIN = {
-    "English prose": "The launch moved to Thursday, please confirm by noon. ",
-    "prose in many scripts": "Größe und Übermut — naïve 日本語 текст, 中文。 ",
-    "JSON of a tree": '{"id":"msg-1","type":"item","properties":{"title":"Lunch?","n":1}}, ',
+    "prose": ("English prose", "The launch moved to Thursday, please confirm by noon. "),
+    "scripts": ("prose in many scripts", "Größe und Übermut — naïve 日本語 текст, 中文。 "),
+    "json": (
+        "JSON of a tree",
+        '{"id":"msg-1","type":"item","properties":{"title":"Lunch?","n":1}}, ',
+    ),
 }
 BOMBS = {
     "less-than signs": "<",
@@ -48,23 +51,24 @@ _TABLE = [
 def run(*, quick: bool = False) -> list[Row]:
     """Measure everything once and return the rows."""
     million = 100_000 if quick else 1_000_000
-    rows = [_plain(name, unit, 4 * million) for name, unit in PLAIN.items()]
+    rows = [_plain(slug, name, unit, 4 * million) for slug, (name, unit) in PLAIN.items()]
     rows.extend(_bomb(name, unit, million) for name, unit in BOMBS.items())
     rows.append(_race(2_000 if quick else 20_000))
     rows.extend(_choosing(5_000 if quick else 50_000))
     return rows
 
 
-def _plain(name: str, unit: str, size: int) -> Row:
+def _plain(slug: str, name: str, unit: str, size: int) -> Row:
     text = unit * (size // len(unit.encode()))
     size = len(text.encode())
     work: Callable[[str], object] = (
-        partial(mark_json, lines=True) if name.startswith("JSON") else escape_text
+        partial(mark_json, lines=True) if slug == "json" else escape_text
     )
     ours = measure(lambda: work(text))
     return Row(
-        f"escape {name}", size, ours, size / _PROMISE_BYTES_PER_S, 1,
+        f"plain-{slug}", f"escape {name}", size, ours, size / _PROMISE_BYTES_PER_S, 1,
         note=f"{size / ours / 1e6:.0f} MB/s; the peer is the promise of 50",
+        more={"mb_per_s": size / ours / 1e6},
     )  # fmt: skip
 
 
@@ -75,7 +79,9 @@ def _bomb(name: str, unit: str, size: int) -> Row:
     )
     pace = f"{size / large / 1e6:.1f} million characters/s"
     note = f"{pace}; ten times the size, {large / small:.1f} times the time"
-    return Row(f"escape a bomb: {name}", size, large, note=note)
+    more = {"small": size // 10, "small_s": small}
+    slug = f"bomb-{name.replace(' ', '-')}"
+    return Row(slug, f"escape a bomb: {name}", size, large, note=note, more=more)
 
 
 def _bomb_text(unit: str, size: int) -> str:
@@ -86,7 +92,7 @@ def _race(size: int) -> Row:
     text = _bomb_text("<slop-state", size)
     ours = measure(partial(escape_text, text), 3)
     peer = measure(lambda: _by_the_table(text), 1)
-    return Row("escape unterminated tags, against the bare table", size, ours, peer)
+    return Row("table", "escape unterminated tags, against the bare table", size, ours, peer)
 
 
 def _by_the_table(text: str) -> str:
@@ -105,14 +111,13 @@ def _choosing(nodes: int) -> list[Row]:
     ])  # fmt: skip
     world = World((AppState("app", "App", tree=root),))
     rows = [
-        Row(f"choose {budget} tokens' worth", nodes, measure(partial(select, world, budget), 3))
+        Row(
+            f"choose-{budget}", f"choose {budget} tokens' worth", nodes,
+            measure(partial(select, world, budget), 3),
+        )
         for budget in (1_000, 4_000)
-    ]
+    ]  # fmt: skip
     chosen = select(world, 4_000).world
     shown = sum(1 for app in chosen.apps if app.tree is not None for _ in app.tree.walk())
-    return [*rows, Row("render what was chosen", shown, measure(partial(render_tail, chosen, _AT)))]
-
-
-if __name__ == "__main__":
-    for row in run():
-        print(f"{row.work:55} {row.size:>9,} {row.ours * 1000:>10.2f} ms  {row.note}")
+    spent = measure(partial(render_tail, chosen, _AT))
+    return [*rows, Row("render", "render what was chosen", shown, spent)]

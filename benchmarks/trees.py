@@ -74,10 +74,11 @@ def run(*, quick: bool = False) -> list[Row]:
 
 
 def _one_change(sizes: _Sizes) -> Iterator[Row]:
-    yield _change_row("one property changed, then diff", sizes.tree, sizes, bar=5_000)
+    work = "one property changed, then diff"
+    yield _change_row("change-diff", work, sizes.tree, sizes, bar=5_000)
 
 
-def _change_row(work: str, size: int, sizes: _Sizes, bar: float | None = None) -> Row:
+def _change_row(slug: str, work: str, size: int, sizes: _Sizes, bar: float | None = None) -> Row:
     tree = mail_tree(size)
     root = codec.build(as_json(tree))
     path = _path_of_last_item(root)
@@ -89,7 +90,7 @@ def _change_row(work: str, size: int, sizes: _Sizes, bar: float | None = None) -
         assert len(diff(root, changed)) == 1
 
     peer = _peer_diff(tree, path, sizes)
-    return Row(work, size, measure(ours, sizes.runs), peer, bar)
+    return Row(slug, work, size, measure(ours, sizes.runs), peer, bar)
 
 
 def _path_of_last_item(root: Node) -> str:
@@ -116,7 +117,8 @@ def _equal_trees(sizes: _Sizes) -> Iterator[Row]:
     peer_a, peer_b = _peer_build(data), _peer_build(data)
     ours = measure(lambda: diff(a, b), sizes.runs)
     peer = measure(lambda: diff_nodes(peer_a, peer_b), sizes.peer_runs)
-    yield Row("diff of two equal trees that share nothing", sizes.tree, ours, peer, 10)
+    work = "diff of two equal trees that share nothing"
+    yield Row("equal-diff", work, sizes.tree, ours, peer, 10)
 
 
 def _flat_list_ops(sizes: _Sizes) -> Iterator[Row]:
@@ -147,11 +149,13 @@ def _flat_list_ops(sizes: _Sizes) -> Iterator[Row]:
     for name, ops, bar, note in races:
         ours = measure_each(_our_jobs(codec.build(data), ops)) / _OPS
         peer = measure_each(_peer_jobs(tree, ops)) / _OPS
-        yield Row(f"apply in a flat list: {name}", sizes.tree, ours, peer, bar, note=note)
+        slug, work = f"apply-{name.split()[0]}", f"apply in a flat list: {name}"
+        yield Row(slug, work, sizes.tree, ours, peer, bar, note=note)
     op = races[0][1][0]
     fresh = [codec.build(data) for _ in range(sizes.runs)]
     first = measure_each(partial(apply, root, [op]) for root in fresh)
-    yield Row("the first op in a flat list, which makes its index", sizes.tree, first)
+    work = "the first op in a flat list, which makes its index"
+    yield Row("apply-first", work, sizes.tree, first)
 
 
 def _our_jobs(tree: Node, ops: list[Op]) -> Iterator[Callable[[], object]]:
@@ -185,16 +189,19 @@ def _build(sizes: _Sizes) -> Iterator[Row]:
     data = as_json(mail_tree(sizes.tree))
     peer = measure(lambda: _peer_build(data), sizes.peer_runs)
     built = measure(lambda: codec.build(data), sizes.runs)
-    yield Row("build from JSON", sizes.tree, built, peer, 20, note="neither side checks anything")
+    note = "neither side checks anything"
+    yield Row("build", "build from JSON", sizes.tree, built, peer, 20, note=note)
     checked = measure(lambda: codec.decode(data), sizes.runs)
-    yield Row("build from JSON, every rule checked", sizes.tree, checked, peer, note="ours only")
+    work = "build from JSON, every rule checked"
+    yield Row("build-checked", work, sizes.tree, checked, peer, note="ours only")
     gc.disable()
     try:
         peer = measure(lambda: _peer_build(data), sizes.peer_runs)
         built = measure(lambda: codec.build(data), sizes.runs)
     finally:
         gc.enable()
-    yield Row("build from JSON, garbage collector off", sizes.tree, built, peer)
+    work = "build from JSON, garbage collector off"
+    yield Row("build-no-gc", work, sizes.tree, built, peer)
 
 
 def _peer_build(data: bytes) -> SlopNode:
@@ -206,7 +213,7 @@ def _text(sizes: _Sizes) -> Iterator[Row]:
     root, peer_root = codec.build(data), _peer_build(data)
     ours = measure(lambda: format_tree(root), sizes.runs)
     peer = measure(lambda: peer_format_tree(peer_root), sizes.runs)
-    yield Row("canonical text", sizes.text, ours, peer, 5)
+    yield Row("text", "canonical text", sizes.text, ours, peer, 5)
 
 
 def _max_nodes(sizes: _Sizes) -> Iterator[Row]:
@@ -218,21 +225,28 @@ def _max_nodes(sizes: _Sizes) -> Iterator[Row]:
     left = sum(1 for _ in compact(root, budget).walk())
     peer_left = count_nodes(auto_compact(peer_root, budget))
     note = f"budget {budget:,}: ours leaves {left:,}, the peer {peer_left:,}"
-    yield Row("max_nodes", sizes.tree, ours, peer, 20, note=note)
+    yield Row("max-nodes", "max_nodes", sizes.tree, ours, peer, 20, note=note)
 
 
 def _memory(sizes: _Sizes) -> Iterator[Row]:
-    data = as_json(mail_tree(sizes.tree))
-    # A copy of the input is made inside: a tree keeps the text it was built from.
-    ours = allocated(lambda: codec.build(bytes(bytearray(data))))
-    peer = allocated(lambda: _peer_build(bytes(bytearray(data))))
     note = "our input text included, which the tree keeps"
-    yield Row("memory of a tree", sizes.tree, ours, peer, 2, "bytes", note)
+    for size in sizes.growth:
+        data = as_json(mail_tree(size))
+        # A copy of the input is made inside: a tree keeps the text it was built from.
+        ours = allocated(partial(_built_from_a_copy, codec.build, data))
+        peer = allocated(partial(_built_from_a_copy, _peer_build, data))
+        bar = 2 if size == sizes.tree else None
+        yield Row(f"memory-{size}", "memory of a tree", size, ours, peer, bar, "bytes", note)
+
+
+def _built_from_a_copy(build: Callable[[bytes], object], data: bytes) -> object:
+    return build(bytes(bytearray(data)))
 
 
 def _growth(sizes: _Sizes) -> Iterator[Row]:
     for size in sizes.growth:
-        yield _change_row("growth: one property changed, then diff", size, sizes)
+        work = "growth: one property changed, then diff"
+        yield _change_row(f"growth-change-{size}", work, size, sizes)
     for size in sizes.wide:
         yield _wide_row(size, sizes)
 
@@ -248,4 +262,5 @@ def _wide_row(size: int, sizes: _Sizes) -> Row:
         changed = root.change(path, lambda node: node.with_property("unread", "maybe"))
         assert len(diff(root, changed)) == 1
 
-    return Row("growth: the same in one flat list", size, measure(ours, sizes.runs))
+    work = "growth: the same in one flat list"
+    return Row(f"growth-flat-{size}", work, size, measure(ours, sizes.runs))

@@ -3,22 +3,29 @@
 The wheel and the source package are built by the locked backend, without isolation. pip
 installs the wheel into an empty environment, to which the locked core dependencies, and
 nothing else, are lent by links. So this proves that our files are complete, and that the
-program needs no more than pyproject.toml declares. It does not prove that an index has
-those packages, nor that the extras resolve.
+program needs no more than pyproject.toml declares. Every extra, alone and together with
+the others, is satisfied by the locked versions, and so is all that they ask for. That an
+index has those packages is proved by `python -m proof.install`, which asks one.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import venv
 import zipfile
+from collections.abc import Iterator
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from proof.install import extras, plan
 
 ROOT = Path(__file__).parent.parent
 CORE = ("click", "msgspec", "jsonschema-rs", "websockets", "apsw", "platformdirs")
@@ -96,3 +103,77 @@ def test_every_public_name_is_there_and_comes_from_what_was_installed(clean: Pat
     )
     where = run(clean / "python", "-c", code).decode()
     assert str(clean.parent) in where
+
+
+def locked() -> dict[str, str]:
+    """What the lock says for this interpreter: a version for each package, and only one."""
+    found: dict[str, str] = {}
+    for line in (ROOT / "requirements.lock").read_text("utf-8").splitlines():
+        if line and not line.startswith((" ", "#")):
+            pin = Requirement(line.removesuffix("\\"))
+            if pin.marker is None or pin.marker.evaluate():
+                [exact] = pin.specifier
+                name = canonicalize_name(pin.name)
+                assert name not in found, f"the lock has two versions of {name}"
+                found[name] = exact.version
+    return found
+
+
+def unsatisfied(wanted: list[Requirement], pins: dict[str, str]) -> Iterator[str]:
+    """Follow requirements through everything they ask for; tell what the lock does not have."""
+    ahead = list(wanted)
+    seen: set[tuple[str, frozenset[str]]] = set()
+    while ahead:
+        need = ahead.pop()
+        name = canonicalize_name(need.name)
+        if (name, frozenset(need.extras)) in seen:
+            continue
+        seen.add((name, frozenset(need.extras)))
+        if name not in pins:
+            yield f"{need} is not in the lock"
+        elif not need.specifier.contains(pins[name], prereleases=True):
+            yield f"{need}, but the lock has {pins[name]}"
+        elif distribution(name).version != pins[name]:
+            yield f"{name} {pins[name]} is locked, {distribution(name).version} is installed"
+        else:
+            ahead += [
+                further
+                for further in map(Requirement, distribution(name).requires or ())
+                if further.marker is None
+                or any(further.marker.evaluate({"extra": extra}) for extra in ("", *need.extras))
+            ]
+
+
+@pytest.mark.parametrize("extra", ["", *extras()])
+def test_an_extra_and_all_it_asks_for_is_in_the_lock(extra: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    listed = project["optional-dependencies"][extra] if extra else project["dependencies"]
+    assert list(unsatisfied([Requirement(text) for text in listed], locked())) == []
+
+
+def test_a_lock_that_lacks_something_or_is_too_old_is_noticed() -> None:
+    pins = locked()
+    uvicorn = [Requirement("uvicorn>=0.34")]
+    assert list(unsatisfied(uvicorn, {**pins, "uvicorn": "0.33"})) == [
+        "uvicorn>=0.34, but the lock has 0.33"
+    ]
+    [message] = unsatisfied(uvicorn, {name: pins[name] for name in pins if name != "h11"})
+    assert message.startswith("h11")
+    assert message.endswith("is not in the lock")
+
+
+def test_the_trial_of_an_index_tries_every_extra_alone_and_all_together() -> None:
+    tried = list(plan(["python3.13"]))
+    together = ",".join(extras())
+    assert [extra for python, extra in tried if python == sys.executable] == [
+        "", *extras(), together,
+    ]  # fmt: skip
+    assert [extra for python, extra in tried if python == "python3.13"] == ["", together]
+
+
+def test_the_classifiers_are_the_versions_that_the_operations_page_says_were_tested() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    named = [line.rpartition(" ")[2] for line in project["classifiers"] if "Python :: 3." in line]
+    page = (ROOT / "docs" / "operations.md").read_text("utf-8")
+    section = page.partition("## Python versions")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| (3\.\d+)", section, re.MULTILINE) == named

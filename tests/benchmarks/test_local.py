@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
-from benchmarks.local import QUICK_TURNS, main, state
+from benchmarks.harness import LeftOut
+from benchmarks.local import QUICK_TURNS, run, state
 
 
-def test_a_tail_keeps_the_history_warm_and_state_before_it_does_not(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["--quick"]) == 0
-    _, _, *rows, total = capsys.readouterr().out.splitlines()
-    figures = [
-        [int(cell.replace(",", "")) for cell in row.strip("| ").split(" | ")] for row in rows
-    ]
-    assert [row[0] for row in figures] == list(range(1, QUICK_TURNS + 1))
-    tail_reused = [row[3] for row in figures]
-    before_reused = [row[5] for row in figures]
+def test_a_tail_keeps_the_history_warm_and_state_before_it_does_not() -> None:
+    *turns, whole, _ = run(quick=True)
+    assert [row.slug for row in turns] == [f"turn-{at}" for at in range(1, QUICK_TURNS + 1)]
+    tail_reused = [row.more["reused"] for row in turns]
+    before_reused = [row.more["peer_reused"] for row in turns]
     # Behind the history the state leaves all of it warm; before it, only the instructions.
     assert tail_reused == sorted(set(tail_reused))
     assert len(set(before_reused[1:])) == 1
     assert tail_reused[-1] > before_reused[-1]
-    for _, prompt, evaluated, reused, *_ in figures:
-        assert evaluated + reused == prompt
-    assert total.startswith("| all | ")
+    for row in turns:
+        assert row.ours + row.more["reused"] == row.size
+    assert whole.ours == sum(row.ours for row in turns)
+    assert whole.more["reused"] == sum(tail_reused)
+
+
+def test_without_the_runtime_it_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    with pytest.raises(LeftOut, match="the embedded model needs its runtime"):
+        run(quick=True)
 
 
 def test_the_state_is_another_one_in_every_turn() -> None:

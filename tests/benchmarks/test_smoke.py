@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 from benchmarks.__main__ import main
 from benchmarks.data import as_json, flat_list, mail_tree
 from benchmarks.harness import Row, table
-from benchmarks.plot import Series, growth_svg
+from benchmarks.report import files
+from benchmarks.results import RESULTS, Part, load, save
 
 from sightline.protocol import codec
 
@@ -33,67 +34,96 @@ WORK = [
 ]
 
 
-def test_a_quick_run_prints_every_row_and_writes_the_figures(
+def test_a_quick_run_prints_every_row_and_keeps_it_where_it_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "results.json"
+    save(output, {"live": Part({}, (Row("x", "kept", 1, 1.0),))})
     assert main(["--quick", "--only", "trees", "--output", str(output)]) == 0
     shown = capsys.readouterr().out
-    report = json.loads(output.read_text())
-    assert list(report) == ["python", "system", "msgspec", "quick", "rows"]
-    assert report["quick"] is True
-    assert list(dict.fromkeys(row["work"] for row in report["rows"])) == WORK
-    for row in report["rows"]:
+    parts = json.loads(output.read_text())
+    assert list(parts) == ["trees", "live"]
+    assert parts["live"]["rows"][0]["work"] == "kept"
+    part = parts["trees"]
+    assert list(part["run"]) == [
+        "date", "commit", "python", "system", "cores", "load", "msgspec", "seconds", "quick",
+    ]  # fmt: skip
+    assert part["run"]["quick"] is True
+    assert list(dict.fromkeys(row["work"] for row in part["rows"])) == WORK
+    for row in part["rows"]:
         assert list(row) == [
-            "area", "work", "size", "unit", "ours", "peer", "ratio", "bar", "met", "note",
+            "slug", "work", "size", "unit", "ours", "peer", "ratio", "bar", "met", "note", "more",
         ]  # fmt: skip
-        assert row["area"] == "trees"
         assert row["unit"] in ("s", "bytes")
         assert row["ours"] > 0
         assert row["peer"] is None or row["peer"] > 0
         assert f"| {row['work']}" in shown
+    assert [Row.of(row).to_value() for row in part["rows"]] == part["rows"]
 
 
-def read_svg(text: str) -> ElementTree.Element:
-    return ElementTree.fromstring(text)  # noqa: S314 - made by us
-
-
-def test_a_quick_run_of_live_apps_draws_the_growth(tmp_path: Path) -> None:
-    output = tmp_path / "results.json"
-    options = ["--quick", "--only", "live", "--output", str(output), "--plots", str(tmp_path)]
-    assert main(options) == 0
-    for name, sizes in (("k", (5, 20)), ("n", (100, 500))):
-        picture = read_svg((tmp_path / f"live-growth-in-{name}.svg").read_text())
-        circles = picture.findall("{http://www.w3.org/2000/svg}circle")
-        assert len(circles) == 2 * len(sizes)
-
-
-def test_a_line_of_slope_one_lies_on_its_dashes() -> None:
-    line = Series("linear & steady", ((10, 0.001), (100, 0.01), (1000, 0.1)))
-    picture = read_svg(growth_svg("work", "size", [line]))
-    paths = picture.findall("{http://www.w3.org/2000/svg}path")
-    [dashed] = [path.get("d") for path in paths if path.get("stroke-dasharray")]
-    [drawn] = picture.findall("{http://www.w3.org/2000/svg}polyline")
-    first, _, last = (drawn.get("points") or "").split()
-    assert dashed == f"M{first} L{last}"
+def test_a_quick_run_never_touches_the_committed_results(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = RESULTS.read_bytes()
+    monkeypatch.setattr("benchmarks.__main__.MODULES", ("startup",))
+    assert main(["--quick"]) == 0
+    assert "start of the chat" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["--quick", "--output", str(RESULTS)])
+    assert RESULTS.read_bytes() == before
 
 
 def test_a_module_whose_peer_is_missing_is_left_out_with_a_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("benchmarks.__main__.MODULES", ("no_such_race",))
-    assert main(["--quick", "--output", str(tmp_path / "results.json")]) == 0
+    output = tmp_path / "results.json"
+    assert main(["--quick", "--output", str(output)]) == 0
     assert (
         capsys.readouterr().err
         == "no_such_race: left out, there is no benchmarks.no_such_race here\n"
     )
+    assert not output.exists()
+
+
+def test_a_module_that_fails_is_reported_and_loses_no_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "results.json"
+    save(output, {"startup": Part({}, (Row("x", "kept", 1, 1.0),))})
+    before = output.read_bytes()
+    monkeypatch.setattr("benchmarks.startup.CHAT", "raise SystemExit(3)")
+    assert main(["--quick", "--only", "startup", "--output", str(output)]) == 1
+    assert capsys.readouterr().err.endswith("the chat did not come up\nstartup: failed\n")
+    assert output.read_bytes() == before
+
+
+def test_several_modules_run_one_after_the_other_each_in_a_process_of_its_own(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "results.json"
+    only = ["--only", "startup", "--only", "live"]
+    assert main(["--quick", *only, "--output", str(output)]) == 0
+    parts = load(output)
+    assert list(parts) == ["live", "startup"]
+    assert capfd.readouterr().err.startswith("2 modules in ")
+    drawn = {path.name: text for path, text in files(parts).items()}
+    for name, sizes in (("subscribers", (5, 20)), ("nodes", (100, 500))):
+        assert drawn[f"live-{name}.svg"].count("<circle ") == 2 * len(sizes)
+
+
+def test_two_rows_cannot_have_the_same_name(tmp_path: Path) -> None:
+    rows = (Row("x", "a walk", 1, 1.0), Row("x", "a run", 1, 1.0))
+    with pytest.raises(ValueError, match="tail: two rows have the same slug"):
+        save(tmp_path / "results.json", {"tail": Part({}, rows)})
 
 
 def test_a_row_says_whether_its_bar_is_met() -> None:
-    met = Row("work", 10, ours=0.001, peer=0.1, bar=100)
-    missed = Row("work", 10, ours=0.001, peer=0.05, bar=100, note="why")
-    alone = Row("work", 1_000, ours=2e6, unit="bytes")
+    met = Row("x", "work", 10, ours=0.001, peer=0.1, bar=100)
+    missed = Row("x", "work", 10, ours=0.001, peer=0.05, bar=100, note="why")
+    alone = Row("x", "work", 1_000, ours=2e6, unit="bytes")
     assert (met.met, missed.met, alone.met) == (True, False, None)
+    assert replace(met, peer=None).met is False, "nobody has seen it"
     assert table([met, missed, alone]).splitlines()[2:] == [
         f"| work | 10 | 1 ms | 100 ms | 100{TIMES} | ≥ 100{TIMES} | yes |",
         f"| work (why) | 10 | 1 ms | 50 ms | 50{TIMES} | ≥ 100{TIMES} | **no** |",

@@ -12,7 +12,18 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Request, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Error,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
+
+TIMEOUT_MS = 20_000
+expect.set_options(timeout=TIMEOUT_MS)  # a busy machine is no fault of the page
 
 ROOT = Path(__file__).parents[2]
 ARTEFACTS = ROOT / ".artefacts"
@@ -209,7 +220,7 @@ def visit(
 
     def go(address: str, **options: Any) -> Page:
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(TIMEOUT_MS)
         opened = context.new_page()
         watches.append(Watch(opened, urlsplit(address).netloc or "nowhere"))
         opened.goto(address)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import msgspec
 from host.helpers import hosted, turn
 from sightline import App, Message
 from sightline.app.local import local_dial
+from sightline.context.receipt import Receipt
 from sightline.dialects import encode
 from sightline.host import Host
 from sightline.host.journal import Journal, Recorded, Sent
@@ -79,6 +81,9 @@ def the_turns_between(path: Path) -> None:
     with Ledger(path) as ledger:
         journal = Journal(path)
         first = journal.request(1, 1)
+        [kept] = ledger.accounts.receipts(1)
+        receipt = Receipt.decode(msgspec.json.encode(kept.body))
+        first = replace(first, prompt=msgspec.structs.replace(first.prompt, receipt=receipt))
         entries = ledger.append(1, said, strategy=first.profile.dialect)
         used = Usage(first.line.model, 3_000, 10, 2_900)
         ledger.accounts.record(1, used, group_id=entries[-1].group_id)

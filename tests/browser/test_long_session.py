@@ -25,7 +25,11 @@ def long_inspector(long_ledger: Path) -> Iterator[Inspector]:
 
 @pytest.fixture
 def long_page(visit: Callable[..., Page], long_inspector: Inspector) -> Page:
-    return visit(long_inspector.address)
+    """A page that is ready for keys: the newest turn is chosen."""
+    page: Page = visit(long_inspector.address)
+    chosen = page.get_by_role("listbox", name="Turns").get_by_role("option", selected=True)
+    expect(chosen).to_have_attribute("aria-posinset", str(TURNS))
+    return page
 
 
 def scroll_height(list_: Locator) -> int:

@@ -441,3 +441,12 @@ def test_a_result_cut_to_nothing_is_told_to_be_there() -> None:
     assert Receipt.decode(prompt.receipt.encode()) == prompt.receipt
     assert "2/2" in prompt.receipt.table()
     assert slot_names(prompt) == ["history"] * 2
+
+
+def test_a_minimum_never_keeps_a_part_that_weighs_more_than_the_whole() -> None:
+    slots = Slots(10, "gpt-4o")
+    slots.add("low", "aaae\u0301", min_tokens=5, trim_behavior="char", keep="middle-out")
+    prompt = slots.render()
+    assert [message.text for message in prompt.messages] == ["aaae\u0301"]
+    [line] = prompt.receipt.slots
+    assert (line.offered, line.kept, line.cut) == (6, 6, 0)

@@ -43,6 +43,18 @@ async def test_reading_needs_no_approval_and_writing_does(directory: Path, mode:
     assert not (directory / "project" / "new.txt").exists()
 
 
+async def test_every_request_shows_the_files_that_are_there(directory: Path) -> None:
+    async with hosted(directory, ["One.", "Two."], apps=HERE) as (host, model):
+        await turn(host)
+        (directory / "project" / "later.txt").touch()
+        await turn(host)
+    first, second = (str(request.body["messages"][-1]) for request in model.requests)
+    assert "1 file" in first
+    assert "notes.txt" in first
+    assert "2 files" in second
+    assert "later.txt" in second
+
+
 async def test_a_rule_of_the_user_is_heard_about_reading_too(directory: Path) -> None:
     rules = (PolicyRule(app="workspace", action="read", decision="deny"),)
     async with hosted(directory, [read("c1"), "no"], apps=HERE, policy=rules) as (host, _):

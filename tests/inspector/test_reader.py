@@ -71,6 +71,9 @@ def test_messages_name_their_slots_and_the_boundary_divides_them(reader: Reader)
     assert "input" in slots[:boundary]
     assert set(slots[boundary:]) == {"state"} | (set(slots[boundary:]) - {"history", "input"})
     assert "" not in slots
+    for line in picture["receipt"]["slots"]:
+        own = [m["tokens"] for m in picture["messages"] if m["slot"] == line["name"]]
+        assert sum(own) == line["kept"], line["name"]
 
 
 def test_the_state_is_what_the_request_showed_and_what_changed_since(reader: Reader) -> None:
@@ -143,7 +146,7 @@ def test_a_wish_that_makes_no_sense_is_named(reader: Reader, asked: bytes, named
 
 
 def test_an_export_holds_everything_the_page_asks_for(reader: Reader) -> None:
-    page = reader.export(1)
+    page = "".join(reader.export(1))
     turn = "/api/sessions/1/turns/2/2"
     for address in (turn, f"{turn}/state", f"{turn}/state/0/nodes/0", f"{turn}/state/0/folds/0"):
         assert f'"{address}"' in page

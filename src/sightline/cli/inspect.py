@@ -7,6 +7,7 @@ import os
 import secrets
 import socket
 import webbrowser
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,7 @@ __all__ = ["inspect"]
 
 LOOPBACK: Final = "127.0.0.1"
 SECRET_BYTES: Final = 32
+READERS: Final = 3
 
 
 @click.command(
@@ -70,7 +72,8 @@ def inspect(
         if session is not None:
             page = reader.export(session)
             target = output or Path(f"sightline-session-{session}.html")
-            target.write_text(page, encoding="utf-8")
+            with target.open("w", encoding="utf-8") as file:
+                file.writelines(page)
             click.echo(str(target))
             return
         asyncio.run(_serve(reader, port, opens=opens, allow_invoke=allow_invoke))
@@ -88,6 +91,8 @@ async def _serve(reader: Reader, port: int, *, opens: bool, allow_invoke: bool) 
     from sightline.hub.discovery import Discovery
     from sightline.hub.hub import Hub
 
+    readers = ThreadPoolExecutor(READERS, "inspector")  # each keeps some memory of its own
+    asyncio.get_running_loop().set_default_executor(readers)
     listening = _listen(port)
     door = Door(
         secrets.token_urlsafe(SECRET_BYTES),

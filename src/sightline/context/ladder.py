@@ -118,7 +118,9 @@ class CharLadder(Ladder):
         while chars < text.chars:
             piece = self._cut(text, chars)
             if text.says_something(piece.messages):
-                return self._with(below, piece)
+                cut = self._with(below, piece)
+                # A part of a text can be more tokens than the whole, which says more for less.
+                return cut if cut.cost < above.cost else above
             chars *= 2
         return above
 

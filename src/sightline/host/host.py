@@ -26,7 +26,7 @@ from sightline.context.parts import File, Input, Message
 from sightline.context.state import StateRebuild
 from sightline.context.window import Window
 from sightline.dialects.usage import Usage
-from sightline.errors import InvalidInput, NotFound, Unreachable
+from sightline.errors import InvalidInput, NotFound, SightlineError, Unreachable
 from sightline.events import AppChanged, HostEvent, Noticed
 from sightline.host.asking import SideModel
 from sightline.host.compose import Composer
@@ -380,8 +380,7 @@ class Host:
             if before is not None:
                 await asyncio.wait({before})  # the strategy has its last word before the next turn
             model = await self.model()
-            if self._workspace is not None:
-                await self._workspace.refresh()
+            await self._look_around()
             await self._first_sight()
             counter = self._stage.counter(model)
             turn, mended = await asyncio.to_thread(
@@ -474,6 +473,15 @@ class Host:
         stack.push_async_callback(_ended, asyncio.create_task(workspace.watch()))
         self._stage.trust(APP_ID, WORKSPACE_READS)
         self._workspace = workspace
+
+    async def _look_around(self) -> None:
+        """See the directory as it is now, before the first request of a turn is made."""
+        if self._workspace is None:
+            return
+        await self._workspace.refresh()
+        with suppress(SightlineError):  # who let go of it sees nothing of it
+            # An answer comes after the patches of what was seen: until then they may wait.
+            await self.hub.query(self._workspace.app.info.id, depth=0)
 
     async def _connect_or_tell(self, address: str) -> None:
         try:

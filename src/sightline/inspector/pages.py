@@ -12,8 +12,10 @@ import hashlib
 import html
 import re
 from array import array
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -34,7 +36,9 @@ TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-_ENDS: Final = re.compile(r"(?<=\},)")
+_HERE: Final = "\0"
+_BATCH: Final = 500
+_ENDS: Final = re.compile(r"(?<=\},)|(?<=\\n)")  # of an object, of a line of text
 _EXPORT_POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; "
     "img-src data:; base-uri 'none'; form-action 'none'"
@@ -87,7 +91,7 @@ class Export:
 
     A session says the same things over and over, a request most of what the one before it
     said. So an answer is cut where something ends in its JSON, every piece is kept once, and
-    an answer is the list of its pieces.
+    an answer is a list of runs of pieces: where one begins, how long it is, and so on.
     """
 
     def __init__(self) -> None:
@@ -97,31 +101,45 @@ class Export:
 
     def add(self, address: str, answer: dict[str, Any]) -> None:
         """Keep the answer that the page gets at an address."""
-        text = msgspec.json.encode(answer).decode()
         known = self._pieces
-        pieces = array("I", (known.setdefault(p, len(known)) for p in _ENDS.split(text)))
-        self._answers[address] = self._texts.setdefault(pieces.tobytes(), len(self._texts))
+        runs = array("I")
+        for piece in _ENDS.split(msgspec.json.encode(answer).decode()):
+            at = known.setdefault(piece, len(known))
+            if runs and at == runs[-2] + runs[-1]:
+                runs[-1] += 1
+            else:
+                runs.extend((at, 1))
+        self._answers[address] = self._texts.setdefault(runs.tobytes(), len(self._texts))
 
-    def page(self, title: str) -> str:
-        """Write the page.
+    def parts(self, title: str) -> Iterator[str]:
+        """Write the page, a part at a time: it may be large.
 
         The answers are JSON in which no `<` is left, so that nothing in them can end the
         script element or begin one.
         """
         imports = {name: _data_url(_read(file)) for name, file in _modules().items()}
-        recorded = {
-            "pieces": list(self._pieces),
-            "texts": [array("I", text).tolist() for text in self._texts],
-            "answers": self._answers,
-        }
-        return _page(
+        before, _, after = _page(
             head=f'<meta http-equiv="Content-Security-Policy" content="{_EXPORT_POLICY}">'
             f"<style>{_read('style.css').decode()}</style>"
             f'<script type="importmap">{_json({"imports": imports})}</script>',
-            foot=f'<script type="application/json" id="recorded">{_json(recorded)}</script>'
+            foot=f'<script type="application/json" id="recorded">{_HERE}</script>'
             '<script type="module">import "app/main";</script>',
             title=title,
-        )
+        ).rpartition(_HERE)
+        yield before
+        yield from _listed('{"pieces":[', self._pieces)
+        yield from _listed('],"texts":[', (array("I", text).tolist() for text in self._texts))
+        yield f'],"answers":{_json(self._answers)}}}{after}'
+
+
+def _listed(start: str, items: Iterable[object]) -> Iterator[str]:
+    """Write the items of a JSON list, some at a time."""
+    items = iter(items)
+    while some := list(islice(items, _BATCH)):
+        yield start + _json(some)[1:-1]
+        start = ","
+    if start != ",":
+        yield start
 
 
 def _page(*, head: str, foot: str, title: str) -> str:

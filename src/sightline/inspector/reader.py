@@ -7,7 +7,7 @@ used; where the journal has forgotten one, the page is told so.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -17,7 +17,6 @@ from sightline.config import Settings
 from sightline.context.parts import Message
 from sightline.context.receipt import RULES, Receipt
 from sightline.context.strategies import DEFAULT
-from sightline.context.tokens import counter_for
 from sightline.dialects import endpoints
 from sightline.dialects.request import Request, slot_names
 from sightline.dialects.usage import Usage, cost
@@ -182,7 +181,7 @@ class Reader:
             "config": wishes.config(),
         }
 
-    def export(self, session: int) -> str:
+    def export(self, session: int) -> Iterator[str]:
         """Write a session as one page: every answer that the page can ask for without work."""
         root = f"/api/sessions/{session}"
         chosen = [item for item in self._records.sessions() if item["id"] == session]
@@ -197,7 +196,7 @@ class Reader:
         for item in turns["turns"]:
             for number in range(1, item["requests"] + 1):
                 self._export_request(export, session, item["turn"], number)
-        return export.page(f"Sightline: {ledger['name']}")
+        return export.parts(f"Sightline: {ledger['name']}")
 
     def _export_request(self, export: Export, session: int, turn: int, number: int) -> None:
         place = f"/api/sessions/{session}/turns/{turn}/{number}"
@@ -346,18 +345,27 @@ def _messages(
     messages: Sequence[Message], receipt: dict[str, Any], slots: Sequence[str]
 ) -> list[dict[str, Any]]:
     order = [line["name"] for line in receipt["slots"]]
-    weights = counter_for("estimate").alone().weigh(messages)
+    kept = {line["name"]: iter(_present(line["messages"])) for line in receipt["slots"]}
     return [
         {
             "index": index,
             "slot": slot,
             "slot_index": order.index(slot) if slot in order else -1,
             "role": message.role,
-            "tokens": weight,
+            "tokens": next(kept.get(slot, iter(())), None),
             "preview": preview(message.text),
             "parts": parts_of(message),
         }
-        for index, (message, slot, weight) in enumerate(zip(messages, slots, weights, strict=True))
+        for index, (message, slot) in enumerate(zip(messages, slots, strict=True))
+    ]
+
+
+def _present(lines: Sequence[dict[str, Any]]) -> list[int]:
+    """What the messages of a slot weigh that are in the prompt, by its receipt."""
+    return [
+        line["kept"]
+        for line in lines
+        if line["kept"] > 0 or line.get("emptied") or line["rule"] in ("kept", "protected")
     ]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -59,7 +59,7 @@ class Answers(Protocol):
     def ledger(self, session: int) -> dict[str, Any]: ...
     def group(self, session: int, group: int) -> dict[str, Any]: ...
     def search(self, session: int, text: str) -> dict[str, Any]: ...
-    def export(self, session: int) -> str: ...
+    def export(self, session: int) -> Iterator[str]: ...
     def verify(self) -> dict[str, Any]: ...
     def query(self, sql: str, session: int) -> dict[str, Any]: ...
     def what_if(self, session: int, turn: int, number: int, asked: bytes) -> dict[str, Any]: ...
@@ -104,7 +104,9 @@ def inspector_app(answers: Answers, door: Door, *, invoke: Invoke | None = None)
         session = number(request, "session")
         page = await asyncio.to_thread(answers.export, session)
         name = f"attachment; filename=sightline-session-{session}.html"
-        return Response(page, media_type="text/html", headers={"Content-Disposition": name})
+        return StreamingResponse(
+            page, media_type="text/html", headers={"Content-Disposition": name}
+        )
 
     def works(work: Callable[[Request, bytes], Awaitable[dict[str, Any]]]) -> Answer:
         async def answer(request: Request) -> Response:

@@ -6,6 +6,13 @@ import { useSignal } from "@preact/signals";
 const inside = document.getElementById("recorded");
 const recorded = inside ? JSON.parse(inside.textContent) : null;
 
+// The text of runs of pieces: where one begins, how long it is, and so on.
+const joined = (runs) => {
+  let text = "";
+  for (let at = 0; at < runs.length; at += 2) text += recorded.pieces.slice(runs[at], runs[at] + runs[at + 1]).join("");
+  return text;
+};
+
 export const isExport = recorded !== null;
 export const news = signal({ sessions: 0, turns: 0, state: isExport ? "recorded" : "connecting" });
 
@@ -16,8 +23,8 @@ const problem = async (response) => {
 
 export const get = async (path) => {
   if (recorded) {
-    const text = recorded.texts[recorded.answers[path]];
-    if (text) return JSON.parse(text.map((piece) => recorded.pieces[piece]).join(""));
+    const runs = recorded.texts[recorded.answers[path]];
+    if (runs) return JSON.parse(joined(runs));
     throw new Error("not part of this export");
   }
   const response = await fetch(path, { credentials: "same-origin" });

@@ -23,14 +23,14 @@ const Bar = ({ receipt, reserve, lit }) => {
     lit=${lit.value === index} onLight=${() => (lit.value = index)} />`;
   return html`<div class="bar" role="group" aria-label="The context window, in prompt order">
     ${fixed > 0 && html`<span class="block fixed" style=${{ flexGrow: fixed, flexBasis: 0 }}
-      title=${`tools and frame: ${count(fixed)} tokens`}>tools</span>`}
+      title=${`tools and frame: ${count(fixed)} tokens`}><span>tools</span></span>`}
     ${stable.map(block)}
     <span class="boundary" role="separator" aria-label="boundary: the stable prefix ends here"></span>
     ${tail.map(block)}
     <span class="block free" style=${{ flexGrow: receipt.free, flexBasis: 0 }}
-      title=${`free: ${count(receipt.free)} tokens`}>free</span>
+      title=${`free: ${count(receipt.free)} tokens`}><span>free</span></span>
     ${reserve > 0 && html`<span class="block reserve" style=${{ flexGrow: reserve, flexBasis: 0 }}
-      title=${`reserve for the answer: ${count(reserve)} tokens`}>reserve</span>`}
+      title=${`reserve for the answer: ${count(reserve)} tokens`}><span>reserve</span></span>`}
   </div>`;
 };
 

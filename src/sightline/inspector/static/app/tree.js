@@ -146,7 +146,7 @@ const App = ({ app, at, root, allowInvoke }) => html`<article aria-label=${app.n
   <h3>${app.name} <span class="quiet">${app.id}</span> <span class=${`tag ${app.status}`}>${app.status}</span></h3>
   <p class="quiet">${count(app.shown)} of ${count(app.nodes)} nodes shown, ${count(app.cut)} cut,
     ${" "}${count(app.summarised)} summarised</p>
-  ${app.changes.length > 0 && html`<details open><summary>${count(app.changes.length)} changes since the request before</summary>
+  ${app.changes.length > 0 && html`<details open><summary>${count(app.changes.length)} ${app.changes.length === 1 ? "change" : "changes"} since the request before</summary>
     <ul class="changes">${app.changes.map((change, index) => html`<li key=${index}><code>${change.op}</code> <code>${change.path}</code> ${change.text}</li>`)}</ul></details>`}
   ${app.nodes > 0 && html`<${Nodes} app=${app} at=${at} root=${`${root}/${at}`} />`}
   ${allowInvoke && html`<${Invoke} app=${app} />`}
