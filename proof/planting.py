@@ -16,7 +16,7 @@ import logging
 import random
 import string
 from collections.abc import AsyncIterator, Callable, Iterator
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -269,13 +269,14 @@ async def _shown(ledger: Ledger, session: int) -> tuple[bytes, bytes]:
         groups = (await client.get(f"{root}/ledger")).json()["groups"]
         places = ["/", "/api/sessions", f"{root}/turns", f"{root}/ledger", f"{root}/search?q=key"]
         places += [f"{root}/groups/{group['id']}" for group in groups]
-        requests = [
-            f"{root}/turns/{turn['turn']}/{number}"
-            for turn in turns
-            for number in range(1, turn["requests"] + 1)
-        ]
-        states = [f"{place}/state" for place in requests]
-        answers = [await client.get(address) for address in (*places, *requests, *states)]
+        named = [(t["turn"], n) for t in turns for n in range(1, t["requests"] + 1)]
+        requests = [f"{root}/turns/{turn}/{number}" for turn, number in named]
+        for place in requests:
+            places += [place, f"{place}/state", f"{place}/state/0/nodes/0"]
+            places += [f"{place}/state/0/folds/0", f"{place}/state/0/find?q=use"]
+        for (turn, number), (later, other) in pairwise(named):
+            places.append(f"{root}/compare/{turn}.{number}/{later}.{other}")
+        answers = [await client.get(address) for address in places]
         post: dict[str, Any] = {"headers": {"origin": base}}
         answers += [await client.post(f"{place}/whatif", json={}, **post) for place in requests[:3]]
         everything = {"sql": "SELECT * FROM messages", "session": session}

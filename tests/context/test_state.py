@@ -21,6 +21,9 @@ from sightline.context.state import (
         ("Done.\n\n### STATE\nGoal: x\n", "### STATE\nGoal: x", "Done."),
         ("### STATE", "### STATE", ""),
         ("a\r\n### STATE\r\nGoal: x", "### STATE\r\nGoal: x", "a"),
+        # what is taken off at the end makes no heading of what was none
+        ("a\n### STATE\nGoal: x\n##\u2028 ", "### STATE\nGoal: x\n##\u2028", "a"),
+        ("a\n### STATE\nGoal: x\n##\r\t", "### STATE\nGoal: x", "a\n\n##\r\t"),
         # the last one counts
         (
             "### STATE\nGoal: 1\n\nmore\n### STATE\nGoal: 2",

@@ -20,5 +20,12 @@ def test_every_mirror_ends_equal_to_the_projection(block: int) -> None:
         assert world.differences() == [], f"seed {seed}"
 
 
+def test_a_patch_of_another_life_is_not_taken_for_the_one_that_resumes() -> None:
+    """Found by `make prove`: the snapshot was lost, and the numbers of the patch fitted."""
+    world = World(105923099440931, steps=(30, 90))
+    world.run()
+    assert world.differences() == []
+
+
 def test_the_sequences_reach_every_part_of_the_tree() -> None:
     assert {len(every_node(World(seed).value)) > 10 for seed in range(50)} == {True, False}

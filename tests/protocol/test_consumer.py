@@ -333,9 +333,12 @@ class TestTheNextConnection:
 
     def test_never_mixes_the_lives_of_a_provider(self) -> None:
         consumer = mirrored()
-        self.again(consumer, "x-resume", epoch="e2")
         [ask] = self.again(consumer, "x-resume", epoch="e2")
-        assert ask["resume"]["epoch"] == "e1"
+        assert "resume" not in ask
+        tell(consumer, patch(2, 1, 7))  # the numbers would fit, but the snapshot was lost
+        assert shown(consumer) == 0
+        tell(consumer, snapshot(1), patch(2, 1, 7))
+        assert shown(consumer) == 7
 
     def test_does_not_resume_what_was_broken(self) -> None:
         consumer = mirrored()

@@ -38,7 +38,7 @@ Technical Anchors: [Ports, IPs, constant values]
 """
 
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
-_ENDS_BLOCK: Final = re.compile(r" {0,3}#{1,3}(?:[ \t]|$)")
+_ENDS_BLOCK: Final = re.compile(r" {0,3}#{1,3}(?:[ \t\r]|$)")
 
 
 class StateRebuild(msgspec.Struct, frozen=True):

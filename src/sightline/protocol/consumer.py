@@ -328,6 +328,9 @@ class Consumer:
     def _resume_point(self, mirror: Mirror) -> ResumePoint | None:
         if mirror.awaits_snapshot or isinstance(mirror.epoch, UnsetType):
             return None
+        # Another life cannot resume; and its first patch may be numbered as if it did.
+        if self.provider is None or mirror.epoch != self.provider.epoch:
+            return None
         if not self._offers("x-resume"):
             return None
         return ResumePoint(mirror.epoch, mirror.version, mirror.seq)
