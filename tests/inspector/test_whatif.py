@@ -63,7 +63,7 @@ def what_if(reader: Reader, turn_number: int = 4, **wishes: Any) -> dict[str, An
     return reader.what_if(1, turn_number, 1, json.dumps(wishes).encode())
 
 
-def test_as_it_was_is_byte_for_byte_what_was_sent(tmp_path: Path) -> None:
+def test_as_it_was_has_the_history_that_was_sent_and_nothing_to_tell(tmp_path: Path) -> None:
     record(tmp_path)
     with reading(tmp_path) as reader:
         again = what_if(reader)
