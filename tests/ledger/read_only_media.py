@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import urllib.parse  # noqa: F401 - for the address of a path: nobody may not import it later
 
 from sightline.errors import SightlineError
 from sightline.ledger import Ledger

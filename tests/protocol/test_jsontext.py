@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections import OrderedDict
 from decimal import Decimal
 from enum import Enum, IntEnum
@@ -120,6 +121,8 @@ BROKEN = [
 
 @pytest.mark.parametrize(("text", "line", "column", "reason"), BROKEN)
 def test_broken_text_is_told_where_and_why(text: str, line: int, column: int, reason: str) -> None:
+    if text.endswith(",}") and sys.version_info >= (3, 13):  # it has a better word for it
+        column, reason = column - 1, "illegal trailing comma"
     with pytest.raises(InvalidJson) as caught:
         loads(text)
     assert (caught.value.line, caught.value.column) == (line, column)

@@ -105,7 +105,7 @@ def _wrong_fields() -> list[dict[str, Any]]:
 
 
 def _too_much() -> list[tuple[bytes, str | None]]:
-    deep = 3000
+    deep = 15_000  # more than any interpreter reads
     without_id = [
         b'{"type":"query","id":"q","path":"' + b"x" * LIMIT + b'"}',
         b" " * (LIMIT + 1),
