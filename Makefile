@@ -29,7 +29,7 @@ demo: $(READY)             ## the demo app's state, as a model would see it
 bench: $(READY)            ## race the peers; writes benchmarks/REPORT.md and every quoted figure
 	@$(BIN)/python -m benchmarks; code=$$?; $(BIN)/python -m benchmarks.report && exit $$code
 
-prove: $(READY)            ## every claim, with faults, at full scale: some minutes
+prove: $(READY)            ## every claim, with faults, at full scale: half an hour
 	$(BIN)/python -m proof --output proof/results.json
 
 lock: $(READY)             ## renew requirements.lock from pyproject.toml

@@ -1,0 +1,65 @@
+"""`docs/proof.md` from the figures of the last full run.
+
+    python -m proof.report        writes the part between the two marks anew
+
+What stands between the marks is what `proof/results.json` says; a test compares them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+__all__ = ["BEGIN", "END", "FIGURES", "PAGE", "part"]
+
+ROOT = Path(__file__).parent.parent
+FIGURES = ROOT / "proof" / "results.json"
+PAGE = ROOT / "docs" / "proof.md"
+BEGIN = "<!-- from proof/results.json: python -m proof.report -->"
+END = "<!-- to here -->"
+
+
+def part(figures: dict[str, Any]) -> str:
+    """Write the figures of a run as Markdown, marks included."""
+    claims = figures["claims"]
+    minutes = sum(claim["seconds"] for claim in claims) / 60
+    lines = [
+        BEGIN,
+        f"Begun {figures['began']}, seed {claims[0]['seed']}, scale {figures['scale']:g}, "
+        f"{figures['python']} on {figures['system']} with {figures['cores']} cores. "
+        f"{len(claims)} claims, {sum(claim['tried'] for claim in claims):,} tries, "
+        f"**{sum(claim['failed'] for claim in claims):,} failed**, {minutes:.0f} minutes.",
+        "",
+        "| name | claim | tried | failed | seed | seconds |",
+        "| --- | --- | ---: | ---: | ---: | ---: |",
+    ]
+    lines += [
+        f"| `{claim['claim']}` | {claim['says']} | {claim['tried']:,} | {claim['failed']:,} "
+        f"| {claim['seed']} | {claim['seconds']:,.0f} |"
+        for claim in claims
+    ]
+    lines += [
+        "",
+        "What the controls found in something that is really broken, and what was noted:",
+        "",
+    ]
+    for claim in claims:
+        noted = "; ".join(f"{name}: {what}" for name, what in claim["notes"].items())
+        if noted:
+            lines.append(f"- `{claim['claim']}`: {noted}.")
+    return "\n".join([*lines, END])
+
+
+def main() -> int:
+    """Write the page anew."""
+    text = PAGE.read_text("utf-8")
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(before + part(json.loads(FIGURES.read_text("utf-8"))) + after, "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

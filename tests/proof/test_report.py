@@ -1,0 +1,38 @@
+"""The page of the last full run says what its figures say, and the run was whole."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from proof.__main__ import claims
+from proof.report import BEGIN, END, FIGURES, PAGE, part
+
+RUN: dict[str, Any] = json.loads(FIGURES.read_text("utf-8"))
+
+
+def test_the_page_says_what_the_figures_say() -> None:
+    shown = PAGE.read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
+    assert f"{BEGIN}{shown}{END}" == part(RUN), "run: python -m proof.report"
+
+
+def test_every_claim_was_tried_at_full_scale_and_holds() -> None:
+    assert RUN["scale"] == 1
+    assert {item["claim"]: item["says"] for item in RUN["claims"]} == {
+        claim.name: claim.says for claim in claims().values()
+    }
+    assert [item["failures"] for item in RUN["claims"] if item["failed"]] == []
+
+
+def test_what_the_claims_name_was_tried() -> None:
+    tried = {item["claim"]: item["tried"] for item in RUN["claims"]}
+    least = {
+        "kill": 1000, "power": 1000, "disk": 1000, "bits": 1000, "sql": 60, "secrets": 50,
+        "mirrors": 10_000, "malformed": 4 * 500, "readers": 1000, "forging": 200 + 1_000_000,
+    }  # fmt: skip
+    assert {name: tried[name] for name, count in least.items() if tried[name] < count} == {}
+
+
+def test_a_control_that_the_harness_needs_was_run() -> None:
+    noted = {item["claim"] for item in RUN["claims"] if "control" in item["notes"]}
+    assert {"kill", "power", "disk", "secrets", "hosts", "mirrors", "lies", "forging"} <= noted
