@@ -7,8 +7,8 @@ READY  := $(VENV)/.ready
 
 .PHONY: chat test lint format demo bench prove lock
 
-test: lint                 ## everything CI runs: lint, types, tests; COVERAGE=1 measures it, too
-	@sh tests/browser/setup.sh $(VENV)/browser
+test: $(READY)             ## everything CI runs: lint, types, tests; COVERAGE=1 measures it, too
+	@sh tests/browser/setup.sh $(VENV)/browser & $(MAKE) --no-print-directory lint && wait
 	$(BIN)/pytest $(if $(COVERAGE),--cov --cov-report=term)
 
 lint: $(READY)             ## style and strict types
