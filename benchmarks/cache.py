@@ -97,7 +97,7 @@ def _row(name: str, outcome: Outcome, base: Outcome, *, still: bool = False) -> 
     if name in "defg":
         note += f"; least reuse of a prefix between folds {outcome.worst_reuse:.0%}"
     title = f"{TITLES[name]}, state still within a turn" if still else TITLES[name]
-    bar = BAR if name == ("g" if still else "e") else None
+    bar = BAR if name == "e" else None
     more = {"sent": outcome.sent, "saved": saved, "worst_reuse": outcome.worst_reuse}
     return Row(
         f"still-{name}" if still else name, title, outcome.requests,
