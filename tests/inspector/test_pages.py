@@ -7,7 +7,6 @@ import hashlib
 import json
 import re
 from importlib.resources import files
-from typing import Any
 
 import pytest
 
@@ -17,6 +16,7 @@ from sightline.inspector.pages import (
     served_page,
     static_file,
 )
+from support.exports import recorded
 
 STATIC = files("sightline.inspector").joinpath("static")
 
@@ -62,22 +62,6 @@ def test_the_policy_names_the_import_map_as_it_is_in_the_page() -> None:
     assert found is not None
     digest = base64.b64encode(hashlib.sha256(found[1].encode()).digest()).decode()
     assert importmap_hash() == f"sha256-{digest}"
-
-
-def recorded(page: str) -> dict[str, Any]:
-    """What an exported page gets at each address, put together as the page does it."""
-    found = re.search(r'id="recorded">(.*?)</script>', page)
-    assert found is not None
-    kept = json.loads(found[1])
-    texts = [
-        "".join(
-            piece
-            for start, count in zip(runs[::2], runs[1::2], strict=True)
-            for piece in kept["pieces"][start : start + count]
-        )
-        for runs in kept["texts"]
-    ]
-    return {address: json.loads(texts[at]) for address, at in kept["answers"].items()}
 
 
 def test_an_export_asks_nobody_for_anything_and_its_data_cannot_leave_its_element() -> None:

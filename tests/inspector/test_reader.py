@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from host.helpers import hosted, invoke, turn
@@ -14,6 +16,7 @@ from sightline.errors import DoesNotFit, InvalidInput, NotFound
 from sightline.inspector.reader import Reader
 from sightline.ledger import Ledger
 from sightline.models.scripted import ScriptedModel
+from support.exports import recorded
 from support.live import LiveApp
 
 
@@ -35,6 +38,10 @@ def reader(tmp_path: Path, sent: list[bytes]) -> Iterator[Reader]:
     assert sent
     with Ledger(tmp_path / "work.db", mode="read") as ledger:
         yield Reader(ledger)
+
+
+def as_sent(answer: dict[str, Any]) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(answer))
 
 
 def test_every_request_is_shown_with_the_bytes_that_were_sent(
@@ -150,6 +157,15 @@ def test_an_export_holds_everything_the_page_asks_for(reader: Reader) -> None:
     turn = "/api/sessions/1/turns/2/2"
     for address in (turn, f"{turn}/state", f"{turn}/state/0/nodes/0", f"{turn}/state/0/folds/0"):
         assert f'"{address}"' in page
+
+
+def test_an_exported_answer_is_the_one_the_page_gets_from_the_server(reader: Reader) -> None:
+    answers = recorded("".join(reader.export(1)))
+    for place in ((1, 1), (2, 1), (2, 2), (3, 1)):
+        root = f"/api/sessions/1/turns/{place[0]}/{place[1]}"
+        assert answers[root] == as_sent(reader.request(1, *place))
+        assert answers[f"{root}/state"] == as_sent(reader.state(1, *place))
+        assert answers[f"{root}/state/0/nodes/0"] == as_sent(reader.nodes(1, *place, 0, 0))
 
 
 def test_a_session_without_a_journal_is_listed_and_says_what_is_missing(

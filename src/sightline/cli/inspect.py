@@ -6,7 +6,9 @@ import asyncio
 import os
 import secrets
 import socket
+import sys
 import webbrowser
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -32,6 +34,7 @@ READERS: Final = 3
 Examples:
   sightline inspect --db talk.db --export 1
   sightline inspect --db talk.db --export 1 --output session.html
+  sightline inspect --db talk.db --export 1 --output - | wc -c
 """
 )
 @click.option(
@@ -43,7 +46,11 @@ Examples:
 @click.option("--open/--no-open", "opens", default=True, help="Open the page in a browser.")
 @click.option("--allow-invoke", is_flag=True, help="Let the page ask live apps to do things.")
 @click.option("--export", "session", type=int, help="Write this session as one HTML file instead.")
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Where to.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    help="Where to; - is stdout.",
+)
 def inspect(
     *,
     db: Path | None,
@@ -70,13 +77,19 @@ def inspect(
             click.echo(f"sightline: {line}", err=True)
         reader = Reader(ledger, loaded.settings)
         if session is not None:
-            page = reader.export(session)
-            target = output or Path(f"sightline-session-{session}.html")
-            with target.open("w", encoding="utf-8") as file:
-                file.writelines(page)
-            click.echo(str(target))
+            _write(reader.export(session), output or Path(f"sightline-session-{session}.html"))
             return
         asyncio.run(_serve(reader, port, opens=opens, allow_invoke=allow_invoke))
+
+
+def _write(page: Iterator[str], target: Path) -> None:
+    if str(target) == "-":
+        for part in page:
+            sys.stdout.buffer.write(part.encode())
+        return
+    with target.open("w", encoding="utf-8") as file:
+        file.writelines(page)
+    click.echo(str(target))
 
 
 async def _serve(reader: Reader, port: int, *, opens: bool, allow_invoke: bool) -> None:

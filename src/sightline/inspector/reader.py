@@ -7,8 +7,9 @@ used; where the journal has forgotten one, the page is told so.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +23,7 @@ from sightline.dialects.request import Request, slot_names
 from sightline.dialects.usage import Usage, cost
 from sightline.errors import InvalidInput, NotFound
 from sightline.host.journal import Journal, Recorded, RequestLine, journal_path
+from sightline.inspector.beside import exported_beside
 from sightline.inspector.pages import Export
 from sightline.inspector.records import Records, parts_of, preview
 from sightline.inspector.trees import PAGE_LINES, AppTree, lay_out
@@ -42,6 +44,22 @@ class _State:
     row: int
     apps: list[AppTree]
     tail: str
+
+    def about(self) -> dict[str, Any]:
+        """Say what there is, without the lines."""
+        return {"apps": [app.about() for app in self.apps], "tail": self.tail}
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """A recorded request, and the same made again once it is asked for."""
+
+    recorded: Recorded
+
+    @cached_property
+    def request(self) -> Request:
+        """Its bytes, and how they were made."""
+        return again(self.recorded)
 
 
 class Reader:
@@ -95,22 +113,24 @@ class Reader:
 
     def request(self, session: int, turn: int, number: int) -> dict[str, Any]:
         """Show one request: its receipt, messages, bytes, and what it shares with the last."""
-        recorded = self._recorded(session, turn, number)
-        request = again(recorded)
-        before = self._before(session, recorded)
+        sent = _Sent(self._recorded(session, turn, number))
+        return self._about_request(sent, self._before(sent.recorded))
+
+    def _about_request(self, sent: _Sent, before: _Sent | None) -> dict[str, Any]:
+        recorded, request = sent.recorded, sent.request
+        line = recorded.line
         return {
             **self._picture(recorded, request),
-            "model": recorded.line.model,
+            "model": line.model,
             "request": shown(recorded, request),
-            "drift": None if before is None else compared(again(before), request),
-            "reported": self._reported(session, recorded),
-            "trace": self._trace(session, turn),
+            "drift": None if before is None else compared(before.request, request),
+            "reported": self._reported(recorded),
+            "trace": self._trace(line.session_id, line.turn),
         }
 
     def state(self, session: int, turn: int, number: int) -> dict[str, Any]:
         """Show every app at a request: what was shown, what was not, what changed; no lines."""
-        state = self._state(session, turn, number)
-        return {"apps": [app.about() for app in state.apps], "tail": state.tail}
+        return self._state(session, turn, number).about()
 
     def nodes(self, session: int, turn: int, number: int, app: int, page: int) -> dict[str, Any]:
         """Show one page of the lines of an app's tree; apps are counted from 0."""
@@ -156,7 +176,7 @@ class Reader:
         offered = choices(self._settings)
         wishes = read_wishes(asked, offered)
         recorded = self._recorded(session, turn, number)
-        before = self._before(session, recorded)
+        before = self._before(recorded)
         own = self._strategy_of(recorded)
         wanted = wishes.strategy or (own if own in offered else DEFAULT.name)
         made = assemble_again(
@@ -176,7 +196,7 @@ class Reader:
             "model": made.recorded.line.model,
             "strategy": wanted,
             "notes": notes,
-            "drift": None if before is None else compared(again(before), request),
+            "drift": None if before is None else compared(before.request, request),
             "against_recorded": compared(again(recorded), request),
             "config": wishes.config(),
         }
@@ -193,23 +213,36 @@ class Reader:
         export.add(f"{root}/ledger", ledger)
         for item in ledger["groups"]:
             export.add(f"{root}/groups/{item['id']}", self.group(session, item["id"]))
+        last: _Sent | None = None
         for item in turns["turns"]:
             for number in range(1, item["requests"] + 1):
-                self._export_request(export, session, item["turn"], number)
+                last = self._export_request(export, (session, item["turn"], number), last)
         return export.parts(f"Sightline: {ledger['name']}")
 
-    def _export_request(self, export: Export, session: int, turn: int, number: int) -> None:
-        place = f"/api/sessions/{session}/turns/{turn}/{number}"
+    def exported(self, session: int) -> AsyncIterator[bytes]:
+        """Have `export` done by another process; what it writes, in chunks."""
+        self._ledger.sessions.get(session)
+        return exported_beside(self._ledger.path, session)
+
+    def _export_request(
+        self, export: Export, place: tuple[int, int, int], last: _Sent | None
+    ) -> _Sent | None:
+        """Add what the page asks of one request; `last` is the one that was added before it."""
+        session, turn, number = place
         try:
-            export.add(place, self.request(session, turn, number))
+            sent = _Sent(self._recorded(session, turn, number))
         except NotFound:
-            return  # forgotten by the journal: the page says so
-        state = self._state(session, turn, number)
-        export.add(f"{place}/state", self.state(session, turn, number))
+            return last  # forgotten by the journal: the page says so
+        before = self._before(sent.recorded, last)
+        state = self._laid_out(sent.recorded, before)
+        root = f"/api/sessions/{session}/turns/{turn}/{number}"
+        export.add(root, self._about_request(sent, before))
+        export.add(f"{root}/state", state.about())
         for at, app in enumerate(state.apps):
-            export.add(f"{place}/state/{at}/folds/0", app.folds(0))
+            export.add(f"{root}/state/{at}/folds/0", app.folds(0))
             for page in range(-(-len(app.texts) // PAGE_LINES)):
-                export.add(f"{place}/state/{at}/nodes/{page}", app.page(page))
+                export.add(f"{root}/state/{at}/nodes/{page}", app.page(page))
+        return sent
 
     # Trees, laid out.
 
@@ -221,16 +254,16 @@ class Reader:
             if place is not None and place in self._states:
                 self._states[place] = known = self._states.pop(place)
                 return known
-            made = self._laid_out(self._recorded(session, turn, number))
+            recorded = self._recorded(session, turn, number)
+            made = self._laid_out(recorded, self._before(recorded))
             self._states[made.row] = made
             while len(self._states) > STATES:
                 del self._states[next(iter(self._states))]
         return made
 
-    def _laid_out(self, recorded: Recorded) -> _State:
-        before = self._before(recorded.line.session_id, recorded)
+    def _laid_out(self, recorded: Recorded, before: _Sent | None) -> _State:
         sight = sight_of(recorded, self._sight_rules(recorded))
-        past = None if before is None else before.world
+        past = None if before is None else before.recorded.world
         tail = "\n\n".join(message.text for message in recorded.prompt.tail)
         return _State(recorded.line.id, lay_out(recorded.world, sight.selection, past), tail)
 
@@ -263,9 +296,10 @@ class Reader:
         receipt = Receipt.decode(msgspec.json.encode(kept))
         return replace(recorded, prompt=msgspec.structs.replace(recorded.prompt, receipt=receipt))
 
-    def _reported(self, session: int, recorded: Recorded) -> dict[str, int] | None:
+    def _reported(self, recorded: Recorded) -> dict[str, int] | None:
         """What the vendor reported for the requests of this turn, if it did."""
-        used = self._ledger.accounts.by_group(session).get(recorded.line.group_id)
+        line = recorded.line
+        used = self._ledger.accounts.by_group(line.session_id).get(line.group_id)
         if used is None:
             return None
         return {"prompt_tokens": used.prompt_tokens, "cached_tokens": used.cached_tokens}
@@ -299,11 +333,18 @@ class Reader:
             line.session_id, sorted({group for group in past if group < line.group_id})
         )
 
-    def _before(self, session: int, recorded: Recorded) -> Recorded | None:
-        """The request to the same model that was sent before this one, if it is known."""
-        journal = self._open_journal()
-        place = None if journal is None else journal.before(recorded.line)
-        return None if place is None else self._recorded(session, *place)
+    def _before(self, recorded: Recorded, near: _Sent | None = None) -> _Sent | None:
+        """The request to the same model that was sent before this one, if it is known.
+
+        `near` spares the way to the journal if it is the one.
+        """
+        journal, line = self._open_journal(), recorded.line
+        place = None if journal is None else journal.before(line)
+        if place is None:
+            return None
+        if near is not None and place == (near.recorded.line.turn, near.recorded.line.number):
+            return near
+        return _Sent(self._recorded(line.session_id, *place))
 
     @staticmethod
     def _picture(recorded: Recorded, request: Request) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -59,7 +59,7 @@ class Answers(Protocol):
     def ledger(self, session: int) -> dict[str, Any]: ...
     def group(self, session: int, group: int) -> dict[str, Any]: ...
     def search(self, session: int, text: str) -> dict[str, Any]: ...
-    def export(self, session: int) -> Iterator[str]: ...
+    def exported(self, session: int) -> AsyncIterator[bytes]: ...
     def verify(self) -> dict[str, Any]: ...
     def query(self, sql: str, session: int) -> dict[str, Any]: ...
     def what_if(self, session: int, turn: int, number: int, asked: bytes) -> dict[str, Any]: ...
@@ -102,7 +102,7 @@ def inspector_app(answers: Answers, door: Door, *, invoke: Invoke | None = None)
 
     async def export(request: Request) -> Response:
         session = number(request, "session")
-        page = await asyncio.to_thread(answers.export, session)
+        page = await asyncio.to_thread(answers.exported, session)
         name = f"attachment; filename=sightline-session-{session}.html"
         return StreamingResponse(
             page, media_type="text/html", headers={"Content-Disposition": name}

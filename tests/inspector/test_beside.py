@@ -1,0 +1,77 @@
+"""An export that another process makes: the same page, or an error; never half a page."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio.subprocess import Process
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from host.helpers import hosted, turn
+from sightline.errors import NotFound, Unreachable
+from sightline.inspector.beside import exported_beside
+from sightline.inspector.reader import Reader
+from sightline.ledger import Ledger
+from sightline.models.scripted import ScriptedModel
+from support.live import LiveApp
+
+
+@pytest.fixture
+async def path(tmp_path: Path) -> Path:
+    """A ledger with a session of one turn."""
+    async with hosted(tmp_path, ScriptedModel(["Ünïque."]), app=LiveApp()) as (host, _):
+        await turn(host, "hello")
+    return tmp_path / "work.db"
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
+    """The processes that were started."""
+    real, processes = asyncio.create_subprocess_exec, []
+
+    async def noted(*given: Any, **more: Any) -> Process:
+        processes.append(await real(*given, **more))
+        return processes[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", noted)
+    return processes
+
+
+async def test_the_page_is_the_one_that_this_process_would_write(path: Path) -> None:
+    with Ledger(path, mode="read") as ledger:
+        reader = Reader(ledger)
+        chunks = [chunk async for chunk in reader.exported(1)]
+        assert b"".join(chunks).decode() == "".join(reader.export(1))
+
+
+async def test_a_session_that_is_not_there_is_refused_before_anything_starts(
+    path: Path, started: list[Process]
+) -> None:
+    with Ledger(path, mode="read") as ledger, pytest.raises(NotFound, match="7"):
+        Reader(ledger).exported(7)
+    assert started == []
+
+
+async def test_nothing_is_imported_from_the_directory_it_was_started_in(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sightline.py").write_text("raise SystemExit('a stranger ran')")
+    monkeypatch.chdir(tmp_path)
+    assert [chunk async for chunk in exported_beside(path, 1)]
+
+
+async def test_a_page_without_an_end_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(Unreachable, match="session 1"):
+        async for _ in exported_beside(tmp_path / "none.db", 1):
+            pass
+
+
+async def test_the_process_ends_when_nobody_reads_any_more(
+    path: Path, started: list[Process]
+) -> None:
+    pages = exported_beside(path, 1)
+    await anext(pages)
+    await pages.aclose()
+    assert [process.returncode is not None for process in started] == [True]
