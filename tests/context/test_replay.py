@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from context.entry_values import result_entry, text_entry
 from sightline.context.entries import Entry
@@ -60,3 +64,47 @@ def test_a_window_of_everything_never_folds() -> None:
     assert fresh_groups(Window(0, slack=5), 99) == 99
     assert fresh_groups(Window(0), 99) == 1
     assert fresh_groups(Window(3), 0) == 0
+
+
+@given(st.integers(0, 2**32))
+def test_with_kept_tails_what_stood_before_the_first_stays_until_a_fold(seed: int) -> None:
+    """A turn of some rounds; after each the state has changed, and the tail moves, or has not."""
+    chance = random.Random(seed)
+    window, tiers = Window(3, slack=4), Tiers(settle=True)
+    entries: list[Entry] = []
+    loose: dict[int, int] = {}
+    before: list[Entry] = []
+    for group in range(1, 14):
+        entries.append(text_entry(len(entries) + 1, "user", "q", group=group))
+        kept_since = len(entries)
+        for request in range(chance.randint(1, 4)):
+            if request:
+                entries.append(result_entry(len(entries) + 1, LONG, group=group))
+                kept_since = len(entries) if chance.random() < 0.4 else kept_since
+            shown = replay(entries, window, tiers, loose=loose)
+            if request or fresh_groups(window, group) > 1:
+                assert shown[: len(before)] == before
+            behind = len(entries) - kept_since
+            loose[group] = entries[kept_since].id if behind else 0
+            before = shown[: len(shown) - behind]
+    over = replay(entries, window, tiers, loose=loose, running=False)
+    for entry in over:
+        first = loose[entry.group_id]
+        if first and entry.id >= first:
+            assert all(len(result.content) < 500 for result in entry.message.tool_results)
+
+
+def test_a_running_turn_keeps_its_results_and_a_finished_one_those_that_were_in_a_prefix() -> None:
+    entries = [text_entry(1, "user", "q", group=1)]
+    entries += [result_entry(number, LONG, group=1) for number in (2, 3, 4)]
+    window, tiers = Window(3, slack=4), Tiers(settle=True)
+
+    def cut(*, running: bool, loose: int = 103) -> list[bool]:
+        shown = replay(entries, window, tiers, loose={1: loose}, running=running)
+        return [len(r.content) < 500 for entry in shown for r in entry.message.tool_results]
+
+    assert cut(running=True) == [False, False, False]
+    assert cut(running=False) == [False, True, True]
+    assert cut(running=False, loose=0) == [False, False, False]
+    entries.append(text_entry(5, "user", "q", group=2))
+    assert cut(running=True) == [False, True, True]

@@ -325,6 +325,27 @@ def test_bedrock_strips_bound_reasoning_and_replays_what_is_not() -> None:
         written("bedrock", prompt(history), thinking="drop")
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "model", "raw"),
+    [
+        ("anthropic", "claude-haiku-4-5", {"type": "thinking", "thinking": "t", "signature": "s"}),
+        (
+            "bedrock",
+            "anthropic.claude-opus-4-8",
+            {"reasoningText": {"text": "t", "signature": "s"}},
+        ),
+    ],
+)
+def test_reasoning_that_is_not_bound_stays_where_tails_are_kept(
+    endpoint: str, model: str, raw: dict[str, object]
+) -> None:
+    thought = Reasoning("t", Raw(endpoint, raw))
+    history = [ASK, Message("assistant", (thought, CALL)), FOUND, Message.of("user", "and?")]
+    request = written(endpoint, prompt(history, [TAIL]), model, thinking="turn_append")
+    assert str(request.body).count("signature") == 1
+    assert "thinking" not in [note.code for note in request.notes]
+
+
 def test_deepseek_gets_its_reasoning_with_every_call_be_it_empty() -> None:
     request = written("deepseek", CASES["switched_vendor"]())
     with_calls = [m for m in request.body["messages"] if m.get("tool_calls")]

@@ -97,7 +97,7 @@ def check(profile: Profile, conversations: int, seed: int) -> None:
             previous = request
 
 
-REFERS = re.compile(r"unchanged since observation (\\d+) of this turn")
+REFERS = re.compile(r"unchanged since observation (\d+) of this turn")
 
 
 def check_kept_tails(profile: Profile, conversations: int, seed: int) -> None:
@@ -105,6 +105,7 @@ def check_kept_tails(profile: Profile, conversations: int, seed: int) -> None:
     chance = random.Random(seed)
     moods = [render_tail(World(), parse_moment(f"2026-11-15T06:00:0{n}Z")).text for n in (0, 1)]
     moods.append(moods[0].replace("(no app is connected)", "something else"))
+    referred = 0
     for _ in range(conversations):
         previous = None
         for stored in requests(chance):
@@ -118,8 +119,10 @@ def check_kept_tails(profile: Profile, conversations: int, seed: int) -> None:
                 assert drift(previous.wire, request.wire).expected
             body = request.data.decode()
             for number in REFERS.findall(body):
+                referred += 1
                 assert f"[observation {number} of this turn; it replaces" in body
             previous = request
+    assert referred > conversations / 4
 
 
 @pytest.mark.parametrize("endpoint", endpoints())

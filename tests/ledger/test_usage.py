@@ -60,6 +60,25 @@ def test_figures_that_cannot_be_are_refused(ledger: Ledger, session: Session, us
     assert ledger.window(session.id) == ()
 
 
+def test_the_last_receipt_of_a_group_says_where_its_loose_part_begins(
+    ledger: Ledger, session: Session
+) -> None:
+    bodies: list[tuple[int | None, dict[str, Any]]] = [
+        (1, {"request": {"loose": 4}}),
+        (2, {"request": {"loose": 7, "bytes": 10}}),
+        (3, {"request": {"loose": 11}}),
+        (3, {"request": {"loose": 0}}),
+        (None, {"request": {"loose": 12}}),
+        (4, {"slots": []}),
+        (5, {"request": {"loose": "all"}}),
+        (6, {"request": [1]}),
+    ]
+    for group, body in bodies:
+        ledger.accounts.add_receipt(session.id, body, prefix_digest="00", group_id=group)
+    assert ledger.accounts.loose(session.id, 2) == {2: 7, 3: 0, 4: 0, 5: 0, 6: 0}
+    assert ledger.accounts.loose(session.id + 1, 0) == {}
+
+
 def test_receipts_come_back_as_they_were(ledger: Ledger, session: Session) -> None:
     body: dict[str, Any] = {"slots": [{"name": "history", "kept": 3}], "boundary": 17}
     number = ledger.accounts.add_receipt(session.id, body, prefix_digest="ab12", group_id=1)

@@ -56,10 +56,15 @@ class TruncationSettings(_Table, frozen=True, kw_only=True):
 
 
 class TailSettings(_Table, frozen=True, kw_only=True):
-    """How live state is written, and the share of the budget it may have."""
+    """How live state is written, and the share of the budget it may have.
+
+    `repeat = "brief"` sends a state that has not changed since the last request of the same
+    turn as a reference to it: see `dialects.observations`.
+    """
 
     format: Literal["text", "json", "yaml"] = "text"
     max_share: Share = 0.15
+    repeat: Literal["whole", "brief"] = "whole"
 
 
 class ToolSettings(_Table, frozen=True, kw_only=True):

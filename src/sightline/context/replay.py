@@ -9,17 +9,25 @@ throws the cache away at its folds anyway, so the shrinking waits for them: a re
 changes its form at a fold, or never.
 
 A window without slack folds at every turn; this is then the exact truncation.
+
+Results that were never part of a stable prefix need not wait. Those stood behind a tail
+that was kept for the length of their turn (`dialects.observations`): when it goes, what
+follows it is evaluated again anyway, and as traces that is less.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
 from sightline.context.entries import Entry, by_group
 from sightline.context.truncate import Tiers, truncate
 from sightline.context.window import Window
 
 __all__ = ["fresh_groups", "replay"]
+
+_NONE: Final[Mapping[int, int]] = MappingProxyType({})
 
 
 def fresh_groups(window: Window, total: int) -> int:
@@ -32,13 +40,21 @@ def fresh_groups(window: Window, total: int) -> int:
 
 
 def replay(
-    entries: Sequence[Entry], window: Window, tiers: Tiers, *, total: int | None = None
+    entries: Sequence[Entry],
+    window: Window,
+    tiers: Tiers,
+    *,
+    total: int | None = None,
+    loose: Mapping[int, int] = _NONE,
+    running: bool = True,
 ) -> list[Entry]:
     """Window and truncate a conversation, in that order.
 
     `entries` are all of it, or its newest groups together with the `total` number of
     groups. Groups older than the last fold have their results cut as inactive ones;
-    each newer group keeps the form it had while it was active.
+    each newer group keeps the form it had while it was active. `loose` names the groups
+    of which a part stood behind a kept tail, and the first message of that part; its
+    results are traces once the turn is over. The last group's is not while it is `running`.
     """
     groups = list(by_group(entries))
     total = len(groups) if total is None else total
@@ -46,6 +62,14 @@ def replay(
     fresh = min(fresh_groups(window, total), len(shown))
     settled = len(shown) - fresh
     replayed = truncate([e for _, group in shown[:settled] for e in group], tiers, active_group=-1)
-    for group_id, group in shown[settled:]:
-        replayed += truncate(group, tiers, active_group=group_id)
+    for at, (group_id, group) in enumerate(shown[settled:], settled + 1):
+        whole = truncate(group, tiers, active_group=group_id)
+        first = 0 if running and at == len(shown) else loose.get(group_id, 0)
+        if first:
+            traces = truncate(group, tiers, active_group=-1)
+            whole = [
+                trace if entry.id >= first else entry
+                for entry, trace in zip(whole, traces, strict=True)
+            ]
+        replayed += whole
     return replayed

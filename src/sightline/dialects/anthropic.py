@@ -72,8 +72,7 @@ def _write(draft: Draft) -> Written:
         binding = {"prefix_mismatch_behavior": "drop_block"}
         body["thinking"] = {"type": "adaptive", "block_binding": binding}
         draft.headers["anthropic-beta"] = BINDING_BETA
-    if draft.thinking != "auto":
-        draft.note("thinking", f"bound reasoning: {draft.thinking}")
+    draft.note_thinking()
     if options.previous_id and draft.marking:
         body["diagnostics"] = {"previous_message_id": options.previous_id}
     body |= draft.extra
@@ -132,7 +131,7 @@ def _keeps_thinking(draft: Draft, *, in_loop: bool) -> bool:
         # With a fixed thinking budget the API demands the blocks of a running tool loop.
         fixed = draft.extra.get("thinking", {}).get("type") == "enabled"
         return in_loop and fixed
-    return in_loop if draft.thinking == "turn_append" else True
+    return in_loop or draft.thinking != "turn_append" or not draft.profile.reasoning.bound
 
 
 def _block(draft: Draft, part: Part, *, keep: bool) -> dict[str, Any] | None:

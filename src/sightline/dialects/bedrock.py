@@ -63,8 +63,7 @@ def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> 
 
 def _write(draft: Draft) -> Written:
     body: dict[str, Any] = {"inferenceConfig": {"maxTokens": draft.max_output_tokens}}
-    if draft.thinking != "auto":
-        draft.note("thinking", f"bound reasoning: {draft.thinking}")
+    draft.note_thinking()
     body |= draft.extra
     if draft.tools:
         body["toolConfig"] = {"tools": [{"toolSpec": spec} for spec in _specs(draft)]}
@@ -109,7 +108,8 @@ def _blocks(draft: Draft, turns: list[Turn]) -> list[Block]:
         role = "assistant" if turn.role == "assistant" else "user"
         if _is_wordless(turn):
             blocks.append(Block(role, {"text": WORDLESS}, turn.origin, turn.stable, False))
-        keep = draft.thinking == "auto" or (draft.thinking == "turn_append" and index > last_user)
+        in_loop = index > last_user or not draft.profile.reasoning.bound
+        keep = draft.thinking == "auto" or (draft.thinking == "turn_append" and in_loop)
         for part in turn.parts:
             data = _block(draft, part, keep=keep)
             if data is not None:

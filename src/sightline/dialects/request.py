@@ -170,6 +170,12 @@ class Draft(msgspec.Struct):
             return False
         return True
 
+    def note_thinking(self) -> None:
+        """Say what becomes of bound reasoning, if there can be any or somebody asked."""
+        keeps_tails = self.thinking == "turn_append" and not self.profile.reasoning.bound
+        if self.thinking != "auto" and not keeps_tails:
+            self.note("thinking", f"bound reasoning: {self.thinking}")
+
     def note(self, code: str, message: str) -> None:
         """Record what was done, once."""
         note = Note(code, message)

@@ -27,6 +27,7 @@ from sightline.context.estimate import Calibrations
 from sightline.context.isolate import isolate
 from sightline.context.memos import Memo
 from sightline.context.parts import File, Input, Message
+from sightline.context.prompt import Prompt
 from sightline.context.replay import replay
 from sightline.context.standing import guidelines_text, system_text
 from sightline.context.state import strip_states
@@ -64,6 +65,7 @@ class _Read:
     turn: Turn
     sight: Sight
     tools: ToolSet
+    rounds: list[Entry]
 
 
 class Composer:
@@ -148,7 +150,7 @@ class Composer:
             return Composed(
                 built.prompt, request, options, change, read.sight, read.tools, read.turn,
                 built.state, (*failed, *told), (*steps, ("encode", lap())),
-                label_of(self._settings.strategy),
+                label_of(self._settings.strategy), _loose(request, built.prompt, read.rounds),
             )  # fmt: skip
 
         return await asyncio.to_thread(finish)
@@ -161,11 +163,17 @@ class Composer:
         )
         if place.response_id and place.model == model.label and profile.cache.diagnostics:
             options = msgspec.structs.replace(options, previous_id=place.response_id)
-        if turn is not None and profile.reasoning.bound:
-            thinking = "turn_append" if turn.thinking == "auto" else turn.thinking
-            sent = turn.sent if thinking == "turn_append" else ()
-            options = msgspec.structs.replace(options, thinking=thinking, sent=sent)
-        return options
+        bound = turn is not None and profile.reasoning.bound
+        repeat = self._settings.tail.repeat
+        if profile.window_tokens < SMALL_WINDOW:
+            repeat = "whole"  # a tiny model wants the state, not a reference to it
+        if not bound and repeat == "whole":
+            return options
+        thinking = turn.thinking if turn is not None and bound else "auto"
+        if thinking != "auto":
+            return msgspec.structs.replace(options, thinking=thinking)
+        sent = () if turn is None else turn.sent
+        return msgspec.structs.replace(options, thinking="turn_append", sent=sent, repeat=repeat)
 
     def _budget(self, place: OpenSession, profile: Profile) -> Budget:
         budget = Budget.for_window(profile.window_tokens, profile.max_output_tokens)
@@ -184,7 +192,7 @@ class Composer:
         draft: Input | None,
     ) -> _Read:
         """Everything that needs the ledger or counts tokens, in one go."""
-        said, asked, rounds = _split(self._entries(place, profile), draft)
+        said, asked, rounds = _split(self._entries(place, profile, running=draft is None), draft)
         counter, budget = self.counter(profile), self._budget(place, profile)
         room = int(budget.remaining_input_tokens * self._settings.tail.max_share)
         sight = look(
@@ -199,7 +207,7 @@ class Composer:
         turn = Turn(
             input=asked,
             history=said,
-            rounds=rounds,
+            rounds=[entry.message for entry in rounds],
             budget=budget,
             counter=counter,
             layers=self._layers(place, profile, asked, sight),
@@ -210,7 +218,7 @@ class Composer:
             llm=llm,
             clock=_Now(self._clock),
         )
-        return _Read(turn, sight, tools)
+        return _Read(turn, sight, tools, rounds)
 
     def groups(self, place: OpenSession) -> list[int]:
         """List the groups that the window shows, in order."""
@@ -220,14 +228,20 @@ class Composer:
 
     def conversation(self, place: OpenSession, profile: Profile) -> list[Message]:
         """Return what of the conversation is replayed to a model."""
-        return [entry.message for entry in self._entries(place, profile)]
+        return [entry.message for entry in self._entries(place, profile, running=False)]
 
-    def _entries(self, place: OpenSession, profile: Profile) -> list[Entry]:
-        """What of the conversation is replayed to this model."""
+    def _entries(self, place: OpenSession, profile: Profile, *, running: bool) -> list[Entry]:
+        """What of the conversation is replayed to this model; the last turn may be running."""
         session = self._ledger.sessions.get(place.id)
         window = session.window
         stored = self._ledger.window(place.id, window)
-        shown = replay(stored, window, self._tiers, total=session.groups)
+        if place.loose is None:
+            place.loose = (
+                self._ledger.accounts.loose(place.id, stored[0].group_id) if stored else {}
+            )
+        shown = replay(
+            stored, window, self._tiers, total=session.groups, loose=place.loose, running=running
+        )
         shown = [entry for entry in shown if entry.group_id >= place.first_group]
         translate = self._settings.isolate == "translate"
         return strip_states(isolate(shown, profile.dialect, translate=translate))
@@ -280,7 +294,7 @@ def _laps() -> Callable[[], int]:
 
 def _split(
     entries: Sequence[Entry], draft: Input | None
-) -> tuple[list[Message], Input, list[Message]]:
+) -> tuple[list[Message], Input, list[Entry]]:
     """Take a conversation apart: what was said before, the input, what followed it."""
     if draft is not None:
         return [entry.message for entry in entries], draft, []
@@ -292,8 +306,21 @@ def _split(
     return (
         [entry.message for entry in entries[:asked]],
         Input(message.text, files),
-        [entry.message for entry in entries[asked + 1 :]],
+        list(entries[asked + 1 :]),
     )
+
+
+def _loose(request: Request, prompt: Prompt, rounds: Sequence[Entry]) -> int:
+    """The first message of the turn that stands behind a kept tail; 0 if none does.
+
+    None, too, if the strategy has not put the rounds at the end of the prefix as they are.
+    """
+    count = prompt.boundary - request.sent[0].after if request.sent else 0
+    if not 0 < count <= len(rounds):
+        return 0
+    behind = rounds[-count:]
+    same = [entry.message for entry in behind] == list(prompt.prefix[-count:])
+    return behind[0].id if same else 0
 
 
 def _titled(title: str, text: str) -> str:

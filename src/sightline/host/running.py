@@ -245,6 +245,8 @@ class TurnRun:
         try:
             composed = await stage.compose(self._place, self._model, turn)
             turn.composed, self._place.state = composed, composed.state
+            if self._place.loose is not None:
+                self._place.loose[turn.group_id] = composed.loose
             receipt_id = await asyncio.to_thread(
                 stage.scribe.record, self._place, turn, self._model, composed
             )

@@ -45,7 +45,8 @@ class Composed:
     """A request, with what the turn needs to know of how it was made.
 
     `state` is what the strategy left; `warnings` what went wrong on the way; `steps` how
-    many milliseconds each part of the making took; `strategy` names who laid it out.
+    many milliseconds each part of the making took; `strategy` names who laid it out;
+    `loose` is the first message of the turn behind a kept tail, 0 if there is none.
     """
 
     prompt: Prompt
@@ -59,6 +60,7 @@ class Composed:
     warnings: Warnings = ()
     steps: Steps = ()
     strategy: str = ""
+    loose: int = 0
 
     def preview(self, usage: Usage | None = None) -> Preview:
         """Show it to a caller."""
@@ -72,7 +74,8 @@ class OpenSession:
 
     `ceiling` is the most input that is sent, in tokens, once a vendor has found the
     prompt too long; `wire` is the last request, as a cache sees it, and `response_id`
-    what its vendor called the answer; `state` is the strategy's.
+    what its vendor called the answer; `state` is the strategy's. `loose` says of each
+    group where its part behind a kept tail begins; None if that has not been read yet.
     """
 
     row: Session
@@ -84,6 +87,7 @@ class OpenSession:
     response_id: str = ""
     remembered: tuple[Answer, ...] = ()
     state: dict[str, Any] = field(default_factory=dict)
+    loose: dict[int, int] | None = None
     last: Preview | None = None
 
     @property

@@ -291,6 +291,7 @@ def _receipt_body(turn: OpenTurn, model: Model, composed: Composed, data: bytes)
         "marks": request.marks,
         "thinking": request.thinking,
         "strategy": composed.strategy,
+        "loose": composed.loose,
         "sight": composed.sight.rules(),
         "drift": None if composed.drift is None else msgspec.to_builtins(composed.drift),
     }

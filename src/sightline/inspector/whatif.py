@@ -244,7 +244,10 @@ def _history(
     groups = [entry for said in (*older, *past.seen) for entry in said]
     asked = entry_of(Message.of("user", ""), recorded.line, profile.dialect, own)
     # The turn's own group counts for the window, and is no history.
-    shown = [e for e in replay([*groups, asked], window, Tiers(settle=True)) if e.group_id != own]
+    first = min((entry.group_id for entry in groups if entry.group_id > 0), default=own)
+    loose = ledger.accounts.loose(session.id, first)
+    again = replay([*groups, asked], window, Tiers(settle=True), loose=loose)
+    shown = [entry for entry in again if entry.group_id != own]
     said = [entry.message for entry in strip_states(isolate(shown, profile.dialect))]
     reaches_back = len({entry.group_id for entry in shown}) > len(past.seen)
     return said, _notes(past, reaches_back=reaches_back)

@@ -148,6 +148,26 @@ class Accounts:
             )
         return [_receipt(row) for row in rows]
 
+    def loose(self, session_id: int, first_group: int) -> dict[int, int]:
+        """What the last receipt of each group from one on says of its part behind a kept tail.
+
+        That is the first message of it, or 0; see `context.replay`. It only helps caches,
+        so a receipt that says nothing of it, or nonsense, counts as 0.
+        """
+        found: dict[int, int] = {}
+        with self._store.read() as connection:
+            newest_first = connection.execute(
+                "SELECT group_id, body FROM receipts "
+                "WHERE session_id = ? AND group_id IS NOT NULL ORDER BY id DESC",
+                (session_id,),
+            )
+            for group_id, body in newest_first:
+                if group_id < first_group:
+                    break
+                if group_id not in found:
+                    found[group_id] = _loose_of(body)
+        return found
+
     def receipt(self, receipt_id: int) -> Receipt:
         """Read one receipt."""
         with self._store.read() as connection:
@@ -159,6 +179,23 @@ class Accounts:
         if not rows:
             raise NotFound(f"no receipt {receipt_id}")
         return _receipt(rows[0])
+
+
+class _AboutRequest(msgspec.Struct):
+    loose: int = 0
+
+
+class _Body(msgspec.Struct):
+    """What is read of many receipts at once; the rest is passed over."""
+
+    request: _AboutRequest = msgspec.field(default_factory=_AboutRequest)
+
+
+def _loose_of(body: str) -> int:
+    try:
+        return msgspec.json.decode(body, type=_Body).request.loose
+    except msgspec.DecodeError:
+        return 0
 
 
 def _receipt(row: Row) -> Receipt:
