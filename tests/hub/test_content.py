@@ -26,6 +26,7 @@ from sightline.hub.content import ContentAccess, read_content
 from sightline.protocol.tree import ContentRef
 from sightline.transports.link import Link
 from sightline.transports.memory import memory_pair
+from support.loopback import listening
 
 LONG = "Grüße " * 60_000
 BYTES = bytes(range(256)) * 1_000
@@ -159,24 +160,14 @@ async def test_a_file_is_read_below_an_allowed_directory_only(
 async def web(answer: bytes) -> AsyncIterator[str]:
     """A server on loopback that answers everything alike; gives its origin."""
 
-    serving: set[asyncio.Task[None] | None] = set()
-
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        serving.add(asyncio.current_task())
-        try:
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(answer)
-            if not answer:
-                await reader.read()
-        finally:
-            writer.close()
-            await writer.wait_closed()
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        if not answer:
+            await reader.read()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        # A connection that outlives the test would be somebody else's warning.
-        await asyncio.wait_for(asyncio.gather(*filter(None, serving), return_exceptions=True), 30)
+    async with listening(serve) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 async def test_an_allowed_origin_is_asked_and_speaks_for_no_other(client: Client) -> None:

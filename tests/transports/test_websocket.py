@@ -14,6 +14,7 @@ from sightline.errors import InvalidInput, TimedOut, Unauthorized, Unreachable
 from sightline.transports import websocket
 from sightline.transports.link import Link
 from sightline.transports.websocket import connect_websocket, serve_websocket
+from support.loopback import listening
 
 PAGE = "http://localhost:3000"
 
@@ -200,29 +201,19 @@ async def test_a_port_that_is_taken_is_said_to_be() -> None:
 async def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(websocket, "_OPEN_S", 0.05)
 
-    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def listen(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         await reader.read()  # to the end of the connection
-        writer.close()
-        gone.set()
 
-    gone = asyncio.Event()
-    listener = await asyncio.start_server(listen, "127.0.0.1", 0)
-    port = listener.sockets[0].getsockname()[1]
-    with pytest.raises(TimedOut):
-        await connect_websocket(f"ws://127.0.0.1:{port}/slop")
-    await gone.wait()
-    listener.close()
+    async with listening(listen) as port:
+        with pytest.raises(TimedOut):
+            await connect_websocket(f"ws://127.0.0.1:{port}/slop")
 
 
 async def test_a_redirect_is_not_followed() -> None:
     async def redirect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 302 Found\r\nLocation: ws://192.0.2.1/slop\r\n\r\n")
-        writer.close()
-        await writer.wait_closed()
 
-    listener = await asyncio.start_server(redirect, "127.0.0.1", 0)
-    port = listener.sockets[0].getsockname()[1]
-    with pytest.raises(Unreachable, match="302"):
-        await connect_websocket(f"ws://127.0.0.1:{port}/slop", "s3cret")
-    listener.close()
+    async with listening(redirect) as port:
+        with pytest.raises(Unreachable, match="302"):
+            await connect_websocket(f"ws://127.0.0.1:{port}/slop", "s3cret")
