@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -81,22 +81,17 @@ class MemoShelf:
 
     def relevant(self, prompt: str, *, limit: int = TOP) -> list[Memo]:
         """Find the memos that a prompt calls for in all of them together."""
-        found = [
-            (scores, _at(name, memo))
-            for name, memos in self._there()
-            for memo, scores in memos.scored(prompt, limit=limit)
-        ]
-        # Each home comes ranked already; a stable sort keeps its order among equals.
-        found.sort(key=lambda item: item[0], reverse=True)
-        return [memo for _, memo in found[:limit]]
+        return self._best(lambda memos: memos.scored(prompt, limit=limit), limit)
 
     def tagged(self, tags: Sequence[str], *, limit: int = 20) -> list[Memo]:
         """Find memos by tags in all of them: most matches first."""
+        return self._best(lambda memos: memos.matching(tags, limit=limit), limit)
+
+    def _best(self, find: Callable[[Memos], Iterable[tuple[Memo, Any]]], limit: int) -> list[Memo]:
         found = [
-            (matches, _at(name, memo))
-            for name, memos in self._there()
-            for memo, matches in memos.matching(tags, limit=limit)
+            (rank, _at(name, memo)) for name, memos in self._there() for memo, rank in find(memos)
         ]
+        # Each home comes ranked already; a stable sort keeps its order among equals.
         found.sort(key=lambda item: item[0], reverse=True)
         return [memo for _, memo in found[:limit]]
 
