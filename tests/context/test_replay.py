@@ -87,9 +87,9 @@ def test_with_kept_tails_what_stood_before_the_first_stays_until_a_fold(seed: in
             behind = len(entries) - kept_since
             loose[group] = entries[kept_since].id if behind else 0
             before = shown[: len(shown) - behind]
-    over = replay(entries, window, tiers, loose=loose, running=False)
-    for entry in over:
-        first = loose[entry.group_id]
+    entries.append(text_entry(len(entries) + 1, "user", "q", group=14))
+    for entry in replay(entries, window, tiers, loose=loose):
+        first = loose.get(entry.group_id, 0)
         if first and entry.id >= first:
             assert all(len(result.content) < 500 for result in entry.message.tool_results)
 
@@ -99,12 +99,11 @@ def test_a_running_turn_keeps_its_results_and_a_finished_one_those_that_were_in_
     entries += [result_entry(number, LONG, group=1) for number in (2, 3, 4)]
     window, tiers = Window(3, slack=4), Tiers(settle=True)
 
-    def cut(*, running: bool, loose: int = 103) -> list[bool]:
-        shown = replay(entries, window, tiers, loose={1: loose}, running=running)
+    def cut(loose: int) -> list[bool]:
+        shown = replay(entries, window, tiers, loose={1: loose})
         return [len(r.content) < 500 for entry in shown for r in entry.message.tool_results]
 
-    assert cut(running=True) == [False, False, False]
-    assert cut(running=False) == [False, True, True]
-    assert cut(running=False, loose=0) == [False, False, False]
+    assert cut(103) == [False, False, False]
     entries.append(text_entry(5, "user", "q", group=2))
-    assert cut(running=True) == [False, True, True]
+    assert cut(103) == [False, True, True]
+    assert cut(0) == [False, False, False]

@@ -9,9 +9,10 @@ import pytest
 
 from host.helpers import hosted, invoke, turn
 from host.test_receipts import PROFILES, check_all
-from sightline.config import TailSettings
+from sightline.config import TailSettings, WindowSettings
 from sightline.context.parts import ToolCall
 from sightline.context.tokens import counter_for
+from sightline.context.window import Window
 from sightline.dialects.profile import Profile
 from sightline.dialects.profiles import profile_for
 from sightline.dialects.request import Request
@@ -117,3 +118,25 @@ async def test_a_small_model_gets_the_state_itself(tmp_path: Path) -> None:
     async with hosted(tmp_path, LOOKS, app=LiveApp(), profile=small, tail=BRIEF) as (host, model):
         await turn(host, "look")
     assert "[observation" not in "".join(bodies(model))
+
+
+async def test_a_window_that_grows_shows_the_same_as_after_a_restart(tmp_path: Path) -> None:
+    script = [entry for number in range(4) for entry in ([look(f"c{number}")], "Seen.")]
+    narrow = WindowSettings(size=1, slack=1)
+    async with hosted(
+        tmp_path, script, app=LiveApp(), profile=PROFILE, tail=BRIEF, window=narrow
+    ) as (host, _):
+        for number in range(4):
+            await turn(host, f"look {number}")
+        session = host.session.id
+    wide = Window(9, 9)
+    shown = []
+    for before in (True, False):
+        again = hosted(tmp_path, app=LiveApp(), profile=PROFILE, tail=BRIEF, session=session)
+        async with again as (host, _):
+            if before:
+                await host.preview("and?")
+                host.ledger.sessions.set_window(session, wide)
+            shown.append((await host.preview("and?")).request.data.decode())
+    assert shown[0] == shown[1]
+    assert shown[0].count(CUT) == 4

@@ -46,7 +46,6 @@ def replay(
     *,
     total: int | None = None,
     loose: Mapping[int, int] = _NONE,
-    running: bool = True,
 ) -> list[Entry]:
     """Window and truncate a conversation, in that order.
 
@@ -54,7 +53,7 @@ def replay(
     groups. Groups older than the last fold have their results cut as inactive ones;
     each newer group keeps the form it had while it was active. `loose` names the groups
     of which a part stood behind a kept tail, and the first message of that part; its
-    results are traces once the turn is over. The last group's is not while it is `running`.
+    results are traces once the turn is over. The last group's turn is not.
     """
     groups = list(by_group(entries))
     total = len(groups) if total is None else total
@@ -64,7 +63,7 @@ def replay(
     replayed = truncate([e for _, group in shown[:settled] for e in group], tiers, active_group=-1)
     for at, (group_id, group) in enumerate(shown[settled:], settled + 1):
         whole = truncate(group, tiers, active_group=group_id)
-        first = 0 if running and at == len(shown) else loose.get(group_id, 0)
+        first = 0 if at == len(shown) else loose.get(group_id, 0)
         if first:
             traces = truncate(group, tiers, active_group=-1)
             whole = [

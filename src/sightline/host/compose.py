@@ -11,6 +11,7 @@ strategy, one after it.
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ from sightline.context.tokens import ESTIMATE, Counter, counter_for
 from sightline.context.truncate import Tiers
 from sightline.dialects import encode
 from sightline.dialects.profile import Profile
-from sightline.dialects.request import Options, Request, no_tools
+from sightline.dialects.request import Options, Request, SentTail, no_tools
 from sightline.errors import DoesNotFit, MissingExtra, SightlineError
 from sightline.host.guard import guarded_text
 from sightline.host.session import Composed, OpenSession, OpenTurn
@@ -55,6 +56,7 @@ __all__ = ["Composer"]
 SMALL_WINDOW: Final = 16_384  # models with less get the shorter standing texts
 FRAME_TOKENS: Final = 16  # what a message weighs beside its text, at most
 REMINDER_CHARS: Final = 300
+KEPT_SHARE: Final = 0.25  # of the input that the earlier tails of a turn may have
 NEWS: Final = 0.05  # a correction smaller than this is not worth counting everything again
 
 
@@ -66,6 +68,7 @@ class _Read:
     sight: Sight
     tools: ToolSet
     rounds: list[Entry]
+    options: Options
 
 
 class Composer:
@@ -126,7 +129,7 @@ class Composer:
         """
         profile = model.profile
         lap = _laps()
-        read = await asyncio.to_thread(self._read, place, profile, world, llm, draft)
+        read = await asyncio.to_thread(self._read, place, model, world, llm, turn, draft)
         steps = [("select", lap())]
         failures: list[SightlineError | None] = []
         if turn is not None and turn.number == turn.requests == 1:
@@ -135,11 +138,10 @@ class Composer:
             failures.append(left.failure)
         built = await runner.build(read.turn, place.state)
         failures.append(built.failure)
-        options = self._options(place, model, turn)
         steps.append(("assemble", lap()))
 
         def finish() -> Composed:
-            request = encode(built.prompt, profile, options)
+            request = encode(built.prompt, profile, read.options)
             before = place.wire if place.model == model.label else None
             change = None if before is None else _drift(before, request)
             warnings = request.receipt_of(built.prompt).warnings
@@ -148,9 +150,11 @@ class Composer:
                 told.append(no_tools(profile))
             failed = [str(failure) for failure in failures if failure is not None]
             return Composed(
-                built.prompt, request, options, change, read.sight, read.tools, read.turn,
+                built.prompt, request, read.options, change, read.sight, read.tools, read.turn,
                 built.state, (*failed, *told), (*steps, ("encode", lap())),
                 label_of(self._settings.strategy), _loose(request, built.prompt, read.rounds),
+                read.turn.budget.reserved_tokens,
+                _expected(request, built.prompt, read.turn.counter),
             )  # fmt: skip
 
         return await asyncio.to_thread(finish)
@@ -163,15 +167,13 @@ class Composer:
         )
         if place.response_id and place.model == model.label and profile.cache.diagnostics:
             options = msgspec.structs.replace(options, previous_id=place.response_id)
-        bound = turn is not None and profile.reasoning.bound
         repeat = self._settings.tail.repeat
         if profile.window_tokens < SMALL_WINDOW:
             repeat = "whole"  # a tiny model wants the state, not a reference to it
-        if not bound and repeat == "whole":
+        if not profile.reasoning.bound and repeat == "whole":
             return options
-        thinking = turn.thinking if turn is not None and bound else "auto"
-        if thinking != "auto":
-            return msgspec.structs.replace(options, thinking=thinking)
+        if turn is not None and turn.thinking != "auto" and profile.reasoning.bound:
+            return msgspec.structs.replace(options, thinking=turn.thinking)
         sent = () if turn is None else turn.sent
         return msgspec.structs.replace(options, thinking="turn_append", sent=sent, repeat=repeat)
 
@@ -183,17 +185,27 @@ class Composer:
             raise DoesNotFit("the vendor finds even the shortest prompt too long")
         return msgspec.structs.replace(budget, max_input_tokens=place.ceiling)
 
+    def crowded(self, place: OpenSession, profile: Profile, turn: OpenTurn) -> bool:
+        """Whether the tails that a turn has kept so far take too much of the next request."""
+        kept = _kept(turn.sent, profile, self.counter(profile))
+        return kept > KEPT_SHARE * self._budget(place, profile).max_input_tokens
+
     def _read(
         self,
         place: OpenSession,
-        profile: Profile,
+        model: Model,
         world: World,
         llm: Llm,
+        turn: OpenTurn | None,
         draft: Input | None,
     ) -> _Read:
         """Everything that needs the ledger or counts tokens, in one go."""
-        said, asked, rounds = _split(self._entries(place, profile, running=draft is None), draft)
-        counter, budget = self.counter(profile), self._budget(place, profile)
+        profile = model.profile
+        said, asked, rounds = _split(self._entries(place, profile, draft), draft)
+        options = self._options(place, model, turn)
+        counter = self.counter(profile)
+        kept = _kept(options.sent, profile, counter)
+        budget = msgspec.structs.replace(self._budget(place, profile), reserved_tokens=kept)
         room = int(budget.remaining_input_tokens * self._settings.tail.max_share)
         sight = look(
             self.safe(world),
@@ -204,7 +216,7 @@ class Composer:
             pins=place.toolbox.bench.attention.pins(),
         )
         tools = place.toolbox.tools()
-        turn = Turn(
+        offered = Turn(
             input=asked,
             history=said,
             rounds=[entry.message for entry in rounds],
@@ -218,7 +230,7 @@ class Composer:
             llm=llm,
             clock=_Now(self._clock),
         )
-        return _Read(turn, sight, tools, rounds)
+        return _Read(offered, sight, tools, rounds, options)
 
     def groups(self, place: OpenSession) -> list[int]:
         """List the groups that the window shows, in order."""
@@ -228,23 +240,32 @@ class Composer:
 
     def conversation(self, place: OpenSession, profile: Profile) -> list[Message]:
         """Return what of the conversation is replayed to a model."""
-        return [entry.message for entry in self._entries(place, profile, running=False)]
+        return [entry.message for entry in self._entries(place, profile)]
 
-    def _entries(self, place: OpenSession, profile: Profile, *, running: bool) -> list[Entry]:
-        """What of the conversation is replayed to this model; the last turn may be running."""
+    def _entries(
+        self, place: OpenSession, profile: Profile, draft: Input | None = None
+    ) -> list[Entry]:
+        """What of the conversation is replayed to this model, now or once a draft is said."""
         session = self._ledger.sessions.get(place.id)
         window = session.window
-        stored = self._ledger.window(place.id, window)
-        if place.loose is None:
-            place.loose = (
-                self._ledger.accounts.loose(place.id, stored[0].group_id) if stored else {}
-            )
-        shown = replay(
-            stored, window, self._tiers, total=session.groups, loose=place.loose, running=running
-        )
-        shown = [entry for entry in shown if entry.group_id >= place.first_group]
+        stored = list(self._ledger.window(place.id, window))
+        self._read_loose(place, stored)
+        total = session.groups
+        if draft is not None:
+            # It will be a group, which counts for the window and ends the turn before it.
+            stored.append(_as_entry(draft, place.id))
+            total += 1
+        shown = replay(stored, window, self._tiers, total=total, loose=place.loose)
+        shown = [entry for entry in shown if entry.group_id >= place.first_group and entry.id]
         translate = self._settings.isolate == "translate"
         return strip_states(isolate(shown, profile.dialect, translate=translate))
+
+    def _read_loose(self, place: OpenSession, stored: Sequence[Entry]) -> None:
+        """Read what receipts say of the groups of a window, unless that has been done."""
+        first = stored[0].group_id if stored else 0
+        if place.loose_since is None or first < place.loose_since:
+            place.loose = self._ledger.accounts.loose(place.id, first) | place.loose
+            place.loose_since = first
 
     def _layers(self, place: OpenSession, profile: Profile, asked: Input, sight: Sight) -> Layers:
         ledger, small = self._ledger, profile.window_tokens < SMALL_WINDOW
@@ -308,6 +329,35 @@ def _split(
         Input(message.text, files),
         list(entries[asked + 1 :]),
     )
+
+
+def _as_entry(draft: Input, session_id: int) -> Entry:
+    """A draft as if it had been said: the last group, and no message that there is."""
+    message = Message.of("user", draft.text)
+    return Entry(0, session_id, sys.maxsize, 0, message, "complete", "", 0, "estimated", "")
+
+
+def _kept(sent: Sequence[SentTail], profile: Profile, counter: Counter) -> int:
+    """What the earlier tails of a turn weigh that stay beside the newest.
+
+    Where reasoning is not bound to them, of the whole ones there is one at a time.
+    """
+    stay = [tail for tail in sent if tail.repeats or profile.reasoning.bound]
+    return _weight(stay, counter)
+
+
+def _expected(request: Request, prompt: Prompt, counter: Counter) -> int:
+    """What the vendor should count: the tails as they are in the request, not as offered."""
+    receipt = prompt.receipt
+    if not request.sent:
+        return receipt.total
+    offered = sum(slot.kept for slot in receipt.slots if slot.stability == "volatile")
+    return receipt.total - offered + _weight(request.sent, counter)
+
+
+def _weight(tails: Sequence[SentTail], counter: Counter) -> int:
+    messages = [Message("user", tail.parts) for tail in tails]
+    return sum(counter.weigh(messages, remember=False))
 
 
 def _loose(request: Request, prompt: Prompt, rounds: Sequence[Entry]) -> int:

@@ -245,8 +245,7 @@ class TurnRun:
         try:
             composed = await stage.compose(self._place, self._model, turn)
             turn.composed, self._place.state = composed, composed.state
-            if self._place.loose is not None:
-                self._place.loose[turn.group_id] = composed.loose
+            self._place.loose[turn.group_id] = composed.loose
             receipt_id = await asyncio.to_thread(
                 stage.scribe.record, self._place, turn, self._model, composed
             )
@@ -392,8 +391,8 @@ def _built(
         turn=turn.number,
         request=turn.requests,
         model=model.label,
-        prompt_tokens=receipt.total,
-        budget_tokens=receipt.budget,
+        prompt_tokens=composed.expected_tokens,
+        budget_tokens=receipt.budget + composed.kept_tokens,
         tail_tokens=sum(volatile),
         basis=receipt.provenance,
         reused_tokens=0 if change is None else change.common_tokens,

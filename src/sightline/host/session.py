@@ -46,7 +46,9 @@ class Composed:
 
     `state` is what the strategy left; `warnings` what went wrong on the way; `steps` how
     many milliseconds each part of the making took; `strategy` names who laid it out;
-    `loose` is the first message of the turn behind a kept tail, 0 if there is none.
+    `loose` is the first message of the turn behind a kept tail, 0 if there is none;
+    `kept_tokens` were set aside for the turn's earlier tails, and `expected_tokens` are
+    what the vendor should count.
     """
 
     prompt: Prompt
@@ -61,6 +63,8 @@ class Composed:
     steps: Steps = ()
     strategy: str = ""
     loose: int = 0
+    kept_tokens: int = 0
+    expected_tokens: int = 0
 
     def preview(self, usage: Usage | None = None) -> Preview:
         """Show it to a caller."""
@@ -75,7 +79,7 @@ class OpenSession:
     `ceiling` is the most input that is sent, in tokens, once a vendor has found the
     prompt too long; `wire` is the last request, as a cache sees it, and `response_id`
     what its vendor called the answer; `state` is the strategy's. `loose` says of each
-    group where its part behind a kept tail begins; None if that has not been read yet.
+    group from `loose_since` on where its part behind a kept tail begins.
     """
 
     row: Session
@@ -87,7 +91,8 @@ class OpenSession:
     response_id: str = ""
     remembered: tuple[Answer, ...] = ()
     state: dict[str, Any] = field(default_factory=dict)
-    loose: dict[int, int] | None = None
+    loose: dict[int, int] = field(default_factory=dict)
+    loose_since: int | None = None
     last: Preview | None = None
 
     @property

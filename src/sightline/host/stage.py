@@ -70,8 +70,15 @@ class HostStage:
         """Make the next request of a turn, or the one that a draft would make.
 
         Bound reasoning is carried along while the prefix holds. Once something before it
-        has changed, it is left out for the rest of the turn: a vendor would refuse it.
+        has changed, it is left out for the rest of the turn: a vendor would refuse it. So
+        it is once the tails that it needs take too much room.
         """
+        if (
+            turn is not None
+            and turn.sent
+            and await asyncio.to_thread(self.composer.crowded, place, model.profile, turn)
+        ):
+            turn.thinking, turn.sent = "strip", ()
         composed = await self._compose(place, model, turn, draft)
         change = composed.drift
         if turn is not None and turn.sent and change is not None and not change.expected:
@@ -111,7 +118,7 @@ class HostStage:
 
     def learn(self, model: Model, composed: Composed, reported_tokens: int) -> None:
         """Correct the estimates by what the vendor counted."""
-        self.composer.learn(model.profile, composed.prompt.receipt.total, reported_tokens)
+        self.composer.learn(model.profile, composed.expected_tokens, reported_tokens)
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""

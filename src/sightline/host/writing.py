@@ -292,6 +292,7 @@ def _receipt_body(turn: OpenTurn, model: Model, composed: Composed, data: bytes)
         "thinking": request.thinking,
         "strategy": composed.strategy,
         "loose": composed.loose,
+        "kept_tokens": composed.kept_tokens,
         "sight": composed.sight.rules(),
         "drift": None if composed.drift is None else msgspec.to_builtins(composed.drift),
     }
