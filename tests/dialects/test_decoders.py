@@ -14,7 +14,7 @@ import pytest
 from botocore.eventstream import EventStreamBuffer
 
 from dialects.streams import ANTHROPIC, BEDROCK, NAMES, OLLAMA, STREAMS, event_stream, sse
-from sightline.context.parts import Raw, Reasoning, Text
+from sightline.context.parts import UNREADABLE, Raw, Reasoning, Text, ToolCall
 from sightline.dialects import DIALECTS, decode
 from sightline.dialects.decoder import Decoder
 from sightline.dialects.events import (
@@ -150,6 +150,25 @@ def test_arguments_cut_by_the_length_limit_are_no_call() -> None:
     )  # fmt: skip
     stopped = reply("openai_chat", data)
     assert (stopped.reason, stopped.message.parts) == ("incomplete", ())
+
+
+@pytest.mark.parametrize("arguments", ["{'q': 1}", "not json", "[1]", "3", '{"q": 1', "x" * 9_000])
+def test_arguments_that_a_model_ended_and_that_are_no_object_are_kept_as_they_stand(
+    arguments: str,
+) -> None:
+    data = sse(
+        {"choices": [{"delta": {"tool_calls": [
+            {"index": 0, "id": "a", "function": {"name": "f", "arguments": arguments}},
+            {"index": 1, "id": "b", "function": {"name": "g", "arguments": "{}"}}]}}]},
+        {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]},
+        end=b"data: [DONE]\n\n",
+    )  # fmt: skip
+    stopped = reply("openai_chat", data)
+    assert stopped.reason == "tool_calls"
+    assert stopped.message.parts == (
+        ToolCall("a", "f", {UNREADABLE: arguments[:2_000]}),
+        ToolCall("b", "g"),
+    )
 
 
 ERRORS = {

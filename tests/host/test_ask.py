@@ -19,7 +19,7 @@ from host.helpers import (
     turn,
 )
 from sightline.config import LimitSettings, PolicyRule, WindowSettings
-from sightline.context.parts import ToolCall
+from sightline.context.parts import UNREADABLE, ToolCall
 from sightline.dialects.profiles import profile_for
 from sightline.errors import (
     InvalidInput,
@@ -54,6 +54,18 @@ async def test_an_answer_is_told_and_stored(tmp_path: Path) -> None:
         assert ended(events).text == "Hello, Ada."
         assert [m.text for m in messages(tmp_path)] == ["hi", "Hello, Ada."]
         assert '"hi"' in sent(model)
+    check_ledger(tmp_path)
+
+
+async def test_a_call_that_cannot_be_read_is_answered_and_not_tried_again(tmp_path: Path) -> None:
+    wrong = ToolCall("c1", "slop_invoke", {UNREADABLE: "{'app': 'live'}"})
+    async with hosted(tmp_path, [["Look.", wrong], "Sorry."], app=LiveApp()) as (host, model):
+        events = await turn(host, "go")
+    assert ended(events).outcome == "answered"
+    assert not of_kind(events, Retrying)
+    assert not of_kind(events, ApprovalAsked)
+    assert len(model.requests) == 2
+    assert "are not a JSON object" in sent(model)
     check_ledger(tmp_path)
 
 

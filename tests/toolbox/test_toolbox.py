@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sightline.app.app import App
 from sightline.app.local import local_dial
-from sightline.context.parts import ToolCall
+from sightline.context.parts import UNREADABLE, ToolCall
 from sightline.context.redact import redact
 from sightline.context.standing import guidelines_text, system_text
 from sightline.context.storable import check_text
@@ -54,6 +54,8 @@ def test_every_tool_that_the_standing_texts_name_exists_and_each_is_named() -> N
         ("query_db", {}, 'query_db: /: "sql" is a required property'),
         ("query_db", {"sql": 3}, "query_db: /sql: 3 is not of type"),
         ("query_db", {"query": "x"}, "query_db has no argument 'query'"),
+        ("query_db", {UNREADABLE: "{'sql': 1}"}, "are not a JSON object: \"{'sql': 1}\""),
+        ("slop_invoke", {UNREADABLE: "[1]"}, "are not a JSON object: '[1]'"),
         ("slop_invoke", {"app": "mail", "path": "/", "action": "x", "param": {}}, '"params"?'),
         ("slop_query", {"app": "mail", "depth": -5}, "/depth: -5 is less than the minimum"),
         ("manage_scratchpad", {"action": "burn"}, "/action: "),

@@ -15,11 +15,12 @@ or leave a prompt together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 __all__ = [
+    "UNREADABLE",
     "File",
     "Input",
     "Message",
@@ -55,6 +56,10 @@ class Text(_Part, frozen=True, tag="text"):
 
     text: str
     raw: Raw | None = None
+
+
+# The one argument of a call whose arguments were no JSON object: what stood there instead.
+UNREADABLE: Final = "unreadable_arguments"
 
 
 class ToolCall(_Part, frozen=True, tag="tool_call"):

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from hashlib import sha256
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import msgspec
 
-from sightline.context.parts import Message, Part, Raw, Reasoning, Text, ToolCall
+from sightline.context.parts import UNREADABLE, Message, Part, Raw, Reasoning, Text, ToolCall
 from sightline.dialects.events import (
     Event,
     ReasoningDelta,
@@ -29,6 +29,8 @@ from sightline.dialects.framing import BrokenStream, Frame, Reader
 from sightline.dialects.usage import CacheMiss, usage_from
 
 __all__ = ["Decoder", "Open", "decode"]
+
+UNREADABLE_CHARS: Final = 2_000
 
 
 class Open(msgspec.Struct):
@@ -154,7 +156,7 @@ class Decoder:
                 if made is not None:
                     parts.append(made)
             elif reason not in ("incomplete", "error"):
-                call = self._call(part, {call.id for call in calls})
+                call = self._call(part, {call.id for call in calls}, whole=reason != "length")
                 if call is None:
                     reason, detail = "incomplete", f"the arguments of {part.name!r} are cut off"
                 else:
@@ -177,13 +179,18 @@ class Decoder:
             return Text(part.text, raw) if part.text else None
         return Reasoning(part.text, raw) if part.text or raw is not None else None
 
-    def _call(self, part: Open, taken: Container[str]) -> ToolCall | None:
+    def _call(self, part: Open, taken: Container[str], *, whole: bool) -> ToolCall | None:
+        """Read a call. What a model wrote to its end and is no object, it has to hear of."""
+        if not part.name:
+            return None
         try:
             arguments = msgspec.json.decode(part.text) if part.text.strip() else {}
         except msgspec.DecodeError:
-            return None
-        if not isinstance(arguments, dict) or not part.name:
-            return None
+            arguments = None
+        if not isinstance(arguments, dict):
+            if not whole:
+                return None
+            arguments = {UNREADABLE: part.text[:UNREADABLE_CHARS]}
         raw = None if part.raw is None else Raw(self.dialect, part.raw)
         # Two calls of one reply that share an id could not be answered one by one.
         known = part.call_id and part.call_id not in taken

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from sightline.app.validate import Validator
-from sightline.context.parts import ToolCall
+from sightline.context.parts import UNREADABLE, ToolCall
 from sightline.errors import ActionError, InvalidInput, LedgerDamaged, SightlineError
 from sightline.projection.names import NAME_LIMIT
 from sightline.projection.tools import (
@@ -110,6 +110,12 @@ def definitions_of(tools: ToolSet) -> tuple[dict[str, Any], ...]:
 
 def _resolved(call: ToolCall, tools: ToolSet) -> Call | None:
     """What a call invokes, None for a tool of our own. Raises InvalidInput, with what to do."""
+    if UNREADABLE in call.arguments:
+        wrong = str(call.arguments[UNREADABLE])
+        raise InvalidInput(
+            f"the arguments of {call.name!r:.100} are not a JSON object: {wrong!r:.200}. "
+            "Call it again with one"
+        )
     tool = _BY_NAME.get(call.name)
     if tool is not None:
         _check(tool, call.arguments)
