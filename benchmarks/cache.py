@@ -98,7 +98,7 @@ def _row(name: str, outcome: Outcome, base: Outcome, *, still: bool = False) -> 
     if name in "def":
         note += f"; least reuse of a prefix between folds {outcome.worst_reuse:.0%}"
     title = f"{TITLES[name]}, state still within a turn" if still else TITLES[name]
-    bar = BAR if name == "f" or (name == "e" and not still) else None
+    bar = BAR if name in "ef" else None
     more = {"sent": outcome.sent, "saved": saved, "worst_reuse": outcome.worst_reuse}
     return Row(
         f"still-{name}" if still else name, title, outcome.requests,

@@ -59,12 +59,15 @@ class TailSettings(_Table, frozen=True, kw_only=True):
     """How live state is written, and the share of the budget it may have.
 
     `repeat = "brief"` sends a state that has not changed since the last request of the same
-    turn as a reference to it: see `dialects.observations`.
+    turn as a reference to it: see `dialects.observations`. `changes` writes into the
+    conversation what changed between two turns, or only that something did: see
+    `projection.temporal`.
     """
 
     format: Literal["text", "json", "yaml"] = "text"
     max_share: Share = 0.15
     repeat: Literal["whole", "brief"] = "whole"
+    changes: Literal["off", "note", "signal"] = "off"
 
 
 class ToolSettings(_Table, frozen=True, kw_only=True):

@@ -46,7 +46,7 @@ from sightline.ledger.store import Clock, now_utc
 from sightline.models.base import Model
 from sightline.plugins.choose import runner_of
 from sightline.policy import Mode
-from sightline.projection.temporal import pin_snapshot
+from sightline.projection.temporal import change_note, changed_signal, pin_snapshot
 from sightline.protocol.world import World
 from sightline.toolbox import Bench, Toolbox
 from sightline.turn.machine import TurnLimits
@@ -365,7 +365,31 @@ class Host:
         await asyncio.to_thread(store)
         return text
 
+    async def changed(self) -> str:
+        """Wait until an app shows something else than the model saw last; a line that says which.
+
+        For loops that ask by themselves: `host.ask(await host.changed())`. Before the first
+        request, what is shown now is what was seen.
+        """
+        now = self.world
+        async for world in self.hub.changes():
+            if self._place is None:
+                break
+            seen = self._place.seen or now
+            if said := changed_signal(seen, self._stage.composer.safe(world)):
+                return said
+        raise Unreachable("the host is closed: nothing will change any more")
+
     # Inside.
+
+    def _changes(self, seen: World) -> str | None:
+        """What the settings have the conversation say of changes since the last request."""
+        match self.settings.tail.changes:
+            case "note":
+                return change_note(seen, self.world)
+            case "signal":
+                return changed_signal(seen, self.world)
+        return None
 
     @property
     def _open(self) -> OpenSession:
@@ -384,7 +408,7 @@ class Host:
             await self._first_sight()
             counter = self._stage.counter(model)
             turn, mended = await asyncio.to_thread(
-                scribe.begin, place, message, model.profile, counter
+                scribe.begin, place, message, model.profile, counter, self._changes
             )
             self._is_new = False
             self._tell_problem()

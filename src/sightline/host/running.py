@@ -253,7 +253,7 @@ class TurnRun:
             return steps.PromptFailed(error.code, str(error))
         except Exception as error:  # noqa: BLE001 - a strategy's or a dialect's bug must not leave the turn open
             return steps.PromptFailed("internal", f"{type(error).__name__}: {error}")
-        self._seen = composed.sight.world
+        self._seen = self._place.seen = composed.sight.world
         self._place.last = composed.preview()
         return steps.PromptReady(_built(turn, self._model, composed, receipt_id))
 

@@ -79,7 +79,8 @@ class OpenSession:
     `ceiling` is the most input that is sent, in tokens, once a vendor has found the
     prompt too long; `wire` is the last request, as a cache sees it, and `response_id`
     what its vendor called the answer; `state` is the strategy's. `loose` says of each
-    group from `loose_since` on where its part behind a kept tail begins.
+    group from `loose_since` on where its part behind a kept tail begins. `seen` is what
+    the last request was chosen from.
     """
 
     row: Session
@@ -93,6 +94,7 @@ class OpenSession:
     state: dict[str, Any] = field(default_factory=dict)
     loose: dict[int, int] = field(default_factory=dict)
     loose_since: int | None = None
+    seen: World | None = None
     last: Preview | None = None
 
     @property

@@ -32,6 +32,7 @@ from sightline.ledger import Usage as LedgerUsage
 from sightline.ledger.store import Clock
 from sightline.models.base import Model
 from sightline.projection.moment import format_moment
+from sightline.protocol.world import World
 
 __all__ = ["Scribe", "whole_words"]
 
@@ -98,20 +99,32 @@ class Scribe:
             self._try(lambda _: owner.release(place.id), None)
 
     def begin(
-        self, place: OpenSession, message: Message, profile: Profile, counter: Counter
+        self,
+        place: OpenSession,
+        message: Message,
+        profile: Profile,
+        counter: Counter,
+        changes: Callable[[World], str | None],
     ) -> tuple[OpenTurn, Recovered]:
-        """Store what the user said; the turn that begins with it, and what was mended before."""
+        """Store what the user said; the turn that begins with it, and what was mended before.
+
+        `changes` has a line to add to what was said before, from what the model saw then.
+        """
 
         def weigh(own: Message) -> Draft:
             return self.draft(own, counter)
 
         mended = self.claim(place, weigh)
-        [entry] = self.ledger.append(place.id, [weigh(message)], strategy=profile.dialect)
+        self._recall(place)
+        said = [message]
+        note = None if place.seen is None else changes(place.seen)
+        if note and self.ledger.sessions.get(place.id).groups:
+            said.insert(0, Message.of("assistant", note))
+        *_, entry = self.ledger.append(place.id, [*map(weigh, said)], strategy=profile.dialect)
         [group] = self.ledger.groups.recent(place.id, 1)
         live = [g.id for g in self.ledger.groups.recent(place.id, _RECENT_GROUPS, dropped=False)]
         place.state = self._try(lambda journal: journal.strategy_state(place.id, live), {})
         place.row = self.ledger.sessions.get(place.id)
-        self._recall(place)
         return OpenTurn(entry.group_id, group.seq + 1, entry.seq), mended
 
     def _recall(self, place: OpenSession) -> None:
@@ -121,7 +134,7 @@ class Scribe:
         last = self._try(lambda journal: journal.latest(place.id), None)
         if last is not None:
             place.wire = encode(last.prompt, last.profile, last.options).wire
-            place.model = last.line.model
+            place.model, place.seen = last.line.model, last.world
 
     def append(
         self,
