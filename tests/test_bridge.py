@@ -22,6 +22,7 @@ from sightline.projection.bridge import (
     reason_to_drop,
 )
 from sightline.projection.tail import render_tail
+from sightline.protocol.tree import Node
 from sightline.protocol.world import AppState, World
 
 NOW = datetime(2026, 4, 28, 10, 30, tzinfo=UTC)
@@ -130,6 +131,22 @@ def test_it_writes_until_the_beat_stops_and_shows_every_world_anew(tmp_path: Pat
         run_bridge(bridge, lambda: next(worlds), beat)
     assert seen == [render_tail(world, NOW).text for world in (WORLD, World(), WORLD)]
     assert not path.exists()
+
+
+@proves("CI-6")
+def test_of_a_large_state_it_keeps_what_matters_most(tmp_path: Path) -> None:
+    rows = [Node.of(f"row-{n}", "item", meta={"salience": n / 5_000}) for n in range(5_000)]
+    large = World((AppState("grid", "Grid", tree=Node.of("grid", "root", children=rows)),))
+    path = tmp_path / "tail"
+    sizes = []
+    for budget in (200, 4_000):
+        bridge = writer(path, budget=budget)
+        bridge.write(large)
+        tail = read_bridge(path, after(1)).tail
+        assert "row-4999" in tail
+        assert "row-1 " not in tail
+        sizes.append(len(tail) / 4)
+    assert sizes[0] <= 200 < sizes[1] <= 4_000
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -21,12 +21,14 @@ from types import TracebackType
 from sightline.errors import InvalidInput
 from sightline.projection.body import Format
 from sightline.projection.bridge import (
+    BUDGET,
     WINDOW_S,
     BridgeRecord,
     decode_bridge,
     encode_bridge,
     reason_to_drop,
 )
+from sightline.projection.select import select
 from sightline.projection.tail import render_tail
 from sightline.protocol.world import World
 
@@ -39,13 +41,18 @@ def utc_now() -> datetime:
 
 
 class BridgeWriter:
-    """Keeps one file current. `pid` is the process whose life vouches for it."""
+    """Keeps one file current. `pid` is the process whose life vouches for it.
+
+    The state has at most `budget` tokens, estimated: what matters most of it, as `select`
+    chooses.
+    """
 
     def __init__(
         self,
         path: str | Path,
         *,
         form: Format = "text",
+        budget: int = BUDGET,
         window_s: float = WINDOW_S,
         pid: int | None = None,
         clock: Callable[[], datetime] = utc_now,
@@ -53,6 +60,7 @@ class BridgeWriter:
         self.path = Path(path)
         self.window_s = window_s
         self._form: Format = form
+        self._budget = budget
         self._pid = os.getpid() if pid is None else pid
         self._started = process_start(self._pid)
         self._clock = clock
@@ -60,7 +68,8 @@ class BridgeWriter:
     def write(self, world: World) -> None:
         """Put the tail of this world into the file, all at once."""
         now = self._clock()
-        tail = render_tail(world, now, self._form).text
+        shown = select(world, self._budget, form=self._form).world
+        tail = render_tail(shown, now, self._form).text
         record = BridgeRecord(tail, now, self._pid, self._started, self.window_s)
         _replace(self.path, encode_bridge(record))
 

@@ -14,7 +14,7 @@ from sightline.cli.io import MAX_BYTES, read_as, write_text
 from sightline.hub.discovery import Discovery
 from sightline.hub.hub import Hub
 from sightline.projection.body import FORMATS, check_format
-from sightline.projection.bridge import WINDOW_S
+from sightline.projection.bridge import BUDGET, WINDOW_S
 from sightline.projection.world_json import read_world
 from sightline.protocol.world import World
 
@@ -44,6 +44,10 @@ Examples:
     "--window", type=click.FloatRange(min=0.1), default=WINDOW_S, show_default=True,
     help="Seconds after which the file is not trusted.",
 )  # fmt: skip
+@click.option(
+    "--budget", type=click.IntRange(min=0), default=BUDGET, show_default=True,
+    help="How many tokens of state, estimated; what matters most is kept.",
+)  # fmt: skip
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
 def bridge(
     *,
@@ -53,6 +57,7 @@ def bridge(
     once: bool,
     pid: int | None,
     window: float,
+    budget: int,
     form: str,
 ) -> None:
     """Write the current tail to a file for other agents' prompt hooks, or read it there.
@@ -64,7 +69,7 @@ def bridge(
     if reading:
         _read(path, window)
         return
-    writer = BridgeWriter(path, form=check_format(form), window_s=window, pid=pid)
+    writer = BridgeWriter(path, form=check_format(form), budget=budget, window_s=window, pid=pid)
     if once:
         writer.write(asyncio.run(_first_sight()) if source is None else _world_in(source))
         write_text([path])
