@@ -11,8 +11,10 @@ import msgspec
 import pytest
 
 from host.helpers import hosted, invoke, turn
+from sightline.context.tokens import ESTIMATES
 from sightline.dialects.profiles import profile_for
 from sightline.errors import DoesNotFit, InvalidInput, NotFound
+from sightline.inspector import wires
 from sightline.inspector.reader import Reader
 from sightline.ledger import Ledger
 from sightline.models.scripted import ScriptedModel
@@ -53,6 +55,18 @@ def test_every_request_is_shown_with_the_bytes_that_were_sent(
         assert shown["body"].encode() == data
         assert shown["reproduced"] is True
         assert json.loads(shown["pretty"]) == json.loads(data)
+
+
+def test_looking_at_ever_new_requests_keeps_only_the_last_counts(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wires, "COUNTED_TEXTS", 20)
+    ESTIMATES.cache.shrink(0)
+    for number in range(2_000):
+        ESTIMATES.cache.learn(f"of another request {number}", 1)
+    for place in ((1, 1), (2, 1), (2, 2), (3, 1)):
+        reader.request(1, *place)
+    assert 0 < len(ESTIMATES.cache) < 100
 
 
 def test_the_command_is_the_request_and_holds_no_key(reader: Reader) -> None:

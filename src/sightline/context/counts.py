@@ -45,6 +45,11 @@ class CountCache:
         """Remember a count, for example one that was stored with the message."""
         self._store((hash(text), len(text)), tokens)
 
+    def shrink(self, max_texts: int) -> None:
+        """Forget everything if there is more of it: for who looks at ever new texts."""
+        if len(self) > max_texts:
+            self._young, self._old = {}, {}
+
     def __len__(self) -> int:
         return len(self._young) + len(self._old)
 

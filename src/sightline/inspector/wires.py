@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from sightline.context.drift import Drift, drift
+from sightline.context.tokens import ESTIMATES
 from sightline.dialects import encode
 from sightline.dialects.request import Request
 from sightline.host.journal import Recorded
@@ -18,10 +19,12 @@ __all__ = ["again", "compared", "shown"]
 
 EXCERPT_BYTES: Final = 400
 SHARED_BYTES: Final = 120
+COUNTED_TEXTS: Final = 4_096
 
 
 def again(recorded: Recorded) -> Request:
     """Make the request again, with the function that made it."""
+    ESTIMATES.cache.shrink(COUNTED_TEXTS)  # the next request that is looked at is another one
     return encode(recorded.prompt, recorded.profile, recorded.options)
 
 
