@@ -18,6 +18,7 @@ from host.helpers import (
     statuses,
     turn,
 )
+from projection.requirements import proves
 from sightline.config import LimitSettings, PolicyRule, WindowSettings
 from sightline.context.parts import ToolCall
 from sightline.dialects.profiles import profile_for
@@ -57,6 +58,7 @@ async def test_an_answer_is_told_and_stored(tmp_path: Path) -> None:
     check_ledger(tmp_path)
 
 
+@proves("CI-2")
 async def test_the_model_sees_the_apps_as_they_are_now(tmp_path: Path) -> None:
     app = LiveApp()
     async with hosted(tmp_path, ["one", "two"], app=app) as (host, model):
