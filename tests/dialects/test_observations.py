@@ -75,7 +75,6 @@ def text_of(request: Request) -> str:
     return json.dumps(request.body, ensure_ascii=False)
 
 
-@proves("CI-2")
 @pytest.mark.parametrize("endpoint", endpoints())
 def test_while_nothing_changes_the_newest_observation_is_a_short_block_of_its_own_time(
     endpoint: str,

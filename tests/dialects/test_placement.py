@@ -15,6 +15,7 @@ from sightline.dialects.gemini import cached_content_body
 from sightline.dialects.request import CachedContent, Request
 from sightline.dialects.usage import usage_from
 from sightline.errors import InvalidInput
+from support.vendor_rules import breaches
 
 FREE = {"cache.min_tokens": 0}
 TAIL = state("### Mail (mail-app)")
@@ -346,10 +347,24 @@ def test_reasoning_that_is_not_bound_stays_where_tails_are_kept(
     assert "thinking" not in [note.code for note in request.notes]
 
 
-def test_deepseek_gets_its_reasoning_with_every_call_be_it_empty() -> None:
-    request = written("deepseek", CASES["switched_vendor"]())
+@pytest.mark.parametrize(
+    ("endpoint", "model", "field"),
+    [
+        ("deepseek", "deepseek-v4-pro", "reasoning_content"),
+        ("together", "deepseek-ai/DeepSeek-V4-Pro", "reasoning_content"),
+        ("together", "moonshotai/Kimi-K3", "reasoning_content"),
+        ("fireworks", "accounts/fireworks/models/deepseek-v4-pro", "reasoning_content"),
+        ("fireworks", "accounts/fireworks/models/kimi-k3", "reasoning_content"),
+        ("groq", "moonshotai/kimi-k3", "reasoning"),
+    ],
+)
+def test_deepseek_and_kimi_get_their_reasoning_with_every_call_be_it_empty(
+    endpoint: str, model: str, field: str
+) -> None:
+    request = written(endpoint, CASES["switched_vendor"](), model)
     with_calls = [m for m in request.body["messages"] if m.get("tool_calls")]
-    assert [m["reasoning_content"] for m in with_calls] == ["", "Bob now."]
+    assert [m[field] for m in with_calls] == ["", "Bob now."]
+    assert breaches(request) == []
 
 
 def test_a_result_without_its_call_is_left_out_and_noted() -> None:

@@ -47,6 +47,38 @@ def test_bedrock_has_minima_of_its_own() -> None:
     assert profile_for("bedrock", "anthropic.claude-opus-4-7").cache.min_tokens == 4096
 
 
+@pytest.mark.parametrize(
+    ("model", "minimum"),
+    [
+        ("anthropic.claude-opus-5", 512), ("anthropic.claude-opus-5-v1:0", 512),
+        ("us.anthropic.claude-opus-5-20260801-v1:0", 512),
+        ("us.anthropic.claude-opus-5-5", 1024), ("anthropic.claude-opus-5-5-v1:0", 1024),
+    ],
+)  # fmt: skip
+def test_what_bedrock_puts_behind_a_model_s_name_does_not_hide_it(model: str, minimum: int) -> None:
+    assert profile_for("bedrock", model).cache.min_tokens == minimum
+
+
+@pytest.mark.parametrize(
+    ("model", "minimum", "lookback"),
+    [
+        ("anthropic/claude-sonnet-5-5", 512, 20), ("anthropic/claude-opus-4-7", 2048, 20),
+        ("qwen/qwen3.8-max", 1024, 20), ("openai/gpt-6.1-sol", 1024, 0),
+        ("google/gemini-3.8-flash", 4096, 0), ("google/gemini-2.5-pro", 2048, 0),
+    ],
+)  # fmt: skip
+def test_openrouter_has_the_limits_of_the_backend(model: str, minimum: int, lookback: int) -> None:
+    cache = profile_for("openrouter", model).cache
+    assert (cache.min_tokens, cache.lookback_blocks) == (minimum, lookback)
+
+
+@pytest.mark.parametrize("model", ["qwen/qwen3.8-max", "google/gemma-4-27b-it"])
+def test_openrouter_puts_no_tail_behind_reasoning_that_a_template_would_forget(model: str) -> None:
+    tail = profile_for("openrouter", model).tail
+    assert (tail.plain, tail.after_tools) == ("into_user", "into_user")
+    assert profile_for("openrouter").tail.after_tools == "message"
+
+
 @proves("CI-K")
 @pytest.mark.parametrize("endpoint", endpoints())
 def test_every_endpoint_is_classified_by_its_cache_with_a_source(endpoint: str) -> None:

@@ -18,6 +18,7 @@ from host.helpers import (
     statuses,
     turn,
 )
+from projection.requirements import proves
 from sightline.config import LimitSettings, PolicyRule, WindowSettings
 from sightline.context.parts import UNREADABLE, ToolCall
 from sightline.dialects.profiles import profile_for
@@ -69,6 +70,7 @@ async def test_a_call_that_cannot_be_read_is_answered_and_not_tried_again(tmp_pa
     check_ledger(tmp_path)
 
 
+@proves("CI-2")
 async def test_the_model_sees_the_apps_as_they_are_now(tmp_path: Path) -> None:
     app = LiveApp()
     async with hosted(tmp_path, ["one", "two"], app=app) as (host, model):

@@ -9,6 +9,7 @@ import pytest
 
 from host.helpers import hosted, invoke, turn
 from host.test_receipts import PROFILES, check_all
+from projection.requirements import proves
 from sightline.config import TailSettings, WindowSettings
 from sightline.context.parts import ToolCall
 from sightline.context.tokens import counter_for
@@ -50,6 +51,7 @@ async def test_while_a_turn_looks_the_state_is_there_once_and_in_the_next_turn_a
     check_all(tmp_path, session, model)
 
 
+@proves("CI-2")
 async def test_by_default_every_request_has_the_whole_state_and_nothing_else(
     tmp_path: Path,
 ) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from host.helpers import NOW
+from pathlib import Path
+
+from host.helpers import NOW, hosted
+from sightline.dialects.profiles import profile_for
 from sightline.host.sight import LONGEST_TEXT, SafeWorlds, look
 from sightline.projection.select import quarter_chars
 from sightline.protocol.tree import Node
 from sightline.protocol.world import AppState, World
-from support.live import TREE
+from support.live import TREE, LiveApp
 
 KEY = "sk-ant-" + "a1B2" * 8
 
@@ -63,6 +66,31 @@ def test_an_app_that_is_too_much_cannot_keep_the_others_out() -> None:
     assert not sight.selection.over_budget
     assert "Message 1" in sight.tail.state
     assert "too large to show" in sight.tail.state
+
+
+async def test_a_large_nested_app_is_in_the_request_as_a_real_tokenizer_weighs_it(
+    tmp_path: Path,
+) -> None:
+    """A state that is heavier than its selection says would leave the request as a whole."""
+    folders = [
+        Node.of(f"folder-{n}", "collection", meta={"salience": 0.9 - n / 1_000}, children=[
+            Node.of(f"file-{n}-{at}", "document", meta={"salience": 0.1 if at else 0.9})
+            for at in range(6)
+        ])
+        for n in range(200)
+    ]  # fmt: skip
+    app = LiveApp(Node.of("app", "root", children=folders))
+    limits = {"window_tokens": 24_000, "max_output_tokens": 2_000}
+    profile = profile_for("openai-chat", "gpt-5.5", limits)
+    async with hosted(tmp_path, ["ok"], app=app, profile=profile) as (host, _):
+        preview = await host.preview("hi")
+    assert preview.selection is not None
+    assert preview.selection.cuts
+    assert preview.selection.tokens > preview.selection.budget - 100
+    request = preview.request.data.decode()
+    assert "<slop-state generated_at" in request
+    assert "file-0-0" in request
+    assert preview.prompt.receipt.warnings == ()
 
 
 def test_an_app_without_a_tree_is_told_as_it_is() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from projection.requirements import proves
+from sightline.context.tokens import counter_for
 from sightline.demo import demo_tree
 from sightline.errors import InvalidInput
 from sightline.projection.body import Format
@@ -20,6 +22,32 @@ from support.trees import tree as random_tree
 
 AT = parse_moment("2026-04-28T10:30:00Z")
 DESK = World((AppState("desk", "Desk", tree=demo_tree()),))
+FORMS: tuple[Format, ...] = ("text", "json", "yaml")
+
+
+def by_the_call(text: str) -> int:
+    """A token for each character, and one for being asked."""
+    return len(text) + 1
+
+
+def joined_weighs_more(text: str) -> int:
+    """Lines that weigh more together than one by one."""
+    return len(text) // 4 + text.count("\n") ** 2 // 8
+
+
+def in_wholes_only(text: str) -> int:
+    """Nothing at all, until it is a block."""
+    return len(text) if text.startswith("<slop-state") else 0
+
+
+COUNTERS: dict[str, Callable[[str], int]] = {
+    "quarter_chars": quarter_chars,
+    "o200k_base": counter_for("o200k_base").count,
+    "estimate": counter_for("estimate").count,
+    "by_the_call": by_the_call,
+    "joined_weighs_more": joined_weighs_more,
+    "in_wholes_only": in_wholes_only,
+}
 
 
 def item(node_id: str, salience: float | None = None, **meta: object) -> Node:
@@ -137,18 +165,49 @@ def test_an_app_without_current_state_has_no_tree_and_a_reason() -> None:
     assert selection.cuts == (Cut("gone", "/", "disconnected", 2), Cut("new", "/", "awaiting", 0))
 
 
-@proves("CI-B")
-@pytest.mark.parametrize("form", ["text", "json", "yaml"])
-@pytest.mark.parametrize("seed", range(15))
-def test_nothing_is_over_budget_lost_or_split(seed: int, form: Format) -> None:
+def worlds(seed: int) -> Iterator[World]:
+    """Trees of anything, folders that are shown in part, deep ones, and wide ones."""
     rng = random.Random(seed)
-    roots = [from_value(random_tree(rng, 5, f"r{at}")) for at in range(rng.randrange(1, 4))]
-    for budget in (0, 40, 100, 250, 1_000):
-        offered = world(*roots)
-        selection = select(offered, budget, form=form)
-        assert select(offered, budget, form=form) == selection
-        assert selection.over_budget or size(selection, form) <= budget
-        assert_every_node_is_accounted_for(offered, selection)
+    yield world(*(from_value(random_tree(rng, 5, f"r{at}")) for at in range(rng.randrange(1, 4))))
+    folders = (
+        group(f"folder-{n}", *(item(f"file-{n}-{at}", 0.1 if at else 0.9) for at in range(6)))
+        for n in range(rng.randrange(20, 60))
+    )
+    yield world(group("files", *folders, kind="root"))
+    deep = item("bottom", rng.random())
+    for level in range(rng.randrange(10, 30)):
+        beside = [item(f"leaf-{at}", rng.random()) for at in range(rng.randrange(4))]
+        bare = Node.of("empty", "item", children=[])
+        deep = group(f"level-{level}", *beside[:2], deep, bare, *beside[2:])
+    wide = [item(f"n{at}", rng.random(), pinned=not at) for at in range(rng.randrange(50, 200))]
+    yield world(deep, group("wide", *wide, total_children=5_000, window=[700, len(wide)]))
+
+
+@proves("CI-B")
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("counter", COUNTERS)
+def test_nothing_is_over_budget_lost_or_split(counter: str, form: Format) -> None:
+    count = COUNTERS[counter]
+    for seed in range(3):
+        for offered in worlds(seed):
+            least = select(offered, 0, count, form=form)
+            for budget in (40, 100, 250, 1_000, 2_500):
+                selection = select(offered, budget, count, form=form)
+                weight = count(render_state(selection.world, AT, form))
+                assert selection.tokens == weight
+                assert weight <= budget or selection.world == least.world
+                assert_every_node_is_accounted_for(offered, selection)
+
+
+@proves("CI-B")
+@pytest.mark.parametrize("form", FORMS)
+def test_the_same_world_and_budget_give_the_same_selection(form: Format) -> None:
+    for offered, again in zip(worlds(7), worlds(7), strict=True):
+        for budget in (100, 600):
+            selection = select(offered, budget, joined_weighs_more, form=form)
+            assert select(offered, budget, joined_weighs_more, form=form) == selection
+            afresh = select(again, budget, joined_weighs_more, form=form)
+            assert (afresh.cuts, afresh.tokens) == (selection.cuts, selection.tokens)
 
 
 def assert_every_node_is_accounted_for(offered: World, selection: Selection) -> None:
@@ -182,6 +241,46 @@ def test_a_large_tree_is_counted_only_where_it_is_shown() -> None:
     selection = select(world(root), 1_000, count)
     assert len(counted) < 3 * len(shown(selection)) + 100
     assert selection.cuts == (Cut("app", "/", "budget", 20_001 - len(shown(selection))),)
+
+
+def test_what_is_too_much_together_is_given_back_from_the_last_in_a_few_steps() -> None:
+    root = group("app", *(item(f"n{i}", i / 400) for i in range(400)), kind="root")
+    weighed: list[int] = []
+
+    def count(text: str) -> int:
+        tokens = joined_weighs_more(text)
+        if text.startswith("<slop-state"):
+            weighed.append(tokens)
+        return tokens
+
+    selection = select(world(root), 2_000, count)
+    assert not selection.over_budget
+    assert shown(selection)[1:] == [f"n{i}" for i in range(401 - len(shown(selection)), 400)]
+    assert len(shown(selection)) > 50
+    assert max(weighed) > 2_000
+    assert len(weighed) < 5
+
+
+def test_a_counter_that_never_says_how_much_is_over_is_asked_only_so_often() -> None:
+    root = group("app", *(item(f"n{i}") for i in range(400)), kind="root")
+    asked = 0
+
+    def count(text: str) -> int:
+        nonlocal asked
+        if not text.startswith("<slop-state"):
+            return quarter_chars(text)
+        asked += 1
+        return 2_001 if text.count("\n") > 10 else 100
+
+    assert not select(world(root), 2_000, count).over_budget
+    assert asked <= 3 + (2_000).bit_length()
+
+
+def test_a_block_dated_to_fractions_of_a_second_has_room_for_them() -> None:
+    moment = parse_moment("2026-04-28T10:30:00.123456Z")
+    for budget in range(300, 400, 7):
+        selection = select(DESK, budget, len, at=moment)
+        assert len(render_state(selection.world, moment)) == selection.tokens <= budget
 
 
 @pytest.mark.parametrize("options", [{"even_share": 1.5}, {"min_salience": -0.1}])

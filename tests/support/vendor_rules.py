@@ -28,6 +28,8 @@ OWN_FIELDS = {
     "dashscope": {"cache_control", "reasoning_content"},
     "deepseek": {"reasoning_content"},
     "fireworks": {"reasoning_content"},
+    "groq": {"reasoning"},
+    "together": {"reasoning_content"},
     "vllm": {"reasoning_content"},
     "llama.cpp": {"reasoning_content"},
     "local": {"return_progress"},

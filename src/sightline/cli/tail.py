@@ -51,7 +51,7 @@ def tail(source: str, at: str | None, form: str, budget: int | None, max_bytes: 
     body = check_format(form)
     world = read_as(read_world, source, max_bytes)
     if budget is not None:
-        selection = select(world, budget, form=body)
+        selection = select(world, budget, form=body, at=moment)
         if selection.over_budget:
             least = f"what must be shown takes {selection.tokens} tokens"
             raise DoesNotFit(f"{least}, more than {budget}")

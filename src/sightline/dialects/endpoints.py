@@ -47,6 +47,9 @@ GPT_BREAKPOINTS: Final = ("gpt-5.6*", "gpt-5.[789]*", "gpt-[6-9]*")
 ALTERNATING: Final = ("*mistral*", "*mixtral*", "*gemma*")
 # Their templates forget reasoning that stands before the last user message.
 FORGETFUL: Final = ("*qwen3*", "*gemma*")
+# Opus 5 with the version or the date that Bedrock's ids end in, and not Opus 5.5.
+_OPUS_5: Final = ("*claude-opus-5", "*claude-opus-5-v*", "*claude-opus-5-20*")
+_DEEPSEEK_V4, _KIMI = "*deepseek-v4*", "*kimi*"
 
 CHAT: Final = "openai_chat"
 
@@ -75,6 +78,11 @@ _OPENAI_CACHE: Final = (
         GPT_BREAKPOINTS,
     ),
 )  # fmt: skip
+# Whoever serves these, they refuse a call whose message comes back without its reasoning.
+_REASONING_DEMANDED: Final = {
+    "reasoning.replay": "always", "reasoning.field": "reasoning_content",
+    "reasoning.required": True,
+}  # fmt: skip
 _REASONING_MODELS: Final = ("o1*", "o3*", "o4*", "gpt-5*", "gpt-[6-9]*")
 
 # What a machine at home can hold of an unknown model; its real window is an override away.
@@ -169,7 +177,7 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
         # Bedrock's minima are not those of Anthropic's own API.
         (
             _fields("aws-docs", "*claude*", cache__min_tokens=1024),
-            _fields("aws-docs", "*claude-opus-5", cache__min_tokens=512),
+            _fields("aws-docs", *_OPUS_5, cache__min_tokens=512),
             _fields("aws-docs", "*claude-haiku-4-5*", "*claude-opus-4-[567]*",
                     cache__min_tokens=4096),
         ),
@@ -232,14 +240,19 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
             _fields("openrouter-docs", "*claude*", "*gemini*", "*qwen*", *GPT_BREAKPOINTS,
                     cache__style="cache_control", cache__max_marks=4, cache__min_tokens=1024,
                     messages__content="parts"),
+            _fields("claude-docs, dashscope-docs", "*claude*", "*qwen*", cache__lookback_blocks=20),
+            _fields("gemini-docs", "*gemini*", cache__min_tokens=4096),
+            _fields("gemini-docs", "*gemini-2.5*", cache__min_tokens=2048),
+            # As at DashScope: behind a tail of its own the reasoning sent back would be dropped.
+            _fields("template", *FORGETFUL,
+                    tail__plain="into_user", tail__after_tools="into_user"),
         ),
     ),
     "deepseek": Endpoint(
         "deepseek-v4-pro",
         (
             _chat("deepseek-docs", "/chat/completions", **_AUTOMATIC),
-            _fields("deepseek-docs", "*v4*", reasoning__replay="always",
-                    reasoning__field="reasoning_content", reasoning__required=True),
+            Layer("deepseek-docs", _REASONING_DEMANDED, ("*v4*",)),
         ),
     ),
     "groq": Endpoint(
@@ -248,18 +261,26 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
             _chat("groq-docs", "/openai/v1/chat/completions", **_AUTOMATIC),
             _fields("groq-sdk 1.7", tools__max_tools=128, messages__documents=False,
                     messages__output_field="max_completion_tokens"),
+            # Groq's own name for it; any other is refused.
+            _fields("moonshot-docs, groq-sdk 1.7", _KIMI, reasoning__replay="always",
+                    reasoning__field="reasoning", reasoning__required=True),
         ),
     ),
     "together": Endpoint(
-        "glm-5.3", (_chat("together-docs", **_AUTOMATIC),)
+        "glm-5.3",
+        (
+            _chat("together-docs", **_AUTOMATIC),
+            Layer("moonshot-docs", _REASONING_DEMANDED, (_KIMI,)),
+            Layer("deepseek-docs", _REASONING_DEMANDED, (_DEEPSEEK_V4,)),
+        ),
     ),
     "fireworks": Endpoint(
         "kimi-k3",
         (
             _chat("fireworks-docs", "/inference/v1/chat/completions", **_AUTOMATIC),
             _fields("fireworks-docs", cache__routing_field="prompt_cache_key"),
-            _fields("moonshot-docs", "*kimi*", reasoning__replay="always",
-                    reasoning__field="reasoning_content", reasoning__required=True),
+            Layer("moonshot-docs", _REASONING_DEMANDED, (_KIMI,)),
+            Layer("deepseek-docs", _REASONING_DEMANDED, (_DEEPSEEK_V4,)),
         ),
     ),
     "mistral": Endpoint(

@@ -3,6 +3,7 @@
     the same world, budget and counter give the same selection
     a node is shown whole, as a stub, or not at all; never a part of one
     every node that is not shown is counted by exactly one cut, which says why
+    the block weighs what the selection says, by whatever counter, and fits unless it says not
 
 *Theory of operation.* A selection grows from the roots. A shown node offers its
 children; of all that is on offer the first by claim (pinned, focus, rest), then
@@ -10,17 +11,23 @@ relevance, then document order is taken next, as long as it fits. What no longer
 fits is offered as a stub (id, type, summary), then left out. The roots and what is
 pinned are shown even where the budget does not hold them; `over_budget` says so.
 
+Lines are counted one by one, and a tokenizer may find more in a text than in its
+lines. So the finished block is weighed, and while it is too much, what was taken
+last is given back: the share of it that is over, and at least twice as much each time.
+
 With several apps, `even_share` of the budget is divided evenly first, so that a
 loud app cannot silence the others; the rest goes where relevance wants it.
 
 *Cost.* One pass over each tree, then work for what is shown: only nodes that are
-taken or refused are written and counted, and after a run of refusals it stops.
+taken or refused are written and counted, and after a run of refusals it stops. The
+block is weighed once; where it is over, a few times more, the logarithm of the
+budget at most.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from heapq import heappop, heappush
 from typing import Final, Literal, TypeAlias
@@ -46,7 +53,8 @@ Counter: TypeAlias = Callable[[str], int]
 _REFUSALS: Final = 32
 # No line of a node is shorter; a tree with more nodes than fit so need not be written out to know.
 _LEAST_TOKENS: Final = 2
-_ANY_MOMENT: Final = datetime(2000, 1, 1, tzinfo=UTC)
+# A tokenizer sees the same figures in every moment that has no fraction of a second.
+_ANY_SECOND: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +73,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is shown: a world with smaller trees, its estimated size, and all that was cut."""
+    """What is shown: a world with smaller trees, what its block weighs, and all that was cut."""
 
     world: World
     cuts: tuple[Cut, ...]
@@ -92,17 +100,24 @@ def select(
     min_salience: float | None = None,
     even_share: float = 0.5,
     pins: Mapping[str, Collection[str]] | None = None,
+    at: datetime = _ANY_SECOND,
 ) -> Selection:
     """Choose what of the state fits into `budget` tokens, the block's own framing included.
 
     `count` counts the tokens of a text; `pins` names, by app id, paths that are
-    always shown. Raises InvalidInput on a share or threshold that is not from 0 to 1.
+    always shown; `at` is what the block will be dated, to be given where that has
+    fractions of a second, which take room. Raises InvalidInput on a share or
+    threshold that is not from 0 to 1.
     """
     if not 0 <= even_share <= 1:
         raise InvalidInput(f"even_share must be from 0 to 1, not {even_share}")
     if min_salience is not None and not 0 <= min_salience <= 1:
         raise InvalidInput(f"min_salience must be from 0 to 1, not {min_salience}")
-    framing = count(render_state(World(), _ANY_MOMENT, form))
+
+    def weigh(shown: World) -> int:
+        return count(render_state(shown, at, form))
+
+    framing = weigh(World())
     purse = _Purse(budget, framing)
     growths: list[_Growth] = []
     for app in world.apps:
@@ -110,7 +125,7 @@ def select(
         if app.status == "connected" and app.tree is not None:
             outline = Outline(app.tree, (pins or {}).get(app.id, ()))
             growths.append(_Growth(app, outline, count, form, min_salience))
-    whole = _whole(world, growths, budget, count, form) if min_salience is None else None
+    whole = _whole(world, growths, budget, weigh) if min_salience is None else None
     if whole is not None:
         return whole
     for growth in growths:
@@ -120,20 +135,39 @@ def select(
         for growth in growths:
             growth.grow_to(share, purse)
     _grow_together(growths, purse)
-    shown = {growth.app.id: growth.tree() for growth in growths}
-    apps = tuple(replace(app, tree=shown.get(app.id)) for app in world.apps)
+    shown, tokens = _weighed(world, growths, purse, weigh)
+    live = {growth.app.id for growth in growths}
     cuts = [cut for growth in growths for cut in growth.cuts()]
-    cuts.extend(_no_state(app) for app in world.apps if app.id not in shown)
-    return Selection(replace(world, apps=apps), tuple(cuts), purse.spent, budget)
+    cuts.extend(_no_state(app) for app in world.apps if app.id not in live)
+    return Selection(shown, tuple(cuts), tokens, budget)
+
+
+def _weighed(
+    world: World, growths: list[_Growth], purse: _Purse, weigh: Callable[[World], int]
+) -> tuple[World, int]:
+    """What is shown and what it weighs, after giving back what turns out to be too much."""
+    least = 1
+    while True:
+        trees = {growth.app.id: growth.tree() for growth in growths}
+        apps = tuple(replace(app, tree=trees.get(app.id)) for app in world.apps)
+        shown = replace(world, apps=apps)
+        tokens = weigh(shown)
+        if tokens <= purse.budget or not purse.taken:
+            return shown, tokens
+        aim = min(purse.spent * purse.budget // tokens, purse.spent - least)
+        while purse.taken and purse.spent > aim:
+            growth, at = purse.taken.pop()
+            growth.give_back(at, purse)
+        least *= 2
 
 
 def _whole(
-    world: World, growths: list[_Growth], budget: int, count: Counter, form: Format
+    world: World, growths: list[_Growth], budget: int, weigh: Callable[[World], int]
 ) -> Selection | None:
     """Everything, if all of it fits: the estimates node by node round up."""
     if sum(growth.size for growth in growths) * _LEAST_TOKENS > budget:
         return None
-    tokens = count(render_state(world, _ANY_MOMENT, form))
+    tokens = weigh(world)
     if tokens > budget:
         return None
     live = {growth.app.id for growth in growths}
@@ -151,6 +185,8 @@ def _no_state(app: AppState) -> Cut:
 class _Purse:
     budget: int
     spent: int
+    # Whose node it is and where, in the order of taking: the last has nothing shown below it.
+    taken: list[tuple[_Growth, int]] = field(default_factory=list)
 
     @property
     def left(self) -> int:
@@ -182,6 +218,7 @@ class _Growth:
         self._shown: dict[int, bool] = {}  # position → whether it is whole, not a stub
         self._missing: dict[int, int] = {}  # position → children that could still be shown
         self._notes: dict[int, int] = {}  # position → tokens set aside for "(showing N of M)"
+        self._note_costs: dict[tuple[int, int], int] = {}  # level and total → the same
         self._too_faint: dict[int, list[int]] = {}
         self._costs: dict[tuple[int, bool], int] = {}
 
@@ -219,16 +256,26 @@ class _Growth:
         self._next_offer()
         if at is None:
             return False
-        cost = self._cost(at, whole=True)
-        if cost <= purse.left:
-            self._show(at, cost, purse, whole=True)
-            return True
-        if self._outline.below[at]:
-            cost = self._cost(at, whole=False)
-            if cost <= purse.left:
-                self._show(at, cost, purse, whole=False)
-                return True
-        return False
+        cost, whole = self._cost(at, whole=True), True
+        if cost > purse.left and self._outline.below[at]:
+            cost, whole = self._cost(at, whole=False), False
+        if cost > purse.left:
+            return False
+        self._show(at, cost, purse, whole=whole)
+        purse.taken.append((self, at))
+        return True
+
+    def give_back(self, at: int, purse: _Purse) -> None:
+        """Undo the taking of a node below which nothing is shown any more."""
+        whole = self._shown.pop(at)
+        self._spend(-self._costs[at, whole], purse)
+        for known in (self._missing, self._notes, self._too_faint):
+            known.pop(at, None)
+        parent = self._outline.parents[at]
+        self._missing[parent] += 1
+        if parent not in self._notes:
+            self._notes[parent] = self._note_cost(parent)
+            self._spend(self._notes[parent], purse)
 
     def _next_offer(self) -> None:
         if self._offers:
@@ -277,33 +324,46 @@ class _Growth:
         known = self._costs.get((at, whole))
         if known is not None:
             return known
-        node = self._outline.nodes[at]
-        own = node.with_child_list(UNSET) if whole else depth_stub(node)
-        cost = self._count(self._written(own, self._outline.level(at)))
-        if whole and self._outline.below[at]:
+        node, is_parent = self._outline.nodes[at], whole and self._outline.below[at] > 0
+        if is_parent:
+            node = node.with_child_list(UNSET)
+        elif not whole:
+            node = depth_stub(node)
+        cost = self._count(self._written(node, self._outline.level(at), is_parent=is_parent))
+        if is_parent:
             cost += self._note_cost(at)
         self._costs[at, whole] = cost
         return cost
 
-    def _written(self, own: Node, level: int) -> str:
+    def _written(self, own: Node, level: int, *, is_parent: bool) -> str:
         """One node as it will stand in the block, and what its children's list takes."""
         if self._form == "json":
-            return f'{reveal(tree_body(own, "json"))},"children":[]'
+            return reveal(tree_body(own, "json")) + (',"children":[],' if is_parent else ",")
         if self._form == "yaml":
             indent = "  " * (level + 3)
             text = reveal(tree_body(own, "yaml", indent), far=True)
-            return f"{text}\n{indent}children:\n"
+            if level:
+                text = f"{indent[2:]}- {text[len(indent) :]}"
+            return f"{text}\n{indent}children:\n" if is_parent else f"{text}\n"
         indent = "  " * level
         lines = reveal(tree_body(own, "text")).split("\n")
         return "".join(f"{indent}{line}\n" for line in lines)
 
     def _note_cost(self, at: int) -> int:
-        indent = "  " * (self._outline.level(at) + 1)
-        total = self._outline.nodes[at].total_children
+        """Count what says that children are missing, in the longest form it may take."""
+        level, total = self._outline.level(at), self._outline.nodes[at].total_children
+        cost = self._note_costs.get((level, total))
+        if cost is None:
+            cost = max(map(self._count, self._notes_written("  " * (level + 1), total)))
+            self._note_costs[level, total] = cost
+        return cost
+
+    def _notes_written(self, indent: str, total: int) -> tuple[str, ...]:
         if self._form == "text":
-            return self._count(f"{indent}({total} children not loaded)\n")
+            shown = f"{indent}(showing {total} of {total})\n"
+            return shown, f"{indent}({total} {'child' if total == 1 else 'children'} not loaded)\n"
         note = f'"meta": {{"window":[{total},{total}],"total_children":{total}}},\n'
-        return self._count(f"    {indent}{note}")
+        return (f"    {indent}{note}",)
 
     def tree(self) -> Node:
         """The tree as shown; whatever lost nothing is the app's own object."""
