@@ -27,7 +27,7 @@ from sightline.inspector.beside import exported_beside
 from sightline.inspector.pages import Export
 from sightline.inspector.records import Records, parts_of, preview
 from sightline.inspector.trees import PAGE_LINES, AppTree, lay_out
-from sightline.inspector.whatif import SightRules, assemble_again, read_wishes, sight_of
+from sightline.inspector.whatif import SightRules, Then, assemble_again, read_wishes, sight_of
 from sightline.inspector.wires import again, compared, shown
 from sightline.ledger import Ledger
 from sightline.plugins.choose import choices, runner_of
@@ -83,7 +83,7 @@ class Reader:
         return {
             "sessions": self._records.sessions(),
             "strategies": sorted(choices(self._settings)),
-            "models": endpoints(),
+            "models": list(dict.fromkeys((*self._settings.endpoints, *endpoints()))),
         }
 
     def turns(self, session: int) -> dict[str, Any]:
@@ -184,8 +184,8 @@ class Reader:
             recorded,
             wishes,
             runner_of(self._settings, offered[wanted]),
-            self._sight_rules(recorded),
-            self._strategy_state(recorded),
+            Then(self._sight_rules(recorded), own, self._strategy_state(recorded)),
+            self._settings,
         )
         notes = list(made.notes)
         if wishes.strategy is None and own not in offered:
@@ -208,7 +208,8 @@ class Reader:
         ledger = self.ledger(session)
         turns = self.turns(session)
         export = Export()
-        export.add("/api/sessions", {**self.sessions(), "sessions": chosen, "allow_invoke": False})
+        about = {**self.sessions(), "sessions": chosen, "models": endpoints()}
+        export.add("/api/sessions", {**about, "allow_invoke": False})
         export.add(f"{root}/turns", turns)
         export.add(f"{root}/ledger", ledger)
         for item in ledger["groups"]:
@@ -262,7 +263,8 @@ class Reader:
         return made
 
     def _laid_out(self, recorded: Recorded, before: _Sent | None) -> _State:
-        sight = sight_of(recorded, self._sight_rules(recorded))
+        rules = self._sight_rules(recorded) or SightRules(recorded.prompt.receipt.budget)
+        sight = sight_of(recorded, rules)
         past = None if before is None else before.recorded.world
         tail = "\n\n".join(message.text for message in recorded.prompt.tail)
         return _State(recorded.line.id, lay_out(recorded.world, sight.selection, past), tail)
@@ -313,11 +315,9 @@ class Reader:
         )
         return about
 
-    def _sight_rules(self, recorded: Recorded) -> SightRules:
+    def _sight_rules(self, recorded: Recorded) -> SightRules | None:
         rules = self._about(recorded).get("sight")
-        if rules is None:
-            return SightRules(recorded.prompt.receipt.budget)
-        return msgspec.convert(rules, SightRules)
+        return None if rules is None else msgspec.convert(rules, SightRules)
 
     def _strategy_of(self, recorded: Recorded) -> str:
         """The strategy that laid a request out; receipts that do not say so had the default."""

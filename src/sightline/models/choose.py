@@ -34,7 +34,7 @@ from sightline.models.keys import SERVICE, Key, find_key
 from sightline.models.local import INSTALL, weights_of, why_not
 from sightline.models.vendors import VENDORS, Sdk, Vendor
 
-__all__ = ["Choice", "default_reference", "open_model", "profile_of", "usable"]
+__all__ = ["Choice", "default_reference", "label_of", "open_model", "profile_of", "usable"]
 
 # SDK → what makes a connection with it, imported when the first request is sent.
 CONNECTIONS: Final = {
@@ -102,6 +102,12 @@ def usable(settings: Settings, env: Mapping[str, str]) -> list[Choice]:
         label = f"{name}:{service.model}" if service.model else name
         found.append(Choice(label, name, service.model, not why, told))
     return found
+
+
+def label_of(reference: str, settings: Settings) -> str:
+    """Return what a model is called in full, `endpoint:model`; nothing is opened."""
+    service = _resolve(reference, settings)
+    return f"{service.endpoint}:{service.model}"
 
 
 def profile_of(reference: str, settings: Settings) -> Profile:
