@@ -75,7 +75,7 @@ def inspect(
         loaded = load(None, os.environ, {})
         for line in loaded.refused:
             click.echo(f"sightline: {line}", err=True)
-        reader = Reader(ledger, loaded.settings)
+        reader = Reader(ledger, loaded.settings, os.environ)
         if session is not None:
             _write(reader.export(session), output or Path(f"sightline-session-{session}.html"))
             return

@@ -7,9 +7,10 @@ used; where the journal has forgotten one, the page is told so.
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -30,6 +31,7 @@ from sightline.inspector.trees import PAGE_LINES, AppTree, lay_out
 from sightline.inspector.whatif import SightRules, Then, assemble_again, read_wishes, sight_of
 from sightline.inspector.wires import again, compared, shown
 from sightline.ledger import Ledger
+from sightline.models.choose import reach_of
 from sightline.plugins.choose import choices, runner_of
 
 __all__ = ["Reader"]
@@ -65,9 +67,15 @@ class _Sent:
 class Reader:
     """A ledger and its journal, as answers. Safe to use from threads."""
 
-    def __init__(self, ledger: Ledger, settings: Settings | None = None) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        settings: Settings | None = None,
+        env: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._ledger = ledger
         self._settings = settings or Settings()
+        self._env = env
         self._records = Records(ledger)
         self._journal: Journal | None = None
         self._states: dict[int, _State] = {}
@@ -122,7 +130,7 @@ class Reader:
         return {
             **self._picture(recorded, request),
             "model": line.model,
-            "request": shown(recorded, request),
+            "request": shown(recorded, request, reach_of(line.model, self._settings, self._env)),
             "drift": None if before is None else compared(before.request, request),
             "reported": self._reported(recorded),
             "trace": self._trace(line.session_id, line.turn),
