@@ -210,7 +210,10 @@ class Reader:
         }
 
     def export(self, session: int) -> Iterator[str]:
-        """Write a session as one page: every answer that the page can ask for without work."""
+        """Write a session as one page: every answer that the page can ask for without work.
+
+        The ledger's memos are of all sessions; the page has those that this one's requests had.
+        """
         root = f"/api/sessions/{session}"
         chosen = [item for item in self._records.sessions() if item["id"] == session]
         ledger = self.ledger(session)
@@ -219,13 +222,17 @@ class Reader:
         about = {**self.sessions(), "sessions": chosen, "models": endpoints()}
         export.add("/api/sessions", {**about, "allow_invoke": False})
         export.add(f"{root}/turns", turns)
-        export.add(f"{root}/ledger", ledger)
         for item in ledger["groups"]:
             export.add(f"{root}/groups/{item['id']}", self.group(session, item["id"]))
         last: _Sent | None = None
+        with_memos: set[str] = set()
         for item in turns["turns"]:
             for number in range(1, item["requests"] + 1):
                 last = self._export_request(export, (session, item["turn"], number), last)
+                if last is not None:
+                    with_memos.update(_with_memos(last.recorded.prompt.messages))
+        memos = self._records.quoted_memos(with_memos)
+        export.add(f"{root}/ledger", {**ledger, "memos": memos})
         return export.parts(f"Sightline: {ledger['name']}")
 
     def exported(self, session: int) -> AsyncIterator[bytes]:
@@ -374,6 +381,14 @@ class Reader:
             spans += _spans(line, start)
             start = max((span["end_ms"] for span in spans), default=start)
         return spans
+
+
+def _with_memos(messages: Sequence[Message]) -> Iterator[str]:
+    """The texts of a prompt in which a memo may be."""
+    for message in messages:
+        for part in parts_of(message):
+            if "memo " in part["text"]:
+                yield part["text"]
 
 
 def _place(name: str) -> tuple[int, int]:

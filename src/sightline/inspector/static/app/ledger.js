@@ -105,6 +105,7 @@ export const LedgerView = ({ fresh }) => {
     <${States} states=${data.states} />
     <h3>Scratchpad</h3><pre tabindex="0" aria-label="Scratchpad">${data.scratchpad || "(empty)"}</pre>
     <h3>Memos</h3>
+    ${isExport && html`<p class="quiet">Only those that stood in a request of this session: the ledger may have more.</p>`}
     <ul aria-label="Memos">${data.memos.map((memo) => html`<li key=${memo.id}><span class="tag">${memo.tags}</span> ${memo.content}</li>`)}</ul>
     ${!isExport && html`<h3>SQL</h3><${Sql} session=${session} />`}
   </section>`;
