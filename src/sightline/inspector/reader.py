@@ -7,7 +7,7 @@ used; where the journal has forgotten one, the page is told so.
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -26,7 +26,7 @@ from sightline.errors import InvalidInput, NotFound
 from sightline.host.journal import Journal, Recorded, RequestLine, journal_path
 from sightline.inspector.beside import exported_beside
 from sightline.inspector.pages import Export
-from sightline.inspector.records import Records, parts_of, preview
+from sightline.inspector.records import ROW_DIGITS, Records, parts_of, preview
 from sightline.inspector.trees import PAGE_LINES, AppTree, lay_out
 from sightline.inspector.whatif import SightRules, Then, assemble_again, read_wishes, sight_of
 from sightline.inspector.wires import again, compared, shown
@@ -235,7 +235,7 @@ class Reader:
         export.add(f"{root}/ledger", {**ledger, "memos": memos})
         return export.parts(f"Sightline: {ledger['name']}")
 
-    def exported(self, session: int) -> AsyncIterator[bytes]:
+    def exported(self, session: int) -> AsyncGenerator[bytes, None]:
         """Have `export` done by another process; what it writes, in chunks."""
         self._ledger.sessions.get(session)
         return exported_beside(self._ledger.path, session)
@@ -393,9 +393,15 @@ def _with_memos(messages: Sequence[Message]) -> Iterator[str]:
 
 def _place(name: str) -> tuple[int, int]:
     turn, dot, number = name.partition(".")
-    if not (dot and turn.isdigit() and number.isdigit()):
+    if not (dot and _digits(turn) and _digits(number)):
         raise InvalidInput(f"{name!r} is no request; they are named turn.request, like 3.1")
+    if max(len(turn), len(number)) > ROW_DIGITS:
+        raise NotFound(f"there is no request {name[:40]}")
     return int(turn), int(number)
+
+
+def _digits(text: str) -> bool:
+    return text.isascii() and text.isdigit()
 
 
 def _status(group: str, lines: Sequence[RequestLine]) -> str:

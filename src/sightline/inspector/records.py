@@ -14,10 +14,11 @@ from sightline.errors import InvalidInput
 from sightline.host.guard import guarded_text
 from sightline.ledger import Ledger
 
-__all__ = ["Records", "parts_of", "preview"]
+__all__ = ["ROW_DIGITS", "Records", "parts_of", "preview"]
 
 PREVIEW_CHARS: Final = 160
 FOUND: Final = 100
+ROW_DIGITS: Final = 18  # a number with more is no row's: SQLite counts to 2**63
 
 
 class Records:
