@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 
 from browser.chatting import HOSTILE
 from browser.conftest import LINES, Chat, Inspector
+from sightline.ledger import Ledger
 from support.live import LiveApp, announced_app
 
 BRIEF = """
@@ -212,6 +213,14 @@ def test_a_running_chat_is_followed_live(
     expect(turns).to_have_count(2)
     expect(turns.last).to_have_attribute("aria-selected", "true")
     chat.leave()
+    view(page, "Ledger")
+    first = page.get_by_role("listbox", name="Groups").get_by_role("option").first
+    expect(first).to_contain_text("live")
+    with Ledger(tmp_path / "work.db") as ledger:
+        ledger.memos.save("The door is painted blue.", ["door"])
+        expect(page.get_by_role("list", name="Memos")).to_contain_text("painted blue")
+        ledger.groups.drop(1, ledger.groups.recent(1)[0].id)
+        expect(first).to_contain_text("dropped")
 
 
 def test_an_export_opens_from_disk_and_shows_the_same_hostile_text_as_text(
@@ -227,6 +236,7 @@ def test_an_export_opens_from_disk_and_shows_the_same_hostile_text_as_text(
     for name in ("Picture", "Prompt", "State", "Trace", "Ledger"):
         view(saved, name)
         expect(saved.get_by_role("region", name=name).first).to_be_visible()
+    expect(saved.get_by_role("region", name="Ledger")).to_contain_text("Only those that stood in")
     view(saved, "State")
     nodes = saved.get_by_role("treegrid", name=re.compile("^Nodes of"))
     expect(nodes.get_by_role("row").first).to_contain_text(HOSTILE)

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from host.helpers import hosted, invoke, turn
+from sightline.context.parts import ToolCall
 from sightline.context.tokens import ESTIMATES
 from sightline.dialects.profiles import profile_for
 from sightline.errors import DoesNotFit, InvalidInput, NotFound
@@ -180,6 +181,31 @@ def test_an_exported_answer_is_the_one_the_page_gets_from_the_server(reader: Rea
         assert answers[root] == as_sent(reader.request(1, *place))
         assert answers[f"{root}/state"] == as_sent(reader.state(1, *place))
         assert answers[f"{root}/state/0/nodes/0"] == as_sent(reader.nodes(1, *place, 0, 0))
+
+
+async def test_an_export_has_the_memos_of_its_requests_and_no_others(tmp_path: Path) -> None:
+    find = ToolCall("c1", "retrieve_memos", {"tags": ["harbour"]})
+    async with hosted(tmp_path, [[find], "Found.", "Blue."], mode="auto") as (host, _):
+        save = host.ledger.memos.save
+        save("The door is painted blue.", ["door"])
+        save("The harbour freezes in January.", ["harbour", "winter"])
+        old = save("The door squeaks.", ["door"])
+        save("The code of the safe is 4711.", ["payroll"])
+        await turn(host, "when does it freeze?")
+        await turn(host, "which colour has the door?")
+        host.ledger.memos.edit(old.id, content="The door opens with 4711.")
+    with Ledger(tmp_path / "work.db", mode="read") as ledger:
+        reader = Reader(ledger)
+        page = "".join(reader.export(1))
+        shown = recorded(page)["/api/sessions/1/ledger"]["memos"]
+        assert len(reader.ledger(1)["memos"]) == 4
+    assert {memo["content"] for memo in shown} == {
+        "The door is painted blue.",
+        "The harbour freezes in January.",
+    }
+    assert "The door squeaks." in page, "which a request said"
+    assert "4711" not in page
+    assert "payroll" not in page
 
 
 def test_a_session_without_a_journal_is_listed_and_says_what_is_missing(

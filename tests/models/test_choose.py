@@ -11,8 +11,8 @@ import pytest
 
 from sightline.config import EndpointSettings, Settings
 from sightline.errors import InvalidInput, MissingExtra, Unauthorized
+from sightline.models.access import address
 from sightline.models.choose import default_reference, open_model, profile_of, usable
-from sightline.models.openai import address
 from sightline.models.vendors import VENDORS
 from support.vendors.answers import says
 from support.vendors.asking import asked, end_of

@@ -45,7 +45,12 @@ Examples:
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Default: any free one.")
 @click.option("--open/--no-open", "opens", default=True, help="Open the page in a browser.")
 @click.option("--allow-invoke", is_flag=True, help="Let the page ask live apps to do things.")
-@click.option("--export", "session", type=int, help="Write this session as one HTML file instead.")
+@click.option(
+    "--export",
+    "session",
+    type=click.IntRange(0, 2**63 - 1),
+    help="Write this session as one HTML file instead.",
+)
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
@@ -75,7 +80,7 @@ def inspect(
         loaded = load(None, os.environ, {})
         for line in loaded.refused:
             click.echo(f"sightline: {line}", err=True)
-        reader = Reader(ledger, loaded.settings)
+        reader = Reader(ledger, loaded.settings, os.environ)
         if session is not None:
             _write(reader.export(session), output or Path(f"sightline-session-{session}.html"))
             return
@@ -87,9 +92,27 @@ def _write(page: Iterator[str], target: Path) -> None:
         for part in page:
             sys.stdout.buffer.write(part.encode())
         return
-    with target.open("w", encoding="utf-8") as file:
-        file.writelines(page)
+    try:
+        _write_whole(page, target)
+    except OSError as error:
+        raise InvalidInput(f"{target}: {error.strerror or error}") from error
     click.echo(str(target))
+
+
+def _write_whole(page: Iterator[str], target: Path) -> None:
+    """Write a file under a name of its own first: under the one that was given it is whole."""
+    target = target.resolve()
+    if target.exists() and not target.is_file():  # a device, a pipe: there is no beside
+        with target.open("w", encoding="utf-8") as file:
+            file.writelines(page)
+        return
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("x", encoding="utf-8") as file:
+            file.writelines(page)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 async def _serve(reader: Reader, port: int, *, opens: bool, allow_invoke: bool) -> None:

@@ -7,9 +7,10 @@ used; where the journal has forgotten one, the page is told so.
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -25,11 +26,12 @@ from sightline.errors import InvalidInput, NotFound
 from sightline.host.journal import Journal, Recorded, RequestLine, journal_path
 from sightline.inspector.beside import exported_beside
 from sightline.inspector.pages import Export
-from sightline.inspector.records import Records, parts_of, preview
+from sightline.inspector.records import ROW_DIGITS, Records, parts_of, preview
 from sightline.inspector.trees import PAGE_LINES, AppTree, lay_out
-from sightline.inspector.whatif import SightRules, assemble_again, read_wishes, sight_of
+from sightline.inspector.whatif import SightRules, Then, assemble_again, read_wishes, sight_of
 from sightline.inspector.wires import again, compared, shown
 from sightline.ledger import Ledger
+from sightline.models.choose import reach_of
 from sightline.plugins.choose import choices, runner_of
 
 __all__ = ["Reader"]
@@ -65,9 +67,15 @@ class _Sent:
 class Reader:
     """A ledger and its journal, as answers. Safe to use from threads."""
 
-    def __init__(self, ledger: Ledger, settings: Settings | None = None) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        settings: Settings | None = None,
+        env: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._ledger = ledger
         self._settings = settings or Settings()
+        self._env = env
         self._records = Records(ledger)
         self._journal: Journal | None = None
         self._states: dict[int, _State] = {}
@@ -83,7 +91,7 @@ class Reader:
         return {
             "sessions": self._records.sessions(),
             "strategies": sorted(choices(self._settings)),
-            "models": endpoints(),
+            "models": list(dict.fromkeys((*self._settings.endpoints, *endpoints()))),
         }
 
     def turns(self, session: int) -> dict[str, Any]:
@@ -122,7 +130,7 @@ class Reader:
         return {
             **self._picture(recorded, request),
             "model": line.model,
-            "request": shown(recorded, request),
+            "request": shown(recorded, request, reach_of(line.model, self._settings, self._env)),
             "drift": None if before is None else compared(before.request, request),
             "reported": self._reported(recorded),
             "trace": self._trace(line.session_id, line.turn),
@@ -184,8 +192,8 @@ class Reader:
             recorded,
             wishes,
             runner_of(self._settings, offered[wanted]),
-            self._sight_rules(recorded),
-            self._strategy_state(recorded),
+            Then(self._sight_rules(recorded), own, self._strategy_state(recorded)),
+            self._settings,
         )
         notes = list(made.notes)
         if wishes.strategy is None and own not in offered:
@@ -202,24 +210,32 @@ class Reader:
         }
 
     def export(self, session: int) -> Iterator[str]:
-        """Write a session as one page: every answer that the page can ask for without work."""
+        """Write a session as one page: every answer that the page can ask for without work.
+
+        The ledger's memos are of all sessions; the page has those that this one's requests had.
+        """
         root = f"/api/sessions/{session}"
         chosen = [item for item in self._records.sessions() if item["id"] == session]
         ledger = self.ledger(session)
         turns = self.turns(session)
         export = Export()
-        export.add("/api/sessions", {**self.sessions(), "sessions": chosen, "allow_invoke": False})
+        about = {**self.sessions(), "sessions": chosen, "models": endpoints()}
+        export.add("/api/sessions", {**about, "allow_invoke": False})
         export.add(f"{root}/turns", turns)
-        export.add(f"{root}/ledger", ledger)
         for item in ledger["groups"]:
             export.add(f"{root}/groups/{item['id']}", self.group(session, item["id"]))
         last: _Sent | None = None
+        with_memos: set[str] = set()
         for item in turns["turns"]:
             for number in range(1, item["requests"] + 1):
                 last = self._export_request(export, (session, item["turn"], number), last)
+                if last is not None:
+                    with_memos.update(_with_memos(last.recorded.prompt.messages))
+        memos = self._records.quoted_memos(with_memos)
+        export.add(f"{root}/ledger", {**ledger, "memos": memos})
         return export.parts(f"Sightline: {ledger['name']}")
 
-    def exported(self, session: int) -> AsyncIterator[bytes]:
+    def exported(self, session: int) -> AsyncGenerator[bytes, None]:
         """Have `export` done by another process; what it writes, in chunks."""
         self._ledger.sessions.get(session)
         return exported_beside(self._ledger.path, session)
@@ -262,7 +278,8 @@ class Reader:
         return made
 
     def _laid_out(self, recorded: Recorded, before: _Sent | None) -> _State:
-        sight = sight_of(recorded, self._sight_rules(recorded))
+        rules = self._sight_rules(recorded) or SightRules(recorded.prompt.receipt.budget)
+        sight = sight_of(recorded, rules)
         past = None if before is None else before.recorded.world
         tail = "\n\n".join(message.text for message in recorded.prompt.tail)
         return _State(recorded.line.id, lay_out(recorded.world, sight.selection, past), tail)
@@ -313,11 +330,9 @@ class Reader:
         )
         return about
 
-    def _sight_rules(self, recorded: Recorded) -> SightRules:
+    def _sight_rules(self, recorded: Recorded) -> SightRules | None:
         rules = self._about(recorded).get("sight")
-        if rules is None:
-            return SightRules(recorded.prompt.receipt.budget)
-        return msgspec.convert(rules, SightRules)
+        return None if rules is None else msgspec.convert(rules, SightRules)
 
     def _strategy_of(self, recorded: Recorded) -> str:
         """The strategy that laid a request out; receipts that do not say so had the default."""
@@ -368,11 +383,25 @@ class Reader:
         return spans
 
 
+def _with_memos(messages: Sequence[Message]) -> Iterator[str]:
+    """The texts of a prompt in which a memo may be."""
+    for message in messages:
+        for part in parts_of(message):
+            if "memo " in part["text"]:
+                yield part["text"]
+
+
 def _place(name: str) -> tuple[int, int]:
     turn, dot, number = name.partition(".")
-    if not (dot and turn.isdigit() and number.isdigit()):
+    if not (dot and _digits(turn) and _digits(number)):
         raise InvalidInput(f"{name!r} is no request; they are named turn.request, like 3.1")
+    if max(len(turn), len(number)) > ROW_DIGITS:
+        raise NotFound(f"there is no request {name[:40]}")
     return int(turn), int(number)
+
+
+def _digits(text: str) -> bool:
+    return text.isascii() and text.isdigit()
 
 
 def _status(group: str, lines: Sequence[RequestLine]) -> str:

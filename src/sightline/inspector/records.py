@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
 import msgspec
 
 from sightline.context.entries import Entry
+from sightline.context.memos import Memo
 from sightline.context.parts import File, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.errors import InvalidInput
+from sightline.host.guard import guarded_text
 from sightline.ledger import Ledger
 
-__all__ = ["Records", "parts_of", "preview"]
+__all__ = ["ROW_DIGITS", "Records", "parts_of", "preview"]
 
 PREVIEW_CHARS: Final = 160
 FOUND: Final = 100
+ROW_DIGITS: Final = 18  # a number with more is no row's: SQLite counts to 2**63
 
 
 class Records:
@@ -58,11 +62,16 @@ class Records:
                 for state in self._ledger.states.history(session)
             ],
             "scratchpad": self._ledger.scratchpad.read(session),
-            "memos": [
-                {"id": memo.id, "tags": ", ".join(memo.tags), "content": memo.content}
-                for memo in self._ledger.memos.recent(FOUND)
-            ],
+            "memos": [_memo(memo) for memo in self._ledger.memos.recent(FOUND)],
         }
+
+    def quoted_memos(self, texts: Collection[str]) -> list[dict[str, Any]]:
+        """List the memos that stand in some texts as a model reads them, whole and unchanged."""
+        return [
+            _memo(memo)
+            for memo in self._ledger.memos.recent()
+            if any(form in text for form in _forms(memo) for text in texts)
+        ]
 
     def group(self, session: int, group: int) -> dict[str, Any]:
         """Show the messages of one group, whole."""
@@ -118,6 +127,16 @@ def preview(text: str) -> str:
     """Shorten a text to one line for a list."""
     line = " ".join(text.split())
     return line if len(line) <= PREVIEW_CHARS else f"{line[: PREVIEW_CHARS - 1]}…"
+
+
+def _memo(memo: Memo) -> dict[str, Any]:
+    return {"id": memo.id, "tags": ", ".join(memo.tags), "content": memo.content}
+
+
+def _forms(memo: Memo) -> tuple[str, str]:
+    """How a memo ends in a prompt: as a line of the layer, as a result of `retrieve_memos`."""
+    tags = ", ".join(memo.tags)
+    return guarded_text(f"({tags}): {memo.content}"), guarded_text(f"{tags}):\n{memo.content}")
 
 
 def _kind(part: Part) -> str:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Annotated, Any, Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
@@ -24,6 +26,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sightline.errors import InvalidInput, NotFound, SightlineError
 from sightline.inspector.door import COOKIE, HEADERS, Door, Refusal, policy
 from sightline.inspector.pages import importmap_hash, served_page, static_file
+from sightline.inspector.records import ROW_DIGITS
 
 __all__ = ["Answers", "inspector_app"]
 
@@ -59,7 +62,7 @@ class Answers(Protocol):
     def ledger(self, session: int) -> dict[str, Any]: ...
     def group(self, session: int, group: int) -> dict[str, Any]: ...
     def search(self, session: int, text: str) -> dict[str, Any]: ...
-    def exported(self, session: int) -> AsyncIterator[bytes]: ...
+    def exported(self, session: int) -> AsyncGenerator[bytes, None]: ...
     def verify(self) -> dict[str, Any]: ...
     def query(self, sql: str, session: int) -> dict[str, Any]: ...
     def what_if(self, session: int, turn: int, number: int, asked: bytes) -> dict[str, Any]: ...
@@ -71,7 +74,7 @@ Invoke: TypeAlias = Callable[[str, str, str, dict[str, Any]], Awaitable[Any]]
 
 class _Query(msgspec.Struct, forbid_unknown_fields=True):
     sql: str
-    session: int
+    session: Annotated[int, msgspec.Meta(ge=0, lt=10**ROW_DIGITS)]
 
 
 class _Invoke(msgspec.Struct, forbid_unknown_fields=True):
@@ -103,10 +106,9 @@ def inspector_app(answers: Answers, door: Door, *, invoke: Invoke | None = None)
     async def export(request: Request) -> Response:
         session = number(request, "session")
         page = await asyncio.to_thread(answers.exported, session)
+        first = await anext(page, b"")  # what cannot be begun is refused while it still can be
         name = f"attachment; filename=sightline-session-{session}.html"
-        return StreamingResponse(
-            page, media_type="text/html", headers={"Content-Disposition": name}
-        )
+        return _Exported(first, page, headers={"Content-Disposition": name})
 
     def works(work: Callable[[Request, bytes], Awaitable[dict[str, Any]]]) -> Answer:
         async def answer(request: Request) -> Response:
@@ -136,9 +138,9 @@ def inspector_app(answers: Answers, door: Door, *, invoke: Invoke | None = None)
     async def events(request: Request) -> Response:
         return StreamingResponse(_news(answers, request), media_type="text/event-stream")
 
-    one = "/api/sessions/{session:int}"
-    asked = f"{one}/turns/{{turn:int}}/{{request:int}}"
-    app = f"{asked}/state/{{app:int}}"
+    one = "/api/sessions/{session:row}"
+    asked = f"{one}/turns/{{turn:row}}/{{request:row}}"
+    app = f"{asked}/state/{{app:row}}"
     routes = [
         Route("/", _page),
         Route("/static/{name:path}", _static),
@@ -147,11 +149,11 @@ def inspector_app(answers: Answers, door: Door, *, invoke: Invoke | None = None)
         Route(asked, asks(lambda r: answers.request(*place(r)))),
         Route(f"{asked}/state", asks(lambda r: answers.state(*place(r)))),
         Route(
-            f"{app}/nodes/{{page:int}}",
+            f"{app}/nodes/{{page:row}}",
             asks(lambda r: answers.nodes(*place(r), number(r, "app"), number(r, "page"))),
         ),
         Route(
-            f"{app}/folds/{{node:int}}",
+            f"{app}/folds/{{node:row}}",
             asks(lambda r: answers.folds(*place(r), number(r, "app"), number(r, "node"))),
         ),
         Route(
@@ -173,7 +175,7 @@ def inspector_app(answers: Answers, door: Door, *, invoke: Invoke | None = None)
         ),
         Route(f"{one}/ledger", asks(lambda r: answers.ledger(number(r, "session")))),
         Route(
-            f"{one}/groups/{{group:int}}",
+            f"{one}/groups/{{group:row}}",
             asks(lambda r: answers.group(number(r, "session"), number(r, "group"))),
         ),
         Route(
@@ -184,13 +186,55 @@ def inspector_app(answers: Answers, door: Door, *, invoke: Invoke | None = None)
         Route("/api/query", works(query), methods=["POST"]),
         Route("/api/invoke", works(act), methods=["POST"]),
         Route("/api/events", events),
-        Route("/export/{session:int}.html", export),
+        Route("/export/{session:row}.html", export),
     ]
     return Starlette(
         routes=routes,
         middleware=[Middleware(_Guard, door=door)],
         exception_handlers={SightlineError: _refuse, Exception: _fail},
     )
+
+
+class _Exported(StreamingResponse):
+    """A page that comes in pieces. If it breaks off, so does the connection."""
+
+    def __init__(
+        self, first: bytes, rest: AsyncGenerator[bytes, None], headers: dict[str, str]
+    ) -> None:
+        super().__init__(rest, headers=headers, media_type="text/html")
+        self._first = first
+        self._rest = rest
+
+    async def stream_response(self, send: Send) -> None:
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        piece = {"type": "http.response.body", "more_body": True}
+        async with aclosing(self._rest) as rest:
+            await send(start)
+            await send({**piece, "body": self._first})
+            try:
+                async for chunk in rest:
+                    await send({**piece, "body": chunk})
+            except SightlineError as error:
+                _log.error("%s", error)
+                return  # a response without its end: the server hangs up
+        await send({**piece, "body": b"", "more_body": False})
+
+
+class _RowConvertor(Convertor[int]):
+    """The number of a row in an address; one that no row can have is not there."""
+
+    regex = "[0-9]+"
+
+    def convert(self, value: str) -> int:
+        if len(value) > ROW_DIGITS:
+            raise NotFound(f"there is no number {value[:40]}")
+        return int(value)
+
+    def to_string(self, value: int) -> str:
+        return str(value)
+
+
+register_url_convertor("row", _RowConvertor())
 
 
 class _Guard:

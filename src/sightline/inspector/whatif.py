@@ -1,9 +1,12 @@
 """The same turn under other rules, assembled with the functions that the host uses.
 
+    a wish for what the turn had anyway is the recorded prompt
+
 What a turn was made of is known: its layers and its input from the recorded prompt, its
-world from the journal, its history as it saw it (`past`). Strategies are those that this
-machine has, by the labels they are offered under, and run as the host runs them: within
-time limits, and with the built-in layout where one fails. There is no model to ask.
+world from the journal, its history as it saw it (`past`). What neither tells comes from the
+settings. Strategies are those that this machine has, by the labels they are offered under,
+and run as the host runs them: within time limits, and with the built-in layout where one
+fails. There is no model to ask.
 """
 
 from __future__ import annotations
@@ -11,15 +14,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from typing import Any, Final
 
 import msgspec
 
+from sightline.config import Settings
 from sightline.context.budget import Budget
-from sightline.context.entries import Entry
-from sightline.context.isolate import isolate
+from sightline.context.isolate import compatible, isolate
 from sightline.context.parts import File, Input, Message
 from sightline.context.prompt import Prompt
 from sightline.context.replay import replay
@@ -27,25 +30,24 @@ from sightline.context.slots import Slots
 from sightline.context.standing import system_text
 from sightline.context.state import strip_states
 from sightline.context.strategy import Capabilities, Layers, Turn
-from sightline.context.tokens import ESTIMATE, Counter, counter_for
+from sightline.context.tokens import Counter
 from sightline.context.truncate import Tiers
 from sightline.context.window import Window
-from sightline.dialects import profile_for
 from sightline.dialects.profile import Profile
-from sightline.dialects.request import slot_names
-from sightline.errors import InvalidInput, MissingExtra
-from sightline.host.compose import SMALL_WINDOW, LedgerMemory
+from sightline.dialects.request import Options, slot_names
+from sightline.errors import InvalidInput
+from sightline.host.compose import FRAME_TOKENS, SMALL_WINDOW, LedgerMemory
 from sightline.host.journal import Recorded
 from sightline.host.sight import Sight, look
+from sightline.inspector.counters import counter_as_then, counter_of
 from sightline.inspector.past import Past, entry_of, past_of
 from sightline.ledger import Ledger, MemoShelf
+from sightline.models.choose import label_of, profile_of
 from sightline.plugins.run import StrategyRunner
 from sightline.projection.body import Format
 
-__all__ = ["Again", "SightRules", "Wishes", "assemble_again", "read_wishes", "sight_of"]
+__all__ = ["Again", "SightRules", "Then", "Wishes", "assemble_again", "read_wishes", "sight_of"]
 
-TAIL_SHARE: Final = 0.15
-_ANY_MOMENT: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _OPTIONS: Final = frozenset({"max_ratio", "min_ratio", "min_tokens", "priority", "slack"})
 
 
@@ -105,7 +107,16 @@ def read_wishes(body: bytes, strategies: Collection[str]) -> Wishes:
 
 def sight_of(recorded: Recorded, rules: SightRules) -> Sight:
     """Choose again what a request showed of its world, by the rules in its receipt."""
-    return _look(recorded, rules, _counter(recorded.profile))
+    return _look(recorded, rules, counter_as_then(recorded))
+
+
+@dataclass(frozen=True, slots=True)
+class Then:
+    """What the receipt of a turn says of how it was made."""
+
+    rules: SightRules | None
+    strategy: str
+    state: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,41 +132,60 @@ def assemble_again(
     recorded: Recorded,
     wishes: Wishes,
     runner: StrategyRunner,
-    rules: SightRules,
-    state: Mapping[str, Any],
+    then: Then,
+    settings: Settings,
 ) -> Again:
     """Assemble a recorded turn as the wishes say. Raises `DoesNotFit` if it cannot be."""
-    profile = recorded.profile if wishes.model is None else _profile(wishes.model)
-    counter = _counter(profile)
+    label = wishes.model or recorded.line.model
+    wishes = _news(wishes, recorded, then, settings)
+    if wishes.model is None:
+        profile, counter = recorded.profile, counter_as_then(recorded)
+    else:
+        profile = profile_of(wishes.model, settings)
+        counter = counter_of(profile)
     budget = _budget(recorded, profile, wishes)
     pieces = _pieces(recorded.prompt)
-    if wishes.budget is not None or wishes.model is not None:
-        rules = msgspec.structs.replace(
-            rules, budget=int(budget.remaining_input_tokens * TAIL_SHARE)
-        )
-    sight = _look(recorded, rules, counter)
-    texts = {name: "\n\n".join(m.text for m in pieces.get(name, ())) for name in _TEXTS}
+    texts = {name: _text(pieces, name) for name in _TEXTS}
     small = profile.window_tokens < SMALL_WINDOW
     texts["system"] = texts["system"] or system_text(small=small)
-    history, notes = _history(ledger, recorded, profile, wishes)
+    history, notes = _history(ledger, recorded, profile, wishes, settings)
     turn = _WishedTurn(
         input=_input(pieces),
         history=history,
         rounds=pieces.get("rounds", ()),
         budget=budget,
         counter=counter,
-        layers=Layers(**texts, apps=sight.tail.available, state=sight.tail.state),
-        tools=recorded.prompt.tools,
+        layers=Layers(**texts, **_seen(recorded, wishes, then, settings, budget, counter, small)),
+        tools=recorded.prompt.tools if profile.tools.calls else (),
         capabilities=Capabilities(vision=profile.messages.images),
         memory=LedgerMemory(ledger, recorded.line.session_id, MemoShelf({"user": ledger.memos})),
         wishes=wishes.slots,
     )
-    built = asyncio.run(runner.build(turn, state))
+    built = asyncio.run(runner.build(turn, then.state))
     if built.failure is not None:
         notes = [*notes, f"{built.failure}; the built-in layout is shown instead"]
-    label = wishes.model or recorded.line.model
     line = msgspec.structs.replace(recorded.line, receipt_id=None, model=label)
-    return Again(replace(recorded, line=line, prompt=built.prompt, profile=profile), tuple(notes))
+    options = _moved(recorded.options, recorded.prompt, built.prompt)
+    if wishes.model is not None:
+        options = msgspec.structs.replace(
+            options, max_output_tokens=budget.max_output_tokens or None, previous_id=""
+        )
+    made = replace(recorded, line=line, prompt=built.prompt, profile=profile, options=options)
+    return Again(made, tuple(notes))
+
+
+def _news(wishes: Wishes, recorded: Recorded, then: Then, settings: Settings) -> Wishes:
+    """What of the wishes is not as it was."""
+    had = recorded.line.model
+    model = wishes.model
+    if model is not None and had in (model, label_of(model, settings)):
+        model = None
+    return msgspec.structs.replace(
+        wishes,
+        budget=None if wishes.budget == recorded.prompt.receipt.budget else wishes.budget,
+        strategy=None if wishes.strategy == then.strategy else wishes.strategy,
+        model=model,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +212,8 @@ class _Wished(Slots):
 
 
 _TEXTS: Final = ("system", "guidelines", "memos", "anchor", "scratchpad")
+_HISTORY: Final = "history"
+_STATE_END: Final = "</slop-state>"
 _NO_HISTORY: Final = frozenset({*_TEXTS, "apps", "state", "input", "rounds"})
 
 
@@ -201,8 +233,47 @@ def _input(pieces: Mapping[str, tuple[Message, ...]]) -> Input:
     return Input(said[-1].text, files)
 
 
-def _replayed(prompt: Prompt) -> list[Message]:
-    """What a prompt replays of the conversation, whatever its strategy called the slot.
+def _text(pieces: Mapping[str, tuple[Message, ...]], name: str) -> str:
+    return "\n\n".join(message.text for message in pieces.get(name, ()))
+
+
+def _seen(
+    recorded: Recorded,
+    wishes: Wishes,
+    then: Then,
+    settings: Settings,
+    budget: Budget,
+    counter: Counter,
+    small: bool,
+) -> dict[str, str]:
+    """What the request shows of apps: as it was sent where nothing has changed for that."""
+    pieces = _pieces(recorded.prompt)
+    sent = {name: _text(pieces, name) for name in ("apps", "state")}
+    as_it_was = wishes.budget is None and wishes.model is None
+    if as_it_was and sent["state"]:
+        return sent
+    rules = then.rules or SightRules(recorded.prompt.receipt.budget)
+    if not as_it_was:
+        room = _room(recorded, then.rules, settings, budget)
+        rules = msgspec.structs.replace(rules, budget=room)
+    tail = _look(recorded, rules, counter).tail
+    # Behind the block a small model is reminded of the question.
+    reminder = sent["state"].rpartition(_STATE_END)[2] if small else ""
+    return {"apps": tail.available, "state": tail.state + reminder}
+
+
+def _room(recorded: Recorded, rules: SightRules | None, settings: Settings, budget: Budget) -> int:
+    """How many tokens live state may have: the share it had then, of another budget."""
+    tokens, had = budget.remaining_input_tokens, recorded.prompt.receipt.budget
+    if rules is None or not rules.budget or not had:
+        room = int(tokens * settings.tail.max_share)
+    else:
+        room = tokens * (rules.budget + FRAME_TOKENS) // had
+    return max(0, room - FRAME_TOKENS)
+
+
+def _replayed(prompt: Prompt) -> tuple[str, list[Message]]:
+    """What a prompt replays of the conversation, and what its strategy called the slot.
 
     Where none is called `history` it is the one with the most messages before the boundary.
     """
@@ -211,50 +282,70 @@ def _replayed(prompt: Prompt) -> list[Message]:
     for name, message in islice(placed, prompt.boundary):
         if name not in _NO_HISTORY and message.role != "system":
             slots.setdefault(name, []).append(message)
-    return slots.get("history") or max(slots.values(), key=len, default=[])
+    most = max(slots, key=lambda name: len(slots[name]), default=_HISTORY)
+    name = _HISTORY if _HISTORY in slots else most
+    return name, slots.get(name, [])
 
 
 def _history(
-    ledger: Ledger,
-    recorded: Recorded,
-    profile: Profile,
-    wishes: Wishes,
+    ledger: Ledger, recorded: Recorded, profile: Profile, wishes: Wishes, settings: Settings
 ) -> tuple[list[Message], list[str]]:
     """What was said before: as it was sent, or another window of what the turn could see."""
-    replayed = _replayed(recorded.prompt)
-    if (
-        wishes.window is None
-        and wishes.slack is None
-        and wishes.model is None
-        and wishes.budget is None
-    ):
+    slot, replayed = _replayed(recorded.prompt)
+    if wishes == Wishes():
         return replayed, []
     session = ledger.sessions.get(recorded.line.session_id)
     past = past_of(replayed, ledger.messages(session.id), recorded.line, recorded.profile.dialect)
+    lines = [line for line in recorded.prompt.receipt.slots if line.name == slot]
+    translate = settings.isolate == "translate"
+    same_voice = translate or compatible(recorded.profile.dialect, profile.dialect)
+    same_window = wishes.window is None and wishes.slack is None
+    if same_window and same_voice and not any(line.cut for line in lines):
+        return replayed, _notes(past, reaches_back=False)
+    groups = [*past.older, *past.seen]
+    total = len(groups) + 1  # the turn's own group counts for the window, and is no history
     window = Window(
         session.window.size if wishes.window is None else wishes.window,
         session.window.slack if wishes.slack is None else wishes.slack,
     )
-    if wishes.window is None and wishes.slack is None and not _history_was_cut(recorded.prompt):
-        older: list[list[Entry]] = []  # its window is not to change: what it saw, then
-        window = Window(0)
-    else:
-        older = past.older
+    if same_window:
+        offered = sum(one.role == "user" for line in lines for one in line.messages)
+        groups = groups[max(0, len(groups) - offered) :]
+        if window.shown(total) != offered + 1:  # it was another one then
+            window, total = Window(0, window.slack), len(groups) + 1
     own = recorded.line.group_id
-    groups = [entry for said in (*older, *past.seen) for entry in said]
     asked = entry_of(Message.of("user", ""), recorded.line, profile.dialect, own)
-    # The turn's own group counts for the window, and is no history.
-    first = min((entry.group_id for entry in groups if entry.group_id > 0), default=own)
+    entries = [entry for said in groups for entry in said]
+    first = min((entry.group_id for entry in entries if entry.group_id > 0), default=own)
     loose = ledger.accounts.loose(session.id, first)
-    again = replay([*groups, asked], window, Tiers(settle=True), loose=loose)
+    again = replay([*entries, asked], window, _tiers(settings), total=total, loose=loose)
     shown = [entry for entry in again if entry.group_id != own]
-    said = [entry.message for entry in strip_states(isolate(shown, profile.dialect))]
+    said = strip_states(isolate(shown, profile.dialect, translate=translate))
     reaches_back = len({entry.group_id for entry in shown}) > len(past.seen)
-    return said, _notes(past, reaches_back=reaches_back)
+    return [entry.message for entry in said], _notes(past, reaches_back=reaches_back)
 
 
-def _history_was_cut(prompt: Prompt) -> bool:
-    return any(line.name == "history" and line.cut > 0 for line in prompt.receipt.slots)
+def _tiers(settings: Settings) -> Tiers:
+    cut = settings.truncation
+    return Tiers(
+        recent=cut.count,
+        recent_chars=cut.recent,
+        degraded_chars=cut.degraded,
+        inactive_chars=cut.inactive,
+        settle=cut.settle,
+    )
+
+
+def _moved(options: Options, old: Prompt, new: Prompt) -> Options:
+    """Let the earlier tails of the turn stand where they stood behind its input."""
+    by = _asked(new) - _asked(old)
+    sent = tuple(msgspec.structs.replace(one, after=one.after + by) for one in options.sent)
+    return msgspec.structs.replace(options, sent=sent)
+
+
+def _asked(prompt: Prompt) -> int:
+    users = (at for at, message in enumerate(prompt.prefix) if message.role == "user")
+    return max(users, default=0)
 
 
 def _notes(past: Past, *, reaches_back: bool) -> list[str]:
@@ -275,17 +366,8 @@ def _notes(past: Past, *, reaches_back: bool) -> list[str]:
 
 
 def _look(recorded: Recorded, rules: SightRules, counter: Counter) -> Sight:
-    return look(
-        recorded.world, _ANY_MOMENT, rules.budget, counter.count, form=rules.format, pins=rules.pins
-    )
-
-
-def _counter(profile: Profile) -> Counter:
-    """The counter of a model, for one look: what is looked at does not come again."""
-    try:
-        return counter_for(profile.model).alone()
-    except MissingExtra:
-        return counter_for(ESTIMATE).alone()
+    at = datetime.fromisoformat(recorded.line.sent_at)
+    return look(recorded.world, at, rules.budget, counter.count, form=rules.format, pins=rules.pins)
 
 
 def _budget(recorded: Recorded, profile: Profile, wishes: Wishes) -> Budget:
@@ -294,11 +376,6 @@ def _budget(recorded: Recorded, profile: Profile, wishes: Wishes) -> Budget:
     if wishes.model is not None:
         return Budget.for_window(profile.window_tokens, profile.max_output_tokens)
     return Budget(recorded.prompt.receipt.budget)
-
-
-def _profile(reference: str) -> Profile:
-    endpoint, _, model = reference.partition(":")
-    return profile_for(endpoint, model)
 
 
 def _table(name: str, values: Mapping[str, object]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from hashlib import sha256
 from typing import Any, Final
 
@@ -13,7 +12,8 @@ from sightline.context.tokens import ESTIMATES
 from sightline.dialects import encode
 from sightline.dialects.request import Request
 from sightline.host.journal import Recorded
-from sightline.models.vendors import VENDORS, Vendor
+from sightline.inspector.curl import curl
+from sightline.models.choose import Reach
 
 __all__ = ["again", "compared", "shown"]
 
@@ -28,18 +28,19 @@ def again(recorded: Recorded) -> Request:
     return encode(recorded.prompt, recorded.profile, recorded.options)
 
 
-def shown(recorded: Recorded, request: Request) -> dict[str, Any]:
+def shown(recorded: Recorded, request: Request, reach: Reach | None) -> dict[str, Any]:
     """Show a request: the exact body, laid out for reading, and as a command."""
     data = request.data
+    endpoint = recorded.line.model.partition(":")[0]
     return {
         "method": "POST",
-        "url": f"{recorded.profile.endpoint}: {request.path}",
+        "url": f"{endpoint}: {request.path}",
         "bytes": len(data),
         "digest": recorded.digest,
         "reproduced": sha256(data).hexdigest() == recorded.digest,
         "body": data.decode(),
         "pretty": msgspec.json.format(data, indent=2).decode(),
-        "curl": _curl(request),
+        "curl": curl(request, endpoint, reach),
         "notes": [note.message for note in request.notes],
     }
 
@@ -68,22 +69,6 @@ def _cause(change: Drift) -> str:
         return "none: one is the beginning of the other"
     where = change.label + (f", slot {change.slot}" if change.slot else "")
     return f"byte {change.first_difference}, in {where}"
-
-
-def _curl(request: Request) -> str:
-    """Write the request as a command; keys stay in the reader's environment."""
-    vendor = VENDORS.get(request.profile.endpoint, Vendor("openai"))
-    key = f"${vendor.keys[0]}" if vendor.keys else "$API_KEY"
-    auth = f"x-api-key: {key}" if vendor.sdk == "anthropic" else f"Authorization: Bearer {key}"
-    base = vendor.base_url.removesuffix("/v1") or "$BASE_URL"
-    lines = [
-        f'curl "{base}{request.path}"',
-        "-H 'Content-Type: application/json'",
-        f'-H "{auth}"',
-        *(f"-H {shlex.quote(f'{name}: {value}')}" for name, value in request.headers.items()),
-        f"--data-raw {shlex.quote(request.data.decode())}",
-    ]
-    return " \\\n  ".join(lines)
 
 
 def _text(data: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
@@ -9,11 +10,12 @@ from urllib.parse import urlsplit
 from sightline.dialects.profile import Profile
 from sightline.models.keys import Key
 
-__all__ = ["CONNECT_S", "READ_S", "Access", "place_of"]
+__all__ = ["CONNECT_S", "READ_S", "Access", "address", "place_of"]
 
 CONNECT_S: Final = 10.0
 # Reasoning models are silent for minutes before their first word.
 READ_S: Final = 600.0
+VERSIONED: Final = re.compile(r"^.*?/v\d+(?=/)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +43,13 @@ def place_of(url: str) -> str:
     """Return the host and port of an address, without the password that may be in it."""
     parts = urlsplit(url)
     return f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname or ""
+
+
+def address(base_url: str, path: str) -> str:
+    """Join an endpoint's path to a base, which by OpenAI's custom has the version in it.
+
+    `https://host/v1` + `/v1/chat/completions` is `https://host/v1/chat/completions`; to a
+    base without a path the whole of it is added.
+    """
+    base = base_url.rstrip("/")
+    return base + (VERSIONED.sub("", path) if urlsplit(base).path else path)

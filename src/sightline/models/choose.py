@@ -34,7 +34,16 @@ from sightline.models.keys import SERVICE, Key, find_key
 from sightline.models.local import INSTALL, weights_of, why_not
 from sightline.models.vendors import VENDORS, Sdk, Vendor
 
-__all__ = ["Choice", "default_reference", "open_model", "profile_of", "usable"]
+__all__ = [
+    "Choice",
+    "Reach",
+    "default_reference",
+    "label_of",
+    "open_model",
+    "profile_of",
+    "reach_of",
+    "usable",
+]
 
 # SDK → what makes a connection with it, imported when the first request is sent.
 CONNECTIONS: Final = {
@@ -72,6 +81,13 @@ class Choice(msgspec.Struct, frozen=True):
     why: str
 
 
+class Reach(msgspec.Struct, frozen=True):
+    """Where an endpoint is, and which variable has its key; empty where there is none."""
+
+    base_url: str
+    key_variable: str
+
+
 def open_model(
     reference: str, settings: Settings, env: Mapping[str, str], *, key: str | None = None
 ) -> Model:
@@ -102,6 +118,26 @@ def usable(settings: Settings, env: Mapping[str, str]) -> list[Choice]:
         label = f"{name}:{service.model}" if service.model else name
         found.append(Choice(label, name, service.model, not why, told))
     return found
+
+
+def label_of(reference: str, settings: Settings) -> str:
+    """Return what a model is called in full, `endpoint:model`; nothing is opened."""
+    service = _resolve(reference, settings)
+    return f"{service.endpoint}:{service.model}"
+
+
+def reach_of(label: str, settings: Settings, env: Mapping[str, str]) -> Reach | None:
+    """Tell how a model is reached by its full name; None if its endpoint is not known.
+
+    Unlike a reference, a label is not guessed at.
+    """
+    if label.partition(":")[0] not in (*settings.endpoints, *VENDORS):
+        return None
+    service = _resolve(label, settings, strict=False)
+    variables = service.variables
+    if service.vendor.keyless and not service.given.api_key_env:
+        variables = ()
+    return Reach(_base(service, env), next(iter(variables), ""))
 
 
 def profile_of(reference: str, settings: Settings) -> Profile:

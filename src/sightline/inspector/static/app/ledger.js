@@ -25,8 +25,8 @@ const States = ({ states }) => {
   </div>`;
 };
 
-const Group = ({ session, group }) => {
-  const { data, error } = useAnswer(`/api/sessions/${session}/groups/${group}`);
+const Group = ({ session, group, fresh }) => {
+  const { data, error } = useAnswer(`/api/sessions/${session}/groups/${group}`, fresh);
   if (error) return html`<p class="error" role="alert">${error}</p>`;
   if (!data) return null;
   return html`<ol class="messages" aria-label=${`Messages of group ${group}`}>${data.messages.map((message) => html`<li key=${message.id}>
@@ -100,11 +100,12 @@ export const LedgerView = ({ fresh }) => {
     <h3>Groups</h3>
     <${VirtualList} id="groups" label="Groups" count=${data.groups.length} height=${ROW} fit selected=${chosen.value}
       onSelect=${(index) => (chosen.value = index)} row=${(index) => GroupRow(data.groups[index])} />
-    ${group && html`<${Group} session=${session} group=${group.id} />`}
+    ${group && html`<${Group} session=${session} group=${group.id} fresh=${fresh} />`}
     <h3>STATE through time</h3>
     <${States} states=${data.states} />
     <h3>Scratchpad</h3><pre tabindex="0" aria-label="Scratchpad">${data.scratchpad || "(empty)"}</pre>
     <h3>Memos</h3>
+    ${isExport && html`<p class="quiet">Only those that stood in a request of this session: the ledger may have more.</p>`}
     <ul aria-label="Memos">${data.memos.map((memo) => html`<li key=${memo.id}><span class="tag">${memo.tags}</span> ${memo.content}</li>`)}</ul>
     ${!isExport && html`<h3>SQL</h3><${Sql} session=${session} />`}
   </section>`;

@@ -91,6 +91,8 @@ const Session = ({ about }) => {
   }, [turns.length, follow.value]);
   useKeys(turns, selected, choose, help);
   const current = turns[selected];
+  // A turn that has ended stays as it is; the ledger does not.
+  const changes = route.value.view === "ledger" || current?.status === "running";
   const requests = turns.flatMap((item) => Array.from({ length: item.requests }, (_, at) => `${item.turn}.${at + 1}`));
   return html`<main>
     <aside aria-label="Turns of the session">
@@ -100,7 +102,7 @@ const Session = ({ about }) => {
     <div class="view">
       <${Tabs} />
       ${current && route.value.view !== "ledger" && html`<${Requests} turn=${current} />`}
-      <${View} turn=${current} requests=${requests} about=${about} fresh=${current?.status === "running" ? fresh : 0} />
+      <${View} turn=${current} requests=${requests} about=${about} fresh=${changes ? fresh : 0} />
     </div>
     ${help.value && html`<${Help} open=${help} />`}
   </main>`;

@@ -1,0 +1,117 @@
+"""What the inspector answers over HTTP when something is not there or breaks."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from host.helpers import hosted, turn
+from sightline.errors import Unreachable
+from sightline.inspector.door import COOKIE, Door
+from sightline.inspector.reader import Reader
+from sightline.inspector.server import inspector_app
+from sightline.ledger import Ledger
+from support.web import served_on
+
+
+@asynccontextmanager
+async def browsing(answers: Any) -> AsyncIterator[httpx2.AsyncClient]:
+    """Somebody with the cookie, at an inspector."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        door = Door("token", "secret", listening.getsockname()[1])
+        async with served_on(inspector_app(answers, door), listening) as place:
+            cookies = {COOKIE: "secret"}
+            async with httpx2.AsyncClient(base_url=f"http://{place}", cookies=cookies) as client:
+                yield client
+
+
+@pytest.fixture
+async def reader(tmp_path: Path) -> AsyncIterator[Reader]:
+    async with hosted(tmp_path, ["One."]) as (host, _):
+        await turn(host, "hello")
+    with Ledger(tmp_path / "work.db", mode="read") as ledger:
+        yield Reader(ledger)
+
+
+@pytest.mark.parametrize("number", ["99999999999999999999", "9" * 5000, "7"])
+async def test_a_number_that_no_row_has_is_not_there(reader: Reader, number: str) -> None:
+    async with browsing(reader) as client:
+        for path in (
+            f"/api/sessions/{number}/turns",
+            f"/api/sessions/1/turns/{number}/1",
+            f"/api/sessions/1/turns/1/1/state/{number}/nodes/0",
+            f"/api/sessions/1/groups/{number}",
+            f"/api/sessions/1/compare/{number}.1/1.1",
+            f"/export/{number}.html",
+        ):
+            answer = await client.get(path)
+            assert (answer.status_code, list(answer.json())) == (404, ["error"]), path[:60]
+
+
+async def test_a_number_in_a_body_is_one_of_a_row(reader: Reader) -> None:
+    async with browsing(reader) as client:
+        answer = await client.post(
+            "/api/query",
+            json={"sql": "SELECT 1", "session": 10**30},
+            headers={"Origin": str(client.base_url).rstrip("/")},
+        )
+        assert "session" in answer.json()["error"]
+
+
+async def test_an_export_that_cannot_be_started_says_so(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+    async with browsing(reader) as client:
+        answer = await client.get("/export/1.html")
+    assert answer.status_code == 503
+    assert "cannot be started" in answer.json()["error"]
+    assert caplog.records == []
+
+
+async def test_an_export_that_fails_before_its_first_byte_says_so(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    async with browsing(reader) as client:
+        answer = await client.get("/export/1.html")
+    assert answer.status_code == 503
+    assert "session 1 failed" in answer.json()["error"]
+    assert "attachment" not in answer.headers.get("content-disposition", "")
+
+
+class Breaking:
+    """Answers of which an export breaks off."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    async def exported(self, _: int) -> AsyncGenerator[bytes, None]:
+        try:
+            yield b"<!doctype html>"
+            yield b"<p>so far"
+            raise Unreachable("the export broke")
+        finally:
+            self.closed = True
+
+
+async def test_an_export_that_breaks_off_is_no_whole_page_and_one_line_of_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    answers = Breaking()
+    caplog.set_level(logging.WARNING)
+    async with browsing(answers) as client:
+        with pytest.raises(httpx2.RemoteProtocolError):
+            await client.get("/export/1.html")
+    assert answers.closed
+    ours = [record for record in caplog.records if record.name.startswith("sightline")]
+    assert [record.getMessage() for record in ours] == ["the export broke"]
+    assert not any(record.exc_info for record in caplog.records)

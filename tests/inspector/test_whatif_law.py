@@ -1,0 +1,171 @@
+"""A wish for what a turn had anyway is the recorded prompt, whatever was set and said."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from host.helpers import hosted, invoke, turn
+from sightline.config import (
+    EndpointSettings,
+    Settings,
+    TailSettings,
+    TruncationSettings,
+    WindowSettings,
+)
+from sightline.context.parts import ToolCall
+from sightline.dialects.profile import Profile
+from sightline.dialects.profiles import profile_for
+from sightline.errors import InvalidInput
+from sightline.inspector.reader import Reader
+from sightline.ledger import Ledger
+from support.live import LiveApp
+
+LONG = "A result that is longer than what is left of it once its turn is over. " * 30
+GPT = profile_for("openai-chat", "gpt-5.5")
+CLAUDE = profile_for("anthropic", "claude-sonnet-5-5")  # whose turns keep their tails
+# The same, in a window that the session outgrows.
+NARROW = msgspec.structs.replace(
+    profile_for("mistral"), window_tokens=17_000, max_output_tokens=1_000
+)
+
+
+def echo(call_id: str) -> ToolCall:
+    return invoke(call_id, "/", "echo", text=LONG)
+
+
+SCRIPT: list[Any] = [
+    [echo("a")], [ToolCall("b", "describe_db", {})], "One.",
+    [echo("c")], "Two.",
+    "Three.",
+    ["Again.", echo("d")], "Four.",
+    "Five.",
+]  # fmt: skip
+REQUESTS = [(4, 2), (5, 1)]
+# By name: what is set, and how many results of ended turns the last request has in part.
+SETTINGS: dict[str, tuple[dict[str, Any], int]] = {
+    "default": ({}, 0),
+    "kept tails": ({}, 4),
+    "translated": ({"isolate": "translate"}, 0),
+    "hard cuts": ({"truncation": TruncationSettings(recent=100, inactive=50)}, 4),
+    "exact cuts": ({"truncation": TruncationSettings(settle=False, count=1)}, 1),
+    "little state": ({"tail": TailSettings(max_share=0.0002)}, 0),
+    "brief": ({"tail": TailSettings(repeat="brief")}, 4),
+    "folding": ({"window": WindowSettings(size=3, slack=1)}, 1),
+    "sliding": ({"window": WindowSettings(size=2, slack=0)}, 1),
+    "classic": ({"strategy": "classic"}, 0),
+}
+
+
+def record(directory: Path, settings: dict[str, Any], profile: Profile = GPT) -> None:
+    async def talk() -> None:
+        async with hosted(
+            directory, SCRIPT, app=LiveApp(), profile=profile, mode="auto", **settings
+        ) as (host, _):
+            for text in ("first", "second", "third", "fourth", "fifth"):
+                await turn(host, text, answer=lambda _: True)
+
+    asyncio.run(talk())
+
+
+def told(answer: dict[str, Any]) -> list[Any]:
+    return [(one["slot"], one["role"], one["tokens"], one["parts"]) for one in answer["messages"]]
+
+
+def what_if(reader: Reader, place: tuple[int, int], **wishes: Any) -> dict[str, Any]:
+    return reader.what_if(1, *place, json.dumps(wishes).encode())
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_wish_for_what_was_is_the_prompt_that_was(tmp_path: Path, name: str) -> None:
+    given, cut = SETTINGS[name]
+    record(tmp_path, given, CLAUDE if name == "kept tails" else GPT)
+    settings = Settings(**given)
+    with Ledger(tmp_path / "work.db", mode="read") as ledger:
+        reader = Reader(ledger, settings)
+        for place in REQUESTS:
+            sent = reader.request(1, *place)
+            for wishes in (
+                {},
+                {"budget": sent["receipt"]["budget"]},
+                {"budget": sent["receipt"]["budget"] + 1},
+                {"window": settings.window.size},
+                {"window": settings.window.size, "slack": settings.window.slack},
+                {"strategy": settings.strategy},
+                {"model": sent["model"]},
+            ):
+                again = what_if(reader, place, **wishes)
+                assert told(again) == told(sent), (place, wishes)
+                assert again["notes"] == []
+                assert again["against_recorded"]["cause"].startswith("none")
+        said = json.dumps(told(reader.request(1, 5, 1)))
+        assert said.count("[TRUNCATED.") == cut
+        assert ("Message 3" in said) is (name != "little state")
+
+
+def test_more_room_brings_back_what_was_cut_and_the_same_room_cuts_the_same(
+    tmp_path: Path,
+) -> None:
+    record(tmp_path, {"strategy_config": {"history_share": 0.1, "slack": 0}}, NARROW)
+    settings = Settings(strategy_config={"history_share": 0.1, "slack": 0})
+    with Ledger(tmp_path / "work.db", mode="read") as ledger:
+        reader = Reader(ledger, settings)
+        sent = reader.request(1, 5, 1)
+        assert sent["receipt"]["slots"][2]["cut"] > 0
+        budget = sent["receipt"]["budget"]
+        assert told(what_if(reader, (5, 1), budget=budget + 1)) == told(sent)
+        wider = what_if(reader, (5, 1), budget=10 * budget)
+        assert wider["receipt"]["slots"][2]["cut"] == 0
+        first = next(one for one in told(wider) if one[0] == "history")
+        assert first[3][0]["text"] == "first"
+        assert json.dumps(told(wider)).count(LONG) == 6, "calls and results, whole"
+
+
+def test_live_state_has_the_share_of_another_budget_that_it_had_of_its_own(
+    tmp_path: Path,
+) -> None:
+    record(tmp_path, SETTINGS["little state"][0])
+    with Ledger(tmp_path / "work.db", mode="read") as ledger:
+        reader = Reader(ledger, Settings(**SETTINGS["little state"][0]))
+        budget = reader.request(1, 5, 1)["receipt"]["budget"]
+        assert "Message 3" not in json.dumps(told(what_if(reader, (5, 1), budget=budget - 1)))
+        assert "Message 3" in json.dumps(told(what_if(reader, (5, 1), budget=20 * budget)))
+
+
+OWN = {
+    "own": EndpointSettings(base_url="http://127.0.0.1:9/v1", dialect="openai-chat"),
+    "other": EndpointSettings(base_url="http://127.0.0.1:9/v1", model="m"),
+    "openai-chat": EndpointSettings(model="gpt-5.5"),
+}
+
+
+def test_a_model_of_an_endpoint_in_the_settings_can_be_wished_for(tmp_path: Path) -> None:
+    record(tmp_path, {})
+    with Ledger(tmp_path / "work.db", mode="read") as ledger:
+        reader = Reader(ledger, Settings(endpoints=OWN))
+        assert {"own", "other", "openai-chat"} <= set(reader.sessions()["models"])
+        sent = reader.request(1, 5, 1)
+        own = what_if(reader, (5, 1), model="own:gpt-5.5")
+        assert own["model"] == "own:gpt-5.5"
+        parts = [[one[3] for one in told(answer)] for answer in (own, sent)]
+        assert parts[0] == parts[1], "it speaks alike"
+        assert what_if(reader, (5, 1), model="other")["window_tokens"] > 0
+        assert told(what_if(reader, (5, 1), model="openai-chat")) == told(sent), "its own"
+        with pytest.raises(InvalidInput, match="which model"):
+            what_if(reader, (5, 1), model="own")
+
+
+@pytest.mark.parametrize(("isolate", "kept"), [("isolate", False), ("translate", True)])
+def test_another_vendor_gets_the_calls_if_the_settings_say_so(
+    tmp_path: Path, isolate: Any, kept: bool
+) -> None:
+    record(tmp_path, {})
+    with Ledger(tmp_path / "work.db", mode="read") as ledger:
+        reader = Reader(ledger, Settings(isolate=isolate))
+        other = what_if(reader, (5, 1), model="anthropic")
+        assert any(part["kind"] == "call" for one in told(other) for part in one[3]) is kept
