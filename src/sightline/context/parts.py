@@ -15,11 +15,12 @@ or leave a prompt together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 __all__ = [
+    "BETWEEN_TEXTS",
     "File",
     "Input",
     "Message",
@@ -34,6 +35,7 @@ __all__ = [
     "units_of",
 ]
 
+BETWEEN_TEXTS: Final = "\n\n"
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
 
@@ -117,7 +119,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     @property
     def text(self) -> str:
         """The text parts, joined by blank lines."""
-        return "\n\n".join(part.text for part in self.parts if isinstance(part, Text))
+        return BETWEEN_TEXTS.join(part.text for part in self.parts if isinstance(part, Text))
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
