@@ -128,6 +128,7 @@ def _state(data: bytes) -> None:
         assert block.startswith(HEADING)
         assert block in text
         assert extract_state(block) == block
+        assert extract_state(rest) is None
 
 
 def _slots(data: bytes) -> None:

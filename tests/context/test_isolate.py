@@ -41,7 +41,10 @@ def test_translate_offers_all_of_it_to_anyone() -> None:
     assert isolate(HISTORY, "anthropic", translate=True) == HISTORY
 
 
-def test_the_gemini_strategies_are_one_family_and_others_are_not() -> None:
+def test_strategies_of_one_wire_form_are_one_family_and_others_are_not() -> None:
+    assert compatible("openai", "openai_chat")
+    assert compatible("openai_chat", "openai")
+    assert not compatible("openai_chat", "openai_responses")
     assert compatible("gemini", "gemini_gca")
     assert compatible("gemini_gca", "gemini")
     assert not compatible("gemini", "openai")

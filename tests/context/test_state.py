@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from context.entry_values import call_entry, entry, text_entry
-from sightline.context.parts import Message, Raw, Text, ToolCall
+from sightline.context.parts import Message, Part, Raw, Text, ToolCall
+from sightline.context.prompt import Prompt
+from sightline.context.receipt import Receipt
 from sightline.context.state import (
     TEMPLATE,
     extract_state,
@@ -13,6 +15,7 @@ from sightline.context.state import (
     strip_state,
     strip_states,
 )
+from sightline.dialects import encode, profile_for
 
 
 @pytest.mark.parametrize(
@@ -24,12 +27,12 @@ from sightline.context.state import (
         # what is taken off at the end makes no heading of what was none
         ("a\n### STATE\nGoal: x\n##\u2028 ", "### STATE\nGoal: x\n##\u2028", "a"),
         ("a\n### STATE\nGoal: x\n##\r\t", "### STATE\nGoal: x", "a\n\n##\r\t"),
-        # the last one counts
-        (
-            "### STATE\nGoal: 1\n\nmore\n### STATE\nGoal: 2",
-            "### STATE\nGoal: 2",
-            "### STATE\nGoal: 1\n\nmore",
-        ),
+        # the last one counts, and all of them leave
+        ("a\n### STATE\nGoal: 1\n\nmore\n### STATE\nGoal: 2", "### STATE\nGoal: 2", "a"),
+        ("a\n### STATE\nGoal: 1\n## Next\nb\n\n### STATE\nGoal: 2\n# End\n",
+         "### STATE\nGoal: 2", "a\n\n## Next\nb\n\n# End\n"),
+        # what is taken off before a block makes no heading either
+        ("### STATE \n\n### STATE\nGoal: x", "### STATE\nGoal: x", "### STATE "),
         # to the next heading of the same or a higher level, not of a lower
         ("a\n### STATE\nGoal: x\n#### Detail\nd\n## Next\nb", "### STATE\nGoal: x\n#### Detail\nd",
          "a\n\n## Next\nb"),
@@ -93,6 +96,53 @@ def test_history_is_replayed_without_blocks_and_users_texts_untouched() -> None:
     assert shown[2].message.parts == (ToolCall("c", "ls"),)
     assert shown[3] is history[3]
     assert shown[4] is history[4]
+
+
+def stripped(*parts: Part) -> tuple[Part, ...]:
+    (shown,) = strip_states([entry(0, Message("assistant", parts))])
+    return shown.message.parts
+
+
+def test_a_block_that_goes_on_in_the_next_text_leaves_both() -> None:
+    call = ToolCall("c", "ls")
+    assert stripped(Text("Hi\n\n### STATE\nGoal: a\n"), Text("Context: b")) == (Text("Hi"),)
+    assert stripped(Text("Hi\n\n### STATE\nGoal: a"), call, Text("b\n## Next\nc")) == (
+        Text("Hi"),
+        call,
+        Text("## Next\nc"),
+    )
+
+
+def test_a_fence_that_goes_on_in_the_next_text_still_quotes() -> None:
+    quoted = (Text("```"), Text("### STATE\nGoal: x\n```"))
+    assert stripped(*quoted) == quoted
+
+
+def test_a_text_that_changed_keeps_what_is_said_of_its_message_and_no_signature() -> None:
+    said = "Done.\n\n### STATE\nGoal: x"
+    phase = Raw("openai_responses", {"phase": "final_answer"})
+    assert stripped(Text(said, phase)) == (Text("Done.", phase),)
+    signed = Raw("gemini", {"text": said, "thoughtSignature": "xyz"})
+    assert stripped(Text(said, signed)) == (Text("Done."),)
+    assert stripped(Text("before", signed), Text(said, phase)) == (
+        Text("before", signed),
+        Text("Done.", phase),
+    )
+
+
+def test_the_phase_of_a_reply_with_a_state_is_sent_again() -> None:
+    text = Text("Done.\n\n### STATE\nGoal: x", Raw("openai_responses", {"phase": "final_answer"}))
+    history = [text_entry(0, "user", "q"), entry(1, Message("assistant", (text,)))]
+    messages = tuple(shown.message for shown in strip_states(history))
+    receipt = Receipt(1, "", "counted", 0, 0, 0, 1, 0, "", ())
+    prompt = Prompt(messages, len(messages), receipt)
+    body = encode(prompt, profile_for("openai-responses", "gpt-5.6")).body
+    assert body["input"][-1] == {
+        "type": "message",
+        "role": "assistant",
+        "content": "Done.",
+        "phase": "final_answer",
+    }
 
 
 def test_the_template_is_a_state_in_the_seeds_form() -> None:

@@ -9,12 +9,13 @@ import apsw.unicode
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from context.entry_values import result_entry
+from context.entry_values import entry, result_entry
 from laws.messages import texts
 from sightline.context.entries import Entry
 from sightline.context.memos import keywords, normal_tags
+from sightline.context.parts import Message, Raw, Text
 from sightline.context.redact import redact
-from sightline.context.state import HEADING, extract_state, strip_state
+from sightline.context.state import HEADING, extract_state, strip_state, strip_states
 from sightline.context.storable import check_text, storable
 from sightline.context.truncate import Tiers, hint_for, truncate
 from sightline.context.window import TokenWindow, Window
@@ -104,6 +105,58 @@ def test_a_state_that_is_written_is_found_and_taken_out(before: str, block: str)
     text = f"{before}\n{HEADING}\n{block}"
     assert extract_state(text) == f"{HEADING}\n{block}".strip()
     assert strip_state(text) == before
+
+
+# Lines that a block begins at, ends at, or goes on over, and some that only look like it.
+state_lines = st.sampled_from(
+    [HEADING, f"{HEADING}\r", f"{HEADING} ", f" {HEADING}", f"{HEADING}\u2028", "## Next", "#",
+     "###", "##\u2028", "#### Detail", "```", "~~~", "```not a fence```", "", " ", "\r", "Goal: x",
+     "b \t"]
+)  # fmt: skip
+state_texts = st.lists(st.lists(state_lines, max_size=6).map("\n".join), min_size=1, max_size=4)
+
+
+def written(text: str) -> list[str]:
+    """The lines that are not blank, without their ends."""
+    return [line.rstrip("\r") for line in text.split("\n") if line.strip()]
+
+
+def outside_states(text: str) -> list[str]:
+    """The lines in no state block, told line by line."""
+    outside: list[str] = []
+    fence, inside = "", False
+    for line in written(text):
+        mark = line if line in ("```", "~~~") else ""
+        if not fence and re.match(r" {0,3}#{1,3}( |$)", line):
+            inside = line == HEADING
+        if not inside:
+            outside.append(line)
+        fence = fence or mark if mark != fence else ""
+    return outside
+
+
+@settings(deadline=None)
+@given(state_texts)
+@example(["### STATE\nGoal: x", "```\n## Next", "```\n## Last"])
+@example(["a", "### STATE", "## Next\n### STATE\nGoal: x"])
+def test_no_state_stays_and_nothing_else_goes_however_a_reply_is_divided(texts: list[str]) -> None:
+    raw = Raw("openai_responses", {"phase": "commentary"})
+    message = Message("assistant", tuple(Text(text, raw) for text in texts))
+    (shown,) = strip_states([entry(0, message)])
+    assert extract_state(shown.message.text) is None
+    assert written(shown.message.text) == outside_states(message.text)
+    assert written(strip_state(message.text)) == outside_states(message.text)
+    assert all(isinstance(part, Text) and part.raw == raw for part in shown.message.parts)
+    assert strip_states([shown])[0] is shown
+
+
+@settings(deadline=None)
+@given(st.lists(state_lines | texts, max_size=8).map("\n".join))
+def test_a_text_without_its_states_has_none_and_stays_as_it_is(text: str) -> None:
+    rest = strip_state(text)
+    assert extract_state(rest) is None
+    assert strip_state(rest) is rest
+    assert (rest is text) == (extract_state(text) is None)
 
 
 secretish = st.lists(

@@ -77,6 +77,6 @@ def test_every_command_it_names_exists_and_every_one_is_named() -> None:
 
 
 def test_every_strategy_it_names_has_a_parser() -> None:
-    named = re.search(r"`parsing_strategy` \((.*?)\)", TEXT)
+    named = re.search(r"`parsing_strategy` \((.*?)\)", TEXT, re.DOTALL)
     assert named
     assert re.findall(r"`(\w+)`", named[1]) == list(STRATEGIES)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ledger.helpers import fill, group_ids, prompts, tamper
+from sightline.context.isolate import isolate
 from sightline.context.parts import Message
 from sightline.errors import InvalidInput, LedgerDamaged, LedgerUnusable, NotFound, TooLarge
 from sightline.ledger import Ledger, Limits, Session, Usage
@@ -103,6 +104,38 @@ def test_messages_in_a_vendors_own_form_are_read_by_their_strategy(ledger: Ledge
     assert [entry.status for entry in entries] == ["complete", "tool_call", "complete", "complete"]
     assert entries[1].message.tool_calls[0].arguments == {"p": 1}
     assert len(group_ids(ledger, arrived.id)) == 2
+
+
+def test_answers_without_an_id_find_the_calls_that_wait_in_their_order(ledger: Ledger) -> None:
+    names = ["ls", "cat", "ls"]
+    calls = [{"function": {"name": name, "arguments": {"n": n}}} for n, name in enumerate(names)]
+    answers = [
+        {"role": "tool", "tool_name": name, "content": f"answer {n}"}
+        for n, name in enumerate(names)
+    ]
+    turn = [{"role": "assistant", "content": "", "tool_calls": calls}, *answers]
+    raw = [{"role": "user", "content": "q"}, *turn, *turn]
+    messages = [{"kind": "message", "parsing_strategy": "ollama", "raw": item} for item in raw]
+    window = ledger.window(ledger.import_(lines(HEADER, *messages)).id)
+    shown = isolate(window, "ollama")
+    assert shown == list(window)
+    for caller in (1, 5):
+        answered = [entry.message.tool_results[0] for entry in shown[caller + 1 : caller + 4]]
+        assert [call.id for call in shown[caller].message.tool_calls] == [
+            answer.call_id for answer in answered
+        ]
+
+
+def test_an_answer_with_an_id_of_its_own_is_led_nowhere(ledger: Ledger) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
+    raw = [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c2", "name": "ls", "content": "a"},
+    ]
+    messages = [{"kind": "message", "parsing_strategy": "openai", "raw": item} for item in raw]
+    window = ledger.window(ledger.import_(lines(HEADER, *messages)).id)
+    assert window[2].message.tool_results[0].call_id == "c2"
 
 
 def test_unknown_fields_and_blank_lines_are_passed_over(ledger: Ledger) -> None:

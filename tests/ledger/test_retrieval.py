@@ -142,6 +142,46 @@ def test_columns_of_the_same_name_are_kept_apart(ledger: Ledger, session: Sessio
     assert list(json.loads(result.lines()[0])) == ["content:1", "content:2"]
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "id AS a, content AS A",
+        "content AS A, id AS a",
+        "'x' AS \"content\", content AS Content",
+        'id AS a, id AS A, content AS "a:1"',
+    ],
+)
+def test_a_column_that_its_name_does_not_lead_to_has_no_query_that_goes_on(
+    ledger: Ledger, session: Session, columns: str
+) -> None:
+    ledger.append(session.id, [Message.of("user", "x" * 100)], strategy="s")
+    sql = f"SELECT {columns} FROM messages"
+    result = ledger.query(sql, session_id=session.id, limits=SMALL)
+    assert [hint for hint in result.hints if "query_db" in hint] == []
+    assert "name the column with AS" in result.hints[0]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "content AS ä, id AS Ä",
+        "id AS a, id AS A, content AS b",
+        'content AS "a:1", id AS a',
+    ],
+)
+def test_a_column_that_only_looks_like_another_is_read_to_its_end(
+    ledger: Ledger, session: Session, columns: str
+) -> None:
+    text = "".join(f"{n:03}|" for n in range(40))
+    ledger.append(session.id, [Message.of("user", text)], strategy="s")
+    result = ledger.query(f"SELECT {columns} FROM messages", session_id=session.id, limits=SMALL)
+    read = next(cell for cell in result.rows[0] if isinstance(cell, str))
+    while result.hints:
+        result = ledger.query(sql_of(result.hints[0]), session_id=session.id, limits=SMALL)
+        read += str(result.rows[0][0])
+    assert read == text
+
+
 def test_every_kind_of_value_can_be_written_down() -> None:
     row = (1, 2.5, None, "a\x1b", b"\x00\xff", float("inf"))
     result = QueryResult(("i", "f", "n", "t", "b", "x"), (row,))

@@ -14,7 +14,8 @@ from ledger.helpers import contents, tamper
 from sightline.context.parts import Message
 from sightline.errors import LedgerDamaged, SightlineError
 from sightline.ledger import Ledger
-from sightline.ledger.schema import TABLES
+from sightline.ledger.schema import NUMBERED, TABLES
+from sightline.ledger.transaction import fetch
 
 
 @pytest.fixture(scope="module")
@@ -167,6 +168,69 @@ def test_a_broken_index_is_found(copy: Path) -> None:
     )
     connection.close()
     assert any(finding.startswith("SQLite:") for finding in findings(copy))
+
+
+@pytest.fixture(scope="module")
+def wordy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ledger whose memos' words fill several pages, some of them changed and deleted."""
+    path = tmp_path_factory.mktemp("wordy") / "l.db"
+    chance = random.Random(4)
+    with Ledger(path) as ledger:
+        for number in range(40):
+            words = " ".join(f"w{chance.randrange(4000)}" for _ in range(150))
+            ledger.memos.save(f"zebra{number} port {words}", ["net"])
+        for number in range(1, 40, 3):
+            ledger.memos.edit(number, content=f"edited{number} port")
+            ledger.memos.delete(number + 1)
+        assert ledger.verify().findings == ()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        ("memo_text_idx", "DELETE FROM memo_text_idx"),
+        ("memo_text_idx", "DELETE FROM memo_text_idx WHERE term = (SELECT max(term) FROM"
+         " memo_text_idx)"),
+        ("memo_text_idx", "UPDATE memo_text_idx SET segid = segid + 1000"),
+        ("memo_text", "UPDATE memo_text_idx SET pgno = pgno + 2"),
+        ("memo_text", "UPDATE memo_text_idx SET term = CAST(term || 'x' AS BLOB)"
+         " WHERE term > x''"),
+        ("memo_text", "DELETE FROM memo_text_docsize"),
+        ("memo_text", "DELETE FROM memo_text_docsize WHERE id = 3"),
+        ("memo_text", "UPDATE memo_text_docsize SET sz = x'00' WHERE id = 3"),
+        ("memo_text", "UPDATE memo_text_docsize SET id = 1000 WHERE id = 3"),
+        ("memo_text", "DELETE FROM memo_text_data WHERE id = (SELECT max(id) FROM"
+         " memo_text_data)"),
+        ("memo_text", "UPDATE memo_text_data SET block = 'text' WHERE id > 10"),
+        ("memo_text", "UPDATE memo_text_data SET block = NULL WHERE id > 10"),
+        ("memo_text", "DELETE FROM memo_text_config"),
+        ("memo_text", "DELETE FROM memo_text_config WHERE k = 'secure-delete'"),
+        ("memo_text", "UPDATE memo_text_config SET v = 0 WHERE k = 'secure-delete'"),
+        ("memo_text", "UPDATE memo_text_config SET v = 6 WHERE k = 'version'"),
+        ("memo_text", "UPDATE llm_memos SET content = 'x' WHERE id = 3"),
+        ("sqlite_sequence", "DELETE FROM sqlite_sequence"),
+        ("sqlite_sequence", "UPDATE sqlite_sequence SET seq = seq - 1"),
+        ("sqlite_sequence", "UPDATE sqlite_sequence SET seq = 'many'"),
+        ("sqlite_sequence", "UPDATE sqlite_sequence SET name = 'memos'"),
+        ("sqlite_sequence", "INSERT INTO sqlite_sequence SELECT * FROM sqlite_sequence"),
+    ],
+)  # fmt: skip
+def test_damage_to_what_sqlite_keeps_for_itself_is_found(
+    wordy: Path, tmp_path: Path, table: str, change: str
+) -> None:
+    path = tmp_path / "copy.db"
+    shutil.copy(wordy, path)
+    tamper(path, change)
+    with Ledger(path, mode="read") as ledger:
+        assert any(table in finding for finding in ledger.verify().findings)
+
+
+def test_every_table_that_sqlite_numbers_is_compared_with_its_highest_number(sound: Path) -> None:
+    connection = apsw.Connection(str(sound))
+    numbered = fetch(connection, "SELECT name FROM sqlite_schema WHERE instr(sql, 'AUTOINCREMENT')")
+    connection.close()
+    assert {name for (name,) in numbered} == set(NUMBERED)
 
 
 def test_a_schema_that_is_no_longer_understood_is_found(copy: Path) -> None:

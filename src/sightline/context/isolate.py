@@ -2,8 +2,9 @@
 
 Text goes with the conversation wherever it goes. Tool calls and results are
 replayed only to the strategy that made them (`gemini` and `gemini_gca` are one
-family), because a chain of calls in another vendor's manner misleads more than
-it tells. Parts are neutral here, so `translate=True` may offer them to anyone.
+family, as are `openai` and `openai_chat`), because a chain of calls in another
+vendor's manner misleads more than it tells. Parts are neutral here, so
+`translate=True` may offer them to anyone.
 
 Whatever leaves, leaves in pairs: in what `isolate` returns every tool call has
 its result, after it, and every result its call.
@@ -20,7 +21,12 @@ from sightline.context.parts import ToolCall, ToolResult
 __all__ = ["compatible", "isolate", "paired"]
 
 # Strategies that read each other's tool traffic, by the name of their family.
-FAMILIES: Final = {"gemini": "gemini", "gemini_gca": "gemini"}
+FAMILIES: Final = {
+    "gemini": "gemini",
+    "gemini_gca": "gemini",
+    "openai": "openai",
+    "openai_chat": "openai",
+}
 
 
 def compatible(stored: str, active: str) -> bool:

@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 __all__ = [
+    "BETWEEN_TEXTS",
     "UNREADABLE",
     "File",
     "Input",
@@ -35,6 +36,7 @@ __all__ = [
     "units_of",
 ]
 
+BETWEEN_TEXTS: Final = "\n\n"
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
 
@@ -122,7 +124,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     @property
     def text(self) -> str:
         """The text parts, joined by blank lines."""
-        return "\n\n".join(part.text for part in self.parts if isinstance(part, Text))
+        return BETWEEN_TEXTS.join(part.text for part in self.parts if isinstance(part, Text))
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:

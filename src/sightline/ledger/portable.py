@@ -22,8 +22,8 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 
 from sightline.context.entries import Basis, Outcome, outcome_of
-from sightline.context.parser import parse
-from sightline.context.parts import Message, Part, Role
+from sightline.context.parser import made_id, parse
+from sightline.context.parts import Message, Part, Role, ToolResult
 from sightline.context.window import Window
 from sightline.errors import InvalidInput, TooLarge
 from sightline.ledger.codec import ENTRY_COLUMNS, entry_of
@@ -173,10 +173,14 @@ class _Import:
         self._header = header
         self._requests = {request.id: request for request in header.usage}
         self._stored: dict[int, int] = {}
+        self._waiting: dict[str, str] = {}  # raw calls not answered yet → their tools
 
     def message(self, line: _MessageLine) -> None:
         """Store one message line."""
-        message = self._gate.message(_message_of(line))
+        message = _message_of(line)
+        if line.raw is not msgspec.UNSET:
+            message = self._answering(message)
+        message = self._gate.message(message)
         moment = _moment(line.created_at)
         if self._begins_group(line, message):
             self._writer.start_group(dropped=line.status == "dropped", created_at=moment)
@@ -211,6 +215,21 @@ class _Import:
         if line.group_id in self._groups and line.group_id != self._open:
             raise InvalidInput(f"group {line.group_id} goes on after another one began")
         return line.group_id != self._open
+
+    def _answering(self, message: Message) -> Message:
+        """Lead answers that name only their tool to the calls of it that wait, in order."""
+        if message.tool_calls:
+            self._waiting = {call.id: call.name for call in message.tool_calls}
+        parts: list[Part] = []
+        for part in message.parts:
+            if isinstance(part, ToolResult):
+                nameless = part.call_id == made_id(part.name, 0)
+                if nameless and part.call_id not in self._waiting:
+                    calls = (call for call, name in self._waiting.items() if name == part.name)
+                    part = msgspec.structs.replace(part, call_id=next(calls, part.call_id))
+                self._waiting.pop(part.call_id, None)
+            parts.append(part)
+        return Message(message.role, tuple(parts))
 
     def _request(self, old: int | None) -> int | None:
         """Store a request the first time it is named; return its number here."""

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +35,7 @@ __all__ = ["QueryLimits", "QueryResult", "Retrieval", "describe"]
 _START_S: Final = 30.0
 _GRACE_S: Final = 0.5  # for an answer that is ready and on its way
 _MAX_ID: Final = 2**63 - 1
+_NUMBERED: Final = re.compile(r":\d+\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +186,7 @@ def _hints(statement: str, answer: Answer) -> list[str]:
         column = answer.columns[place]
         shown = len(answer.rows[row][place])
         where = f"[row {row + 1}, {column}: {shown:,} of {length:,} characters shown"
-        if answer.columns.count(column) > 1:
+        if not _names_one(answer.columns, column):
             hints.append(f"{where}; name the column with AS to read on]")
         else:
             on = _as_argument(cell_after(statement, column, row, shown))
@@ -192,6 +195,18 @@ def _hints(statement: str, answer: Answer) -> list[str]:
         on = _as_argument(rows_after(statement, len(answer.rows)))
         hints.append(f"[more rows; continue with query_db(sql={on})]")
     return hints
+
+
+def _names_one(columns: Sequence[str], column: str) -> bool:
+    """Whether SQL that selects from the query finds this column by its name.
+
+    SQLite folds ASCII letters, and of columns that share a name it calls the later ones
+    `name:1`, `name:2`, …, which may be what another one is called already.
+    """
+    folded = [name.encode().lower() for name in columns]
+    if len(set(folded)) == len(folded):
+        return True
+    return folded.count(column.encode().lower()) == 1 and not _NUMBERED.search(column)
 
 
 def _as_argument(sql: str) -> str:

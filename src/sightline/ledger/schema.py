@@ -280,7 +280,13 @@ CREATE INDEX undone_by_session ON undone (session_id, group_id);
 ALTER TABLE messages ADD COLUMN usage_id INTEGER;
 """
 
-_WEIGHTS_AND_WORDS: Final = """
+MEMO_INDEX: Final = """
+CREATE VIRTUAL TABLE memo_text USING fts5 (
+    content, content = 'llm_memos', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2'
+);
+"""
+
+_WEIGHTS_AND_WORDS: Final = f"""
 ALTER TABLE groups ADD COLUMN tokens_before INTEGER NOT NULL DEFAULT 0;
 UPDATE groups SET tokens_before = before.total FROM (
     SELECT id, sum(iif(status = 'live', tokens, 0)) OVER (
@@ -306,9 +312,7 @@ INSERT INTO memo_words
         )
     SELECT value, memo_id FROM tag
     UNION SELECT word, memo_id FROM piece WHERE word <> '';
-CREATE VIRTUAL TABLE memo_text USING fts5 (
-    content, content = 'llm_memos', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2'
-);
+{MEMO_INDEX}
 INSERT INTO memo_text (memo_text) VALUES ('rebuild');
 """
 
@@ -325,6 +329,8 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     _FORGOTTEN_WORDS,
 )
 FORMAT: Final = len(MIGRATIONS)
+# The tables that never give a number twice; SQLite keeps their highest in `sqlite_sequence`.
+NUMBERED: Final = ("sessions", "groups", "messages", "llm_memos", "usage", "receipts")
 
 
 def migrate(connection: apsw.Connection, *, upto: int = FORMAT) -> None:

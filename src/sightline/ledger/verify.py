@@ -3,10 +3,12 @@
 SQLite's own check sees the tree structure, not the text in it: most flipped bits
 pass. So every row is read and its seal computed anew, message after message,
 group after group, up to the one seal over the whole ledger; then SQLite checks
-its pages and indexes, through which the rows are found.
+its pages and indexes, through which the rows are found, and the index of the memos'
+words is compared with the memos.
 
 What this cannot see: changes after which somebody computed all the seals again,
-and the loss of the last committed turns together with the log that held them.
+the loss of the last committed turns together with the log that held them, and
+numbers in `sqlite_sequence` that skip some, as if rows had been there and gone.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ import msgspec
 
 from sightline.context.memos import tag_words
 from sightline.errors import LedgerDamaged, SightlineError
-from sightline.ledger.schema import TABLES
+from sightline.ledger.memo_index import index_findings
+from sightline.ledger.schema import NUMBERED, TABLES
 from sightline.ledger.seal import (
     CHAINED,
     ZERO,
@@ -113,7 +116,15 @@ class _Check:
 
     def run(self) -> None:
         """Read every table and note what is wrong."""
-        for stage in (self._sessions, self._strays, self._memos, self._ledger):
+        stages = (
+            self._sessions,
+            self._strays,
+            self._memos,
+            self._index_of_memos,
+            self._ledger,
+            self._numbers,
+        )
+        for stage in stages:
             self._guarded(stage)
 
     def report(self) -> Report:
@@ -129,7 +140,8 @@ class _Check:
         try:
             stage()
         except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, UnicodeDecodeError) as error:
-            self.find(f"the {stage.__name__.strip('_')} cannot be read: {error}")
+            name = stage.__name__.strip("_").replace("_", " ")
+            self.find(f"the {name} cannot be read: {error}")
 
     def _sessions(self) -> None:
         tallies = self._tallies()
@@ -274,6 +286,22 @@ class _Check:
             words |= {(word, memo["id"]) for word in tag_words(tags)}
         if words != set(fetch(self._connection, "SELECT word, memo_id FROM memo_words")):
             self.find("the memos' tags are not what memo_words says")
+
+    def _index_of_memos(self) -> None:
+        for finding in index_findings(self._connection):
+            self.find(finding)
+
+    def _numbers(self) -> None:
+        """Compare the highest number given with those in use; a lower one would be given again."""
+        rows = fetch(self._connection, "SELECT name, seq FROM sqlite_sequence")
+        given = dict(rows)
+        if len(given) < len(rows) or not given.keys() <= set(NUMBERED):
+            self.find("sqlite_sequence has rows of no table, or two of one")
+        for table in NUMBERED:
+            highest = self._connection.execute(f"SELECT max(id) FROM {table}").get or 0
+            last = given.get(table, 0)
+            if not isinstance(last, int) or last < highest:
+                self.find(f"{table}: number {highest} is in use, sqlite_sequence says {last!r}")
 
     def _ledger(self) -> None:
         rows = list(self._rows("ledger"))
