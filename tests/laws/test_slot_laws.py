@@ -143,9 +143,10 @@ def test_all_else_equal_a_larger_budget_never_keeps_fewer_tokens_of_a_slot(
     for other in others.keys() & before:
         assert before[other] == after[other] == others[other].kept
     if options.get("trim_behavior") == "char" and counter_name != "chars/4":
-        # A tokenizer may find a token less in a longer text.
+        # A tokenizer may find a token less in a longer text; a mark may have more bytes than
+        # the characters whose place it takes.
         kept = [msgspec.json.encode(kept_messages(made).get(name)) for made in (poorer, richer)]
-        assert len(kept[1]) >= len(kept[0])
+        assert len(kept[1].decode()) >= len(kept[0].decode())
     else:
         assert after[name] >= before[name]
 
