@@ -307,11 +307,11 @@ def test_reasoning_can_be_stripped() -> None:
 def test_turn_append_keeps_reasoning_valid_inside_a_tool_loop() -> None:
     """Everything that stood before a thinking block stands there again, byte for byte."""
     first = written("anthropic", prompt(LOOP[:3], [TAIL]), thinking="turn_append")
-    assert "observation 1 of this turn" in first.data.decode()
+    assert "Observation 1 of this turn" in first.data.decode()
     second = written("anthropic", prompt(LOOP, [TAIL]), thinking="turn_append", sent=first.sent)
     closing = len(b"]}]}")
     assert second.wire.data.startswith(first.wire.data[:-closing])
-    assert "observation 2 of this turn" in second.data.decode()
+    assert "Observation 2 of this turn" in second.data.decode()
     assert thinking_blocks(second) == 2
     assert [sent.after for sent in second.sent] == [4, 6]
 

@@ -91,10 +91,10 @@ async def test_bound_reasoning_is_carried_through_a_turn_and_reproduced(tmp_path
         # The tail of an earlier request of the turn stands where it stood, byte for byte.
         first, second = model.requests[:2]
         assert second.wire.data.startswith(first.wire.data[: first.wire.boundary])
-        assert "observation 1 of this turn" in second.data.decode()
+        assert "Observation 1 of this turn" in second.data.decode()
         await turn(host, "two")
         assert [len(request.sent) for request in model.requests[3:]] == [1]
-        assert "observation 2" not in model.requests[3].data.decode()
+        assert "Observation 2" not in model.requests[3].data.decode()
         session = host.session.id
     check_all(tmp_path, session, model)
 

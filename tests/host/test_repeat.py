@@ -58,7 +58,7 @@ async def test_by_default_every_request_has_the_whole_state_and_nothing_else(
     async with hosted(tmp_path, LOOKS, app=LiveApp(), profile=PROFILE) as (host, model):
         await turn(host, "look")
     assert [body.count(WHOLE) for body in bodies(model)] == [1, 1, 1]
-    assert "[observation" not in "".join(bodies(model))
+    assert "Observation " not in "".join(bodies(model))
 
 
 async def test_what_changed_is_sent_whole_at_the_end(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ async def test_a_small_model_gets_the_state_itself(tmp_path: Path) -> None:
     )
     async with hosted(tmp_path, LOOKS, app=LiveApp(), profile=small, tail=BRIEF) as (host, model):
         await turn(host, "look")
-    assert "[observation" not in "".join(bodies(model))
+    assert "Observation " not in "".join(bodies(model))
 
 
 async def test_a_window_that_grows_shows_the_same_as_after_a_restart(tmp_path: Path) -> None:

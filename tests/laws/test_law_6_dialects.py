@@ -120,7 +120,7 @@ def check_kept_tails(profile: Profile, conversations: int, seed: int) -> None:
             body = request.data.decode()
             for number in REFERS.findall(body):
                 referred += 1
-                assert f"[observation {number} of this turn; it replaces" in body
+                assert f"Observation {number} of this turn; it replaces" in body
             previous = request
     assert referred > conversations / 4
 

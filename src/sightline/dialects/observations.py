@@ -68,13 +68,13 @@ def observe(
     """
     whole = max((n for n, earlier in enumerate(sent, 1) if not earlier.repeats), default=0)
     if repeat == "brief" and whole and _same(sent[whole - 1].parts[1:], tail):
-        said = f"[observation {len(sent) + 1} of this turn: nothing has changed since {whole}]"
+        said = f"Observation {len(sent) + 1} of this turn: nothing has changed since {whole}."
         texts = [part.text for part in tail if isinstance(part, Text)]
         blocks = [block for text in texts if (block := brief_state(text, whole))]
         return sent, SentTail(after, (Text(said), *map(Text, blocks)), whole)
     if repeat == "brief" and not bound:
         sent = ()
-    said = f"[observation {len(sent) + 1} of this turn; it replaces every earlier one]"
+    said = f"Observation {len(sent) + 1} of this turn; it replaces every earlier one."
     return sent, SentTail(after, (Text(said), *tail))
 
 
