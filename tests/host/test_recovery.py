@@ -42,6 +42,14 @@ def became(directory: Path) -> list[str]:
         return [turn["status"] for turn in Reader(ledger).turns(1)["turns"]]
 
 
+def ends(directory: Path) -> list[str]:
+    """How turns ended, as it was written down."""
+    journal = Journal(directory / "work.db", read_only=True)
+    found = [line.ended.outcome for line in journal.requests(1) if line.ended is not None]
+    journal.close()
+    return found
+
+
 async def go_on(directory: Path) -> tuple[list[str], str]:
     """Open the session again and ask; return the notices and what the model was sent.
 
@@ -56,6 +64,7 @@ async def go_on(directory: Path) -> tuple[list[str], str]:
         told = [notice.message for notice in of_kind(events, Noticed)]
         if journal_knows:
             assert became(directory) == ["interrupted", "answered"]
+            assert ends(directory) == ["interrupted", "answered"]
         return told, model.requests[0].data.decode()
 
 
