@@ -15,6 +15,7 @@ from sightline.events import ApprovalAsked, HostEvent, TurnEnded
 from sightline.host import Host
 from sightline.hub.hub import Hub
 from sightline.ledger import Ledger
+from sightline.ledger.store import Clock
 from sightline.models.scripted import ScriptedModel
 from support.live import Handles, served
 
@@ -34,6 +35,7 @@ async def hosted(
     profile: Profile | None = None,
     session: int | str | None = None,
     user_ledger: Path | None = None,
+    clock: Clock = lambda: NOW,
     **settings: Any,
 ) -> AsyncIterator[tuple[Host, ScriptedModel]]:
     """Open a host on `directory/work.db`; with an app, it is connected when this returns."""
@@ -50,7 +52,7 @@ async def hosted(
         host = await stack.enter_async_context(
             Host.open(
                 made, model=model, ledger=directory / "work.db", hub=hub, session=session,
-                user_ledger=user_ledger, clock=lambda: NOW,
+                user_ledger=user_ledger, clock=clock,
             )
         )  # fmt: skip
         yield host, model

@@ -17,6 +17,7 @@ from sightline.events import Noticed
 from sightline.host.journal import Journal, OpenWork
 from sightline.host.owner import Owner
 from sightline.host.recovery import recover
+from sightline.inspector.reader import Reader
 from sightline.ledger import Ledger
 from support.live import command_of
 
@@ -35,12 +36,35 @@ def kill_in(directory: Path, where: str) -> None:
         process.stdout.close()
 
 
+def became(directory: Path) -> list[str]:
+    """What the inspector says of the turns."""
+    with Ledger(directory / "work.db", mode="read") as ledger:
+        return [turn["status"] for turn in Reader(ledger).turns(1)["turns"]]
+
+
+def ends(directory: Path) -> list[str]:
+    """How turns ended, as it was written down."""
+    journal = Journal(directory / "work.db", read_only=True)
+    found = [line.ended.outcome for line in journal.requests(1) if line.ended is not None]
+    journal.close()
+    return found
+
+
 async def go_on(directory: Path) -> tuple[list[str], str]:
-    """Open the session again and ask; return the notices and what the model was sent."""
+    """Open the session again and ask; return the notices and what the model was sent.
+
+    While the journal knows of it, the turn that was killed is interrupted before and after.
+    """
+    journal_knows = (directory / "work.wire.db").exists()
+    if journal_knows:
+        assert became(directory) == ["interrupted"]
     async with hosted(directory, ["I am back."], session=1) as (host, model):
         events = await turn(host, "where were we?")
         assert ended(events).text == "I am back."
         told = [notice.message for notice in of_kind(events, Noticed)]
+        if journal_knows:
+            assert became(directory) == ["interrupted", "answered"]
+            assert ends(directory) == ["interrupted", "answered"]
         return told, model.requests[0].data.decode()
 
 

@@ -72,7 +72,7 @@ def context(
         journal = Journal(ledger.path, read_only=True)
         try:
             if turn is None:
-                _list(journal, found, as_json=as_json)
+                _list(ledger, journal, found, as_json=as_json)
                 return
             recorded = journal.request(found.id, turn, request or 1)
         finally:
@@ -101,22 +101,35 @@ def _latest(ledger: Ledger) -> Session:
     raise NotFound("there is no session in which anything was said")
 
 
-def _list(journal: Journal, session: Session, *, as_json: bool) -> None:
+def _list(ledger: Ledger, journal: Journal, session: Session, *, as_json: bool) -> None:
+    from sightline.host.owner import hold_on
+    from sightline.host.status import by_group, status_of
+
+    hold = hold_on(journal, session.id)
     lines = journal.requests(session.id)
     if not lines:
         raise NotFound(f"the wire journal knows no requests of session {session.id}")
+    newest = [group.id for group in ledger.groups.recent(session.id, 1)]
+    # A turn has its status with the last of its requests.
+    statuses = {
+        own[-1].id: status_of(own, hold if group in newest else "none")
+        for group, own in by_group(lines).items()
+    }
     if as_json:
-        write_text(msgspec.json.encode(line).decode() for line in lines)
+        rows = ({**msgspec.to_builtins(line), "status": statuses.get(line.id)} for line in lines)
+        write_text(msgspec.json.encode(row).decode() for row in rows)
         return
-    write_text([f"session {session.id}, {clean(session.name)}", *map(_row, lines)])
+    rows_of_text = (_row(line, statuses.get(line.id)) for line in lines)
+    write_text([f"session {session.id}, {clean(session.name)}", *rows_of_text])
 
 
-def _row(line: RequestLine) -> str:
+def _row(line: RequestLine, status: str | None) -> str:
     first = line.timings.get("first_ms")
     pace = "" if first is None else f"  first word after {first} ms"
+    code = "" if line.ended is None or line.ended.code in ("", status) else f" ({line.ended.code})"
     return (
         f"turn {line.turn:>3}  request {line.number:>2}  {line.sent_at[:19]}  {line.model}  "
-        f"{line.bytes:>8} bytes  {line.outcome or 'under way'}{pace}"
+        f"{line.bytes:>8} bytes  {status or line.outcome}{code}{pace}"
     )
 
 

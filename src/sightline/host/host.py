@@ -31,6 +31,7 @@ from sightline.events import AppChanged, HostEvent, Noticed
 from sightline.host.asking import SideModel
 from sightline.host.compose import Composer
 from sightline.host.guard import guarded_text
+from sightline.host.journal import Ended
 from sightline.host.running import TurnRun
 from sightline.host.session import OpenSession, Preview
 from sightline.host.stage import HostStage
@@ -399,7 +400,7 @@ class Host:
     async def _drive(self, message: Message, line: Line, before: asyncio.Task[None] | None) -> None:
         """Run one turn from the user's words to the end of what the strategy has to do."""
         place, scribe = self._open, self._stage.scribe
-        turn = None
+        turn = run = None
         try:
             if before is not None:
                 await asyncio.wait({before})  # the strategy has its last word before the next turn
@@ -426,7 +427,8 @@ class Host:
             self._run = None
             if turn is not None:
                 learnt = self._stage.composer.calibrations
-                await asyncio.to_thread(scribe.release, place, turn, learnt)
+                ended = Ended("interrupted") if run is None else run.ended
+                await asyncio.to_thread(scribe.release, place, turn, ended, learnt)
             self._busy = False
             line.close()
             self._tell_problem()

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -40,7 +40,16 @@ from sightline.host.wirefile import open_journal, translated
 from sightline.ledger.transaction import fetch
 from sightline.protocol.world import World
 
-__all__ = ["CallState", "Journal", "OpenWork", "Recorded", "RequestLine", "Retention", "Sent"]
+__all__ = [
+    "CallState",
+    "Ended",
+    "Journal",
+    "OpenWork",
+    "Recorded",
+    "RequestLine",
+    "Retention",
+    "Sent",
+]
 
 CallState: TypeAlias = Literal["asked", "running"]
 
@@ -73,8 +82,24 @@ class Sent:
     receipt_id: int | None = None
 
 
+class Ended(msgspec.Struct, frozen=True):
+    """How a turn ended: as `TurnEnded` says, or `interrupted`.
+
+    `after_ms` is when, since its last request was sent; None if nobody was there to see it.
+    """
+
+    outcome: str
+    code: str = ""
+    after_ms: int | None = None
+
+
 class RequestLine(msgspec.Struct, frozen=True):
-    """A recorded request as it is in lists. `timings` are milliseconds since it was sent."""
+    """A recorded request as it is in lists.
+
+    `outcome` is how it ended, empty while it is open. `timings` are milliseconds since it
+    was sent; `calls` and `waits` in them are (name, took, began), without `began` in
+    journals of before there was one.
+    """
 
     id: int
     session_id: int
@@ -88,6 +113,12 @@ class RequestLine(msgspec.Struct, frozen=True):
     bytes: int
     outcome: str
     timings: dict[str, Any]
+
+    @property
+    def ended(self) -> Ended | None:
+        """How its turn ended, if this was the last request of it and its end is known."""
+        found = self.timings.get("ended")
+        return None if found is None else msgspec.convert(found, Ended)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,23 +216,48 @@ class Journal:
 
     def finish(self, row: int, outcome: str, timings: dict[str, Any]) -> None:
         """Write down how a request ended."""
-        with self._writing() as db:
-            db.execute(
-                "UPDATE requests SET outcome = ?, timings = ? WHERE id = ?",
-                (outcome, msgspec.json.encode(timings), row),
-            )
 
-    def time_call(self, row: int, name: str, took_ms: int) -> None:
-        """Write down how long a call of a request took."""
+        def finished(_: str, known: dict[str, Any]) -> str:
+            known.update(timings)
+            return outcome
+
+        self._amend(row, finished)
+
+    def time_call(self, row: int, name: str, took_ms: int, began_ms: int) -> None:
+        """Write down how long a call of a request took, and when it began."""
+        self._add_time(row, "calls", name, took_ms, began_ms)
+
+    def time_wait(self, row: int, name: str, took_ms: int, began_ms: int) -> None:
+        """Write down how long a turn waited after a request, for what, and from when on."""
+        self._add_time(row, "waits", name, took_ms, began_ms)
+
+    def end_turn(self, row: int, ended: Ended) -> None:
+        """Write down with its last request how a turn ended; the first word on that stays."""
+
+        def end(outcome: str, timings: dict[str, Any]) -> str:
+            timings.setdefault("ended", msgspec.to_builtins(ended))
+            return outcome or ended.outcome
+
+        self._amend(row, end)
+
+    def _add_time(self, row: int, kind: str, *time: str | int) -> None:
+        def add(outcome: str, timings: dict[str, Any]) -> str:
+            timings.setdefault(kind, []).append(time)
+            return outcome
+
+        self._amend(row, add)
+
+    def _amend(self, row: int, change: Callable[[str, dict[str, Any]], str]) -> None:
+        """Change the timings of a request in place, and its outcome to what is returned."""
         with self._writing() as db:
-            found = _one(db, "SELECT timings FROM requests WHERE id = ?", (row,))
-            if found is None:
-                return
-            timings = msgspec.json.decode(found)
-            timings.setdefault("calls", []).append([name, took_ms])
-            db.execute(
-                "UPDATE requests SET timings = ? WHERE id = ?", (msgspec.json.encode(timings), row)
-            )
+            found = fetch(db, "SELECT outcome, timings FROM requests WHERE id = ?", (row,))
+            for outcome, data in found:
+                timings = msgspec.json.decode(data)
+                new = change(outcome, timings)
+                db.execute(
+                    "UPDATE requests SET outcome = ?, timings = ? WHERE id = ?",
+                    (new, msgspec.json.encode(timings), row),
+                )
 
     def requests(self, session_id: int, turn: int | None = None) -> list[RequestLine]:
         """List the requests of a session, or of one turn, that are still known, in order."""

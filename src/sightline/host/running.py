@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from typing import Final, Protocol
 
@@ -26,7 +26,7 @@ from sightline.dialects.events import ReasoningDelta, Stopped, TextDelta, UsageR
 from sightline.dialects.usage import cost
 from sightline.errors import ModelFailed, Overflow, RateLimited, SightlineError, Unreachable
 from sightline.events import HostEvent
-from sightline.host.journal import CallState
+from sightline.host.journal import CallState, Ended
 from sightline.host.judge import Case, case_of, changes_since
 from sightline.host.session import Composed, OpenSession, OpenTurn, Pace
 from sightline.host.stream import stream_of
@@ -70,7 +70,10 @@ class Stage(Protocol):
 
 
 class TurnRun:
-    """One turn, running. `emit` is called for every event, in order."""
+    """One turn, running. `emit` is called for every event, in order.
+
+    `ended` is how it ended; interrupted, as long as it has not said so itself.
+    """
 
     def __init__(
         self,
@@ -92,6 +95,9 @@ class TurnRun:
         self._cases: dict[str, Case] = {}
         self._seen = World()
         self._notes = _ReplyNotes(self._note_words)
+        self._sent_at = 0.0
+        self._asked_ms = 0
+        self.ended = Ended("interrupted")
 
     def answer(self, call_id: str, *, approved: bool, by: str) -> Answer | None:
         """Answer an approval; return what to remember of it, None if nobody asked."""
@@ -135,6 +141,7 @@ class TurnRun:
         match effect:
             case steps.Emit(event):
                 self._emit(event)
+                await self._keep_time(event)
             case steps.Append():
                 return await self._append(effect)
             case steps.Account(usage):
@@ -193,6 +200,7 @@ class TurnRun:
         case = self._cases[call.id]
         facts = case.facts
         await self._note_call(call, "asked")
+        self._asked_ms = self._now_ms
         self._emit(
             told.ApprovalAsked(
                 call_id=call.id,
@@ -249,6 +257,7 @@ class TurnRun:
             receipt_id = await asyncio.to_thread(
                 stage.scribe.record, self._place, turn, self._model, composed
             )
+            self._sent_at = asyncio.get_running_loop().time()
         except SightlineError as error:
             return steps.PromptFailed(error.code, str(error))
         except Exception as error:  # noqa: BLE001 - a strategy's or a dialect's bug must not leave the turn open
@@ -293,22 +302,48 @@ class TurnRun:
         return frozenset(call.id for call in calls if self._place.toolbox.parallel(call))
 
     async def _wait(self, after_s: float) -> steps.TurnEvent:
-        await self._stage.sleep(after_s)
+        async with self._timed(self._stage.scribe.time_wait, "waiting to retry"):
+            await self._stage.sleep(after_s)
         return steps.Waited()
 
     async def _call(self, call: ToolCall) -> steps.TurnEvent:
         await self._note_call(call, "running")
-        clock, row = asyncio.get_running_loop().time, self._turn.row
-        began = clock()
         try:
-            ran = await self._place.toolbox.run(call, self._composed.tools)
+            async with self._timed(self._stage.scribe.time_call, call.name):
+                ran = await self._place.toolbox.run(call, self._composed.tools)
         except SightlineError as error:
             return steps.Broken(error.code, str(error))
         except Exception as error:  # noqa: BLE001 - a tool's bug is that call's failure
             return steps.ActionDone(call.id, f"error: {type(error).__name__}: {error}", ok=False)
-        took = round((clock() - began) * 1000)
-        await asyncio.to_thread(self._stage.scribe.time_call, row, call.name, took)
         return steps.ActionDone(call.id, ran.content, ran.ok)
+
+    # When it happened, in milliseconds since the last request was sent.
+
+    @property
+    def _now_ms(self) -> int:
+        return round((asyncio.get_running_loop().time() - self._sent_at) * 1000)
+
+    @asynccontextmanager
+    async def _timed(
+        self, write: Callable[[OpenTurn, str, int, int], None], name: str
+    ) -> AsyncIterator[None]:
+        """Note how long something took, however it ends."""
+        began = self._now_ms
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(write, self._turn, name, self._now_ms - began, began)
+
+    async def _keep_time(self, event: HostEvent) -> None:
+        match event:
+            case told.ApprovalAnswered():
+                asked, now = self._asked_ms, self._now_ms
+                write = self._stage.scribe.time_wait
+                await asyncio.to_thread(write, self._turn, "approval", now - asked, asked)
+            case told.TurnEnded(outcome=outcome, code=code):
+                self.ended = Ended(outcome, code, self._now_ms)
+            case _:
+                pass
 
     async def _note_call(self, call: ToolCall, state: CallState) -> None:
         await asyncio.to_thread(

@@ -23,7 +23,7 @@ from sightline.dialects.profile import Profile
 from sightline.dialects.usage import Usage, cost
 from sightline.errors import InvalidInput, LedgerUnavailable, SessionBusy
 from sightline.host.guard import guarded
-from sightline.host.journal import CallState, Journal, OpenWork, Sent
+from sightline.host.journal import CallState, Ended, Journal, OpenWork, RequestLine, Sent
 from sightline.host.owner import Owner
 from sightline.host.recovery import Recovered, recover
 from sightline.host.session import Composed, OpenSession, OpenTurn
@@ -80,17 +80,33 @@ class Scribe:
 
         Raises `SessionBusy` while another program runs a turn in it.
         """
+        died = False
         if self._owner is not None:
             owner = self._owner
-            self._try(lambda _: owner.claim(place.id), False)
+            died = self._try(lambda _: owner.claim(place.id), False)
         work = self._try(lambda journal: journal.open_work(place.id), OpenWork())
         found = recover(self.ledger, place.id, work, weigh)
+        if died or found:
+            self._mark_interrupted(place)
         self._try(lambda journal: journal.settle(place.id), None)
         return found
 
-    def release(self, place: OpenSession, turn: OpenTurn, learnt: Calibrations) -> None:
+    def _mark_interrupted(self, place: OpenSession) -> None:
+        """Say of the newest turn that its program ended; an answer that was stored is an end."""
+        nothing: list[RequestLine] = []
+        lines = self._try(lambda journal: journal.requests(place.id), nothing)
+        groups = self.ledger.groups.recent(place.id, 1)
+        if lines and groups and lines[-1].group_id == groups[0].id and lines[-1].outcome != "end":
+            row = lines[-1].id
+            self._try(lambda journal: journal.end_turn(row, Ended("interrupted")), None)
+
+    def release(
+        self, place: OpenSession, turn: OpenTurn, ended: Ended, learnt: Calibrations
+    ) -> None:
         """Give a session back at the end of a turn, with nothing under way in it."""
         self._finish(turn)
+        if (row := turn.row) is not None:
+            self._try(lambda journal: journal.end_turn(row, ended), None)
         if learnt != self.calibrations():
             self._try(lambda journal: journal.set_note("calibrations", learnt.encode()), None)
         self._try(lambda journal: journal.settle(place.id), None)
@@ -219,11 +235,16 @@ class Scribe:
         """Note how far a call is."""
         self._try(lambda journal: journal.note_call(place.id, turn.group_id, call_id, state), None)
 
-    def time_call(self, row: int | None, name: str, took_ms: int) -> None:
-        """Note how long a call of a request took."""
-        if row is not None:
+    def time_call(self, turn: OpenTurn, name: str, took_ms: int, began_ms: int) -> None:
+        """Note how long a call of the last request took, and when it began."""
+        if (row := turn.row) is not None:
             called = redact(name)  # whatever the model made of it
-            self._try(lambda journal: journal.time_call(row, called, took_ms), None)
+            self._try(lambda journal: journal.time_call(row, called, took_ms, began_ms), None)
+
+    def time_wait(self, turn: OpenTurn, name: str, took_ms: int, began_ms: int) -> None:
+        """Note how long the turn waited after its last request, for what, and from when on."""
+        if (row := turn.row) is not None:
+            self._try(lambda journal: journal.time_wait(row, name, took_ms, began_ms), None)
 
     def keep_state(self, place: OpenSession, turn: OpenTurn, state: dict[str, Any]) -> None:
         """Keep what the strategy left with this turn's group."""

@@ -24,9 +24,12 @@ from sightline.dialects.request import Request, slot_names
 from sightline.dialects.usage import Usage, cost
 from sightline.errors import InvalidInput, NotFound
 from sightline.host.journal import Journal, Recorded, RequestLine, journal_path
+from sightline.host.owner import Hold, hold_on
+from sightline.host.status import by_group, status_of
 from sightline.inspector.beside import exported_beside
 from sightline.inspector.pages import Export
 from sightline.inspector.records import ROW_DIGITS, Records, parts_of, preview
+from sightline.inspector.timeline import timeline_of
 from sightline.inspector.trees import PAGE_LINES, AppTree, lay_out
 from sightline.inspector.whatif import SightRules, Then, assemble_again, read_wishes, sight_of
 from sightline.inspector.wires import again, compared, shown
@@ -96,25 +99,27 @@ class Reader:
 
     def turns(self, session: int) -> dict[str, Any]:
         """List the turns of a session in order."""
-        recorded: dict[int, list[RequestLine]] = {}
-        for line in self._lines(session):
-            recorded.setdefault(line.group_id, []).append(line)
+        hold = self._hold(session)  # first: a turn that ends meanwhile was running
+        recorded = by_group(self._lines(session))
         spent = self._ledger.accounts.by_group(session)
+        groups = self._ledger.groups.recent(session)
         turns = []
-        for group in self._ledger.groups.recent(session):
+        for group in groups:
             lines = recorded.get(group.id, [])
             used = spent.get(group.id)
+            own: Hold = hold if group is groups[-1] else "none"
+            status = status_of(lines, own, replied=group.messages > 1)
             turns.append(
                 {
                     "turn": group.seq + 1,
                     "group": group.id,
                     "text": preview(group.prompt),
-                    "status": _status(group.status, lines),
+                    "status": status if group.status == "live" else group.status,
                     "requests": max((line.number for line in lines), default=0),
                     "prompt_tokens": used.prompt_tokens if used else 0,
                     "cached_tokens": used.cached_tokens if used else 0,
                     "cost_usd": used.cost_nanousd / 1e9 if used and not used.unpriced else None,
-                    "duration_ms": sum(line.timings.get("last_ms") or 0 for line in lines),
+                    "duration_ms": timeline_of(lines).duration_ms,
                 }
             )
         return {"turns": turns}
@@ -133,7 +138,7 @@ class Reader:
             "request": shown(recorded, request, reach_of(line.model, self._settings, self._env)),
             "drift": None if before is None else compared(before.request, request),
             "reported": self._reported(recorded),
-            "trace": self._trace(line.session_id, line.turn),
+            "trace": self._trace(line),
         }
 
     def state(self, session: int, turn: int, number: int) -> dict[str, Any]:
@@ -302,6 +307,10 @@ class Reader:
         journal = self._open_journal()
         return [] if journal is None else journal.requests(session, turn)
 
+    def _hold(self, session: int) -> Hold:
+        journal = self._open_journal()
+        return "none" if journal is None else hold_on(journal, session)
+
     def _recorded(self, session: int, turn: int, number: int) -> Recorded:
         journal = self._open_journal()
         if journal is None:
@@ -374,13 +383,19 @@ class Reader:
             "price_usd": cost(Usage(input_tokens=receipt["total"]), prices),
         }
 
-    def _trace(self, session: int, turn: int) -> list[dict[str, Any]]:
-        spans: list[dict[str, Any]] = []
-        start = 0
-        for line in self._lines(session, turn):
-            spans += _spans(line, start)
-            start = max((span["end_ms"] for span in spans), default=start)
-        return spans
+    def _trace(self, line: RequestLine) -> list[dict[str, Any]]:
+        """Where the time of a request's turn went."""
+        # By its group: after an undo another turn may have had the same number.
+        lines = by_group(self._lines(line.session_id, line.turn))[line.group_id]
+        return [
+            {
+                "name": f"{span.name} ({span.request})",
+                "kind": span.kind,
+                "start_ms": span.start_ms,
+                "end_ms": span.end_ms,
+            }
+            for span in timeline_of(lines).spans
+        ]
 
 
 def _with_memos(messages: Sequence[Message]) -> Iterator[str]:
@@ -402,13 +417,6 @@ def _place(name: str) -> tuple[int, int]:
 
 def _digits(text: str) -> bool:
     return text.isascii() and text.isdigit()
-
-
-def _status(group: str, lines: Sequence[RequestLine]) -> str:
-    if group != "live":
-        return group
-    outcome = lines[-1].outcome if lines else "end"
-    return {"": "running", "end": "answered", "tool_calls": "running"}.get(outcome, outcome)
 
 
 def _messages(
@@ -437,24 +445,3 @@ def _present(lines: Sequence[dict[str, Any]]) -> list[int]:
         for line in lines
         if line["kept"] > 0 or line.get("emptied") or line["rule"] in ("kept", "protected")
     ]
-
-
-def _spans(line: RequestLine, start: int) -> list[dict[str, Any]]:
-    """The steps of one request, one after the other from `start` on, in milliseconds."""
-    timings = line.timings
-    spans: list[dict[str, Any]] = []
-
-    def add(name: str, kind: str, took: int) -> None:
-        nonlocal start
-        spans.append({"name": name, "kind": kind, "start_ms": start, "end_ms": start + took})
-        start += took
-
-    for name, took in timings.get("steps", ()):
-        add(f"{name} ({line.number})", "step", took)
-    first, last = timings.get("first_ms"), timings.get("last_ms")
-    if first is not None:
-        add(f"first token ({line.number})", "wait", first)
-        add(f"stream ({line.number})", "stream", (last or first) - first)
-    for name, took in timings.get("calls", ()):
-        add(f"{name} ({line.number})", "tool", took)
-    return spans

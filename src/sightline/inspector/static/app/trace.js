@@ -10,7 +10,7 @@ export const TraceView = ({ trace }) => {
       <tbody>${trace.map((span, at) => html`<tr key=${at}>
         <th scope="row">${span.name}</th><td>${seconds(span.end_ms - span.start_ms)}</td>
         <td class="lane"><span class=${`span ${span.kind}`} style=${{
-          marginLeft: `${(100 * span.start_ms) / total}%`,
+          marginLeft: `${Math.min(99.7, (100 * span.start_ms) / total)}%`,
           width: `${Math.max(0.3, (100 * (span.end_ms - span.start_ms)) / total)}%`,
         }}></span></td></tr>`)}</tbody></table>
     ${trace.length === 0 && html`<p class="quiet">Nothing was timed.</p>`}

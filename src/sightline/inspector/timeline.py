@@ -1,0 +1,123 @@
+"""When everything in a turn happened, in milliseconds from the making of its first request on.
+
+A request is placed by when it was sent, and what belongs to it by how long after that it
+was. The clock on the wall can be put back; so nothing of a request is placed before what
+is known to have been over when it was made. What lies between is a wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from sightline.errors import InvalidInput
+from sightline.host.journal import RequestLine
+from sightline.projection.moment import parse_moment
+
+__all__ = ["Span", "Timeline", "timeline_of"]
+
+# A shorter gap is the program's own work: storing, judging, handing over.
+GAP_MS: Final = 50
+
+
+class Span(msgspec.Struct, frozen=True):
+    """One thing that took time. `kind` is step, wait, stream or tool."""
+
+    name: str
+    kind: str
+    start_ms: int
+    end_ms: int
+    request: int
+
+    def later(self, ms: int) -> Span:
+        """Return the same thing, some time later."""
+        return msgspec.structs.replace(self, start_ms=self.start_ms + ms, end_ms=self.end_ms + ms)
+
+
+class Timeline(msgspec.Struct, frozen=True):
+    """The spans of a turn, by their beginning.
+
+    `duration_ms` is from the sending of the first request to the last that is known.
+    """
+
+    spans: tuple[Span, ...] = ()
+    duration_ms: int = 0
+
+
+def timeline_of(lines: Sequence[RequestLine]) -> Timeline:
+    """Lay out the requests of one turn."""
+    if not lines:
+        return Timeline()
+    spans: list[Span] = []
+    first, over = _making_ms(lines[0]), 0
+    for line in lines:
+        since_first = _ms_between(lines[0].sent_at, line.sent_at)
+        sent = max(first + since_first, over + _making_ms(line))
+        timed = [*_steps(line), *_stream(line), *_timed(line)]
+        spans += (span.later(sent) for span in (*timed, *_untimed(line)))
+        ended = None if line.ended is None else line.ended.after_ms
+        over = sent + max(0, ended or 0, *(span.end_ms for span in timed))
+    end = max([over, *(span.end_ms for span in spans)])
+    spans += list(_gaps(spans, end))
+    return Timeline(tuple(sorted(spans, key=_beginning)), end - first)
+
+
+def _beginning(span: Span) -> tuple[int, int]:
+    return span.start_ms, span.end_ms
+
+
+def _making_ms(line: RequestLine) -> int:
+    return sum(took for _, took in line.timings.get("steps", ()))
+
+
+def _steps(line: RequestLine) -> Iterator[Span]:
+    """The making of a request, up to its sending."""
+    start = -_making_ms(line)
+    for name, took in line.timings.get("steps", ()):
+        yield Span(name, "step", start, start + took, line.number)
+        start += took
+
+
+def _stream(line: RequestLine) -> Iterator[Span]:
+    first, last = line.timings.get("first_ms"), line.timings.get("last_ms")
+    if first is not None:
+        yield Span("first token", "wait", 0, first, line.number)
+        yield Span("stream", "stream", first, max(first, last or 0), line.number)
+
+
+def _timed(line: RequestLine) -> Iterator[Span]:
+    """The calls and waits of which it is known when they began."""
+    for kind, key in (("tool", "calls"), ("wait", "waits")):
+        for name, took, *began in line.timings.get(key, ()):
+            for start in began:
+                yield Span(name, kind, start, start + took, line.number)
+
+
+def _untimed(line: RequestLine) -> Iterator[Span]:
+    """Calls of an old journal, which knows how long they took: one after the other."""
+    start = line.timings.get("last_ms") or 0
+    for name, took, *began in line.timings.get("calls", ()):
+        if not began:
+            yield Span(name, "tool", start, start + took, line.number)
+            start += took
+
+
+def _gaps(spans: Sequence[Span], end: int) -> Iterator[Span]:
+    over, request = 0, 1
+    for span in sorted(spans, key=_beginning):
+        if span.start_ms - over >= GAP_MS:
+            yield Span("waiting", "wait", over, span.start_ms, request)
+        if span.end_ms >= over:
+            over, request = span.end_ms, span.request
+    if end - over >= GAP_MS:
+        yield Span("waiting", "wait", over, end, request)
+
+
+def _ms_between(old: str, new: str) -> int:
+    """How much later a moment was; 0 where one of them is none."""
+    try:
+        return round((parse_moment(new) - parse_moment(old)).total_seconds() * 1000)
+    except InvalidInput:
+        return 0
