@@ -15,6 +15,7 @@ import msgspec
 
 from sightline.cli.clean import clean, clean_line
 from sightline.cli.io import STDIN, read_bytes, write_text
+from sightline.cli.place import DB_HELP
 from sightline.errors import ApprovalNeeded, InvalidInput, NotFound, SightlineError
 from sightline.events import (
     ApprovalAsked,
@@ -73,7 +74,7 @@ Examples:
 @click.option(
     "--db",
     type=click.Path(dir_okay=False),
-    help="The ledger file. Default: $SIGHTLINE_LEDGER, or the user's own ('ledger path' tells).",
+    help=DB_HELP,
 )
 def ask(
     *,

@@ -11,13 +11,13 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import click
 import msgspec
 
 from sightline.cli.io import write_text
+from sightline.cli.place import place_in
 from sightline.config import Settings, load
 from sightline.errors import SightlineError
 from sightline.hub.discovery import Discovery, standard_directories
@@ -157,10 +157,8 @@ def _model(settings: Settings) -> Finding:
 
 def _ledger(settings: Settings, *, verify: bool) -> Finding:
     from sightline.ledger import Ledger
-    from sightline.ledger.place import default_path
 
-    given = settings.ledger.path
-    path = Path(given).expanduser() if given else default_path()
+    path = place_in(settings)
     if not path.exists():
         above = next(parent for parent in path.parents if parent.exists())
         if os.access(above, os.W_OK):

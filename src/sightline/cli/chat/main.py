@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from sightline.cli.place import DB_HELP
 from sightline.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -62,9 +63,7 @@ Examples:
     help="Start the demo mail app and show it to the model, and no workspace.",
 )
 @click.option("--yes", is_flag=True, help="Without a terminal: approve what needs approval.")
-@click.option(
-    "--db", "ledger", type=click.Path(path_type=Path, dir_okay=False), help="The ledger file."
-)
+@click.option("--db", "ledger", type=click.Path(path_type=Path, dir_okay=False), help=DB_HELP)
 def chat(
     *,
     model: str | None,
