@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from sightline.config import Settings
     from sightline.host import Host
     from sightline.ledger import Ledger, Session
+    from sightline.models.keys import Key
 
 __all__ = ["ask", "exit_code_of", "latest_session"]
 
@@ -50,6 +52,7 @@ class _Asked:
     latest: bool
     resume: str | None
     connect: tuple[str, ...]
+    key: Key | None = None
     is_command: bool = False
 
 
@@ -66,6 +69,7 @@ Examples:
 @click.argument("text", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Every event, one JSON object per line.")
 @click.option("--model", help="ENDPOINT:MODEL, either of them, or 'local'; see 'models'.")
+@click.option("--key-file", metavar="FILE", help="Its key is in this file; - is stdin.")
 @click.option("--mode", type=click.Choice(["ask", "auto", "plan"]), help="What actions may do.")
 @click.option("-c", "--continue", "latest", is_flag=True, help="Go on with the latest session.")
 @click.option("-r", "--resume", metavar="ID", help="Go on with this one: number, name or uuid.")
@@ -81,6 +85,7 @@ def ask(
     text: str | None,
     as_json: bool,
     model: str | None,
+    key_file: str | None,
     mode: str | None,
     latest: bool,
     resume: str | None,
@@ -99,10 +104,13 @@ def ask(
         raise InvalidInput("-c and -r name two sessions; give one of them")
     # Only what was typed is a command: a pipe may bring lines that begin with a slash.
     is_command = text is not None and text.startswith("/") and not text.startswith("//")
-    question = text if text is not None and is_command else _question(text)
-    asked = _Asked(question, text or "", as_json, yes, latest, resume, connect, is_command)
+    question = text if text is not None and is_command else _question(text, key_file)
     # Imported here: the host brings most of the program with it.
+    from sightline.cli.keyfile import read_key
     from sightline.config import load
+
+    key = read_key(key_file) if key_file else None
+    asked = _Asked(question, text or "", as_json, yes, latest, resume, connect, key, is_command)
 
     loaded = load(None, os.environ, {"model": model, "mode": mode, "ledger.path": db})
     for refused in loaded.refused:
@@ -110,9 +118,15 @@ def ask(
     return asyncio.run(_run(loaded.settings, asked))
 
 
-def _question(text: str | None) -> str:
-    """Put the argument and what is piped in together."""
-    piped = "" if sys.stdin.isatty() else read_bytes(STDIN, MAX_INPUT).decode(errors="replace")
+def _question(text: str | None, key_file: str | None) -> str:
+    """Put the argument and what is piped in together, unless that is the key."""
+    if key_file == STDIN and text in (None, "-"):
+        raise InvalidInput("stdin is the key: give the question as TEXT")
+    piped = (
+        ""
+        if key_file == STDIN or sys.stdin.isatty()
+        else read_bytes(STDIN, MAX_INPUT).decode(errors="replace")
+    )
     parts = [part for part in (text if text != "-" else None, piped) if part and part.strip()]
     if not parts:
         raise InvalidInput("there is nothing to ask: give a text, or pipe one in")
@@ -120,13 +134,17 @@ def _question(text: str | None) -> str:
 
 
 async def _run(settings: Settings, asked: _Asked) -> int:
+    from sightline.cli.keyfile import keyed
     from sightline.host import Host
     from sightline.ledger.place import user_path
 
-    opening = Host.open(
-        settings, session=asked.resume, project=str(Path.cwd()), user_ledger=user_path()
-    )
-    async with opening as host:
+    async with AsyncExitStack() as stack:
+        model, env = await stack.enter_async_context(keyed(settings, asked.key))
+        opening = Host.open(
+            settings, model=model, env=env, session=asked.resume, project=str(Path.cwd()),
+            user_ledger=user_path(),
+        )  # fmt: skip
+        host = await stack.enter_async_context(opening)
         if asked.latest:
             await host.switch(await asyncio.to_thread(latest_session, host.ledger, host.session))
         for address in asked.connect:

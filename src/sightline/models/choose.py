@@ -40,6 +40,7 @@ __all__ = [
     "default_reference",
     "examine",
     "open_model",
+    "open_with_key",
     "profile_of",
     "usable",
 ]
@@ -67,6 +68,8 @@ AWS_VARIABLES: Final = (
 )  # fmt: skip
 HOME: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 PROBE_S: Final = 0.5
+# One needs none; the other signs with what AWS's own tools find.
+KEYLESS: Final = frozenset({"local", "bedrock"})
 REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
@@ -81,7 +84,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 def open_model(
-    reference: str, settings: Settings, env: Mapping[str, str], *, key: str | None = None
+    reference: str, settings: Settings, env: Mapping[str, str], *, key: str | Key | None = None
 ) -> Model:
     """Open a model; without a reference, that of the settings, or what is usable.
 
@@ -90,6 +93,24 @@ def open_model(
     """
     service = _resolve(reference or _unsaid(settings, env), settings)
     return _client(service.vendor.sdk, _ready(service, settings, env, key))
+
+
+def open_with_key(
+    settings: Settings, env: Mapping[str, str], key: Key
+) -> tuple[Model, dict[str, str]]:
+    """Open the settings' model with a key that a user gave for it.
+
+    Gives as well a copy of the environment in which the endpoint's variable has that key, for
+    its other models to be opened with. Raises `InvalidInput` if the settings name no model, or
+    one that takes no key, and what `open_model` raises.
+    """
+    if not settings.model:
+        raise InvalidInput("a key is for one endpoint: name it, too, with --model")
+    service = _resolve(settings.model, settings)
+    if service.vendor.sdk in KEYLESS:
+        raise InvalidInput(f"{service.endpoint} takes no key")
+    own = {service.variables[0]: key.reveal()} if service.variables else {}
+    return open_model(settings.model, settings, env, key=key), {**env, **own}
 
 
 def examine(settings: Settings, env: Mapping[str, str]) -> str:
@@ -222,7 +243,7 @@ def _home_of(model: str, known: list[str]) -> str:
 
 
 def _ready(
-    service: _Service, settings: Settings, env: Mapping[str, str], key: str | None
+    service: _Service, settings: Settings, env: Mapping[str, str], key: str | Key | None
 ) -> Access:
     """Give all that a connection takes, or raise what is missing."""
     if service.vendor.sdk == "local":
@@ -236,7 +257,7 @@ def _ready(
 
 
 def _access(
-    service: _Service, settings: Settings, env: Mapping[str, str], key: str | None
+    service: _Service, settings: Settings, env: Mapping[str, str], key: str | Key | None
 ) -> Access:
     found = find_key(service.variables, env, key)
     return Access(

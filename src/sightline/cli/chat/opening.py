@@ -16,6 +16,7 @@ from sightline.cli.ask import latest_session
 from sightline.cli.chat.main import ChatOptions
 from sightline.cli.chat.pipe import PipeChat
 from sightline.cli.chat.stdin import lines_of
+from sightline.cli.keyfile import keyed
 from sightline.config import load
 from sightline.errors import TimedOut
 from sightline.host import Host
@@ -65,9 +66,10 @@ async def opened(options: ChatOptions) -> AsyncIterator[Host]:
         app: App | None = import_module("sightline.demo.app").demo_app() if options.demo else None
         if app is not None:
             (at,) = await stack.enter_async_context(app.serving(port=None))
+        model, env = await stack.enter_async_context(keyed(loaded.settings, options.key))
         opening = Host.open(
-            loaded.settings, session=options.resume or None, project=str(Path.cwd()),
-            user_ledger=user_path(),
+            loaded.settings, model=model, env=env, session=options.resume or None,
+            project=str(Path.cwd()), user_ledger=user_path(),
         )  # fmt: skip
         host = await stack.enter_async_context(opening)
         if options.latest:
