@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -22,8 +23,10 @@ from sightline.events import (
     ApprovalAsked,
     CallFinished,
     CallStarted,
+    CommandRan,
     HostEvent,
     Noticed,
+    RequestBuilt,
     Retrying,
     TurnEnded,
     encode_event,
@@ -158,10 +161,14 @@ async def _command(host: Host, asked: _Asked) -> int:
     from sightline.cli.commands.console import PlainConsole
     from sightline.cli.commands.registry import run
 
+    out = io.StringIO() if asked.as_json else sys.stdout
     try:
-        said = await run(asked.text, host, PlainConsole(sys.stdout, yes=asked.yes))
+        said = await run(asked.text, host, PlainConsole(out, yes=asked.yes))
     except Leave:
         return 0
+    if isinstance(out, io.StringIO):
+        ran = CommandRan(command=asked.text, text=out.getvalue().rstrip("\n"))
+        write_text([encode_event(ran).decode()])
     return await _follow(host, replace(asked, text=said, typed=said)) if said else 0
 
 
@@ -177,12 +184,19 @@ async def _follow(host: Host, asked: _Asked) -> int:
     from sightline.cli.attach import attach
 
     code = 0
+    warned: set[str] = set()
     attached = await attach(asked.typed, host)
     for name in () if asked.as_json else attached.names:
         _tell(f"attached {name}")
     async for event in host.ask(attached.behind(asked.text), attached.files):
         if asked.as_json:
             write_text([encode_event(event).decode()])
+        elif isinstance(event, RequestBuilt):
+            # Once: what is peculiar about a request is so about the next one, too.
+            for warning in event.warnings:
+                if warning not in warned:
+                    _tell(warning)
+            warned.update(event.warnings)
         else:
             for line in _lines(event):
                 _tell(line)
