@@ -20,6 +20,7 @@ from sightline.cli.keyfile import keyed
 from sightline.config import load
 from sightline.errors import TimedOut
 from sightline.host import Host
+from sightline.hub.discovery import Discovery
 from sightline.hub.hub import Hub
 from sightline.ledger.place import user_path
 
@@ -79,7 +80,7 @@ async def opened(options: ChatOptions) -> AsyncIterator[Host]:
         if app is not None:
             if not loaded.settings.apps.discover:
                 await host.connect(at)
-            await _until_seen(host.hub, app.info.id)
+            await _until_seen(host.hub, _id_at(at) or app.info.id)
         yield host
 
 
@@ -92,6 +93,12 @@ def _flags(options: ChatOptions) -> dict[str, object]:
         # The demo is for a first look, perhaps by a tiny model: one app is enough to look at.
         "apps.workspace": False if options.demo else None,
     }
+
+
+def _id_at(address: str) -> str:
+    """Find under which id an app is announced: another demo that runs may have its own."""
+    found = Discovery().look().descriptors
+    return next((item.id for item in found if item.address == address), "")
 
 
 async def _until_seen(hub: Hub, app_id: str) -> None:
