@@ -10,6 +10,7 @@ import pytest
 from sightline.events import (
     ApprovalAsked,
     CallStarted,
+    CommandRan,
     HostEvent,
     TurnEnded,
     decode_event,
@@ -28,6 +29,7 @@ SAMPLES: list[HostEvent] = [
         reason="dangerous",
         changes=("unread: 2 → 3",),
     ),
+    CommandRan(command="/state", text="one\ntwo"),
     TurnEnded(turn=3, outcome="failed", code="overflow", detail="a\nb"),
 ]
 

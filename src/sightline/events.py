@@ -6,9 +6,10 @@
     TurnEnded
 
 `TurnEnded` is always there and always last, whatever went wrong. `Noticed` and
-`AppChanged` may stand anywhere. Events carry plain values only: they can be written as
-JSON lines, read back, and shown by somebody who knows nothing else of the program.
-Texts of apps and models are in them as they came; whoever shows them escapes them.
+`AppChanged` may stand anywhere. `CommandRan` belongs to no turn, and is told by whoever runs
+a command for a program. Events carry plain values only: they can be written as JSON lines,
+read back, and shown by somebody who knows nothing else of the program. Texts
+of apps and models are in them as they came; whoever shows them escapes them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ __all__ = [
     "ApprovalAsked",
     "CallFinished",
     "CallStarted",
+    "CommandRan",
     "HostEvent",
     "Noticed",
     "Outcome",
@@ -174,6 +176,13 @@ class Noticed(_Event, frozen=True, tag="notice"):
     message: str
 
 
+class CommandRan(_Event, frozen=True, tag="command"):
+    """A slash command was run. `text` is what it wrote, as a person would have read it."""
+
+    command: str
+    text: str
+
+
 class TurnEnded(_Event, frozen=True, tag="turn_ended"):
     """The turn is over. `text` is the answer; `code` and `detail` say why there is none."""
 
@@ -198,6 +207,7 @@ HostEvent: TypeAlias = (
     | CallFinished
     | AppChanged
     | Noticed
+    | CommandRan
     | TurnEnded
 )
 

@@ -97,6 +97,19 @@ def test_every_event_is_a_line_of_json(shell: Shell) -> None:
     assert {"request_built", "text", "usage", "reply_ended"} <= kinds
 
 
+@answering(says("", Call("query_db", {"sql": "SELECT 1"})), says("Here."))
+def test_what_is_wrong_with_a_request_is_told_once_and_beside_the_answer(shell: Shell) -> None:
+    (shell.directory / "broken.py").write_text(
+        "def on_context_build(ctx):\n    raise RuntimeError('no \\x1b[31mslots\\n today')\n"
+    )
+    done = shell("ask", "hi", env={"SIGHTLINE_STRATEGY": "./broken.py"})
+    assert (done.returncode, done.stdout) == (0, b"Here.\n")
+    assert len(shell.vendor.requests) == 2
+    told = [line for line in done.stderr.decode().splitlines() if "slots" in line]
+    fault = "strategy 'broken', on_context_build: RuntimeError: no ␛[31mslots␊ today"
+    assert told == [fault, f"{fault}; the strategy 'sightline' took over"]
+
+
 def test_a_conversation_goes_on(shell: Shell) -> None:
     shell("ask", "the first question")
     shell("ask", "another matter")

@@ -17,6 +17,7 @@ from ledger.helpers import example_files, fill, tamper
 from sightline.cli.ledger import ledger as ledger_command
 from sightline.cli.main import run
 from sightline.context.parts import Message
+from sightline.host.journal import Journal
 from sightline.ledger import Ledger
 
 COMMANDS = [
@@ -46,6 +47,69 @@ def test_path_names_the_ledger_and_the_option_wins(
 ) -> None:
     assert ask(capfd, "path") == (0, f"{db}\n", "")
     assert ask(capfd, "path", "--db", "other.db") == (0, "other.db\n", "")
+
+
+@pytest.fixture
+def settled(db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same ledger, named by nothing but the user's settings."""
+    settings = tmp_path / "mine.toml"
+    settings.write_text(f'[ledger]\npath = "{db}"\n')
+    monkeypatch.setenv("SIGHTLINE_CONFIG", str(settings))
+    monkeypatch.delenv("SIGHTLINE_LEDGER")
+    return db
+
+
+@pytest.mark.usefixtures("settled")
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("ledger path", "l.db"),
+        ("ledger sessions", "talk"),
+        ("ledger export talk", '"kind":"session"'),
+        ("inspect --export 1 --output -", "<html"),
+    ],
+)
+def test_the_ledger_of_the_settings_is_the_one_that_is_opened(
+    capfd: pytest.CaptureFixture[str], command: str, shown: str
+) -> None:
+    code = run(command.split())
+    out, err = capfd.readouterr()
+    assert (code, err) == (0, "")
+    assert shown in out
+
+
+def test_context_looks_into_the_ledger_of_the_settings(
+    settled: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    Journal(settled).close()
+    assert run(["context"]) == 2
+    assert "knows no requests of session 1" in capfd.readouterr().err
+
+
+def test_a_directory_does_not_choose_the_ledger(
+    settled: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / ".sightline.toml").write_text('[ledger]\npath = "theirs.db"\n')
+    monkeypatch.chdir(tmp_path)
+    assert ask(capfd, "path") == (0, f"{settled}\n", "")
+
+
+def test_the_environment_and_the_option_win_over_broken_settings(
+    settled: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "mine.toml").write_text("[ledger\n")
+    code, out, err = ask(capfd, "path")
+    assert (code, out) == (2, "")
+    assert "mine.toml: not TOML" in err
+    assert ask(capfd, "path", "--db", "other.db") == (0, "other.db\n", "")
+    monkeypatch.setenv("SIGHTLINE_LEDGER", str(settled))
+    assert ask(capfd, "path") == (0, f"{settled}\n", "")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,36 @@ def test_a_directory_that_wants_too_much_is_a_warning(home: Path) -> None:
 def test_a_model_that_cannot_be_asked_fails_with_3(home: Path) -> None:
     done = run(home, "doctor", SIGHTLINE_MODEL="anthropic")
     assert done.returncode == 3
-    assert "fail  model            anthropic: no key: set ANTHROPIC_API_KEY" in done.stdout
+    assert "fail  model            anthropic: no key. Set ANTHROPIC_API_KEY" in done.stdout
+
+
+def test_the_doctor_fails_where_a_question_would(home: Path) -> None:
+    asked = run(home, "ask", "hi", SIGHTLINE_MODEL="claude-sonnet-5-5")
+    examined = run(home, "doctor", "--json", SIGHTLINE_MODEL="claude-sonnet-5-5")
+    assert (asked.returncode, examined.returncode) == (3, 3)
+    [found] = [line for line in examined.stdout.splitlines() if '"check":"model"' in line]
+    assert f"sightline: {json.loads(found)['found']}\n" == asked.stderr
+
+
+def test_a_model_that_only_the_settings_name_is_the_one_that_is_judged(home: Path) -> None:
+    file = home / "mine.toml"
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        file.write_text(
+            f'model = "fake:m"\n[endpoints.fake]\nbase_url = "http://127.0.0.1:{port}/v1"\n'
+        )
+        found = lines(home, "doctor", SIGHTLINE_CONFIG=str(file))
+        listed = lines(home, "models", SIGHTLINE_CONFIG=str(file))
+    assert (found["model"]["level"], found["model"]["found"]) == ("ok", "fake:m")
+    assert [row["reference"] for row in listed.values() if row["default"]] == ["fake:m"]
+    assert listed["fake"]["usable"]
+
+
+def test_a_default_that_is_no_model_is_told_beside_the_list(home: Path) -> None:
+    done = run(home, "models", SIGHTLINE_MODEL="nope")
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1)
+    assert "no endpoint is known to have 'nope'" in done.stderr
+    assert not any(line.startswith("*") for line in done.stdout.splitlines())
 
 
 def test_a_ledger_is_looked_at_and_verified_when_asked(home: Path) -> None:

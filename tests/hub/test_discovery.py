@@ -7,7 +7,9 @@ import json
 import os
 import stat
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,46 @@ def test_only_ones_own_descriptor_is_removed(tmp_path: Path) -> None:
     with announced(MAIL, tmp_path):
         put(tmp_path, pid=os.getppid())
     assert (tmp_path / "mail.json").exists()
+
+
+@pytest.fixture
+def running() -> Iterator[list[int]]:
+    """The pids of two processes that run."""
+    with ExitStack() as stack:  # each ends with its stdin
+        words = ["cat"], ["cat"]
+        yield [stack.enter_context(subprocess.Popen(w, stdin=subprocess.PIPE)).pid for w in words]
+
+
+def test_an_app_that_runs_keeps_its_place_and_the_next_one_finds_another(
+    tmp_path: Path, running: list[int]
+) -> None:
+    second, third = (replace(MAIL, pid=pid) for pid in running)
+    with announced(MAIL, tmp_path) as first:
+        with announced(second, tmp_path) as beside, announced(third, tmp_path):
+            assert (first.name, beside.name) == ("mail.json", "mail-2.json")
+            found = Discovery([tmp_path]).look()
+            assert found.descriptors == (
+                MAIL,
+                replace(second, id="mail-2"),
+                replace(third, id="mail-3"),
+            )
+            assert found.ignored == ()
+        assert Discovery([tmp_path]).look().descriptors == (MAIL,)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_who_is_gone_or_is_oneself_is_replaced(tmp_path: Path) -> None:
+    for pid in (gone_pid(), os.getpid()):
+        put(tmp_path, pid=pid)
+        with announced(MAIL, tmp_path) as path:
+            assert path.name == "mail.json"
+            assert Discovery([tmp_path]).look().descriptors == (MAIL,)
+
+
+def test_an_id_of_any_length_can_be_told_from_another(tmp_path: Path, running: list[int]) -> None:
+    long = replace(MAIL, id="m" * 128)
+    with announced(long, tmp_path), announced(replace(long, pid=running[0]), tmp_path) as path:
+        assert path.name == f"{'m' * 120}-2.json"
 
 
 def test_unknown_fields_are_no_reason_to_ignore_an_app(tmp_path: Path) -> None:

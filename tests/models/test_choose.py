@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from sightline.config import EndpointSettings, Settings
-from sightline.errors import InvalidInput, MissingExtra, Unauthorized
+from sightline.errors import (
+    InvalidInput,
+    MissingExtra,
+    SightlineError,
+    Unauthorized,
+    Unreachable,
+)
 from sightline.models.access import address
-from sightline.models.choose import default_reference, open_model, profile_of, usable
+from sightline.models.choose import (
+    chosen,
+    default_reference,
+    examine,
+    open_model,
+    profile_of,
+    usable,
+)
+from sightline.models.extras import EXTRAS, Extra, is_installed
 from sightline.models.vendors import VENDORS
 from support.vendors.answers import says
 from support.vendors.asking import asked, end_of
@@ -95,6 +111,55 @@ def test_with_nothing_at_all_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("sightline.models.local.find_spec", lambda _: None)
     with pytest.raises(Unauthorized, match=r"ANTHROPIC_API_KEY.*pip install 'sightline\[local\]'"):
         open_model("", NOTHING, {})
+
+
+@pytest.mark.parametrize(
+    "reference", ["claude-sonnet-5-5", "openai", "nope", "local:nosuch.gguf", "work", "work:m"]
+)
+def test_what_keeps_a_model_from_being_opened_is_what_an_examination_finds(reference: str) -> None:
+    work = EndpointSettings(base_url="https://h", api_key_env="WORK_KEY")
+    settings = Settings(model=reference, endpoints={"work": work})
+    with pytest.raises(SightlineError) as opening:
+        open_model("", settings, {})
+    with pytest.raises(type(opening.value), match=re.escape(str(opening.value))):
+        examine(settings, {})
+
+
+def test_an_examination_finds_what_the_first_request_would_without_leaving_home() -> None:
+    with socket.socket() as taken:  # bound and not listening: whoever calls is refused
+        taken.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        endpoints = {"fake": EndpointSettings(base_url=f"http://{place}/v1")}
+        with pytest.raises(Unreachable, match=f"fake:m: nobody listens at {place}"):
+            examine(Settings(model="fake:m", endpoints=endpoints), {})
+        taken.listen()
+        assert examine(Settings(model="fake:m", endpoints=endpoints), {}) == "fake:m"
+    with pytest.raises(Unauthorized, match="no credentials"):
+        examine(Settings(model="bedrock"), {"HOME": "/nonexistent"})
+
+
+def test_a_name_without_its_endpoint_is_chosen_at_that_endpoint() -> None:
+    settings = Settings(model="claude-opus-5-5")
+    assert chosen(settings, {}) == "anthropic:claude-opus-5-5"
+    [anthropic] = [choice for choice in usable(settings, KEYS) if choice.endpoint == "anthropic"]
+    assert (anthropic.reference, anthropic.usable) == ("anthropic:claude-opus-5-5", True)
+
+
+def test_every_extra_of_the_package_is_known_with_all_that_it_brings() -> None:
+    root = Path(__file__).parents[2]
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+    declared = project["optional-dependencies"]
+    assert set(EXTRAS) == set(declared)
+    assert {name: len(extra.modules) for name, extra in EXTRAS.items()} == {
+        name: len(packages) for name, packages in declared.items()
+    }
+
+
+def test_an_extra_that_is_half_there_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert is_installed("chat")
+    half = Extra(("prompt_toolkit", "no_such_module"), "")
+    monkeypatch.setitem(EXTRAS, "chat", half)
+    assert not is_installed("chat")
 
 
 def test_profiles_are_overridden_by_globs_over_endpoint_and_model() -> None:

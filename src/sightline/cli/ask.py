@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,13 +17,16 @@ import msgspec
 
 from sightline.cli.clean import clean, clean_line
 from sightline.cli.io import STDIN, read_bytes, write_text
+from sightline.cli.place import DB_HELP
 from sightline.errors import ApprovalNeeded, InvalidInput, NotFound, SightlineError
 from sightline.events import (
     ApprovalAsked,
     CallFinished,
     CallStarted,
+    CommandRan,
     HostEvent,
     Noticed,
+    RequestBuilt,
     Retrying,
     TurnEnded,
     encode_event,
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
     from sightline.config import Settings
     from sightline.host import Host
     from sightline.ledger import Ledger, Session
+    from sightline.models.keys import Key
 
 __all__ = ["ask", "exit_code_of", "latest_session"]
 
@@ -49,6 +55,7 @@ class _Asked:
     latest: bool
     resume: str | None
     connect: tuple[str, ...]
+    key: Key | None = None
     is_command: bool = False
 
 
@@ -65,6 +72,7 @@ Examples:
 @click.argument("text", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Every event, one JSON object per line.")
 @click.option("--model", help="ENDPOINT:MODEL, either of them, or 'local'; see 'models'.")
+@click.option("--key-file", metavar="FILE", help="Its key is in this file; - is stdin.")
 @click.option("--mode", type=click.Choice(["ask", "auto", "plan"]), help="What actions may do.")
 @click.option("-c", "--continue", "latest", is_flag=True, help="Go on with the latest session.")
 @click.option("-r", "--resume", metavar="ID", help="Go on with this one: number, name or uuid.")
@@ -73,13 +81,14 @@ Examples:
 @click.option(
     "--db",
     type=click.Path(dir_okay=False),
-    help="The ledger file. Default: $SIGHTLINE_LEDGER, or the user's own ('ledger path' tells).",
+    help=DB_HELP,
 )
 def ask(
     *,
     text: str | None,
     as_json: bool,
     model: str | None,
+    key_file: str | None,
     mode: str | None,
     latest: bool,
     resume: str | None,
@@ -98,10 +107,13 @@ def ask(
         raise InvalidInput("-c and -r name two sessions; give one of them")
     # Only what was typed is a command: a pipe may bring lines that begin with a slash.
     is_command = text is not None and text.startswith("/") and not text.startswith("//")
-    question = text if text is not None and is_command else _question(text)
-    asked = _Asked(question, text or "", as_json, yes, latest, resume, connect, is_command)
+    question = text if text is not None and is_command else _question(text, key_file)
     # Imported here: the host brings most of the program with it.
+    from sightline.cli.keyfile import read_key
     from sightline.config import load
+
+    key = read_key(key_file) if key_file else None
+    asked = _Asked(question, text or "", as_json, yes, latest, resume, connect, key, is_command)
 
     loaded = load(None, os.environ, {"model": model, "mode": mode, "ledger.path": db})
     for refused in loaded.refused:
@@ -109,9 +121,15 @@ def ask(
     return asyncio.run(_run(loaded.settings, asked))
 
 
-def _question(text: str | None) -> str:
-    """Put the argument and what is piped in together."""
-    piped = "" if sys.stdin.isatty() else read_bytes(STDIN, MAX_INPUT).decode(errors="replace")
+def _question(text: str | None, key_file: str | None) -> str:
+    """Put the argument and what is piped in together, unless that is the key."""
+    if key_file == STDIN and text in (None, "-"):
+        raise InvalidInput("stdin is the key: give the question as TEXT")
+    piped = (
+        ""
+        if key_file == STDIN or sys.stdin.isatty()
+        else read_bytes(STDIN, MAX_INPUT).decode(errors="replace")
+    )
     parts = [part for part in (text if text != "-" else None, piped) if part and part.strip()]
     if not parts:
         raise InvalidInput("there is nothing to ask: give a text, or pipe one in")
@@ -119,13 +137,17 @@ def _question(text: str | None) -> str:
 
 
 async def _run(settings: Settings, asked: _Asked) -> int:
+    from sightline.cli.keyfile import keyed
     from sightline.host import Host
     from sightline.ledger.place import user_path
 
-    opening = Host.open(
-        settings, session=asked.resume, project=str(Path.cwd()), user_ledger=user_path()
-    )
-    async with opening as host:
+    async with AsyncExitStack() as stack:
+        model, env = await stack.enter_async_context(keyed(settings, asked.key))
+        opening = Host.open(
+            settings, model=model, env=env, session=asked.resume, project=str(Path.cwd()),
+            user_ledger=user_path(),
+        )  # fmt: skip
+        host = await stack.enter_async_context(opening)
         if asked.latest:
             await host.switch(await asyncio.to_thread(latest_session, host.ledger, host.session))
         for address in asked.connect:
@@ -139,10 +161,14 @@ async def _command(host: Host, asked: _Asked) -> int:
     from sightline.cli.commands.console import PlainConsole
     from sightline.cli.commands.registry import run
 
+    out = io.StringIO() if asked.as_json else sys.stdout
     try:
-        said = await run(asked.text, host, PlainConsole(sys.stdout, yes=asked.yes))
+        said = await run(asked.text, host, PlainConsole(out, yes=asked.yes))
     except Leave:
         return 0
+    if isinstance(out, io.StringIO):
+        ran = CommandRan(command=asked.text, text=out.getvalue().rstrip("\n"))
+        write_text([encode_event(ran).decode()])
     return await _follow(host, replace(asked, text=said, typed=said)) if said else 0
 
 
@@ -158,12 +184,19 @@ async def _follow(host: Host, asked: _Asked) -> int:
     from sightline.cli.attach import attach
 
     code = 0
+    warned: set[str] = set()
     attached = await attach(asked.typed, host)
     for name in () if asked.as_json else attached.names:
         _tell(f"attached {name}")
     async for event in host.ask(attached.behind(asked.text), attached.files):
         if asked.as_json:
             write_text([encode_event(event).decode()])
+        elif isinstance(event, RequestBuilt):
+            # Once: what is peculiar about a request is so about the next one, too.
+            for warning in event.warnings:
+                if warning not in warned:
+                    _tell(warning)
+            warned.update(event.warnings)
         else:
             for line in _lines(event):
                 _tell(line)

@@ -12,9 +12,9 @@ import msgspec
 
 from sightline.cli.clean import clean
 from sightline.cli.io import write_text
+from sightline.cli.place import DB_HELP, ledger_place
 from sightline.errors import InvalidInput, LedgerDamaged, NotFound
 from sightline.ledger import Ledger, Session
-from sightline.ledger.place import default_path
 
 if TYPE_CHECKING:
     from sightline.context.parts import Message
@@ -43,7 +43,7 @@ Examples:
 @click.option(
     "--db",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The ledger file. Default: $SIGHTLINE_LEDGER, or the user's own ('ledger path' tells).",
+    help=DB_HELP,
 )
 def context(
     *,
@@ -67,7 +67,7 @@ def context(
         raise InvalidInput("--request counts within a turn: give --turn, too")
     from sightline.host.journal import Journal
 
-    with Ledger(db or default_path(), mode="read") as ledger:
+    with Ledger(ledger_place(db), mode="read") as ledger:
         found = ledger.sessions.resolve(session) if session else _latest(ledger)
         journal = Journal(ledger.path, read_only=True)
         try:

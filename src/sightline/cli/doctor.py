@@ -11,17 +11,17 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import click
 import msgspec
 
 from sightline.cli.io import write_text
+from sightline.cli.place import place_in
 from sightline.config import Settings, load
 from sightline.errors import SightlineError
 from sightline.hub.discovery import Discovery, standard_directories
-from sightline.models.choose import default_reference, usable
+from sightline.models.choose import examine
 from sightline.models.extras import EXTRAS, install, is_installed
 from sightline.models.keys import find_key
 from sightline.models.local import why_not
@@ -60,9 +60,9 @@ def doctor(*, as_json: bool, verify: bool) -> int:
 
     \b
     Exits with 0 if nothing failed, warnings or not; else with the code of the first failure:
-      2  SQLite, the configuration or the ledger's file cannot be used
-      3  there is no model to ask
-      4  the ledger cannot be read now
+      2  SQLite, the configuration, the model's name or the ledger's file cannot be used
+      3  there is no model to ask, or no key for the one that is chosen
+      4  nobody listens where the model should be, or the ledger cannot be read now
       8  the ledger is damaged
     """
     findings = list(_examine(verify=verify))
@@ -145,22 +145,15 @@ def _local() -> Finding:
 
 def _model(settings: Settings) -> Finding:
     try:
-        named = settings.model or default_reference(settings, os.environ)
+        return Finding("model", "ok", examine(settings, os.environ))
     except SightlineError as error:
         return Finding("model", "fail", str(error), exit_code=error.exit_code)
-    known = {choice.endpoint: choice for choice in usable(settings, os.environ)}
-    choice = known.get(named.partition(":")[0])
-    if choice is not None and not choice.usable:
-        return Finding("model", "fail", f"{named}: {choice.why}", exit_code=3)
-    return Finding("model", "ok", named)
 
 
 def _ledger(settings: Settings, *, verify: bool) -> Finding:
     from sightline.ledger import Ledger
-    from sightline.ledger.place import default_path
 
-    given = settings.ledger.path
-    path = Path(given).expanduser() if given else default_path()
+    path = place_in(settings)
     if not path.exists():
         above = next(parent for parent in path.parents if parent.exists())
         if os.access(above, os.W_OK):

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from sightline.cli.place import DB_HELP, ledger_place
 from sightline.errors import InvalidInput, MissingExtra, Unreachable
 from sightline.ledger import Ledger
-from sightline.ledger.place import default_path
 
 if TYPE_CHECKING:
     from sightline.inspector.reader import Reader
@@ -40,7 +40,7 @@ Examples:
 @click.option(
     "--db",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The ledger file. Default: $SIGHTLINE_LEDGER, or the user's own.",
+    help=DB_HELP,
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Default: any free one.")
 @click.option("--open/--no-open", "opens", default=True, help="Open the page in a browser.")
@@ -76,7 +76,7 @@ def inspect(
 
     if output is not None and session is None:
         raise click.UsageError("--output is for --export")
-    with Ledger(db or default_path(), mode="read") as ledger:
+    with Ledger(ledger_place(db), mode="read") as ledger:
         loaded = load(None, os.environ, {})
         for line in loaded.refused:
             click.echo(f"sightline: {line}", err=True)

@@ -9,9 +9,9 @@ from typing import Any, Final
 import click
 import msgspec
 
+from sightline.cli.place import DB_HELP, ledger_place
 from sightline.errors import InvalidInput
 from sightline.ledger import Ledger, Session
-from sightline.ledger.place import default_path
 from sightline.ledger.retrieval import QueryLimits
 from sightline.ledger.store import Mode
 
@@ -27,12 +27,12 @@ def _examples(*lines: str) -> str:
 _db: Final = click.option(
     "--db",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The ledger file. Default: $SIGHTLINE_LEDGER, or the user's own ('ledger path' tells).",
+    help=DB_HELP,
 )
 
 
 def _open(db: Path | None, mode: Mode = "read") -> Ledger:
-    return Ledger(db or default_path(), mode=mode)
+    return Ledger(ledger_place(db), mode=mode)
 
 
 def _json_line(value: object) -> None:
@@ -58,7 +58,7 @@ def ledger() -> None:
 @_db
 def path(db: Path | None) -> None:
     """Print where the ledger is."""
-    click.echo(str(db or default_path()))
+    click.echo(str(ledger_place(db)))
 
 
 @ledger.command(

@@ -9,10 +9,11 @@ from typing import Any, Final
 import click
 import msgspec
 
+from sightline.cli.clean import clean_line
 from sightline.cli.io import write_text
 from sightline.config import Settings, load
 from sightline.errors import SightlineError
-from sightline.models.choose import Choice, default_reference, profile_of, usable
+from sightline.models.choose import Choice, chosen, profile_of, usable
 
 __all__ = ["models"]
 
@@ -37,29 +38,30 @@ def models(*, file: Path | None, as_json: bool) -> None:
     accepts one is not tried.
     """
     settings = load(file, os.environ, {}).settings
-    chosen = _chosen(settings)
+    default = _default(settings)
     choices = usable(settings, os.environ)
     if as_json:
-        write_text(msgspec.json.encode(_fields(c, chosen, settings)).decode() for c in choices)
+        write_text(msgspec.json.encode(_fields(c, default, settings)).decode() for c in choices)
         return
     width = max(len(choice.reference) for choice in choices)
     for choice in choices:
-        star = "*" if choice.reference == chosen else " "
+        star = "*" if choice.reference == default else " "
         write_text([f"{star} {MARKS[choice.usable]:3} {choice.reference:{width}}  {choice.why}"])
 
 
-def _chosen(settings: Settings) -> str:
+def _default(settings: Settings) -> str:
     try:
-        return settings.model or default_reference(settings, os.environ)
-    except SightlineError:
+        return chosen(settings, os.environ)
+    except SightlineError as error:
+        click.echo(f"sightline: {clean_line(str(error))}", err=True)
         return ""
 
 
-def _fields(choice: Choice, chosen: str, settings: Settings) -> dict[str, Any]:
+def _fields(choice: Choice, default: str, settings: Settings) -> dict[str, Any]:
     """All that a program may want: the choice, whether it is the default, and its sizes."""
     profile = profile_of(choice.reference, settings) if choice.model else None
     sizes = {} if profile is None else {
         "window_tokens": profile.window_tokens,
         "max_output_tokens": profile.max_output_tokens,
     }  # fmt: skip
-    return {**msgspec.to_builtins(choice), "default": choice.reference == chosen, **sizes}
+    return {**msgspec.to_builtins(choice), "default": choice.reference == default, **sizes}

@@ -16,8 +16,9 @@ import importlib
 import os
 import stat
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ __all__ = ["Directory", "Discovery", "Found", "Ignored", "announced", "standard_
 
 POLL_S: Final = 2.0
 _MAX_FILES: Final = 1000
+_ID_CHARS: Final = 120  # what a number can be put behind, and is still an id
 _ROOT: Final = 0
 
 
@@ -203,16 +205,29 @@ class Directory:
 def announced(descriptor: Descriptor, directory: Path | None = None) -> Iterator[Path]:
     """Keep a descriptor registered while the block runs; by default in the ephemeral directory.
 
-    Where that belongs to another user of the machine, the lasting one is taken.
+    Where that belongs to another user of the machine, the lasting one is taken. Where the id
+    is that of another process that still runs, a number is put behind it: `mail-2`.
     """
     choice = [directory] if directory is not None else [*reversed(standard_directories())]
     homes = [Directory(path) for path in choice]
     home = next((home for home in homes if home.is_ours), homes[-1])
+    others = {
+        item.id
+        for place in homes
+        for item in place.entries()
+        if isinstance(item, Descriptor) and item.pid not in {None, descriptor.pid}
+    }
+    descriptor = replace(descriptor, id=_free(descriptor.id, others))
     path = home.register(descriptor)
     try:
         yield path
     finally:
         home.unregister(descriptor)
+
+
+def _free(own: str, taken: Collection[str]) -> str:
+    names = (f"{own[:_ID_CHARS]}-{number}" for number in count(2))
+    return own if own not in taken else next(name for name in names if name not in taken)
 
 
 def _read_own(directory: int, name: str) -> bytes:

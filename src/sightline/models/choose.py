@@ -25,7 +25,7 @@ import msgspec
 
 from sightline.config import EndpointSettings, Settings
 from sightline.dialects.profiles import Layer, Profile, profile_for
-from sightline.errors import InvalidInput, MissingExtra, Unauthorized
+from sightline.errors import InvalidInput, MissingExtra, Unauthorized, Unreachable
 from sightline.models.access import Access, place_of
 from sightline.models.base import Model
 from sightline.models.connected import ConnectedModel, Connection
@@ -37,9 +37,12 @@ from sightline.models.vendors import VENDORS, Sdk, Vendor
 __all__ = [
     "Choice",
     "Reach",
+    "chosen",
     "default_reference",
+    "examine",
     "label_of",
     "open_model",
+    "open_with_key",
     "profile_of",
     "reach_of",
     "usable",
@@ -68,6 +71,8 @@ AWS_VARIABLES: Final = (
 )  # fmt: skip
 HOME: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 PROBE_S: Final = 0.5
+# One needs none; the other signs with what AWS's own tools find.
+KEYLESS: Final = frozenset({"local", "bedrock"})
 REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
@@ -89,34 +94,73 @@ class Reach(msgspec.Struct, frozen=True):
 
 
 def open_model(
-    reference: str, settings: Settings, env: Mapping[str, str], *, key: str | None = None
+    reference: str, settings: Settings, env: Mapping[str, str], *, key: str | Key | None = None
 ) -> Model:
     """Open a model; without a reference, that of the settings, or what is usable.
 
     `key` wins over every other place that a key may be in. Raises `Unauthorized` with what
     to set, `MissingExtra` with what to install, `InvalidInput` for what names no model.
     """
-    named = reference or settings.model or default_reference(settings, env)
-    service = _resolve(named, settings)
-    if service.vendor.sdk == "local":
-        weights_of(service.model)
-    elif not is_installed(service.vendor.sdk):
-        raise MissingExtra(f"{service.endpoint} needs a package: {install(service.vendor.sdk)}")
-    access = _access(service, settings, env, key)
-    if access.key is None and not service.vendor.keyless and service.variables:
-        raise Unauthorized(f"{service.endpoint}: no key. {access.remedy}")
-    return _client(service.vendor.sdk, access)
+    service = _resolve(reference or _unsaid(settings, env), settings)
+    return _client(service.vendor.sdk, _ready(service, settings, env, key))
+
+
+def open_with_key(
+    settings: Settings, env: Mapping[str, str], key: Key
+) -> tuple[Model, dict[str, str]]:
+    """Open the settings' model with a key that a user gave for it.
+
+    Gives as well a copy of the environment in which the endpoint's variable has that key, for
+    its other models to be opened with. Raises `InvalidInput` if the settings name no model, or
+    one that takes no key, and what `open_model` raises.
+    """
+    if not settings.model:
+        raise InvalidInput("a key is for one endpoint: name it, too, with --model")
+    service = _resolve(settings.model, settings)
+    if service.vendor.sdk in KEYLESS:
+        raise InvalidInput(f"{service.endpoint} takes no key")
+    own = {service.variables[0]: key.reveal()} if service.variables else {}
+    return open_model(settings.model, settings, env, key=key), {**env, **own}
+
+
+def examine(settings: Settings, env: Mapping[str, str]) -> str:
+    """Return the label of the model that is used when nobody says which, if it can be asked.
+
+    Raises what `open_model` raises for it, and what the first request would find out without
+    leaving this machine: `Unauthorized` where AWS has no credentials, `Unreachable` where
+    nobody listens.
+    """
+    service = _resolve(_unsaid(settings, env), settings)
+    _ready(service, settings, env, None)
+    if obstacle := _obstacle(service, env):
+        kind = Unauthorized if service.vendor.sdk == "bedrock" else Unreachable
+        raise kind(f"{service.label}: {obstacle}")
+    return service.label
+
+
+def chosen(settings: Settings, env: Mapping[str, str]) -> str:
+    """Return the label of the model that is used when nobody says which, usable or not.
+
+    Raises `InvalidInput` if the settings name none that is known, `Unauthorized` if they
+    leave it open and there is none.
+    """
+    return _resolve(_unsaid(settings, env), settings).label
 
 
 def usable(settings: Settings, env: Mapping[str, str]) -> list[Choice]:
-    """List every endpoint with the model it would use, in the order in which they are chosen."""
+    """List every endpoint with the model it would use, in the order in which they are chosen.
+
+    At the endpoint of the settings' model it is that one.
+    """
+    wanted = _wanted(settings)
     found = []
     for name in [*(n for n in settings.endpoints if n not in VENDORS), *VENDORS]:
         service = _resolve(name, settings, strict=False)
+        if wanted is not None and wanted.endpoint == name:
+            service = wanted
         why = _obstacle(service, env)
         told = why or _evidence(service, env)
-        label = f"{name}:{service.model}" if service.model else name
-        found.append(Choice(label, name, service.model, not why, told))
+        found.append(Choice(service.label, name, service.model, not why, told))
     return found
 
 
@@ -175,10 +219,27 @@ class _Service(msgspec.Struct, frozen=True):
     given: EndpointSettings
 
     @property
+    def label(self) -> str:
+        return f"{self.endpoint}:{self.model}" if self.model else self.endpoint
+
+    @property
     def variables(self) -> tuple[str, ...]:
         """Where its key may be: the user's choice first, and alone for an endpoint of theirs."""
         own = (self.given.api_key_env,) if self.given.api_key_env else ()
         return own or (self.vendor.keys if self.endpoint in VENDORS else ())
+
+
+def _unsaid(settings: Settings, env: Mapping[str, str]) -> str:
+    """Name the model for a user who did not: that of the settings, or what is usable."""
+    return settings.model or default_reference(settings, env)
+
+
+def _wanted(settings: Settings) -> _Service | None:
+    """Resolve what the settings name; None if that is nothing, or nothing that is known."""
+    try:
+        return _resolve(settings.model, settings) if settings.model else None
+    except InvalidInput:
+        return None
 
 
 def _resolve(reference: str, settings: Settings, *, strict: bool = True) -> _Service:
@@ -211,12 +272,26 @@ def _home_of(model: str, known: list[str]) -> str:
     raise InvalidInput(f"no endpoint is known to have {model!r}; write ENDPOINT:MODEL; {instead}")
 
 
+def _ready(
+    service: _Service, settings: Settings, env: Mapping[str, str], key: str | Key | None
+) -> Access:
+    """Give all that a connection takes, or raise what is missing."""
+    if service.vendor.sdk == "local":
+        weights_of(service.model)
+    elif not is_installed(service.vendor.sdk):
+        raise MissingExtra(f"{service.endpoint} needs a package: {install(service.vendor.sdk)}")
+    access = _access(service, settings, env, key)
+    if access.key is None and not service.vendor.keyless and service.variables:
+        raise Unauthorized(f"{service.endpoint}: no key. {access.remedy}")
+    return access
+
+
 def _access(
-    service: _Service, settings: Settings, env: Mapping[str, str], key: str | None
+    service: _Service, settings: Settings, env: Mapping[str, str], key: str | Key | None
 ) -> Access:
     found = find_key(service.variables, env, key)
     return Access(
-        label=f"{service.endpoint}:{service.model}",
+        label=service.label,
         profile=_profile(service, settings),
         base_url=_base(service, env),
         key=found,
@@ -226,7 +301,7 @@ def _access(
 
 
 def _profile(service: _Service, settings: Settings) -> Profile:
-    label = f"{service.endpoint}:{service.model}".lower()
+    label = service.label.lower()
     layers = [
         Layer(f"profiles.{pattern}", values)
         for pattern, values in settings.profiles.items()

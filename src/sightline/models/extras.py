@@ -9,30 +9,32 @@ __all__ = ["EXTRAS", "Extra", "install", "is_installed"]
 
 
 class Extra(NamedTuple):
-    """The module that an extra brings, and what is missing without it."""
+    """The modules that an extra brings, and what is missing without one of them."""
 
-    module: str
+    modules: tuple[str, ...]
     without: str
 
 
 # Those of the vendors are named as in `vendors.Sdk`.
 EXTRAS: Final = {
-    "watch": Extra("watchfiles", "apps are looked for every two seconds instead of at once"),
-    "tokens": Extra("toktok", "tokens are estimated, not counted"),
-    "anthropic": Extra("anthropic", "no Anthropic models"),
-    "openai": Extra("openai", "no OpenAI or compatible models"),
-    "gemini": Extra("google.genai", "no Gemini models"),
-    "bedrock": Extra("boto3", "no models on Bedrock"),
-    "ollama": Extra("httpx2", "no Ollama"),
-    "keyring": Extra("keyring", "keys come from the environment only"),
-    "local": Extra("xllamacpp", "no embedded model"),
+    "watch": Extra(("watchfiles",), "apps are looked for every two seconds instead of at once"),
+    "tokens": Extra(("toktok",), "tokens are estimated, not counted"),
+    "chat": Extra(("prompt_toolkit", "rich"), "the chat has no screen, only pipes"),
+    "inspector": Extra(("starlette", "uvicorn"), "no inspector, only its exports"),
+    "anthropic": Extra(("anthropic",), "no Anthropic models"),
+    "openai": Extra(("openai",), "no OpenAI or compatible models"),
+    "gemini": Extra(("google.genai", "httpx2"), "no Gemini models"),
+    "bedrock": Extra(("boto3", "urllib3"), "no models on Bedrock"),
+    "ollama": Extra(("httpx2",), "no Ollama"),
+    "keyring": Extra(("keyring",), "keys come from the environment only"),
+    "local": Extra(("xllamacpp",), "no embedded model"),
 }
 
 
 def is_installed(extra: str) -> bool:
     """Tell whether what an extra brings is here."""
     try:
-        return find_spec(EXTRAS[extra].module) is not None
+        return all(find_spec(module) is not None for module in EXTRAS[extra].modules)
     except ModuleNotFoundError:  # the package that a dotted name begins with
         return False
 

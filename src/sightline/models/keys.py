@@ -2,9 +2,10 @@
 
     flag > environment > keyring
 
-A `Key` shows where it came from and never what it is: not when it is printed, logged,
-compared, copied into a message or written to disk. `reveal` is called in one place, where
-the vendor's SDK is given it.
+The flag is `--key-file` of `ask` and `chat`, and for a program the `key` of `open_model`. A
+`Key` shows where it came from and never what it is: not when it is printed, logged,
+compared, copied into a message or written to disk. `reveal` is called where the vendor's SDK
+is given it, and where a flag takes the place of a variable.
 """
 
 from __future__ import annotations
@@ -42,13 +43,15 @@ class Key:
 
 
 def find_key(
-    variables: Sequence[str], env: Mapping[str, str], flag: str | None = None
+    variables: Sequence[str], env: Mapping[str, str], flag: str | Key | None = None
 ) -> Key | None:
     """Look for a key: as given, in these variables, then in the user's keyring.
 
     The keyring is asked if the package `keyring` is there; an entry is that of the
     service `sightline`, with the variable's name as its user.
     """
+    if isinstance(flag, Key):
+        return flag
     if flag:
         return Key(flag, "the command line")
     for name in variables:

@@ -27,10 +27,13 @@ def test_a_conversation_from_prompt_to_goodbye(tmp_path: Path, people: list[Pers
         person = Person(tmp_path, vendor, "chat", "--demo")
         people.append(person)
         person.sees("/help lists commands")
-        person.types("How many are unread?\r")
+        person.types(
+            "\x1b[31mHow many are unread?\x1b[0m\r"
+        )  # copied from somewhere, with its colour
         person.sees("unread messages.")
         person.sees("openai-chat:test")  # the status line
         assert person.leaves() == 0
+    assert "Traceback" not in person.seen
     with Ledger(tmp_path / "work.db", mode="read") as ledger:
         said = [entry.message.text for entry in ledger.messages(1)]
     assert said == ["How many are unread?", "You have **two** unread messages."]

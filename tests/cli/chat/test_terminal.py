@@ -141,6 +141,18 @@ async def test_a_paste_is_one_message_whatever_it_holds() -> None:
         assert screen.driver.lines == ["first\nsecond\nthird"]
 
 
+@pytest.mark.parametrize(
+    "sequence", ["\x1b[31m", "\x1b[0;1m", "\x1b[1;2;3;4m", "\x1b[<;M", "\x1b[Mabc"]
+)
+async def test_a_raw_sequence_on_the_input_line_is_nothing(sequence: str) -> None:
+    wrong: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: wrong.append(context))
+    async with running() as screen:
+        screen.type(f"{sequence}hello\r")
+        await until(lambda: bool(wrong or screen.driver.lines))
+        assert (wrong, screen.driver.lines) == ([], ["hello"])
+
+
 async def test_what_is_typed_before_the_driver_is_there_is_not_lost() -> None:
     async with running(driven=False) as screen:
         screen.type("early\r")

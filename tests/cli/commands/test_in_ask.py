@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from sightline.events import CommandRan, decode_event
 from support.person import environment
 from support.shell import PROGRAM
 from support.vendors.answers import says
@@ -26,6 +27,15 @@ def test_a_command_is_run_and_no_model_asked(tmp_path: Path) -> None:
         assert vendor.requests == []
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Mode ask")
+
+
+def test_what_a_command_says_is_an_event_for_a_program(tmp_path: Path) -> None:
+    with Vendor() as vendor:
+        done = ask(tmp_path, vendor, "--json", "/mode")
+    [event] = [decode_event(line) for line in done.stdout.encode().splitlines()]
+    assert isinstance(event, CommandRan)
+    assert event.command == "/mode"
+    assert event.text.startswith("Mode ask")
 
 
 def test_a_wrong_command_is_invalid_input(tmp_path: Path) -> None:

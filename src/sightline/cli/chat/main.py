@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from sightline.cli.place import DB_HELP
 from sightline.errors import MissingExtra
 
 if TYPE_CHECKING:
     from sightline.cli.chat.terminal import Terminal
+    from sightline.models.keys import Key
 
 __all__ = ["ChatOptions", "chat"]
 
@@ -40,6 +42,7 @@ class ChatOptions:
     connect: tuple[str, ...] = ()
     demo: bool = False
     yes: bool = False
+    key: Key | None = None
 
 
 @click.command(
@@ -50,6 +53,7 @@ Examples:
 """
 )
 @click.option("--model", help="ENDPOINT:MODEL, either of them, or 'local'.")
+@click.option("--key-file", metavar="FILE", help="Its key is in this file.")
 @click.option("--mode", type=click.Choice(["ask", "auto", "plan"]), help="What it may do.")
 @click.option("-c", "--continue", "latest", is_flag=True, help="Go on with the latest session.")
 @click.option(
@@ -62,12 +66,11 @@ Examples:
     help="Start the demo mail app and show it to the model, and no workspace.",
 )
 @click.option("--yes", is_flag=True, help="Without a terminal: approve what needs approval.")
-@click.option(
-    "--db", "ledger", type=click.Path(path_type=Path, dir_okay=False), help="The ledger file."
-)
+@click.option("--db", "ledger", type=click.Path(path_type=Path, dir_okay=False), help=DB_HELP)
 def chat(
     *,
     model: str | None,
+    key_file: str | None,
     mode: str | None,
     latest: bool,
     resume: str,
@@ -83,11 +86,20 @@ def chat(
     """
     if latest and resume:
         raise click.UsageError("-c and -r are two ways to choose a session: take one")
-    options = ChatOptions(model, mode, resume, latest, ledger, connect, demo, yes)
+    key = _key(key_file) if key_file else None
+    options = ChatOptions(model, mode, resume, latest, ledger, connect, demo, yes, key)
     if _has_screen():
         return asyncio.run(_on_screen(options))
     code: int = asyncio.run(import_module(_WITHOUT_SCREEN).without_screen(options))
     return code
+
+
+def _key(source: str) -> Key:
+    from sightline.cli.keyfile import read_key
+
+    if source == "-":
+        raise click.UsageError("--key-file - would take the lines of the chat: give a file")
+    return read_key(source)
 
 
 def _has_screen() -> bool:

@@ -16,9 +16,11 @@ from sightline.cli.ask import latest_session
 from sightline.cli.chat.main import ChatOptions
 from sightline.cli.chat.pipe import PipeChat
 from sightline.cli.chat.stdin import lines_of
+from sightline.cli.keyfile import keyed
 from sightline.config import load
 from sightline.errors import TimedOut
 from sightline.host import Host
+from sightline.hub.discovery import Discovery
 from sightline.hub.hub import Hub
 from sightline.ledger.place import user_path
 
@@ -65,9 +67,10 @@ async def opened(options: ChatOptions) -> AsyncIterator[Host]:
         app: App | None = import_module("sightline.demo.app").demo_app() if options.demo else None
         if app is not None:
             (at,) = await stack.enter_async_context(app.serving(port=None))
+        model, env = await stack.enter_async_context(keyed(loaded.settings, options.key))
         opening = Host.open(
-            loaded.settings, session=options.resume or None, project=str(Path.cwd()),
-            user_ledger=user_path(),
+            loaded.settings, model=model, env=env, session=options.resume or None,
+            project=str(Path.cwd()), user_ledger=user_path(),
         )  # fmt: skip
         host = await stack.enter_async_context(opening)
         if options.latest:
@@ -77,7 +80,7 @@ async def opened(options: ChatOptions) -> AsyncIterator[Host]:
         if app is not None:
             if not loaded.settings.apps.discover:
                 await host.connect(at)
-            await _until_seen(host.hub, app.info.id)
+            await _until_seen(host.hub, _id_at(at) or app.info.id)
         yield host
 
 
@@ -90,6 +93,12 @@ def _flags(options: ChatOptions) -> dict[str, object]:
         # The demo is for a first look, perhaps by a tiny model: one app is enough to look at.
         "apps.workspace": False if options.demo else None,
     }
+
+
+def _id_at(address: str) -> str:
+    """Find under which id an app is announced: another demo that runs may have its own."""
+    found = Discovery().look().descriptors
+    return next((item.id for item in found if item.address == address), "")
 
 
 async def _until_seen(hub: Hub, app_id: str) -> None:

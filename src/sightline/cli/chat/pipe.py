@@ -8,7 +8,7 @@ the model is told so, and the exit code says it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Final, TextIO
 
@@ -22,7 +22,7 @@ from sightline.cli.commands.console import PlainConsole
 from sightline.cli.commands.lines import Line, line_of, text_of
 from sightline.context.state import strip_state
 from sightline.errors import ApprovalNeeded, NotFound, SightlineError
-from sightline.events import AppChanged, ApprovalAsked, TurnEnded
+from sightline.events import AppChanged, ApprovalAsked, RequestBuilt, TurnEnded
 from sightline.host import Host
 
 __all__ = ["PipeChat"]
@@ -52,6 +52,7 @@ class PipeChat:
         self._console = _AskingConsole(out, ask, yes=yes)
         self._approvals: set[asyncio.Task[None]] = set()
         self._turning = False
+        self._warned: set[str] = set()
         self.exit_code = 0
 
     async def take(self, line: str) -> bool:
@@ -94,6 +95,8 @@ class PipeChat:
                 task = asyncio.create_task(self._approve(event))
                 self._approvals.add(task)
                 task.add_done_callback(self._approvals.discard)
+            elif isinstance(event, RequestBuilt):
+                self._warn(event.warnings)
             elif isinstance(event, TurnEnded):
                 if event.text:
                     self._out.write(f"{clean(strip_state(event.text)).strip()}\n")
@@ -111,6 +114,12 @@ class PipeChat:
         always = answer in ("a", "always")
         with suppress(NotFound):  # the turn may have ended meanwhile
             self._host.answer(event.call_id, always or answer in ("y", "yes"), remember=always)
+
+    def _warn(self, warnings: Iterable[str]) -> None:
+        """Tell what is peculiar about a request once; it will be so in the next one, too."""
+        new = [warning for warning in warnings if warning not in self._warned]
+        self._warned.update(new)
+        self._tell([line_of(f"◦ {warning}") for warning in new])
 
     def _tell(self, lines: list[Line]) -> None:
         for line in lines:

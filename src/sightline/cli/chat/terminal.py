@@ -28,6 +28,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory, ThreadedHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.output import Output
 from prompt_toolkit.styles import Style
 
@@ -291,6 +292,12 @@ class Terminal:
                 self._cancel()
             else:
                 event.current_buffer.reset()
+
+        # A colour that is typed or pasted raw (`ESC [31m`) has the shape of a mouse report, which
+        # prompt_toolkit would take apart as one. We ask for no reports: whatever looks so is none.
+        @keys.add(Keys.Vt100MouseEvent)
+        def _(_: KeyPressEvent) -> None:
+            pass
 
         @keys.add("c-d", filter=empty)
         def _(_: KeyPressEvent) -> None:

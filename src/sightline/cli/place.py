@@ -1,0 +1,45 @@
+"""Which ledger: one answer for every command that opens one.
+
+--db > $SIGHTLINE_LEDGER > ledger.path of the settings > the user's own
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from sightline.config import Settings
+
+__all__ = ["DB_HELP", "ledger_place", "place_in"]
+
+DB_HELP: Final = (
+    "The ledger file. Default: $SIGHTLINE_LEDGER, else ledger.path of your settings, "
+    "else your own ('ledger path' tells)."
+)
+
+
+def ledger_place(db: Path | None) -> Path:
+    """Give the ledger to open; `db` is what `--db` said.
+
+    Raises `InvalidInput` if the user's configuration is to say it, and cannot be read.
+    """
+    # Imported here: the chat shows this help, and nothing else of it, before its prompt.
+    from sightline.config import load
+    from sightline.ledger.place import default_path
+
+    if db is not None:
+        return db.expanduser()
+    if os.environ.get("SIGHTLINE_LEDGER"):
+        return default_path()
+    # The file of a directory has no say in this, so it is not read.
+    return place_in(load(None, os.environ, {}, project=None).settings)
+
+
+def place_in(settings: Settings) -> Path:
+    """Give the ledger that settings in force name, which is the user's own if they name none."""
+    from sightline.ledger.place import default_path
+
+    given = settings.ledger.path
+    return Path(given).expanduser() if given else default_path()
