@@ -110,9 +110,8 @@ def _first_line(value: object) -> str:
 def _commands(
     command: click.Command = cli, name: str = "sightline", parent: click.Context | None = None
 ) -> Iterator[str]:
-    context = click.Context(
-        command, info_name=name, parent=parent, terminal_width=_WIDTH, max_content_width=_WIDTH
-    )
+    own = {**command.context_settings, "max_content_width": _WIDTH}
+    context = click.Context(command, info_name=name, parent=parent, terminal_width=_WIDTH, **own)
     yield f"### `{context.command_path}`\n\n```text\n{command.get_help(context)}\n```\n"
     if isinstance(command, click.Group):
         for child in command.list_commands(context):
