@@ -44,6 +44,10 @@ __all__ = [
 ]
 
 Thinking: TypeAlias = Literal["auto", "drop", "strip", "turn_append"]
+LOST: Final = {
+    "drop": "the API drops reasoning of which the text before it has changed",
+    "strip": "reasoning is left out: the text before it has changed, or took too much room",
+}
 
 
 class CachedContent(msgspec.Struct, frozen=True):
@@ -171,10 +175,9 @@ class Draft(msgspec.Struct):
         return True
 
     def note_thinking(self) -> None:
-        """Say what becomes of bound reasoning, if there can be any or somebody asked."""
-        keeps_tails = self.thinking == "turn_append" and not self.profile.reasoning.bound
-        if self.thinking != "auto" and not keeps_tails:
-            self.note("thinking", f"bound reasoning: {self.thinking}")
+        """Say it where the model's reasoning does not go back to it."""
+        if self.thinking in LOST:
+            self.note("thinking", LOST[self.thinking])
 
     def note(self, code: str, message: str) -> None:
         """Record what was done, once."""

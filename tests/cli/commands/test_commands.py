@@ -82,9 +82,11 @@ async def test_context_show_is_what_will_be_sent(at_desk: Desktop) -> None:
 async def test_context_window_is_kept_in_the_session(at_desk: Desktop) -> None:
     await at_desk.says("one", "two", "three")
     assert "the last 1 group." in await at_desk.does("/context window 1")
+    assert "Answer to three" not in await at_desk.does("/context show"), "the next turn is a group"
+    await at_desk.does("/context window 2")
     shown = await at_desk.does("/context show")
     assert "Answer to three" in shown
-    assert "Answer to one" not in shown
+    assert "Answer to two" not in shown
     assert "all of the conversation" in await at_desk.does("/context window 0")
     assert "Answer to one" in await at_desk.does("/context show")
 
