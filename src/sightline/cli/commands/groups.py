@@ -122,7 +122,8 @@ COMMANDS: Final = (
     Command("context", "Draw the window: slots in prompt order, the boundary, free.", _picture),
     Command("context show", "Show everything that would be sent now, exactly.", _show),
     Command(
-        "context window", "Show the model the last N groups, the running turn among them; 0 is all.", _window,
+        "context window",
+        "Show the model the last N groups, the running turn among them; 0 is all.", _window,
         (Argument("N", number=True),), idle=True, example="/context window 20",
     ),
     Command(
