@@ -42,6 +42,24 @@ def test_a_model_s_own_minimum_wins(model: str, minimum: int) -> None:
     assert profile_for("anthropic", model).cache.min_tokens == minimum
 
 
+@pytest.mark.parametrize(
+    ("model", "bound"),
+    [
+        ("claude-fable-5-1", True),
+        ("claude-fable-5-2-20261001", True),
+        ("anthropic.claude-fable-5-1-v1:0", True),
+        ("claude-fable-5", False),
+        ("claude-fable-5-20260301", False),
+        ("claude-mythos-5-20260301", False),
+        ("claude-mythos-5-2", True),
+    ],
+)
+def test_a_date_is_no_version(model: str, bound: bool) -> None:
+    profile = profile_for("anthropic", model)
+    assert profile.reasoning.bound is bound
+    assert profile.messages.inline_system
+
+
 def test_bedrock_has_minima_of_its_own() -> None:
     assert profile_for("bedrock", "us.anthropic.claude-sonnet-5-5").cache.min_tokens == 1024
     assert profile_for("bedrock", "anthropic.claude-opus-4-7").cache.min_tokens == 4096

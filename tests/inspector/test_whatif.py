@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from host.helpers import hosted, invoke, turn
 from sightline.config import Settings, WindowSettings
+from sightline.context.budget import Budget
 from sightline.errors import InvalidInput
 from sightline.inspector.reader import Reader
+from sightline.inspector.whatif import Wishes
 from sightline.ledger import Ledger
 from support.live import LiveApp
 
@@ -169,3 +174,13 @@ def test_a_turn_whose_strategy_is_gone_says_so(tmp_path: Path) -> None:
         again = what_if(reader)
         assert again["strategy"] == "sightline"
         assert any("support.py" in note for note in again["notes"])
+
+
+@given(st.integers(100, 2_000_000), st.integers(0, 200_000))
+def test_a_wish_written_as_configuration_is_read_as_that_wish(budget: int, output: int) -> None:
+    wishes = Wishes(budget=budget, window=7, slack=2, strategy="classic", model="mine:m/1")
+    read = tomllib.loads(wishes.config("mine:m/1", output))
+    room = read["profiles"]["mine:m/1"]
+    assert Budget.for_window(**room).max_input_tokens == budget
+    assert read["window"] == {"size": 7, "slack": 2}
+    assert (read["strategy"], read["model"]) == ("classic", "mine:m/1")

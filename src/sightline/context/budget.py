@@ -20,7 +20,7 @@ import msgspec
 
 from sightline.errors import DoesNotFit, InvalidInput
 
-__all__ = ["Budget"]
+__all__ = ["OUTPUT_SHARE", "Budget"]
 
 OUTPUT_SHARE: Final = 4  # an output nobody asked for gets one part in this many, at most
 

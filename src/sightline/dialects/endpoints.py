@@ -35,20 +35,24 @@ class Endpoint(msgspec.Struct, frozen=True):
     model_layers: tuple[Layer, ...] = ()
 
 
+def _of_five(name: str) -> tuple[str, ...]:
+    """Match a model of version 5 with the version or the date that an id may end in, not 5.x."""
+    return (f"*claude-{name}-5", f"*claude-{name}-5-v*", f"*claude-{name}-5-20*")
+
+
 CLAUDE_BOUND: Final = (
-    "*claude-fable-5-[1-9]*", "*claude-mythos-5-[1-9]*", "*claude-opus-5-5*",
-    "*claude-sonnet-5-5*", "*claude-haiku-5-5*",
+    "*claude-fable-5-[1-9]", "*claude-fable-5-[1-9][!0-9]*",
+    "*claude-mythos-5-[1-9]", "*claude-mythos-5-[1-9][!0-9]*",
+    "*claude-opus-5-5*", "*claude-sonnet-5-5*", "*claude-haiku-5-5*",
 )  # fmt: skip
 CLAUDE_INLINE_SYSTEM: Final = (
-    *CLAUDE_BOUND, "*claude-fable-5", "*claude-mythos-5", "*claude-opus-5", "*claude-opus-4-8*",
+    *CLAUDE_BOUND, *_of_five("fable"), *_of_five("mythos"), *_of_five("opus"), "*claude-opus-4-8*",
 )  # fmt: skip
 GPT_BREAKPOINTS: Final = ("gpt-5.6*", "gpt-5.[789]*", "gpt-[6-9]*")
 # Their templates raise unless user and assistant alternate.
 ALTERNATING: Final = ("*mistral*", "*mixtral*", "*gemma*")
 # Their templates forget reasoning that stands before the last user message.
 FORGETFUL: Final = ("*qwen3*", "*gemma*")
-# Opus 5 with the version or the date that Bedrock's ids end in, and not Opus 5.5.
-_OPUS_5: Final = ("*claude-opus-5", "*claude-opus-5-v*", "*claude-opus-5-20*")
 _DEEPSEEK_V4, _KIMI = "*deepseek-v4*", "*kimi*"
 
 CHAT: Final = "openai_chat"
@@ -177,7 +181,7 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
         # Bedrock's minima are not those of Anthropic's own API.
         (
             _fields("aws-docs", "*claude*", cache__min_tokens=1024),
-            _fields("aws-docs", *_OPUS_5, cache__min_tokens=512),
+            _fields("aws-docs", *_of_five("opus"), cache__min_tokens=512),
             _fields("aws-docs", "*claude-haiku-4-5*", "*claude-opus-4-[567]*",
                     cache__min_tokens=4096),
         ),

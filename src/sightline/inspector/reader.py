@@ -211,7 +211,9 @@ class Reader:
             "notes": notes,
             "drift": None if before is None else compared(before.request, request),
             "against_recorded": compared(again(recorded), request),
-            "config": wishes.config(),
+            "config": wishes.config(
+                made.recorded.line.model, made.recorded.profile.max_output_tokens
+            ),
         }
 
     def export(self, session: int) -> Iterator[str]:

@@ -21,7 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from sightline.config import Settings
-from sightline.context.budget import Budget
+from sightline.context.budget import OUTPUT_SHARE, Budget
 from sightline.context.isolate import compatible, isolate
 from sightline.context.parts import File, Input, Message
 from sightline.context.prompt import Prompt
@@ -69,8 +69,12 @@ class Wishes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model: str | None = None
     slots: dict[str, dict[str, float]] = {}
 
-    def config(self) -> str:
-        """Write as a configuration file what of it a configuration can hold."""
+    def config(self, model: str, output_tokens: int) -> str:
+        """Write as a configuration file what of it a configuration can hold.
+
+        A budget is what a model's window leaves beside its output; so it is written as both,
+        for `model`, whose output is at most `output_tokens`.
+        """
         lines = [
             f"{key} = {_toml(value)}"
             for key in ("model", "strategy")
@@ -84,9 +88,9 @@ class Wishes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             for key, value in options.items()
         ]
         if self.budget is not None:
-            comments.append(f"# budget {self.budget}: a model's window, in its profile")
-            target = self.model or "endpoint:model"
-            comments += [f"# [profiles.{_toml(target)}]", f"# window_tokens = {self.budget}"]
+            reserve = min(output_tokens, self.budget // (OUTPUT_SHARE - 1))
+            room = {"window_tokens": self.budget + reserve, "max_output_tokens": reserve}
+            lines += _table(f"profiles.{_toml(model)}", room)
         return "\n".join([*lines, *comments])
 
 
