@@ -149,6 +149,17 @@ def test_of_a_large_state_it_keeps_what_matters_most(tmp_path: Path) -> None:
     assert sizes[0] <= 200 < sizes[1] <= 4_000
 
 
+def test_a_root_that_is_too_large_is_bare_and_keeps_nobody_out(tmp_path: Path) -> None:
+    wall = Node.of("wall", "root", properties={"text": "x" * 250_000})
+    world = World((AppState("wall", "Wall", tree=wall), *WORLD.apps))
+    bridge = writer(tmp_path / "tail", budget=700)
+    bridge.write(world)
+    tail = read_bridge(bridge.path, after(1)).tail
+    assert len(tail) / 4 <= 700
+    assert "too large to show here" in tail
+    assert "### Desk (desk)" in tail
+
+
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"nowhere/tail.json: No such file or directory"):
         writer(tmp_path / "nowhere" / "tail.json").write(WORLD)

@@ -28,7 +28,7 @@ from sightline.projection.bridge import (
     encode_bridge,
     reason_to_drop,
 )
-from sightline.projection.select import select
+from sightline.projection.select import select_bounded
 from sightline.projection.tail import render_tail
 from sightline.protocol.world import World
 
@@ -67,8 +67,8 @@ class BridgeWriter:
 
     def write(self, world: World) -> None:
         """Put the tail of this world into the file, all at once."""
-        now = self._clock()
-        shown = select(world, self._budget, form=self._form).world
+        now = self._clock().replace(microsecond=0)
+        shown = select_bounded(world, self._budget, form=self._form).world
         tail = render_tail(shown, now, self._form).text
         record = BridgeRecord(tail, now, self._pid, self._started, self.window_s)
         _replace(self.path, encode_bridge(record))

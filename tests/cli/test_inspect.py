@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +38,18 @@ def test_the_file_is_whole_and_nothing_else_is_left(
     assert capsys.readouterr().out == f"{target}\n"
     assert target.read_text().endswith("</html>")
     assert list(target.parent.iterdir()) == [target]
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, 0o600), (0o600, 0o600), (0o644, 0o644)])
+def test_a_conversation_is_readable_by_nobody_who_could_not_read_it_before(
+    db: str, tmp_path: Path, before: int | None, after: int
+) -> None:
+    target = tmp_path / "one.html"
+    if before is not None:
+        target.touch()
+        target.chmod(before)
+    assert exported(db, target) == 0
+    assert stat.S_IMODE(target.stat().st_mode) == after
 
 
 @pytest.mark.parametrize(

@@ -33,14 +33,17 @@ def key_file(directory: Path, content: bytes = f"{GIVEN}\n".encode(), mode: int 
 
 
 def sightline(
-    directory: Path, vendor: Vendor, *arguments: str, stdin: str = ""
+    directory: Path, vendor: Vendor, *arguments: str, stdin: str = "", keys: bool = True
 ) -> subprocess.CompletedProcess[str]:
-    """Run in a home of its own, in whose environment there is another key."""
+    """Run in a home of its own, in whose environment there is another key unless told otherwise."""
     home = directory / "home"
     home.mkdir(exist_ok=True)
+    around = environment(home, vendor)
+    if not keys:
+        around = {name: value for name, value in around.items() if not name.endswith("_API_KEY")}
     return subprocess.run(
         [PROGRAM, *arguments], input=stdin, text=True, capture_output=True, timeout=60,
-        check=False, cwd=home, env=environment(home, vendor),
+        check=False, cwd=home, env=around,
     )  # fmt: skip
 
 
@@ -69,6 +72,17 @@ def test_a_key_from_a_file_wins_and_stays_with_the_endpoint(tmp_path: Path) -> N
         "/v1/responses",
     ]
     assert left_in(tmp_path, done) == []
+
+
+def test_with_a_key_from_a_file_its_endpoint_is_among_the_usable(tmp_path: Path) -> None:
+    path = key_file(tmp_path)
+    for flags, usable in (((), False), (("--key-file", str(path)), True)):
+        with Vendor(says("Hello.")) as vendor:
+            done = sightline(
+                tmp_path, vendor, "ask", *flags, "--model", "anthropic", "/model", keys=False
+            )
+        named = done.stdout.partition("Usable now:")[2]
+        assert ("anthropic:" in named) is usable, done.stderr
 
 
 def test_a_key_that_a_vendor_repeats_is_told_to_nobody(tmp_path: Path) -> None:

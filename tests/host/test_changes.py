@@ -64,6 +64,22 @@ async def test_a_line_stands_between_two_turns_and_stays_there(
     assert messages(tmp_path)[7].text == told.replace("n 0 -> 7", "n 7 -> 0")
 
 
+async def test_after_an_undo_there_is_no_note_that_would_be_a_turn_of_its_own(
+    tmp_path: Path,
+) -> None:
+    app = LiveApp()
+    tail = TailSettings(changes="note")
+    async with hosted(tmp_path, ["One.", "Two.", "Three."], app=app, tail=tail) as (host, _):
+        await turn(host, "first")
+        await turn(host, "second")
+        host.ledger.groups.undo(host.session.id)
+        counted(app, 7)
+        await seen(host, 7)
+        await turn(host, "third")
+        said = [group.prompt for group in host.ledger.groups.recent(host.session.id)]
+    assert said == ["first", "third"]
+
+
 async def test_by_default_nothing_is_said(tmp_path: Path) -> None:
     app = LiveApp()
     async with hosted(tmp_path, ["One.", "Two."], app=app) as (host, _):

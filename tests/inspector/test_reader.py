@@ -146,7 +146,7 @@ def test_a_smaller_window_and_budget_show_less(reader: Reader) -> None:
     assert len(less["messages"]) < len(whole["messages"])
     assert "[window]\nsize = 1\nslack = 0" in less["config"]
     other = reader.what_if(1, 3, 1, b'{"model": "openai-chat", "strategy": "minimal"}')
-    assert other["model"] == "openai-chat"
+    assert other["model"] == f"openai-chat:{profile_for('openai-chat').model}"
     with pytest.raises(DoesNotFit):
         reader.what_if(1, 3, 1, b'{"budget": 1}')
 

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from host.helpers import hosted, invoke, turn
+from host.helpers import NOW, hosted, invoke, turn
 from sightline.config import Settings, WindowSettings
 from sightline.context.budget import Budget
+from sightline.dialects.profiles import profile_for
 from sightline.errors import InvalidInput
 from sightline.inspector.reader import Reader
 from sightline.inspector.whatif import Wishes
@@ -184,3 +185,18 @@ def test_a_wish_written_as_configuration_is_read_as_that_wish(budget: int, outpu
     assert Budget.for_window(**room).max_input_tokens == budget
     assert read["window"] == {"size": 7, "slack": 2}
     assert (read["strategy"], read["model"]) == ("classic", "mine:m/1")
+
+
+def test_a_budget_for_an_endpoint_s_own_model_is_written_for_that_model(tmp_path: Path) -> None:
+    record(tmp_path)
+    with reading(tmp_path) as reader:
+        made = what_if(reader, model="anthropic", budget=20_000)
+    profiles = tomllib.loads(made["config"])["profiles"]
+    assert list(profiles) == [f"anthropic:{profile_for('anthropic').model}"]
+
+
+def test_what_is_looked_at_again_is_dated_as_the_host_dates_it(tmp_path: Path) -> None:
+    record(tmp_path, clock=lambda: NOW.replace(microsecond=629_603))
+    with reading(tmp_path) as reader:
+        shown = "".join(texts(what_if(reader, budget=50_000), "state"))
+    assert 'generated_at="2026-04-28T10:30:00Z"' in shown

@@ -6,6 +6,7 @@ import asyncio
 import os
 import secrets
 import socket
+import stat
 import sys
 import webbrowser
 from collections.abc import Iterator
@@ -100,7 +101,10 @@ def _write(page: Iterator[str], target: Path) -> None:
 
 
 def _write_whole(page: Iterator[str], target: Path) -> None:
-    """Write a file under a name of its own first: under the one that was given it is whole."""
+    """Write a file under a name of its own first: under the one that was given it is whole.
+
+    It is a whole conversation: nobody else can read it unless they could read what was there.
+    """
     target = target.resolve()
     if target.exists() and not target.is_file():  # a device, a pipe: there is no beside
         with target.open("w", encoding="utf-8") as file:
@@ -108,11 +112,17 @@ def _write_whole(page: Iterator[str], target: Path) -> None:
         return
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
-        with partial.open("x", encoding="utf-8") as file:
+        with open(partial, "x", encoding="utf-8", opener=_private) as file:
             file.writelines(page)
+        if target.exists():
+            partial.chmod(stat.S_IMODE(target.stat().st_mode))
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 async def _serve(reader: Reader, port: int, *, opens: bool, allow_invoke: bool) -> None:

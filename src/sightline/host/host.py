@@ -366,6 +366,11 @@ class Host:
         await asyncio.to_thread(store)
         return text
 
+    @property
+    def env(self) -> Mapping[str, str]:
+        """Where its models find their keys and addresses."""
+        return self._env
+
     async def changed(self) -> str:
         """Wait until an app shows something else than the model saw last; a line that says which.
 

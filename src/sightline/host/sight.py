@@ -22,7 +22,7 @@ from msgspec import UNSET, Raw, UnsetType
 from sightline.context.graphemes import cut_at_or_before
 from sightline.context.redact import redact, redact_json
 from sightline.projection.body import Format
-from sightline.projection.select import Selection, select
+from sightline.projection.select import Selection, select_bounded
 from sightline.projection.tail import Tail, render_tail
 from sightline.protocol.jsontext import read, text_of
 from sightline.protocol.tree import TEXT_FIELDS, Extra, Node
@@ -32,7 +32,6 @@ __all__ = ["SafeWorlds", "Sight", "look"]
 
 LONGEST_TEXT: Final = 2_000
 _REMEMBERED: Final = 200_000
-_TOO_LARGE: Final = "too large to show here; slop_query reads parts of it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,27 +114,9 @@ def look(
     form: Format = "text",
     pins: Mapping[str, Collection[str]] | None = None,
 ) -> Sight:
-    """Choose what of a safe world is shown within a budget, and write it.
-
-    An app whose root alone is more than its share is shown as a bare root, so that it
-    cannot keep the others out.
-    """
-    selection = select(world, budget, count, form=form, pins=pins)
-    if selection.over_budget:
-        share = budget // max(1, len(world.apps))
-        apps = tuple(_bounded(app, share, count, form) for app in world.apps)
-        selection = select(replace(world, apps=apps), budget, count, form=form)
+    """Choose what of a safe world is shown within a budget, and write it."""
+    selection = select_bounded(world, budget, count, form=form, pins=pins)
     return Sight(world, selection, render_tail(selection.world, at, form), form, pins or {})
-
-
-def _bounded(app: AppState, share: int, count: Callable[[str], int], form: Format) -> AppState:
-    if app.tree is None:
-        return app
-    root = app.tree.with_child_list(UNSET)
-    alone = select(World((replace(app, tree=root),)), share, count, form=form)
-    if not alone.over_budget:
-        return app
-    return replace(app, tree=Node.of(root.id, root.type, meta={"summary": _TOO_LARGE}))
 
 
 def _is_suspect(text: str) -> bool:

@@ -134,7 +134,9 @@ class Scribe:
         self._recall(place)
         said = [message]
         note = None if place.seen is None else changes(place.seen)
-        if note and self.ledger.sessions.get(place.id).groups:
+        before = self.ledger.groups.recent(place.id, 1)
+        # Where the last group was taken back, the note would have to be a group of its own.
+        if note and before and before[0].status == "live":
             said.insert(0, Message.of("assistant", note))
         *_, entry = self.ledger.append(place.id, [*map(weigh, said)], strategy=profile.dialect)
         [group] = self.ledger.groups.recent(place.id, 1)

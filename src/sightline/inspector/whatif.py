@@ -140,7 +140,7 @@ def assemble_again(
     settings: Settings,
 ) -> Again:
     """Assemble a recorded turn as the wishes say. Raises `DoesNotFit` if it cannot be."""
-    label = wishes.model or recorded.line.model
+    label = label_of(wishes.model, settings) if wishes.model else recorded.line.model
     wishes = _news(wishes, recorded, then, settings)
     if wishes.model is None:
         profile, counter = recorded.profile, counter_as_then(recorded)
@@ -370,7 +370,7 @@ def _notes(past: Past, *, reaches_back: bool) -> list[str]:
 
 
 def _look(recorded: Recorded, rules: SightRules, counter: Counter) -> Sight:
-    at = datetime.fromisoformat(recorded.line.sent_at)
+    at = datetime.fromisoformat(recorded.line.sent_at).replace(microsecond=0)
     return look(recorded.world, at, rules.budget, counter.count, form=rules.format, pins=rules.pins)
 
 

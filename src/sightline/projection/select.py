@@ -44,7 +44,7 @@ from sightline.protocol.tree import Node
 from sightline.protocol.view import depth_stub
 from sightline.protocol.world import AppState, World
 
-__all__ = ["Cut", "Reason", "Selection", "quarter_chars", "select"]
+__all__ = ["Cut", "Reason", "Selection", "quarter_chars", "select", "select_bounded"]
 
 Reason: TypeAlias = Literal["budget", "stub", "salience", "disconnected", "awaiting"]
 Counter: TypeAlias = Callable[[str], int]
@@ -53,6 +53,7 @@ Counter: TypeAlias = Callable[[str], int]
 _REFUSALS: Final = 32
 # No line of a node is shorter; a tree with more nodes than fit so need not be written out to know.
 _LEAST_TOKENS: Final = 2
+_TOO_LARGE: Final = "too large to show here; slop_query reads parts of it"
 # A tokenizer sees the same figures in every moment that has no fraction of a second.
 _ANY_SECOND: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -140,6 +141,37 @@ def select(
     cuts = [cut for growth in growths for cut in growth.cuts()]
     cuts.extend(_no_state(app) for app in world.apps if app.id not in live)
     return Selection(shown, tuple(cuts), tokens, budget)
+
+
+def select_bounded(
+    world: World,
+    budget: int,
+    count: Counter = quarter_chars,
+    *,
+    form: Format = "text",
+    pins: Mapping[str, Collection[str]] | None = None,
+) -> Selection:
+    """Select, and where even what must be shown is too much, shorten that.
+
+    An app whose root alone is more than its share is shown as a bare root, so that it
+    cannot keep the others out.
+    """
+    selection = select(world, budget, count, form=form, pins=pins)
+    if not selection.over_budget:
+        return selection
+    share = budget // max(1, len(world.apps))
+    apps = tuple(_with_small_root(app, share, count, form) for app in world.apps)
+    return select(replace(world, apps=apps), budget, count, form=form)
+
+
+def _with_small_root(app: AppState, share: int, count: Counter, form: Format) -> AppState:
+    if app.tree is None:
+        return app
+    root = app.tree.with_child_list(UNSET)
+    alone = select(World((replace(app, tree=root),)), share, count, form=form)
+    if not alone.over_budget:
+        return app
+    return replace(app, tree=Node.of(root.id, root.type, meta={"summary": _TOO_LARGE}))
 
 
 def _weighed(

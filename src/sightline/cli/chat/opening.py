@@ -78,9 +78,11 @@ async def opened(options: ChatOptions) -> AsyncIterator[Host]:
         for address in options.connect:
             await host.connect(address)
         if app is not None:
-            if not loaded.settings.apps.discover:
-                await host.connect(at)
-            await _until_seen(host.hub, _id_at(at) or app.info.id)
+            if loaded.settings.apps.discover:
+                own = _id_at(at) or app.info.id
+            else:
+                own = await host.connect(at)
+            await _until_seen(host.hub, own)
         yield host
 
 

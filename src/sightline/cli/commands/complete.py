@@ -72,7 +72,7 @@ class Sources:
 
     @cached_property
     def _choices(self) -> list[Choice]:
-        return usable(self._host.settings, os.environ)
+        return usable(self._host.settings, self._host.env)
 
     def slots(self) -> Iterator[_Offer]:
         last = self._host.last

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import Final, cast
 
 from sightline.cli.commands.command import Argument, Call, Command, Leave
@@ -25,7 +24,7 @@ async def _model(call: Call) -> None:
         model = await call.host.use_model(call.text("MODEL"))
         call.console.write(f"Now talking to {model.label}.")
         return
-    choices = await asyncio.to_thread(usable, call.host.settings, os.environ)
+    choices = await asyncio.to_thread(usable, call.host.settings, call.host.env)
     rows = [(choice.reference, choice.why) for choice in choices if choice.usable]
     call.console.write(f"Talking to {(await call.host.model()).label}. Usable now:")
     for line in columns(rows) if rows else ():
