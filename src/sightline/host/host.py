@@ -358,8 +358,8 @@ class Host:
         counter = self._stage.counter(model)
 
         def store() -> None:
-            if not self.ledger.sessions.get(place.id).groups:
-                raise InvalidInput("a state is pinned to what was said; nothing was said yet")
+            if not self.ledger.groups.goes_on(place.id):
+                raise InvalidInput("a state is pinned to what was said last; there is nothing")
             draft = self._stage.scribe.draft(Message.of("assistant", text), counter)
             self.ledger.append(place.id, [draft], strategy=model.profile.dialect)
 

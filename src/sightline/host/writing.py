@@ -134,9 +134,7 @@ class Scribe:
         self._recall(place)
         said = [message]
         note = None if place.seen is None else changes(place.seen)
-        before = self.ledger.groups.recent(place.id, 1)
-        # Where the last group was taken back, the note would have to be a group of its own.
-        if note and before and before[0].status == "live":
+        if note and self.ledger.groups.goes_on(place.id):
             said.insert(0, Message.of("assistant", note))
         *_, entry = self.ledger.append(place.id, [*map(weigh, said)], strategy=profile.dialect)
         [group] = self.ledger.groups.recent(place.id, 1)

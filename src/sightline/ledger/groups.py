@@ -17,7 +17,7 @@ from sightline.errors import InvalidInput, LedgerDamaged, NotFound
 from sightline.ledger.history import group_entries
 from sightline.ledger.schema import TABLES
 from sightline.ledger.store import Store
-from sightline.ledger.transaction import Row, Transaction, find_session, many, seal
+from sightline.ledger.transaction import Row, Transaction, fetch, find_session, many, seal
 from sightline.ledger.writer import put_state
 
 __all__ = ["Group", "Groups", "forget_undone"]
@@ -80,6 +80,16 @@ class Groups:
                 (_PREVIEW, session_id, last),
             )
         return [Group(**row) for row in reversed(rows)]
+
+    def goes_on(self, session_id: int) -> bool:
+        """Tell whether a reply that is stored next joins a group, or has to be one of its own."""
+        with self._store.read() as connection:
+            rows = fetch(
+                connection,
+                "SELECT status FROM groups WHERE session_id = ? ORDER BY seq DESC LIMIT 1",
+                (session_id,),
+            )
+        return rows == [("live",)]
 
     def show(self, session_id: int, group_id: int) -> list[Entry]:
         """Read the whole of one group, dropped or not."""
