@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import msgspec
+
 from sightline.cli.reading import message_to_json, read_json, read_session
 from sightline.cli.slots import read_slots
+from sightline.context.parser import STRATEGIES, parse
+from sightline.context.parts import Message
 from sightline.context.state import HEADING, extract_state, strip_state
 from sightline.dialects import DIALECTS, decode
 from sightline.dialects.framing import (
@@ -61,12 +65,18 @@ def _tree(data: bytes) -> None:
 
 
 def _messages(data: bytes) -> None:
-    for parse in (parse_consumer_message, parse_provider_message):
+    for read in (parse_consumer_message, parse_provider_message):
         try:
-            message = parse(data, LIMIT)
+            message = read(data, LIMIT)
         except SightlineError:
             continue
-        assert parse(serialize(message), LIMIT * 8) == message
+        assert read(serialize(message), LIMIT * 8) == message
+
+
+def _parser(data: bytes) -> None:
+    strategy = sorted(STRATEGIES)[data[0] % len(STRATEGIES)] if data else ""
+    message = parse(strategy, read_json(data[1:]))
+    assert msgspec.convert(msgspec.to_builtins(message), Message) == message
 
 
 def _patch(data: bytes) -> None:
@@ -200,6 +210,13 @@ TARGETS: dict[str, Target] = {
          b'"index":0', b'"function":', b'"type":"content_block_delta"', b'"candidates":',
          b'"usage":', b'"message":', b"[DONE]", b'"finish_reason":', b'"parts":',
          b'"type":"response.'),
+    ),
+    "parser": Target(
+        _parser,
+        (*_JSON, b'"role":"assistant"', b'"role":"tool"', b'"content":', b'"parts":', b'"name":',
+         b'"tool_call_id":"c"', b'"tool_calls":[', b'"function":', b'"arguments":"{}"', b'"input":',
+         b'"functionCall":', b'"toolUse":', b'"type":"function_call"', b'"call_id":"c"',
+         b'"thinking":', b'"output":', b'"text":"x"', b"[1]", b"0"),
     ),
     "state": Target(
         _state,

@@ -465,7 +465,7 @@ async def test_what_the_user_does_needs_nobodys_approval(tmp_path: Path) -> None
 async def test_a_pinned_state_is_part_of_the_conversation(tmp_path: Path) -> None:
     app = LiveApp()
     async with hosted(tmp_path, ["one", "two"], app=app) as (host, model):
-        with pytest.raises(InvalidInput, match="nothing was said"):
+        with pytest.raises(InvalidInput, match="there is nothing"):
             await host.pin("live")
         with pytest.raises(NotFound):
             await host.pin("nobody")

@@ -51,8 +51,10 @@ def parse(strategy: str, data: object) -> Message:
     if not isinstance(data, Mapping):
         raise InvalidInput(f"a message of {strategy} is an object, not {type(data).__name__}")
     try:
-        return reader(data)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        message = reader(data)
+        # Whatever stood in an odd place: what leaves here is a legal message.
+        return msgspec.convert(msgspec.to_builtins(message), Message)
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise InvalidInput(f"not a message of {strategy}: {error!r}") from error
 
 
