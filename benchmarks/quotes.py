@@ -115,8 +115,10 @@ _HEADLINES = {
     "one change told to 1,000 subscribers": ("live", "k-1000", "slop-ai, ten of them times 100"),
     "a tree of 100,000 nodes read from JSON": ("trees", "build", "slop-ai"),
     "its memory": ("trees", "memory-100000", "slop-ai"),
-    "a prompt from 10,000 messages": ("slots", "warm-10000", "langchain-core"),
+    "the next prompt from 10,000 messages": ("slots", "warm-10000", "langchain-core, which counts"),
+    "the same, with our counts for both": ("slots", "remembered-10000", "langchain-core"),
     "200 messages read back after a turn": ("ledger", "window-after-agents", "openai-agents"),
+    "the same, by a process that just started": ("ledger", "window-first-agents", "openai-agents"),
     "a turn in a session of 1,000,000 messages": ("ledger", "turn-1000000", "a session of 1,000"),
 }
 
