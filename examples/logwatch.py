@@ -1,7 +1,10 @@
 """A log file as live state, over standard streams: the host starts this program itself.
 
     sightline watch "stdio:python examples/logwatch.py /var/log/app.log"
-    sightline invoke "stdio:python examples/logwatch.py app.log" / mark_seen
+    sightline invoke "stdio:python examples/logwatch.py app.log" / search --params '{"text": "E"}'
+
+Each command starts a program of its own, which ends with it. So `search` answers, but what
+`mark_seen` changes lasts only as long as one connection: it is for a host that stays.
 
 Errors come first: they are more salient than warnings, and the newest line is marked.
 No port, no socket, no note: whoever starts the program is the only one who sees it.

@@ -15,10 +15,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pytest
 
+from sightline import ActionError, App
 from sightline.cli.main import run as run_here
+from sightline.transports.link import Peer
 from sightline.transports.websocket import serve_websocket
 from support.live import LiveApp, announced_app, command
 from support.shell import PROGRAM
+from support.web import served
 
 pytestmark = pytest.mark.usefixtures("app")
 
@@ -132,6 +135,23 @@ async def test_a_token_is_needed_where_one_is_set(
         monkeypatch.setenv("SIGHTLINE_TOKEN", "s3cret")
         assert await asyncio.to_thread(run_here, asked) == 0
         assert "s3cret" not in "".join(capfd.readouterr())
+
+
+async def test_who_an_app_does_not_let_in_is_told_why(capfd: pytest.CaptureFixture[str]) -> None:
+    app = App("notes", "Notes")
+
+    @app.authenticate
+    def who(peer: Peer) -> str:
+        if peer.token != "s3cret":
+            raise ActionError("unauthorized", "bring a token\x1b[31m")
+        return "ana"
+
+    async with served(app.asgi()) as place:
+        asked = ["query", f"ws://{place}/slop"]
+        assert await asyncio.to_thread(run_here, [*asked, "--token", "guess"]) == 3
+        assert capfd.readouterr() == ("", "sightline: unauthorized: bring a token\u241b[31m\n")
+        assert await asyncio.to_thread(run_here, [*asked, "--token", "s3cret"]) == 0
+        assert json.loads(capfd.readouterr().out)["id"] == "notes"
 
 
 def watching(directory: Path, *options: str, **popen: Any) -> subprocess.Popen[bytes]:

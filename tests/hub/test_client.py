@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from sightline.errors import ActionFailed, RequestRefused, TimedOut, Unreachable
+from sightline.errors import (
+    ActionFailed,
+    RequestRefused,
+    SightlineError,
+    TimedOut,
+    Unauthorized,
+    Unreachable,
+)
 from sightline.hub.backoff import Backoff
 from sightline.hub.client import Client, Lost
 from sightline.hub.watch import Watch
@@ -295,6 +302,79 @@ async def test_a_provider_that_never_says_hello_is_given_up() -> None:
         with pytest.raises(TimedOut, match="no hello"):
             await client.ready()
         assert client.state == "closed"
+
+
+def refusal(code: str, message: str) -> dict[str, object]:
+    return {"type": "error", "error": {"code": code, "message": message}}
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "exit_code", "reason"),
+    [
+        (refusal("unauthorized", "bring a token"), Unauthorized, 3, "unauthorized: bring a token"),
+        (refusal("conflict", "we are full"), RequestRefused, 2, "conflict: we are full"),
+        (refusal("unauthorized", "x" * 9000), Unauthorized, 3, f"unauthorized: {'x' * 300}…"),
+        ({**refusal("unauthorized", "no"), "id": "q-1"}, Unreachable, 4, "the connection is gone"),
+    ],
+    ids=["unauthorized", "another code", "too long", "an answer to something"],
+)
+async def test_who_is_turned_away_before_hello_is_told_why(
+    said: dict[str, object], kind: type[SightlineError], exit_code: int, reason: str
+) -> None:
+    ours, theirs = memory_pair()
+
+    async def dial() -> Link:
+        return ours
+
+    async with Client(dial, reconnect=False) as client:
+        await Wire(theirs).send(said)
+        await theirs.close()
+        async with asyncio.timeout(PATIENCE_S):
+            with pytest.raises(SightlineError) as gone:
+                await client.query()
+        assert (type(gone.value), gone.value.exit_code) == (kind, exit_code)
+        assert str(gone.value) == reason
+
+
+async def test_who_is_turned_away_and_not_hung_up_on_is_told_why() -> None:
+    ours, theirs = memory_pair()
+
+    async def dial() -> Link:
+        return ours
+
+    async with Client(dial, handshake_s=0.01, reconnect=False) as client:
+        await Wire(theirs).send(refusal("unauthorized", "bring a token"))
+        with pytest.raises(Unauthorized, match="bring a token"):
+            await client.ready()
+
+
+async def test_a_refusal_does_not_outlive_the_connection_that_it_ended() -> None:
+    pairs = [memory_pair() for _ in range(3)]
+    dialled = iter(pairs)
+    clock = Clock()
+
+    async def dial() -> Link:
+        return next(dialled)[0]
+
+    (_, first), (_, second), (_, third) = pairs
+    async with Client(dial, sleep=clock.sleep) as client, asyncio.timeout(PATIENCE_S):
+        await Wire(first).send(refusal("unauthorized", "bring a token"))
+        await first.close()
+        await clock.asked.get()
+        assert isinstance(client.error, Unauthorized)
+        await Wire(second).send(
+            refusal("unauthorized", "not yet"),
+            {"type": "hello", "provider": {"id": "a", "name": "A"}},
+            refusal("unauthorized", "of something else"),
+        )
+        await second.close()
+        clock.end()
+        await clock.asked.get()
+        assert str(client.error) == "the connection is gone"
+        await third.close()
+        clock.end()
+        await clock.asked.get()
+        assert str(client.error) == "the connection is gone"
 
 
 async def test_what_a_provider_says_wrong_is_skipped(caplog: pytest.LogCaptureFixture) -> None:

@@ -7,6 +7,9 @@
 | `text` | is what the Python since the last such block printed |
 | `console` | each `$ command` runs in a shell, and prints what is shown below it |
 | `console background` | a command that serves; the next block waits until it has announced itself |
+
+A server that is given a `--port N` is waited for until it listens. It gets a free
+port instead of N, and so does every later command that says `127.0.0.1:N`.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import io
 import os
 import re
 import signal
+import socket
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +32,7 @@ from support.shell import PROGRAM
 
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TOP_LEVEL_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+PORT = re.compile(r"(?<=--port )\d+")
 PATIENCE_S = 30.0
 
 
@@ -42,6 +47,20 @@ async def run_code(source: str, where: str, names: dict[str, Any]) -> str:
     return out.getvalue()
 
 
+def free_port() -> int:
+    """A port of loopback that nobody had a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def listens(port: int) -> bool:
+    """Whether somebody does, at a port of loopback."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.2", 0))  # from 127.0.0.1 it could come to be connected with itself
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 @dataclass
 class Page:
     """One page, in a directory of its own."""
@@ -49,6 +68,7 @@ class Page:
     path: Path
     directory: Path
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    ports: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.blocks = BLOCK.findall(self.path.read_text("utf-8"))
@@ -87,6 +107,10 @@ class Page:
 
     async def _start(self, command: str) -> None:
         known = self._announced()
+        port = 0
+        if shown := PORT.search(command):
+            port = self.ports[shown[0]] = free_port()
+            command = PORT.sub(str(port), command)
         self.started.append(
             subprocess.Popen(
                 ["bash", "-c", f"exec {command}"], cwd=self.directory, env=self.environment,
@@ -94,7 +118,7 @@ class Page:
             )
         )  # fmt: skip
         async with asyncio.timeout(PATIENCE_S):
-            while self._announced() == known:
+            while not (listens(port) if port else self._announced() != known):
                 assert self.started[-1].poll() is None, f"{command} has ended"
                 await asyncio.sleep(0.02)  # it is another program: there is nothing to await
 
@@ -104,6 +128,8 @@ class Page:
     def _commands(self, body: str) -> None:
         for entry in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
             command, _, output = entry.partition("\n")
+            for shown, port in self.ports.items():
+                command = command.replace(f"127.0.0.1:{shown}/", f"127.0.0.1:{port}/")
             done = subprocess.run(
                 ["bash", "-c", command], cwd=self.directory, env=self.environment, text=True,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, check=False,

@@ -11,6 +11,7 @@ from typing import Any, Final
 import click
 from click.shell_completion import CompletionItem
 
+from sightline.cli.clean import clean
 from sightline.errors import SightlineError
 
 EXIT_CODES: Final = {
@@ -157,5 +158,5 @@ def _usage_message(error: click.ClickException) -> str:
 
 
 def _complain(message: str) -> None:
-    line = " ".join(message.splitlines())
+    line = clean(" ".join(message.splitlines()))
     click.echo(f"sightline: {line}", err=True)

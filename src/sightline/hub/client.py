@@ -28,6 +28,7 @@ from sightline.errors import (
     RequestRefused,
     SightlineError,
     TimedOut,
+    Unauthorized,
     Unreachable,
 )
 from sightline.hub.backoff import Backoff
@@ -59,6 +60,8 @@ HANDSHAKE_S: Final = 5.0
 INVOKE_S: Final = 30.0
 # What may yet come true without our doing; anything else is refused for good.
 _PASSING: Final = frozenset({"not_found", "internal"})
+# A provider that does not let us in may say why, in so many characters.
+_REASON_CHARS: Final = 300
 
 _log: Final = logging.getLogger(__name__)
 
@@ -112,6 +115,7 @@ class Client:
         self._hurry = asyncio.Event()
         self._changed = Signal()
         self._link: Link | None = None
+        self._turned_away: SightlineError | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -181,7 +185,7 @@ class Client:
         window: tuple[int, int] | None = None,
         timeout_s: float | None = None,
     ) -> Node:
-        """Ask for one view. Raises RequestRefused, Unreachable, TimedOut."""
+        """Ask for one view. Raises RequestRefused, Unauthorized, Unreachable, TimedOut."""
         await self.ready()
         request = self._consumer.query(
             path, depth=depth, max_nodes=max_nodes, filter=filter, window=window
@@ -224,6 +228,7 @@ class Client:
         failures = 0
         try:
             while True:
+                self._turned_away = None
                 self._enter("connecting")
                 error = await self._connect()
                 if self.state == "connected":
@@ -248,7 +253,7 @@ class Client:
                 self._link = await self._dial()
                 return await self._talk(self._link, limit)
         except TimeoutError:
-            return TimedOut(f"no hello within {self._handshake_s:g} s")
+            return self._turned_away or TimedOut(f"no hello within {self._handshake_s:g} s")
         except SightlineError as error:
             return error
         except OSError as error:
@@ -268,7 +273,7 @@ class Client:
                         limit.reschedule(None)
                     self._take(event)
                 self._has_output.set()
-            return Unreachable("the connection is gone")
+            return self._turned_away or Unreachable("the connection is gone")
         finally:
             for helper in helpers:
                 helper.cancel()
@@ -326,7 +331,7 @@ class Client:
     def _take(self, event: ConsumerEvent) -> None:
         match event:
             case Connected():
-                self.error = None
+                self.error = self._turned_away = None
                 self._enter("connected")
             case MirrorChanged():
                 if watch := self._watches.get(event.subscription):
@@ -337,6 +342,8 @@ class Client:
                 self._settle(event.request, _outcome(event.result))
             case RequestFailed():
                 self._settle(event.request, Unreachable(event.reason))
+            case Refused(request=None) if self.state == "connecting":
+                self._turned_away = _turned_away(event)
             case Refused():
                 refusal = RequestRefused(event.code, event.message)
                 if watch := self._watches.get(event.request or ""):
@@ -364,6 +371,15 @@ class Client:
     @property
     def _name(self) -> str:
         return "a provider" if self.provider is None else self.provider.id
+
+
+def _turned_away(refusal: Refused) -> SightlineError:
+    message = refusal.message
+    if len(message) > _REASON_CHARS:
+        message = f"{message[:_REASON_CHARS]}…"
+    if refusal.code == Unauthorized.code:
+        return Unauthorized(f"unauthorized: {message or 'the app does not let us in'}")
+    return RequestRefused(refusal.code[:_REASON_CHARS], message)
 
 
 def _outcome(result: Result) -> Outcome | SightlineError:
