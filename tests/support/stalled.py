@@ -17,12 +17,18 @@ from support.live import LiveApp
 PER_READER = 128 * 1024
 
 
-def subscribed(count: int, *, alone: bool = False) -> tuple[LiveApp, list[Connection]]:
+# The past is not the readers' cost.
+LIMITS = ProviderLimits(kept_versions=1)
+
+
+def subscribed(
+    count: int, *, alone: bool = False, limits: ProviderLimits = LIMITS
+) -> tuple[LiveApp, list[Connection]]:
     """An app, and connections that have subscribed to it and taken the snapshot.
 
     `alone` gives each a view of its own, so that no two share what waits for them.
     """
-    app = LiveApp(limits=ProviderLimits(kept_versions=1))  # the past is not the readers' cost
+    app = LiveApp(limits=limits)
     readers = [app.provider.connect() for _ in range(count)]
     for number, reader in enumerate(readers):
         budget = 1000 + number if alone else 1000
