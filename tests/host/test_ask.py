@@ -19,7 +19,7 @@ from host.helpers import (
     turn,
 )
 from projection.requirements import proves
-from sightline.config import LimitSettings, PolicyRule, WindowSettings
+from sightline.config import AppSettings, LimitSettings, PolicyRule, WindowSettings
 from sightline.context.parts import UNREADABLE, ToolCall
 from sightline.dialects.profiles import profile_for
 from sightline.errors import (
@@ -42,6 +42,8 @@ from sightline.events import (
     TurnStarted,
 )
 from sightline.models.scripted import Cut, ScriptedModel, Stall
+from sightline.transports.link import Link
+from sightline.transports.unix import serve_unix
 from support.live import TREE, LiveApp
 
 
@@ -540,3 +542,20 @@ async def test_small_models_get_the_short_texts(tmp_path: Path) -> None:
     async with hosted(tmp_path, ["ok"], profile=small) as (host, model):
         await turn(host)
         assert "You help one user." in sent(model)
+
+
+async def test_an_app_that_turns_us_away_is_told_of_and_keeps_nobody_from_the_chat(
+    tmp_path: Path,
+) -> None:
+    async def refuse(link: Link) -> None:
+        await link.send(
+            b'{"type":"error","error":{"code":"unauthorized","message":"bring a token"}}'
+        )
+        await link.close()
+
+    path = tmp_path / "app.sock"
+    async with serve_unix(refuse, path):
+        apps = AppSettings(connect=(f"unix:{path}",), discover=False, workspace=False)
+        async with hosted(tmp_path, ["Hello."], apps=apps) as (host, _):
+            events = await turn(host)
+            assert ended(events).text == "Hello."

@@ -517,7 +517,7 @@ class Host:
     async def _connect_or_tell(self, address: str) -> None:
         try:
             await self.connect(address)
-        except (Unreachable, InvalidInput) as error:
+        except SightlineError as error:
             self._tell(Noticed(code="not_connected", message=f"{address}: {error}"))
 
     async def _watch_apps(self) -> None:
