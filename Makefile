@@ -29,8 +29,11 @@ demo: $(READY)             ## the demo app's state, as a model would see it
 bench: $(READY)            ## race the peers; writes benchmarks/REPORT.md and every quoted figure
 	@$(BIN)/python -m benchmarks; code=$$?; $(BIN)/python -m benchmarks.report && exit $$code
 
-prove: $(READY)            ## every claim, with faults, at full scale: half an hour
-	$(BIN)/python -m proof --output proof/results.json
+# A whole run is what docs/proof.md tells; a smaller one leaves it and its figures as they are.
+prove: $(READY)            ## every claim, with faults: half an hour; SEED=7 SECONDS=3600 or SCALE=0.1 for others
+	@$(BIN)/python -m proof $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) \
+		$(if $(SCALE),--scale $(SCALE),--output proof/results.json); code=$$?; \
+		$(if $(SCALE),,$(BIN)/python -m proof.report &&) exit $$code
 
 lock: $(READY)             ## renew requirements.lock from pyproject.toml
 	$(BIN)/pip install --quiet uv

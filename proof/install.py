@@ -11,6 +11,7 @@ wheel and what it asks for are installed by pip, `pip check` finds nothing wrong
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -109,10 +110,19 @@ def _weight(directory: Path) -> int:
     return sum(path.stat().st_size for path in files if path.suffix != ".pyc")
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Try everything, print the table."""
+    parser = argparse.ArgumentParser(
+        prog="proof.install",
+        description="Build the wheel and install it from a package index, each time in an "
+        "environment of its own: with this Python every extra alone and all at once.",
+    )
+    parser.add_argument(
+        "pythons", nargs="*", metavar="PYTHON",
+        help="another interpreter, for the core and all extras; left out if it is not here",
+    )  # fmt: skip
     others = []
-    for name in arguments:
+    for name in parser.parse_args(arguments).pythons:
         if shutil.which(name) is None:
             print(f"{name}: left out, there is no such interpreter here", file=sys.stderr)
         else:
@@ -141,4 +151,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

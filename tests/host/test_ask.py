@@ -548,9 +548,8 @@ async def test_an_app_that_turns_us_away_is_told_of_and_keeps_nobody_from_the_ch
     tmp_path: Path,
 ) -> None:
     async def refuse(link: Link) -> None:
-        await link.send(
-            b'{"type":"error","error":{"code":"unauthorized","message":"bring a token"}}'
-        )
+        said = b'{"type":"error","error":{"code":"unauthorized","message":"bring a token"}}'
+        await link.send([said])
         await link.close()
 
     path = tmp_path / "app.sock"
