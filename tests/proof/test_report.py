@@ -35,4 +35,14 @@ def test_what_the_claims_name_was_tried() -> None:
 
 def test_a_control_that_the_harness_needs_was_run() -> None:
     noted = {item["claim"] for item in RUN["claims"] if "control" in item["notes"]}
-    assert {"kill", "power", "disk", "secrets", "hosts", "mirrors", "lies", "forging"} <= noted
+    assert {
+        "kill",
+        "power",
+        "disk",
+        "secrets",
+        "hosts",
+        "mirrors",
+        "lies",
+        "forging",
+        "readers",
+    } <= noted
