@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from support.circumstances import children, end, start_alike
 from support.shell import Run, runner
 
 # A busy machine is no failure: properties have no deadline.
@@ -15,11 +16,26 @@ settings.register_profile("sightline", deadline=None)
 settings.load_profile("sightline")
 
 
+def pytest_configure() -> None:
+    """Begin alike everywhere."""
+    start_alike()
+
+
+@pytest.fixture(autouse=True)
+def no_child_outlives_its_test() -> Iterator[None]:
+    """What a test starts ends with it, also when the test failed or took too long."""
+    before = children()
+    yield
+    for pid in children() - before:
+        end(pid)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def nobodys_ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No test reads or writes the ledger of whoever runs it, nor does a program that it starts."""
+    """No test reads or writes what whoever runs it has, nor does a program that it starts."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        for kind in ("DATA", "CONFIG", "STATE", "CACHE"):
+            patch.setenv(f"XDG_{kind}_HOME", str(tmp_path_factory.mktemp(kind.lower())))
         yield
 
 
