@@ -70,7 +70,7 @@ _SENTINELS: Final = re.compile("[\ufdd0-\ufdef]")
 
 # The beginning of a pattern of the substitution table; what follows is `[^>]*>`.
 _TABLE_HEAD: Final = re.compile(
-    rf"<\s*(?:(/)\s*)?(slop-state|slop-apps-available)(?![\w{LATER_LETTERS}])", re.IGNORECASE
+    rf"<\s*(?!\s)(/?)\s*(slop-state|slop-apps-available)(?![\w{LATER_LETTERS}])", re.IGNORECASE
 )
 
 _UNSEEN: Final = (
@@ -133,13 +133,14 @@ _BETWEEN: Final = f"[\\s{_JOINERS}]*"
 
 
 def _word(letters: str) -> str:
-    # Marks and joiners may sit on any letter; spaces inside make it another word.
-    return f"[\u0300-\u036f{_JOINERS}]*".join(f"[{_alike(letter)}]" for letter in letters)
+    # Marks and joiners may sit on any letter; spaces inside make it another word, and so does a
+    # letter before it.
+    first, *others = (f"[{_alike(letter)}]" for letter in letters)
+    return f"[\u0300-\u036f{_JOINERS}]*".join((f"{first}(?<![{LATER_LETTERS}].)", *others))
 
 
 _MARKER: Final = re.compile(
-    f"(?<![^\\W_])(?<![{LATER_LETTERS}])"
-    f"(?:{_word('actions')}{_BETWEEN}[{_alike(':')}]{_BETWEEN}(?=[{_alike('{')}])"
+    f"(?<![^\\W_])(?:{_word('actions')}{_BETWEEN}[{_alike(':')}]{_BETWEEN}(?=[{_alike('{')}])"
     f"|{_word('salience')}{_BETWEEN}(?=[{_alike('=')}]))(.)"
     f"|([{_alike('—')}])(?={_BETWEEN}[{_alike(chr(34))}])"
 )

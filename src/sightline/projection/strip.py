@@ -20,7 +20,7 @@ __all__ = ["TAG", "has_block", "strip_blocks"]
 
 # Complete tags as hosts write them; the escaped forms are words of their own.
 TAG: Final = re.compile(
-    rf"<\s*(?:(?P<closing>/)\s*)?(?P<name>slop-(?:state|apps-available))(?![\w{LATER_LETTERS}-])",
+    rf"<\s*(?!\s)(?P<closing>/?)\s*(?P<name>slop-(?:state|apps-available))(?![\w{LATER_LETTERS}-])",
     re.IGNORECASE,
 )
 
