@@ -15,8 +15,9 @@ __all__ = ["WORDS", "Tree", "as_json", "flat_list", "mail_tree"]
 
 Tree = dict[str, Any]
 
-# What people, models and tools say, in no order. They are ours, so that counts are the same wherever and
-# with whatever interpreter they are taken.
+# What people, models and tools say, in no order. They are ours, so that counts are the same with
+# whatever interpreter they are taken, and weigh 1.7 tokens each, as the words of Python's own
+# `random.py` do.
 _SAID = """
 the a of to and in is it that for on with as at by from this be are was not or if then when which
 we you I they one two three next last first new old same other every some all none more less
@@ -30,6 +31,8 @@ print(result) len(items) value[0] {"path": "/inbox", "count": 3} == != <= += -> 
 error: warning: line 118, in handler FAILED passed 0.42s exit 1 commit 9f3c2e1 branch merge rebase
 "quoted text" (in parentheses), [brackets]; semicolons: dashes - and so on. e.g. etc. don't it's
 naïve café résumé Zürich 数据 テスト Привет 12,500 3.14 2026-11-15 50% $1,200 #4512 v3.2 @dora :-)
+state.get("unread", app.serve(port=8080) --max-nodes=200 x**2/(n-1) items[-1].id
+lambda_=0.75 {"ok":true} ["a","b"] <item/>
 understanding configuration implementation documentation responsibility internationalization
 """
 WORDS = tuple(_SAID.split())
