@@ -8,9 +8,10 @@ harmless string, which is why it can be turned off, and why hosts must not rely
 on it alone.
 
 Patterns repeat single character classes, or one choice between two, within bounds and
-nothing nested, so the time is linear in the text. None is possessive or atomic: up to 3.11.4
-the interpreter ends such a repeat of a group too early (CPython gh-106052), which cut a
-private key off in the middle and let the rest of it through. A test forbids both.
+nothing nested, so the time is linear in the text. None is possessive (`(?:…)*+`): up to 3.11.4
+such a repeat of a group keeps what its last, failed round had taken (CPython gh-106052). It
+ran into the `-----END` of a private key, which was then not redacted to its end. A test
+forbids them, and atomic groups.
 """
 
 from __future__ import annotations
