@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["TRAPS", "Planted", "Trap", "ordinary", "released", "run_git"]
+__all__ = ["TRAPS", "Planted", "Trap", "nobodys_environment", "ordinary", "run_git"]
 
 _IDENTITY = ("-c", "user.name=Ana", "-c", "user.email=ana@example.org", "-c", "gc.auto=0")
 
@@ -38,7 +38,7 @@ class Trap:
 def run_git(at: Path, *arguments: str) -> str:
     """Run git as its user does, with nobody's settings."""
     done = subprocess.run(
-        ["git", *_IDENTITY, *arguments], cwd=at, env=_clean(at),
+        ["git", *_IDENTITY, *arguments], cwd=at, env=nobodys_environment(at),
         check=True, capture_output=True, text=True,
     )  # fmt: skip
     return done.stdout.strip()
@@ -57,17 +57,8 @@ def ordinary(root: Path) -> Path:
     return root
 
 
-def released(at: Path) -> None:
-    """Let go whoever still waits for a pipe below a directory."""
-    for path in at.rglob("*"):
-        if path.is_fifo():
-            try:
-                os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
-            except OSError:  # nobody waits for it
-                continue
-
-
-def _clean(home: Path) -> dict[str, str]:
+def nobodys_environment(home: Path) -> dict[str, str]:
+    """Make an environment in which git finds nothing of the user's."""
     return {"PATH": os.environ["PATH"], "HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1"}
 
 
@@ -204,7 +195,7 @@ DELIVERIES: dict[str, Callable[[Path, str], Path]] = {
 def _starting(text: str, deliver: Callable[[Path, str], Path]) -> Callable[[Path], Planted]:
     def plant(place: Path) -> Planted:
         caught, trap, hooks = place / "caught", place / "trap.sh", place / "hooks"
-        trap.write_text(f"#!/bin/sh\ntouch {caught}\nexec cat\n")
+        trap.write_text(f"#!/bin/sh\ntouch {caught}\n")
         trap.chmod(0o755)
         hooks.mkdir()
         shutil.copy(trap, hooks / "post-index-change")
@@ -250,6 +241,7 @@ def _append_if(path: Path, text: str) -> None:
 def _pipe_for_git(place: Path) -> Planted:
     root = place / "repository"
     root.mkdir()
+    (root / "README.md").write_text("# Ducks\n")
     os.mkfifo(root / ".git")
     return Planted(root, place / "caught")
 

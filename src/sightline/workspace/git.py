@@ -9,10 +9,13 @@ pipe named `.gitignore`, in our own process, where nothing can stop them.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import selectors
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -41,6 +44,7 @@ _TICK_S: Final = 0.05
 _GRACE_S: Final = 1.0  # from the end of its answer to its own
 _MAX_BYTES: Final = 32 * 1024 * 1024
 _CHUNK: Final = 256 * 1024
+_MAX_MEMORY: Final = 4 * 1024**3
 # A second fence: if git were to start something after all, it would find no program of its own,
 # no transport that is allowed, and nobody to ask.
 _FENCE: Final = {
@@ -198,6 +202,7 @@ class Git:
         except OSError:  # the directory or the program is gone
             return None
         with process:
+            _limit_memory(process.pid)
             data = self._answer(process)
             if data is None:
                 kill_group(process)
@@ -235,6 +240,13 @@ def _program(root: Path) -> str | None:
                 if file.read(2) != b"#!" and not program.is_relative_to(root):
                     return str(program)
     return None
+
+
+def _limit_memory(pid: int) -> None:
+    """Have git fail on a file that is too large to be one, rather than read it into memory."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):  # it is over already
+            resource.prlimit(pid, resource.RLIMIT_DATA, (_MAX_MEMORY, _MAX_MEMORY))
 
 
 def _is_bare(settings: list[Setting]) -> bool:

@@ -38,7 +38,7 @@ from sightline.errors import ActionError, InvalidInput
 from sightline.protocol.path import parse_path
 from sightline.transports.link import Link
 from sightline.workspace.command import Finished, run_command
-from sightline.workspace.git import Git, GitStatus
+from sightline.workspace.git import TIMEOUT_S, Git, GitStatus
 from sightline.workspace.inside import Inside, Parts, parts_of
 from sightline.workspace.listing import SKIPPED, Listing, scan
 from sightline.workspace.nodes import (
@@ -80,19 +80,25 @@ class Workspace:
     """A directory, its app, and what keeps the app's picture of it fresh."""
 
     def __init__(
-        self, root: Path, *, patience_s: float = PATIENCE_S, look_s: float = LOOK_S
+        self,
+        root: Path,
+        *,
+        patience_s: float = PATIENCE_S,
+        look_s: float = LOOK_S,
+        git_s: float = TIMEOUT_S,
     ) -> None:
         """Open a directory. Raises InvalidInput if it is none.
 
         A command that takes longer than `patience_s` is answered `accepted`, and goes on as
-        a task. A picture that takes longer than `look_s` is shown when it comes.
+        a task. A picture that takes longer than `look_s` is shown when it comes; git is given
+        up after `git_s`.
         """
         try:
             self._root = root.resolve(strict=True)
             self._inside = Inside(self._root)
         except OSError as error:
             raise InvalidInput(f"{root}: {error.strerror}") from error
-        self._git = Git(self._root)
+        self._git = Git(self._root, timeout_s=git_s)
         self._patience_s = patience_s
         self._look_s = look_s
         self._picture = Picture()
