@@ -20,10 +20,11 @@ import asyncio
 import contextlib
 import importlib
 import logging
+import os
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,6 +39,7 @@ from sightline.errors import ActionError, InvalidInput
 from sightline.protocol.path import parse_path
 from sightline.transports.link import Link
 from sightline.workspace.command import Finished, run_command
+from sightline.workspace.environment import passed, withheld_by_name
 from sightline.workspace.git import TIMEOUT_S, Git, GitStatus
 from sightline.workspace.inside import Inside, Parts, parts_of
 from sightline.workspace.listing import SKIPPED, Listing, scan
@@ -86,12 +88,15 @@ class Workspace:
         patience_s: float = PATIENCE_S,
         look_s: float = LOOK_S,
         git_s: float = TIMEOUT_S,
+        env: Mapping[str, str] | None = None,
+        also_passed: Collection[str] = (),
     ) -> None:
         """Open a directory. Raises InvalidInput if it is none.
 
         A command that takes longer than `patience_s` is answered `accepted`, and goes on as
         a task. A picture that takes longer than `look_s` is shown when it comes; git is given
-        up after `git_s`.
+        up after `git_s`. Commands have of `env` (our own if None) what tools need, and the
+        variables `also_passed`.
         """
         try:
             self._root = root.resolve(strict=True)
@@ -101,6 +106,8 @@ class Workspace:
         self._git = Git(self._root, timeout_s=git_s)
         self._patience_s = patience_s
         self._look_s = look_s
+        self._env = os.environ if env is None else env
+        self._also_passed = frozenset(also_passed)
         self._picture = Picture()
         self._looking = threading.Lock()
         self._looks = ThreadPoolExecutor(1, "sightline-look")
@@ -328,11 +335,21 @@ class Workspace:
         answer: dict[str, Any] = {"exit_code": finished.exit_code, "seconds": finished.seconds}
         if finished.ended != "exited":
             answer["ended"] = f"{finished.ended} after {finished.seconds:g} s"
+        if finished.exit_code and (note := self._withheld(command, finished.output)):
+            answer["note"] = note
         return {**answer, "output": f"{finished.output.rstrip()}\n"}
+
+    def _withheld(self, *texts: str) -> str:
+        """Say which variables a command that failed may have missed."""
+        names = withheld_by_name(self._env, self._also_passed, texts)
+        return "; ".join(f"`{name}` was withheld: `workspace.env` adds it" for name in names)
 
     def _run_to_end(self, run: Run, timeout_s: float, stop: threading.Event) -> Finished:
         try:
-            run.finished = run_command(run.command, self._root, timeout_s=timeout_s, stop=stop)
+            run.finished = run_command(
+                run.command, self._root, timeout_s=timeout_s, stop=stop,
+                env=passed(self._env, self._also_passed),
+            )  # fmt: skip
         except (OSError, ValueError) as error:
             raise ActionError("internal", f"it could not be started: {error}") from error
         return run.finished
