@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
-from sightline.workspace.command import HEAD, TAIL, Finished, environment, run_command
+from sightline.models.keys import Key
+from sightline.workspace.command import HEAD, TAIL, Finished, run_command
+from sightline.workspace.environment import passed
 from workspace.conftest import wait_until_gone
 
 
 def run(
     command: str, at: Path, timeout_s: float = 60, stop: threading.Event | None = None
 ) -> Finished:
-    return run_command(command, at, timeout_s=timeout_s, stop=stop or threading.Event())
+    return run_command(
+        command, at, timeout_s=timeout_s, stop=stop or threading.Event(), env=passed(os.environ)
+    )
 
 
 def test_a_command_runs_in_the_directory_and_says_how_it_ended(tmp_path: Path) -> None:
@@ -76,11 +84,56 @@ def test_colours_and_other_sequences_are_taken_out(tmp_path: Path) -> None:
 
 
 def test_keys_are_not_in_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-x")
-    monkeypatch.setenv("GITHUB_TOKEN", "x")
-    monkeypatch.setenv("HARMLESS", "yes")
+    for name in ("ANTHROPIC_API_KEY", "GITHUB_TOKEN", "WORK_KEY", "DATABASE_URL", "ANYTHING"):
+        monkeypatch.setenv(name, "not-for-commands")
+    monkeypatch.setenv("LC_TIME", "C")
     output = run("env", tmp_path).output
-    assert "sk-ant-x" not in output
-    assert "GITHUB_TOKEN" not in output
-    assert "HARMLESS=yes" in output
-    assert environment({"A": "1"})["NO_COLOR"] == "1"
+    assert "not-for-commands" not in output
+    assert "LC_TIME=C\n" in output
+    assert "NO_COLOR=1\n" in output
+    assert f"PATH={os.environ['PATH']}\n" in output
+
+
+def test_a_known_key_is_blanked_in_what_a_command_says(tmp_path: Path) -> None:
+    key = Key("correct horse battery", "a test")
+    (tmp_path / "notes").write_text(f"{key.reveal()} staple\n")
+    assert run("cat notes", tmp_path).output == "[redacted:known-key] staple\n"
+    cut = HEAD - 12
+    (tmp_path / "long").write_text("-" * cut + key.reveal() + "+" * 3 * TAIL)
+    assert "correct" not in run("cat long", tmp_path).output
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux hands us what left its group")
+@pytest.mark.parametrize(
+    "leaving",
+    [
+        "setsid $BODY &",
+        "setsid setsid $BODY &",
+        "(trap '' TERM HUP; setsid $BODY &)",
+        "nohup setsid sh -c '$BODY & $BODY' >/dev/null 2>&1 &",
+    ],
+)
+@pytest.mark.parametrize("end", ["exit 3", "exec sleep 1000", "kill -9 $$"])
+def test_what_leaves_its_group_is_ended_with_the_command(
+    tmp_path: Path, leaving: str, end: str
+) -> None:
+    (tmp_path / "body").write_text("touch up\nexec sleep 1000\n")
+    mark = f"MARK={tmp_path}"  # every descendant has it in its environment
+    begin = f"export {mark} BODY='sh body'\n{leaving}\nwhile [ ! -e up ]; do :; done"
+    done = run(f"{begin}\n{end}", tmp_path, timeout_s=3)
+    assert done.exit_code in {3, -9, -15}
+    assert not _marked(mark)
+
+
+def _marked(mark: str) -> list[str]:
+    found = []
+    for place in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in place.read_bytes():
+                found.append(place.parent.name)
+    return found
+
+
+def test_a_signal_is_told_as_one(tmp_path: Path) -> None:
+    assert run("kill -SEGV $$", tmp_path).exit_code == -signal.SIGSEGV
+    assert run("exec definitely-not-there", tmp_path).exit_code == 127

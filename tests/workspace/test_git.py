@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from sightline.workspace.git import Change, Git, GitStatus, parse_status
+from sightline.workspace.git import Change, Git, GitStatus, GitView, parse_status
 from workspace.conftest import Git as Run
+
+FILES = (("README.md",), ("src", "app.py"))
 
 
 def test_without_a_repository_there_is_nothing_to_say(root: Path) -> None:
-    assert Git(root).files() is None
-    assert Git(root).status() is None
+    assert Git(root).look() == GitView()
 
 
 @pytest.mark.usefixtures("git")
 def test_a_clean_repository_is_on_its_branch(root: Path) -> None:
-    assert Git(root).status() == GitStatus("main")
-    assert Git(root).files() == [("README.md",), ("src", "app.py")]
+    assert Git(root).look() == GitView(FILES, GitStatus("main"))
 
 
 def test_every_kind_of_change_is_told(root: Path, git: Run) -> None:
@@ -33,7 +33,7 @@ def test_every_kind_of_change_is_told(root: Path, git: Run) -> None:
     git("add", "staged")
     git("mv", "moved", "there")
     (root / "new file\n.txt").write_text("x")
-    status = Git(root).status()
+    status = Git(root).look().status
     assert status is not None
     assert set(status.changes) == {
         Change("README.md", "modified"),
@@ -50,18 +50,15 @@ def test_what_is_ignored_is_not_listed_and_neither_is_git_itself(root: Path, git
     (root / "a.log").write_text("x")
     (root / "build").mkdir()
     (root / "build" / "x").write_text("x")
-    assert Git(root).files() == [(".gitignore",), ("README.md",), ("src", "app.py")]
+    assert Git(root).look().files == ((".gitignore",), *FILES)
 
 
 def test_a_directory_within_a_repository_has_its_own_paths(root: Path, git: Run) -> None:
     git("status")
     (root / "src" / "app.py").write_text("changed")
     (root / "README.md").write_text("changed")
-    within = Git(root / "src")
-    assert within.files() == [("app.py",)]
-    status = within.status()
-    assert status is not None
-    assert status.changes == (Change("app.py", "modified"),)
+    status = GitStatus("main", changes=(Change("app.py", "modified"),))
+    assert Git(root / "src").look() == GitView((("app.py",),), status)
 
 
 def test_ahead_behind_and_conflicts_are_read() -> None:
@@ -80,36 +77,6 @@ def test_ahead_behind_and_conflicts_are_read() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("key", "works"),
-    [
-        ("core.fsmonitor", True),
-        ("core.hooksPath", True),
-        ("filter.evil.clean", False),
-        ("filter.evil.process", False),
-        ("core.pager", True),
-        ("diff.external", True),
-        ("core.sshCommand", True),
-    ],
-)
-def test_a_repository_cannot_make_us_run_a_program(
-    root: Path, git: Run, key: str, works: bool
-) -> None:
-    trap = root.parent / "trap.sh"
-    trap.write_text(f"#!/bin/sh\ntouch {root.parent}/caught\ncat\n")
-    trap.chmod(0o755)
-    git("config", key, str(trap))
-    (root / ".gitattributes").write_text("* filter=evil\n")
-    (root / "README.md").write_text("changed\n")
-    status = Git(root).status()
-    Git(root).files()
-    assert not (root.parent / "caught").exists()
-    assert status is not None
-    assert (not status.problem) is works
-    if not works:
-        assert key in status.problem
-
-
 def test_a_git_that_the_directory_brought_along_is_not_run(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,7 +85,7 @@ def test_a_git_that_the_directory_brought_along_is_not_run(
     fake.write_text(f"#!/bin/sh\ntouch {root.parent}/caught\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{fake.parent}{os.pathsep}{os.environ['PATH']}")
-    assert Git(root).files() is None
+    Git(root).look()
     assert not (root.parent / "caught").exists()
 
 
@@ -127,4 +94,4 @@ def test_the_environment_cannot_point_git_elsewhere(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "nowhere"))
-    assert Git(root).files() == [("README.md",), ("src", "app.py")]
+    assert Git(root).look().files == FILES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,18 @@ async def test_a_command_answers_with_its_output_and_is_listed(client: Client) -
     assert run.properties == {"label": "echo hi; exit 2", "status": "exited", "exit_code": 2}
     content = await client.invoke(f"/runs/{run.id}", "read_content")
     assert content["content"] == "hi\n"
+
+
+async def test_a_command_that_fails_says_which_variable_it_was_not_given(root: Path) -> None:
+    env = {"PATH": os.environ["PATH"], "WORK_KEY": "a-key-for-work", "OTHER": "x"}
+    for also in ((), ("WORK_KEY",)):
+        workspace = Workspace(root, env=env, also_passed=also)
+        async with connect(workspace.app) as client:
+            failed = await client.invoke("/", "run", command='test "$WORK_KEY" = a-key-for-work')
+            assert failed["exit_code"] == (0 if also else 1)
+            note = "" if also else "`WORK_KEY` was withheld: `workspace.env` adds it"
+            assert failed.get("note", "") == note
+        await workspace.close()
 
 
 async def test_a_command_that_takes_long_goes_on_as_a_task(root: Path) -> None:

@@ -22,6 +22,7 @@ __all__ = [
     "ToolSettings",
     "TruncationSettings",
     "WindowSettings",
+    "WorkspaceSettings",
 ]
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -102,6 +103,12 @@ class AppSettings(_Table, frozen=True, kw_only=True):
     workspace: bool = True
 
 
+class WorkspaceSettings(_Table, frozen=True, kw_only=True):
+    """What commands in the directory are given: `env` names variables beyond the usual ones."""
+
+    env: tuple[Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], ...] = ()
+
+
 class LedgerSettings(_Table, frozen=True, kw_only=True):
     """Where conversations are kept; empty is the user's own ledger. `record` keeps receipts."""
 
@@ -141,6 +148,7 @@ class Settings(_Table, frozen=True, kw_only=True):
     policy: tuple[PolicyRule, ...] = ()
     limits: LimitSettings = LimitSettings()
     apps: AppSettings = AppSettings()
+    workspace: WorkspaceSettings = WorkspaceSettings()
     ledger: LedgerSettings = LedgerSettings()
     endpoints: dict[str, EndpointSettings] = {}
     # A profile is data of many shapes; `dialects.profiles` checks every field of it.

@@ -3,9 +3,9 @@
 `redact(text)` replaces what looks like a credential by `[redacted:KIND]`, and
 `redact(redact(text)) == redact(text)`. The shapes are those that vendors publish
 (fixed prefixes, lengths) and the places where people paste the others (headers,
-URLs, assignments). A shape is a guess: it can miss a secret and can hit a
-harmless string, which is why it can be turned off, and why hosts must not rely
-on it alone.
+URLs, assignments). Keys that the program knows (`know`) are found by their values.
+A shape is a guess: it can miss a secret and can hit a harmless string, which is why
+it can be turned off, and why hosts must not rely on it alone.
 
 Patterns repeat single character classes, or one choice between two, within bounds and
 nothing nested, so the time is linear in the text. None is possessive (`(?:…)*+`): up to 3.11.4
@@ -23,7 +23,7 @@ from typing import Any, Final
 from sightline.context.parts import Message, Raw
 from sightline.context.strings import map_strings
 
-__all__ = ["KINDS", "redact", "redact_json", "redact_message"]
+__all__ = ["KINDS", "SHORTEST", "know", "redact", "redact_cut", "redact_json", "redact_message"]
 
 # Not in the middle of a longer word. A slash may stand before it (`https://ghp_…@github.com`), but
 # not before prefixes short enough to be words in a path.
@@ -124,8 +124,34 @@ _COMPILED: Final = [
 ]
 
 
+# Shorter ones are words that occur anyway.
+SHORTEST: Final = 8
+_MARK: Final = "[redacted:known-key]"
+_known: tuple[str, ...] = ()
+
+
+def know(*secrets: str) -> None:
+    """Remember keys by their values: from now on they are replaced whatever they look like."""
+    global _known  # a key is a key to everybody in this process
+    fresh = {secret for secret in secrets if len(secret) >= SHORTEST and secret not in _MARK}
+    # The longest first: one key may begin with another.
+    _known = tuple(sorted(fresh.union(_known), key=lambda secret: (-len(secret), secret)))
+
+
+def redact_cut(head: str, tail: str, between: str) -> str:
+    """Redact a text whose middle was left out, with what is left there of a known key."""
+    for secret in _known:
+        for size in range(len(secret) - 1, SHORTEST // 2 - 1, -1):
+            head = head[:-size] + _MARK if head.endswith(secret[:size]) else head
+            tail = _MARK + tail[size:] if tail.startswith(secret[-size:]) else tail
+    return redact(head) + between + redact(tail)
+
+
 def redact(text: str) -> str:
-    """Replace what looks like a credential; the same text if nothing does."""
+    """Replace known keys and what looks like a credential; the same text if nothing does."""
+    for secret in _known:
+        if secret in text:
+            text = text.replace(secret, _MARK)
     lowered = text.lower()
     for kind, words, pattern in _COMPILED:
         place = lowered if kind in _ANY_CASE else text

@@ -45,6 +45,7 @@ from sightline.ledger import Ledger, Memos, MemoShelf, Session
 from sightline.ledger.place import default_path
 from sightline.ledger.store import Clock, now_utc
 from sightline.models.base import Model
+from sightline.models.keys import know_secrets
 from sightline.plugins.choose import runner_of
 from sightline.policy import Mode
 from sightline.projection.temporal import change_note, changed_signal, pin_snapshot
@@ -121,6 +122,8 @@ class Host:
         is where memos for all projects are kept, if that is another file than the ledger.
         """
         settings = settings or Settings()
+        env = os.environ if env is None else env
+        know_secrets(env, (endpoint.api_key_env for endpoint in settings.endpoints.values()))
         async with AsyncExitStack() as stack:
             if not isinstance(ledger, Ledger):
                 place = Path(ledger or settings.ledger.path or default_path())
@@ -133,7 +136,7 @@ class Host:
             if user_ledger is not None:
                 own = stack.enter_context(ExitStack())
                 memos = await asyncio.to_thread(_shelf, ledger, Path(user_ledger), clock, own)
-            host = cls(settings, ledger, hub, model, clock, project, env or os.environ, memos)
+            host = cls(settings, ledger, hub, model, clock, project, env, memos)
             stack.push_async_callback(host._close)
             await host._open_session(session)
             if settings.apps.workspace:
@@ -497,7 +500,9 @@ class Host:
         """Show the current directory as an app; its reads need no approval, it is our own."""
         from sightline.workspace.workspace import APP_ID, Workspace
 
-        workspace = await asyncio.to_thread(Workspace, Path.cwd())
+        workspace = await asyncio.to_thread(
+            Workspace, Path.cwd(), env=self._env, also_passed=self.settings.workspace.env
+        )
         stack.push_async_callback(workspace.close)
         self.hub.add(APP_ID, workspace.dial)
         stack.push_async_callback(self.hub.remove, APP_ID)

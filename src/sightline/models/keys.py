@@ -10,16 +10,21 @@ is given it, and where a flag takes the place of a variable.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Final, NoReturn
 
-from sightline.context.redact import redact
+from sightline.context.redact import SHORTEST, know, redact
 
-__all__ = ["SERVICE", "Key", "find_key", "scrub"]
+__all__ = ["SERVICE", "Key", "find_key", "know_secrets", "scrub"]
 
 SERVICE: Final = "sightline"
-SHORTEST: Final = 8
+_SECRET_NAME: Final = re.compile(
+    r"(?i)api_?key|secret|passw|token|credential|webhook|_dsn$|(?:^|_)(?:key|pat|auth|pwd)$"
+    r"|(?:database|db|redis|mongo\w*|amqp|postgres\w*|mysql)_ur[il]$"
+)
 
 
 class Key:
@@ -30,6 +35,7 @@ class Key:
     def __init__(self, secret: str, source: str) -> None:
         self._secret = secret
         self.source = source
+        know(secret)
 
     def reveal(self) -> str:
         """Give the secret to somebody who must have it."""
@@ -61,6 +67,16 @@ def find_key(
         if kept := _from_keyring(name):
             return Key(kept, f"the keyring ({name})")
     return None
+
+
+def know_secrets(env: Mapping[str, str], names: Iterable[str] = ()) -> None:
+    """Have the values of these variables redacted, and of all that are named like a secret.
+
+    The name of a file is none, whatever the variable is called.
+    """
+    chosen = {*names, *(name for name in env if _SECRET_NAME.search(name))}
+    values = (env.get(name, "").strip() for name in chosen)
+    know(*(value for value in values if not (value.startswith("/") and Path(value).exists())))
 
 
 def scrub(text: str, key: Key | None) -> str:

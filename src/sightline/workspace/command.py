@@ -2,7 +2,8 @@
 
 The command has a process group of its own. It ends with the command: what it started in
 the background is ended as well, and a command that does not end is made to. Its leader
-is waited for last of all, so that no signal can reach a stranger.
+is waited for last of all, so that no signal can reach a stranger. On Linux the leader is a
+`reaper`, which also ends what left the group.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import selectors
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections import deque
@@ -20,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+from sightline.context.redact import redact, redact_cut
 from sightline.workspace.group import is_over, kill_group
 
 __all__ = ["Ended", "Finished", "run_command"]
@@ -29,14 +32,13 @@ Ended: TypeAlias = Literal["exited", "timed out", "cancelled"]
 HEAD: Final = 32 * 1024
 TAIL: Final = 32 * 1024
 _TICK_S: Final = 0.05
-_GRACE_S: Final = 1.0
+_GRACE_S: Final = 5.0  # a reaper gives a command a second, and then ends what is left
 _CHUNK: Final = 64 * 1024
 _ANSI: Final = re.compile(
     r"\x1b(?:\[[0-?]{0,64}[ -/]{0,16}[@-~]|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|[@-Z\\-_])"
 )
-_SECRET: Final = re.compile(r"(?i)api_?key|secret|passw|token|credential")
-# Commands talk to a program here: no colours, no pager, no prompt.
-_PLAIN: Final = {"NO_COLOR": "1", "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat"}
+_SHELL: Final = ("/bin/sh", "-c")
+_REAPER: Final = Path(__file__).with_name("reaper.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +57,16 @@ def run_command(
     *,
     timeout_s: float,
     stop: threading.Event,
-    env: Mapping[str, str] | None = None,
+    env: Mapping[str, str],
 ) -> Finished:
-    """Run a shell command to its end, until the time is up, or until `stop` is set. Blocks."""
+    """Run a shell command to its end, until the time is up, or until `stop` is set. Blocks.
+
+    It has the variables of `env` and no others. What is kept of its output has no known key.
+    """
     begun = time.monotonic()
     process = subprocess.Popen(
-        ["/bin/sh", "-c", command],
-        cwd=directory, env=environment(os.environ if env is None else env),
+        [*_leader(), command],
+        cwd=directory, env=env,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         start_new_session=True,
     )  # fmt: skip
@@ -76,10 +81,12 @@ def run_command(
     return Finished(ended, process.returncode, output.text(), round(time.monotonic() - begun, 2))
 
 
-def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a command: without what looks like a key, and plain in its output."""
-    kept = {name: value for name, value in given.items() if not _SECRET.search(name)}
-    return {**kept, **_PLAIN}
+def _leader() -> tuple[str, ...]:
+    """Give the program that is handed the command: a reaper, or the shell where there is none."""
+    if sys.platform != "linux" or not sys.executable:
+        return _SHELL
+    # Isolated: neither the directory nor a variable can add to what it imports.
+    return (sys.executable, "-I", "-S", str(_REAPER))
 
 
 def _follow(
@@ -146,7 +153,9 @@ class _Output:
         cut = max(0, len(tail) - TAIL)
         head, tail = self._head, tail[cut:]
         between = f"\n[… {self._dropped + cut:,} bytes left out …]\n" if self._dropped + cut else ""
-        return _plain(head) + between + _plain(tail)
+        if not between:
+            return redact(_plain(head + tail))
+        return redact_cut(_plain(head), _plain(tail), between)
 
     def _add(self, data: bytes) -> None:
         room = HEAD - len(self._head)

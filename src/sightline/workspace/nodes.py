@@ -36,12 +36,14 @@ class Run:
     finished: Finished | None = None
 
 
-def git_node(git: GitStatus | None) -> Descriptor | None:
+def git_node(git: GitStatus | None, *, is_late: bool = False) -> Descriptor | None:
     """Branch and changes; nothing where there is no repository."""
+    if is_late and (git is None or git.problem):
+        return {"type": "status", "summary": "not known yet"}
     if git is None:
         return None
     if git.problem:
-        return {"type": "status", "summary": f"not known: {git.problem}"}
+        return {"type": "status", "summary": f"not known: {shown(git.problem)}"}
     items = []
     for change in git.changes[:CHANGES]:
         props = {"label": shown(change.path), "status": change.status, "staged": change.staged}
@@ -52,10 +54,11 @@ def git_node(git: GitStatus | None) -> Descriptor | None:
     state: Descriptor = {"branch": shown(git.branch)}
     if git.upstream:
         state |= {"upstream": shown(git.upstream), "ahead": git.ahead, "behind": git.behind}
+    summary = f"{count} changed file{'' if count == 1 else 's'}" if count else "clean"
     return {
         "type": "status",
         "props": state,
-        "summary": f"{count} changed file{'' if count == 1 else 's'}" if count else "clean",
+        "summary": f"{summary} when last seen; now not known yet" if is_late else summary,
         "window": {"items": items, "total": count, "offset": 0},
     }
 

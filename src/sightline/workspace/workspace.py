@@ -8,6 +8,10 @@
 What the tree shows is a picture that `look` takes: git and the names of files, never
 their contents. `refresh` takes it anew; a host does so before each request, and where
 `watchfiles` is installed `watch` does it whenever something changes.
+
+Pictures are taken behind everything else, and are waited for a moment only: a directory
+that holds whoever reads it holds no turn. What is late is said to be not known yet, and is
+shown when it comes; after a picture that was late nobody waits until one is in time again.
 """
 
 from __future__ import annotations
@@ -16,11 +20,13 @@ import asyncio
 import contextlib
 import importlib
 import logging
+import os
 import threading
+import time
 from collections import deque
-from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -33,7 +39,8 @@ from sightline.errors import ActionError, InvalidInput
 from sightline.protocol.path import parse_path
 from sightline.transports.link import Link
 from sightline.workspace.command import Finished, run_command
-from sightline.workspace.git import Git, GitStatus
+from sightline.workspace.environment import passed, withheld_by_name
+from sightline.workspace.git import TIMEOUT_S, Git, GitStatus
 from sightline.workspace.inside import Inside, Parts, parts_of
 from sightline.workspace.listing import SKIPPED, Listing, scan
 from sightline.workspace.nodes import (
@@ -54,6 +61,7 @@ APP_ID: Final = "workspace"
 DEPTH: Final = 12
 PATIENCE_S: Final = 20.0
 MAX_RUN_S: Final = 600.0
+LOOK_S: Final = 1.5
 _RUNS: Final = 5
 _COMMANDS_AT_ONCE: Final = 4
 _log: Final = logging.getLogger(__name__)
@@ -63,30 +71,49 @@ FilePath = Annotated[str, "A file's path from the workspace's root, e.g. src/app
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What was last seen of the directory."""
+    """What was last seen of the directory; `is_late` if that is longer ago than it should be."""
 
-    listing: Listing = field(default_factory=Listing)
+    listing: Listing | None = None
     git: GitStatus | None = None
+    is_late: bool = False
 
 
 class Workspace:
     """A directory, its app, and what keeps the app's picture of it fresh."""
 
-    def __init__(self, root: Path, *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        patience_s: float = PATIENCE_S,
+        look_s: float = LOOK_S,
+        git_s: float = TIMEOUT_S,
+        env: Mapping[str, str] | None = None,
+        also_passed: Collection[str] = (),
+    ) -> None:
         """Open a directory. Raises InvalidInput if it is none.
 
         A command that takes longer than `patience_s` is answered `accepted`, and goes on as
-        a task.
+        a task. A picture that takes longer than `look_s` is shown when it comes; git is given
+        up after `git_s`. Commands have of `env` (our own if None) what tools need, and the
+        variables `also_passed`.
         """
         try:
             self._root = root.resolve(strict=True)
             self._inside = Inside(self._root)
         except OSError as error:
             raise InvalidInput(f"{root}: {error.strerror}") from error
-        self._git = Git(self._root)
+        self._git = Git(self._root, timeout_s=git_s)
         self._patience_s = patience_s
+        self._look_s = look_s
+        self._env = os.environ if env is None else env
+        self._also_passed = frozenset(also_passed)
         self._picture = Picture()
         self._looking = threading.Lock()
+        self._looks = ThreadPoolExecutor(1, "sightline-look")
+        self._next: Future[None] | None = None
+        self._is_slow = False
+        self._is_closed = False
         self._runs: deque[Run] = deque(maxlen=_RUNS)
         self._run_count = 0
         self._pool = ThreadPoolExecutor(_COMMANDS_AT_ONCE, "sightline-run")
@@ -98,11 +125,35 @@ class Workspace:
         return local_dial(self.app)
 
     def look(self) -> None:
-        """Take a new picture of the directory. Blocks for as long as git takes."""
+        """Take a new picture of the directory, and wait for it a moment."""
         with self._looking:
-            files = self._git.files()
-            listing = Listing.of(files) if files else scan(self._root)
-            self._picture = Picture(listing, self._git.status())
+            if self._is_closed:
+                return
+            before = self._picture
+            # One that is being taken may have missed what is to be seen; the next one has not.
+            if self._next is None:
+                self._next = self._looks.submit(self._take)
+            taken = self._next
+        if wait((taken,), 0 if self._is_slow else self._look_s).done:
+            taken.result()
+            return
+        listing = before.listing or scan(self._root)
+        with self._looking:
+            if self._picture is before:
+                self._is_slow = True
+                self._picture = replace(before, listing=listing, is_late=True)
+
+    def _take(self) -> None:
+        begun = time.monotonic()
+        with self._looking:
+            self._next = None
+        view = self._git.look()
+        listing = Listing.of(view.files) if view.files else scan(self._root)
+        with self._looking:
+            was_late, self._picture = self._picture.is_late, Picture(listing, view.status)
+            self._is_slow = time.monotonic() - begun > self._look_s
+        if was_late:
+            self.app.refresh()
 
     async def refresh(self) -> None:
         """Take a new picture, and show what is different."""
@@ -128,8 +179,16 @@ class Workspace:
     async def close(self) -> None:
         """End commands that still run, and let go of the directory."""
         await self.app.close()
-        await asyncio.to_thread(self._pool.shutdown)
+        with self._looking:
+            self._is_closed = True
+        self._git.stop()
+        for pool in (self._pool, self._looks):
+            await asyncio.to_thread(pool.shutdown)
         self._inside.close()
+
+    @property
+    def _listing(self) -> Listing:
+        return self._picture.listing or Listing()
 
     def _matters(self, _: object, path: str) -> bool:
         *above, name = Path(path).relative_to(self._root).parts or ("",)
@@ -167,17 +226,17 @@ class Workspace:
         return app
 
     def _git_node(self) -> dict[str, Any] | None:
-        return git_node(self._picture.git)
+        return git_node(self._picture.git, is_late=self._picture.is_late)
 
     def _files_node(self) -> dict[str, Any]:
-        return files_node(self._picture.listing)
+        return files_node(self._listing)
 
     def _runs_node(self) -> dict[str, Any] | None:
         return runs_node(self._runs)
 
     def entries(self, call: Call, offset: int, count: int) -> dict[str, Any]:
         """What stands in a directory: a part of it, by name."""
-        listing = self._picture.listing
+        listing = self._listing
         parts = listing.named(parse_path(call.path)[1:])
         if parts is None:
             raise ActionError("not_found", f"{call.path}: there is no such directory")
@@ -222,7 +281,7 @@ class Workspace:
         limit: Annotated[int, "How many lines at most"] = 50,
     ) -> dict[str, Any]:
         """Find lines in files."""
-        files = self._picture.listing.files
+        files = self._listing.files
         found = search(
             self._inside, files, query, glob=glob, ignore_case=ignore_case, limit=limit
         )  # fmt: skip
@@ -276,17 +335,27 @@ class Workspace:
         answer: dict[str, Any] = {"exit_code": finished.exit_code, "seconds": finished.seconds}
         if finished.ended != "exited":
             answer["ended"] = f"{finished.ended} after {finished.seconds:g} s"
+        if finished.exit_code and (note := self._withheld(command, finished.output)):
+            answer["note"] = note
         return {**answer, "output": f"{finished.output.rstrip()}\n"}
+
+    def _withheld(self, *texts: str) -> str:
+        """Say which variables a command that failed may have missed."""
+        names = withheld_by_name(self._env, self._also_passed, texts)
+        return "; ".join(f"`{name}` was withheld: `workspace.env` adds it" for name in names)
 
     def _run_to_end(self, run: Run, timeout_s: float, stop: threading.Event) -> Finished:
         try:
-            run.finished = run_command(run.command, self._root, timeout_s=timeout_s, stop=stop)
+            run.finished = run_command(
+                run.command, self._root, timeout_s=timeout_s, stop=stop,
+                env=passed(self._env, self._also_passed),
+            )  # fmt: skip
         except (OSError, ValueError) as error:
             raise ActionError("internal", f"it could not be started: {error}") from error
         return run.finished
 
     def _file_at(self, node_path: str) -> Parts:
-        parts = self._picture.listing.named(parse_path(node_path)[1:])
+        parts = self._listing.named(parse_path(node_path)[1:])
         if not parts:
             raise ActionError("not_found", f"{node_path}: there is no such file")
         return parts

@@ -1,0 +1,122 @@
+"""Run one command, and end with it whatever it started, wherever that went. Linux only.
+
+    python -I -S reaper.py COMMAND        ends as the command ended
+
+A process that leaves its group (`setsid`, a daemon) is handed to the nearest ancestor that
+takes orphans. That is this small process and not the host: a host that took the orphans of
+every program it embeds would have to wait for children that it knows nothing of. It is told
+to stop with SIGTERM, and stops by itself if the host is gone. What became another user's is
+beyond it. Uses nothing but the standard library, and imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import sys
+import time
+from typing import Final
+
+_SET_CHILD_SUBREAPER: Final = 36  # prctl(2)
+_SET_PDEATHSIG: Final = 1
+_GRACE_S: Final = 1.0
+_LIMIT_S: Final = 3.0
+_AWAITED: Final = {signal.SIGCHLD, signal.SIGTERM}
+
+
+def main(command: str) -> None:
+    """Run a command to its end, or until told to stop; then end all that is left of it."""
+    prctl = ctypes.CDLL(None).prctl
+    prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    prctl(_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
+    shell = os.fork()
+    if shell == 0:
+        _become(command)
+    status = _followed(shell)
+    _end_the_rest()
+    if os.WIFSIGNALED(status):
+        _die_of(os.WTERMSIG(status))
+    os._exit(os.WEXITSTATUS(status))
+
+
+def _become(command: str) -> None:
+    try:
+        os.setsid()
+        for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, not by the user
+            signal.signal(ignored, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
+        os.execv("/bin/sh", ["/bin/sh", "-c", command])  # noqa: S606 - it is the shell
+    finally:
+        os._exit(127)
+
+
+def _followed(shell: int) -> int:
+    """Wait for the shell; give its wait status. Once told to stop, it has a moment."""
+    deadline = None
+    while (status := _reaped(shell)) is None:
+        left = _LIMIT_S if deadline is None else deadline - time.monotonic()
+        if deadline is not None and left <= 0:
+            os.killpg(shell, signal.SIGKILL)
+            left = _GRACE_S
+        told = signal.sigtimedwait(_AWAITED, left)
+        if told is not None and told.si_signo == signal.SIGTERM and deadline is None:
+            os.killpg(shell, signal.SIGTERM)
+            deadline = time.monotonic() + _GRACE_S
+    return status
+
+
+def _reaped(shell: int) -> int | None:
+    """Take away every child that is over; the shell's status if it was among them."""
+    found = None
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return found
+            if pid == shell:
+                found = status
+    return found
+
+
+def _end_the_rest() -> None:
+    """End every descendant: who loses a parent is ours, so at last there is none."""
+    limit = time.monotonic() + _LIMIT_S
+    while time.monotonic() < limit:
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        for pid in _descendants():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        signal.sigtimedwait({signal.SIGCHLD}, 0.01)
+
+
+def _descendants() -> list[int]:
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib costs more than all of this
+        if name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+                parent = int(file.read().rpartition(b")")[2].split()[1])
+                children.setdefault(parent, []).append(int(name))
+    found = children.get(os.getpid(), [])
+    for pid in found:
+        found.extend(children.get(pid, ()))
+    return found
+
+
+def _die_of(number: int) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if number not in {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+    os.kill(os.getpid(), number)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
