@@ -499,7 +499,7 @@ class Host:
 
         workspace = await asyncio.to_thread(Workspace, Path.cwd())
         stack.push_async_callback(workspace.close)
-        self.hub.add(APP_ID, workspace.dial)
+        self.hub.add(APP_ID, workspace.dial, own=True)
         stack.push_async_callback(self.hub.remove, APP_ID)
         stack.push_async_callback(_ended, asyncio.create_task(workspace.watch()))
         self._stage.trust(APP_ID, WORKSPACE_READS)

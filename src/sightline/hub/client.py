@@ -49,7 +49,7 @@ from sightline.protocol.consumer import (
 from sightline.protocol.jsontext import read
 from sightline.protocol.messages import Filter, ProviderInfo, Result
 from sightline.protocol.tree import Node
-from sightline.transports.link import Link, LinkClosed
+from sightline.transports.link import Link, LinkClosed, Peer
 
 __all__ = ["Client", "Dial", "Lost", "Outcome", "State"]
 
@@ -122,6 +122,11 @@ class Client:
     def provider(self) -> ProviderInfo | None:
         """Who answered last, or None if nobody has."""
         return self._consumer.provider
+
+    @property
+    def peer(self) -> Peer | None:
+        """Who is at the other end of the connection, as its transport knows; None without one."""
+        return None if self._link is None else self._link.peer
 
     async def __aenter__(self) -> Self:
         self.start()
