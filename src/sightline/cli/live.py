@@ -101,6 +101,7 @@ def apps(*, as_json: bool, show_ignored: bool) -> None:
 
 def _fields(descriptor: Descriptor) -> dict[str, Any]:
     fields = msgspec.to_builtins(descriptor)
+    fields["transport"].pop("token", None)  # it ends up in logs; who asks by id needs none
     return {**fields, "address": descriptor.address}
 
 
