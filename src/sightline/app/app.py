@@ -238,7 +238,7 @@ class App(Scope):
                 await self.close()
 
     def serve(self, **options: Any) -> None:
-        """Serve until interrupted, as `serving` does; says on stderr where, and the port's token."""
+        """Serve until interrupted, as `serving` does. Says where, and the token, on stderr."""
 
         async def forever() -> None:
             async with self.serving(**options) as addresses:
