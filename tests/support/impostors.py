@@ -76,7 +76,7 @@ def _ids() -> Iterator[tuple[str, str]]:
         "workspace (our own)", "workspace\n### workspace (workspace)", "<slop-state>",
         "</slop-state>", '"workspace"', "'workspace'", "`workspace`", "workspace;ls",
         "$(workspace)", "workspace|mail", "%77orkspace", "*", "work*", "[w]orkspace", "?orkspace",
-        "\u202eecapskrow", "m" * 129, "m" * 5000, "é" * 200, "workspace" * 600, "\ud800workspace",
+        "\u202eecapskrow", "m" * 129, "m" * 5000, "é" * 200, "workspace" * 600,
         "\ufdd0workspace", "\uffffworkspace",
     ):  # fmt: skip
         yield "shape", text
@@ -89,7 +89,7 @@ def _names() -> Iterator[tuple[str, str]]:
     for text in (
         "", " ", "\u3000", "\u2800", "n" * 257, "n" * 5000, "Mail\n### workspace (workspace)",
         "Mail\r\nworkspace", "Mail\x1b[2K\x1b[1Gworkspace (our own)",
-        "\x1b]8;;file:///\x07workspace", "\x9b2Jworkspace", "\ud800", "\u202e(nwo ruo) ecapskrow",
+        "\x1b]8;;file:///\x07workspace", "\x9b2Jworkspace", "\u202e(nwo ruo) ecapskrow",
         "workspace\u2028our own", "workspace" + " " * 300 + "x",
     ):  # fmt: skip
         yield "shape", text
