@@ -95,7 +95,9 @@ class HostStage:
 
     def decide(self, place: OpenSession, facts: Facts) -> Decision:
         """Decide on a call by mode, rules and what the user answered before."""
-        reads = (facts.app, facts.action) in self._own_reads
+        origin = self._hub.origin(facts.app)
+        is_own = origin is not None and origin.kind == "own"
+        reads = is_own and (facts.app, facts.action) in self._own_reads
         # In any mode, then, as in mode auto: a rule of the user may still deny it.
         mode = "auto" if reads else self.mode
         return decide(facts, mode, self._settings.policy, place.remembered)

@@ -16,14 +16,16 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, Self
 
-from sightline.errors import Unreachable
+from sightline.errors import InvalidInput, Unreachable
 from sightline.hub.address import dial_descriptor
 from sightline.hub.backoff import Backoff
 from sightline.hub.client import Client, Dial, Outcome
 from sightline.hub.descriptor import Descriptor, Stdio
 from sightline.hub.discovery import Discovery, Found
+from sightline.hub.origin import Origin
 from sightline.hub.signal import Signal
 from sightline.hub.watch import Watch
+from sightline.protocol.ids import app_id_problem, reads_as_own
 from sightline.protocol.messages import Filter
 from sightline.protocol.tree import Node
 from sightline.protocol.world import AppState, AvailableApp, Status, World
@@ -52,15 +54,25 @@ class _Seat:
 
     def __init__(
         self, own: str, name: str, dial: Dial, descriptor: Descriptor | None, wanted: Wanted,
-        backoff: Backoff | None,
+        backoff: Backoff | None, *, is_own: bool,
     ) -> None:  # fmt: skip
         self.state = AppState(own, name, "awaiting")
         self.descriptor = descriptor
+        self.is_own = is_own
         self.client = Client(dial, backoff=backoff)
         self.watch: Watch = self.client.subscribe(
             wanted.path, depth=wanted.depth, max_nodes=wanted.max_nodes, filter=wanted.filter
         )
         self.idle: asyncio.TimerHandle | None = None
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where the app comes from: by its connection, or before there is one by its descriptor."""
+        if self.is_own:
+            return Origin("own", self.state.id)
+        if self.client.peer is not None:
+            return Origin.of_peer(self.client.peer, self.state.id)
+        return None if self.descriptor is None else Origin.of_transport(self.descriptor.transport)
 
     def look(self, clock: Callable[[], datetime]) -> AppState:
         """What the app shows now; the same object as before where nothing is new."""
@@ -135,10 +147,28 @@ class Hub:
         self._closed = True
         self._changed.fire()
 
-    def add(self, app_id: str, dial: Dial, *, name: str = "") -> None:
-        """Want an app that is reached in a way of its own, from now on."""
-        if app_id not in self._seats:
-            self._sit(app_id, name or app_id, dial, None)
+    def add(self, app_id: str, dial: Dial, *, name: str = "", own: bool = False) -> None:
+        """Want an app that is reached in a way of its own, from now on.
+
+        `own` says that it is one of the host's, whose word is taken: only such an app gets an id
+        that reads as one of theirs. Raises InvalidInput for an id that is illegal, kept or taken.
+        """
+        problem = app_id_problem(app_id)
+        if problem is not None:
+            raise InvalidInput(problem)
+        if reads_as_own(app_id) and not own:
+            raise InvalidInput(f"the id {app_id!r} is kept for an app of the host's own")
+        if app_id in self._seats:
+            raise InvalidInput(f"an app {app_id!r} is connected already")
+        self._sit(app_id, name or app_id, dial, None, is_own=own)
+
+    def origin(self, app_id: str) -> Origin | None:
+        """Tell where an app comes from; None if there is no such app, or nothing is known yet."""
+        seat = self._seats.get(app_id)
+        if seat is not None:
+            return seat.origin
+        found = self._found.get(app_id)
+        return None if found is None else Origin.of_transport(found.transport)
 
     async def remove(self, app_id: str) -> None:
         """Want an app no longer."""
@@ -187,7 +217,7 @@ class Hub:
             if seat is None:
                 if not self._lazy and self._may_connect(descriptor):
                     self._sit_found(descriptor)
-            elif before.get(own) != descriptor:
+            elif seat.descriptor is not None and before.get(own) != descriptor:
                 seat.descriptor = descriptor
                 seat.client.retry_now()
         for own, seat in self._seats.items():
@@ -206,8 +236,11 @@ class Hub:
 
         return self._sit(own, descriptor.name, dial, descriptor)
 
-    def _sit(self, own: str, name: str, dial: Dial, descriptor: Descriptor | None) -> _Seat:
-        seat = _Seat(own, name, dial, descriptor, self._wanted, self._backoff)
+    def _sit(
+        self, own: str, name: str, dial: Dial, descriptor: Descriptor | None, *,
+        is_own: bool = False,
+    ) -> _Seat:  # fmt: skip
+        seat = _Seat(own, name, dial, descriptor, self._wanted, self._backoff, is_own=is_own)
         self._seats[own] = seat
         seat.client.listen(lambda _: self._publish())
         seat.client.start()

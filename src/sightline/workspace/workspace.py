@@ -121,7 +121,7 @@ class Workspace:
 
     @property
     def dial(self) -> Callable[[], Awaitable[Link]]:
-        """What a hub dials: `hub.add(APP_ID, workspace.dial)`."""
+        """What a hub dials: `hub.add(APP_ID, workspace.dial, own=True)`."""
         return local_dial(self.app)
 
     def look(self) -> None:
