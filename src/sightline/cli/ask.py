@@ -9,13 +9,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Final
 
 import click
 import msgspec
 
+from sightline.cli.approval import Consent, LineAsker, approval_card, consent_to
 from sightline.cli.clean import clean, clean_line
+from sightline.cli.commands.lines import cut
 from sightline.cli.io import STDIN, read_bytes, write_text
 from sightline.cli.place import DB_HELP
 from sightline.errors import ApprovalNeeded, InvalidInput, NotFound, SightlineError
@@ -201,13 +205,13 @@ async def _follow(host: Host, asked: _Asked) -> int:
             for line in _lines(event):
                 _tell(line)
         if isinstance(event, ApprovalAsked):
-            approved = await _approval(asked)
-            if approved is None:
+            given = await _approval(asked, event)
+            if given is None:
                 needed = f"{event.action} on {event.path} of {event.app} needs your approval"
                 _tell(f"{needed}; --yes gives it")
                 code = ApprovalNeeded.exit_code
             if host.busy:
-                host.answer(event.call_id, bool(approved))
+                host.answer(event.call_id, *(given or (False,)))
         elif isinstance(event, TurnEnded):
             if event.text and not asked.as_json:
                 write_text([clean(event.text)])
@@ -215,13 +219,22 @@ async def _follow(host: Host, asked: _Asked) -> int:
     return code
 
 
-async def _approval(asked: _Asked) -> bool | None:
-    """Yes, no, or None if nobody can be asked."""
+async def _approval(asked: _Asked, event: ApprovalAsked) -> Consent | None:
+    """Show what is asked for, and return what is answered; None if nobody can be asked."""
+    asker = LineAsker(sys.stderr, _typed, width=get_terminal_size().columns)
+    somebody = not asked.as_json and sys.stdin.isatty() and sys.stderr.isatty()
+    if not asked.as_json:
+        # Where nobody can ask to see more, all of it is shown.
+        asker.draw(approval_card(event, asker.width, whole=asked.yes or not somebody))
     if asked.yes:
-        return True
-    if asked.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return None
-    return await asyncio.to_thread(click.confirm, "Do it?", default=False, err=True)
+        return Consent(True)
+    return await consent_to(event, asker) if somebody else None
+
+
+async def _typed(question: str) -> str:
+    ask = partial(click.prompt, default="", show_default=False, prompt_suffix="", err=True)
+    answer: str = await asyncio.to_thread(ask, question)
+    return answer
 
 
 def _lines(event: HostEvent) -> Iterator[str]:
@@ -231,13 +244,7 @@ def _lines(event: HostEvent) -> Iterator[str]:
             what = f"{event.action} on {event.path} of {event.app}" if event.app else ""
             yield f"→ {event.name} {what or _json(event.arguments)}"
         case CallFinished() if not event.ok:
-            yield f"✗ {event.name}: {event.content[:_SHOWN_CHARS]}"
-        case ApprovalAsked():
-            danger = ", which the app calls dangerous" if event.dangerous else ""
-            yield f"? {event.action} on {event.path} of {event.app}{danger} ({event.reason})"
-            yield f"  with {_json(event.params)}"
-            for change in event.changes:
-                yield f"  since the model looked: {change}"
+            yield f"✗ {event.name}: {cut(event.content, _SHOWN_CHARS)}"
         case Retrying():
             yield f"… again in {event.after_s:g} s: {event.reason}"
         case Noticed():
@@ -249,7 +256,7 @@ def _lines(event: HostEvent) -> Iterator[str]:
 
 
 def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()[:_SHOWN_CHARS]
+    return cut(msgspec.json.encode(value).decode(), _SHOWN_CHARS)
 
 
 def exit_code_of(event: TurnEnded) -> int:
