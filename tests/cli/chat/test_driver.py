@@ -143,9 +143,9 @@ async def test_always_is_remembered_for_the_next_call(tmp_path: Path) -> None:
         await chat.sees("? search on desk")
         chat.type("always\r")
         # The rule is printed before it is accepted.
-        await chat.sees("1 approve search on / of desk", "which rule?")
+        await chat.sees("2 approve search on / of desk (this process)")
         assert not chat.host.rules
-        chat.type("1\r")
+        chat.type("2\r")
         await chat.sees("One.")
         await chat.rests()
         chat.type("again\r")
@@ -158,7 +158,10 @@ async def test_always_is_remembered_for_the_next_call(tmp_path: Path) -> None:
         assert not chat.host.rules
 
 
-async def test_a_card_says_where_the_app_comes_from_and_v_shows_all_of_it(tmp_path: Path) -> None:
+async def test_a_card_says_where_the_app_comes_from_and_v_shows_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAGER", f"cp -t {tmp_path}")
     body = "x" * 5000 + " and the end"
     script = [invoke("c1", "/inbox/msg-104", "reply", app="desk", body=body), "Kept."]
     async with chatting(tmp_path, script) as chat:
@@ -166,9 +169,11 @@ async def test_a_card_says_where_the_app_comes_from_and_v_shows_all_of_it(tmp_pa
         await chat.sees("app: ", "from ", "4,414 more characters, [v] shows all")
         assert "and the end" not in chat.shown
         chat.type("v\r")
-        await chat.sees("and the end")
+        await until((tmp_path / "output.txt").exists)
         chat.type("n\r")
         await chat.sees("Kept.")
+    whole = (tmp_path / "output.txt").read_text().replace("\n    │ ", "")
+    assert f'body: "{body}"' in whole
 
 
 @pytest.mark.parametrize("key", ["\x1b", "\x03"], ids=["Escape", "Ctrl-C"])

@@ -281,7 +281,10 @@ class TerminalConsole:
         if command is None or text.count("\n") < self._terminal.height - 4:
             self.write(text)
             return
-        await self._terminal.outside(lambda: page_text(text, command, os.environ))
+        with suppress(SightlineError):  # a pager that cannot be started
+            if await self._terminal.outside(lambda: page_text(text, command, os.environ)):
+                return
+        self.write(text)
 
     async def ask(self, question: str) -> bool:
         return bool(await self.choose(f"{clean(question)} [y/n]", _YES_NO))
