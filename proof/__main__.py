@@ -38,6 +38,7 @@ MODULES = (
     "wire",
     "readers",
     "forging",
+    "consent",
 )
 # A claim that hangs is a failure: it says where, and the run ends.
 CLAIM_S = 3600
