@@ -38,6 +38,7 @@ MODULES = (
     "wire",
     "readers",
     "forging",
+    "impostors",
     "consent",
 )
 # A claim that hangs is a failure: it says where, and the run ends.

@@ -29,12 +29,6 @@ NODES = 4
 CALLS_A_TURN = 20
 MOST_QUESTIONS = 3
 WORDS = ("old draft", "TAX RETURNS 2026", "notes", "notes ", "n\u043etes")
-    "old draft",
-    "TAX RETURNS 2026",
-    "notes",
-    "notes ",
-    "nоtes",
-)  # the last one is half Cyrillic
 
 
 @dataclass(frozen=True, slots=True)

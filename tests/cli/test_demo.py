@@ -23,7 +23,7 @@ def demo(directory: Path, *options: str) -> Iterator[list[str]]:
     process = subprocess.Popen([PROGRAM, "demo", *options], stdout=subprocess.PIPE, cwd=directory)
     assert process.stdout is not None
     try:
-        count = 1 if options else 2
+        count = len(options) // 2 or 1
         yield [process.stdout.readline().decode().strip() for _ in range(count)]
     finally:
         process.send_signal(signal.SIGINT)
@@ -39,14 +39,13 @@ def providers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_is_found_by_name_and_used_from_the_shell(tmp_path: Path, sightline: Run) -> None:
-    with demo(tmp_path) as (unix, ws):
+    with demo(tmp_path) as (unix,):
         assert unix.startswith("unix:/")
-        assert ws.startswith("ws://127.0.0.1:")
         assert b"desk" in sightline("apps").stdout
         params = '{"title": "Call", "start": "15:00"}'
         done = sightline("invoke", "desk", "/calendar", "add_event", "--params", params)
         assert done.returncode == 0, done.stderr
-        shown = sightline("query", ws, "/calendar")
+        shown = sightline("query", unix, "/calendar")
         assert [child["id"] for child in json.loads(shown.stdout)["children"]] == [
             "evt-7", "evt-9", "evt-8",
         ]  # fmt: skip
@@ -84,6 +83,18 @@ def test_it_serves_where_it_is_told(tmp_path: Path) -> None:
     own = tmp_path / "run" / "desk.sock"
     with demo(tmp_path, "--unix", str(own)) as [address]:
         assert address == f"unix:{own}"
+
+
+def test_its_port_asks_for_a_token_that_the_other_commands_find(
+    tmp_path: Path, sightline: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with demo(tmp_path, "--ws", "0") as [ws]:
+        assert sightline("query", ws, "--depth", "0").returncode == 0
+        assert sightline("query", "desk", "--depth", "0").returncode == 0
+        assert b"token" not in sightline("apps", "--json").stdout
+        monkeypatch.setenv("SLOP_PROVIDERS", str(tmp_path / "of-another-user"))
+        refused = sightline("query", ws, "--depth", "0")
+        assert (refused.returncode, b"401" in refused.stderr) == (3, True)
 
 
 def test_it_does_not_serve_and_show_at_once(sightline: Run) -> None:

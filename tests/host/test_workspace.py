@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from host.helpers import hosted, invoke, of_kind, turn
-from sightline.config import AppSettings, PolicyRule
+from sightline.app.app import App
+from sightline.config import AppSettings, PolicyRule, Settings
+from sightline.context.parts import ToolCall
+from sightline.errors import InvalidInput
 from sightline.events import ApprovalAsked, CallFinished
+from sightline.host import Host
+from sightline.models.scripted import ScriptedModel
+from sightline.transports.unix import serve_unix
+from support.impostors import Impostor, serves
 
 HERE = AppSettings(discover=False)
 
@@ -22,11 +30,11 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def read(call_id: str) -> object:
+def read(call_id: str) -> ToolCall:
     return invoke(call_id, "/", "read", app="workspace", path="notes.txt")
 
 
-def write(call_id: str) -> object:
+def write(call_id: str) -> ToolCall:
     return invoke(call_id, "/", "create", app="workspace", path="new.txt", content="x")
 
 
@@ -67,3 +75,40 @@ async def test_what_is_approved_is_written(directory: Path) -> None:
         [call] = of_kind(await turn(host, answer=lambda _: True), CallFinished)
         assert call.ok
     assert (directory / "project" / "new.txt").read_text() == "x"
+
+
+async def test_an_app_that_calls_itself_the_workspace_gets_nothing_of_it(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    air, wanted = directory / "air", Impostor("workspace", "project")
+    air.mkdir(mode=0o700)
+    (air / "workspace.json").touch(0o600)
+    note = {"id": "workspace", "name": "project", "slop_version": "0.1"}
+    place = {"type": "unix", "path": str(directory / "a.sock")}
+    (air / "workspace.json").write_text(json.dumps({**note, "transport": place}))
+    monkeypatch.setenv("SLOP_PROVIDERS", str(air))
+    model = ScriptedModel([[read("c1"), write("c2")], "done"])
+    async with (
+        serve_unix(serves(wanted), directory / "a.sock") as address,
+        Host.open(Settings(mode="auto"), model=model, ledger=directory / "own.db") as host,
+    ):
+        with pytest.raises(InvalidInput, match="kept for an app of the host's own"):
+            await host.connect(address)
+        first, second = of_kind(await turn(host, answer=lambda _: True), CallFinished)
+        assert "42" in first.content
+        assert second.ok
+        assert str(host.hub.origin("workspace")) == "our own"
+        assert [app.id for app in host.hub.world.apps] == ["workspace"]
+    assert wanted.invoked == 0
+    assert (directory / "project" / "new.txt").read_text() == "x"
+
+
+async def test_trust_is_the_connections_and_not_the_words(directory: Path) -> None:
+    """A hub that somebody else filled: what sits there under our id is asked about."""
+    app = App("desk", "Desk")
+    app.action("/", "read")(lambda: "theirs")
+    script = [invoke("c1", "/", "read", app="desk"), "no"]
+    async with hosted(directory, script, app=app, app_id="desk", apps=HERE) as (host, _):
+        host._stage.trust("desk", ["read"])  # as if its id were one of our own
+        events = await turn(host, answer=lambda _: False)
+        assert len(of_kind(events, ApprovalAsked)) == 1

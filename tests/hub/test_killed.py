@@ -110,6 +110,7 @@ async def test_a_subscription_whose_line_is_cut_resumes_with_what_it_missed(
         port=0 if transport == "ws" else None,
         unix=False if transport == "ws" else tmp_path / "app.sock",
         discoverable=False,
+        open=True,
     )
     links: list[Link] = []
     may_dial = asyncio.Event()

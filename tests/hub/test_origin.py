@@ -86,6 +86,7 @@ async def test_before_a_connection_the_descriptor_tells(
 async def test_a_seat_that_is_taken_is_not_given_again() -> None:
     async with Hub() as hub:
         hub.add("workspace", local_dial(App("workspace", "Here")), own=True)
-        with pytest.raises(InvalidInput, match="connected already"):
-            hub.add("workspace", local_dial(App("workspace", "There")))
+        for own in (True, False):
+            with pytest.raises(InvalidInput, match=r"connected already|kept for"):
+                hub.add("workspace", local_dial(App("workspace", "There")), own=own)
         assert hub.origin("workspace") == Origin("own", "workspace")

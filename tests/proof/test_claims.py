@@ -12,6 +12,7 @@ from proof.claim import Claim, Trial
 from ledger.hostile import HOSTILE
 from proof import __main__ as program
 from support.forgeries import corpus
+from support.impostors import IDS, NAMES
 from support.malformed import MANY
 
 EVERY = claims()
@@ -28,7 +29,8 @@ def test_a_claim_holds_on_a_small_scale(name: str) -> None:
 def test_every_claim_of_the_project_is_there() -> None:
     assert list(EVERY) == [
         "kill", "power", "disk", "bits", "sql", "secrets", "writers", "two", "clock", "hosts",
-        "mirrors", "lies", "malformed", "bombs", "subscriptions", "readers", "forging", "consent",
+        "mirrors", "lies", "malformed", "bombs", "subscriptions", "readers", "forging", "impostors",
+        "consent",
     ]  # fmt: skip
 
 
@@ -36,6 +38,8 @@ def test_there_are_as_many_different_attacks_as_is_said() -> None:
     assert len({data for data, _ in MANY}) >= 500
     assert len({text for _, text in corpus()}) >= 200
     assert len({sql for sql, _ in HOSTILE}) >= 60
+    assert len({text for _, text in IDS}) >= 200
+    assert len({text for _, text in NAMES}) >= 60
 
 
 def _breaks(trial: Trial) -> None:

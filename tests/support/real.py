@@ -144,7 +144,7 @@ async def main() -> None:
         return
     place: dict[str, Any] = {"unix": options.unix or False, "port": options.ws}
     async with contextlib.AsyncExitStack() as stack:
-        serving = app.serving(discoverable=False, **place)
+        serving = app.serving(discoverable=False, open=True, **place)
         [address] = await stack.enter_async_context(serving)
         print(f"ready {address}", flush=True)  # noqa: T201 - the parent waits for it
         await asyncio.to_thread(sys.stdin.read)

@@ -203,7 +203,7 @@ async def test_a_model_works_on_it_through_its_tools(workspace: Workspace, tmp_p
     with Ledger(tmp_path / "x.db") as ledger:
         session = ledger.sessions.create("x")
         async with Hub() as hub:
-            hub.add(APP_ID, workspace.dial)
+            hub.add(APP_ID, workspace.dial, own=True)
             toolbox = Toolbox(Bench(ledger, session.id, hub, MemoShelf({"project": ledger.memos})))
 
             async def call(tool: str, **arguments: Any) -> str:

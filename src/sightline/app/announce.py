@@ -1,17 +1,24 @@
-"""Put an app on the air: a WebSocket, a Unix socket, and a note where consumers look.
+"""Put an app on the air: a Unix socket, a WebSocket if asked for, and a note for consumers.
 
-The note (a descriptor file) names one way in: the Unix socket, which only this user
-can open, or the WebSocket where there is no other. All of it ends with the block.
+The Unix socket is for this user alone. A port on loopback is for every user of the machine, so
+who comes there shows a token, which is made where none is given, unless the app's author says in
+so many words that it is open, perhaps because the app asks itself who comes (`authenticate`).
+
+The note (a descriptor file, mode 0600) names one way in: the Unix socket, or the WebSocket and
+its token where there is no other. All of it ends with the block.
 """
 
 from __future__ import annotations
 
+import logging
 import os
+import secrets
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from sightline.errors import InvalidInput
 from sightline.hub.descriptor import Descriptor, Transport, Unix, Ws
@@ -21,14 +28,17 @@ from sightline.transports.link import Link
 from sightline.transports.unix import serve_unix
 from sightline.transports.websocket import serve_websocket
 
-__all__ = ["Air", "on_air"]
+__all__ = ["Addresses", "Air", "on_air"]
+
+_TOKEN_BYTES: Final = 32
+_log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Air:
     """How an app is to be reached. None is "not this way"; True and port 0 choose a place."""
 
-    port: int | None = 0
+    port: int | None = None
     unix: str | Path | bool = True
     discoverable: bool = True
     host: str = "127.0.0.1"
@@ -36,6 +46,27 @@ class Air:
     origins: Iterable[str] = ()
     hosts: Iterable[str] | None = None
     directory: Path | None = None
+    open: bool = False
+
+    def port_token(self) -> str | None:
+        """The token that the port asks for; None if it is open."""
+        if self.open and self.token is not None:
+            raise InvalidInput("a port that is open asks for no token: choose one of the two")
+        if self.open or self.token is not None:
+            return self.token
+        return secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+class Addresses(tuple[str, ...]):
+    """Where an app is served, the Unix socket first; `token` is what its port asks for, if any."""
+
+    token: str | None
+
+    def __new__(cls, addresses: Iterable[str], token: str | None) -> Addresses:
+        """Put addresses and the token together."""
+        made = super().__new__(cls, addresses)
+        made.token = token
+        return made
 
 
 @asynccontextmanager
@@ -46,30 +77,38 @@ async def on_air(
     *,
     version: str | None = None,
     description: str | None = None,
-) -> AsyncIterator[tuple[str, ...]]:
+) -> AsyncIterator[Addresses]:
     """Serve while the block runs; gives the addresses. Raises InvalidInput where it cannot."""
     async with AsyncExitStack() as stack:
         addresses: list[str] = []
+        token: str | None = None
         ways: list[Transport] = []
         if air.unix is not False:
             path = _socket_path(stack, info.id) if air.unix is True else Path(air.unix).absolute()
             addresses.append(await stack.enter_async_context(serve_unix(handle, path)))
             ways.append(Unix(str(path)))
         if air.port is not None:
+            token = air.port_token()
             served = serve_websocket(
                 handle, air.host, air.port,
-                token=air.token, origins=air.origins, hosts=air.hosts,
+                token=token, origins=air.origins, hosts=air.hosts,
             )  # fmt: skip
             addresses.append(await stack.enter_async_context(served))
-            ways.append(Ws(addresses[-1]))
+            ways.append(Ws(addresses[-1], token))
         if not ways:
             raise InvalidInput("an app needs a port or a Unix socket to be served at")
         if air.discoverable:
             descriptor = Descriptor(
                 info.id, info.name, ways[0], info.capabilities, os.getpid(), version, description
             )
-            stack.enter_context(announced(descriptor, air.directory))
-        yield tuple(addresses)
+            try:
+                stack.enter_context(announced(descriptor, air.directory))
+            except InvalidInput as error:
+                if air.directory is not None:
+                    raise
+                # Whoever has the address can still come: other users' directories stop nothing.
+                _log.warning("%s is not announced: %s", info.id, error)
+        yield Addresses(addresses, token)
 
 
 def _socket_path(stack: AsyncExitStack, app_id: str) -> Path:

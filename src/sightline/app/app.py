@@ -27,13 +27,14 @@ import asyncio
 import contextlib
 import inspect
 import logging
+import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from sightline.app.announce import Air, on_air
+from sightline.app.announce import Addresses, Air, on_air
 from sightline.app.asgi import AsgiApp
 from sightline.app.attention import Views
 from sightline.app.invoking import Invoker, running
@@ -210,21 +211,25 @@ class App(Scope):
     async def serving(
         self,
         *,
-        port: int | None = 0,
+        port: int | None = None,
         unix: str | Path | bool = True,
         discoverable: bool = True,
         host: str = "127.0.0.1",
         token: str | None = None,
+        open: bool = False,  # noqa: A002 - the author says it in so many words
         origins: Iterable[str] = (),
         hosts: Iterable[str] | None = None,
         directory: Path | None = None,
-    ) -> AsyncIterator[tuple[str, ...]]:
-        """Serve while the block runs: a WebSocket, a Unix socket, and a note for consumers.
+    ) -> AsyncIterator[Addresses]:
+        """Serve while the block runs: a Unix socket, and a note for consumers.
 
-        Gives the addresses. `port` None and `unix` False leave that way out; port 0 and True
-        choose a place. A host beyond loopback takes a token. Raises InvalidInput.
+        A `port` adds a WebSocket, which asks for a `token` (one is made if none is given, see
+        the `token` of what this gives). `open` lets every user of the machine in, or leaves it
+        to an `authenticate` hook. Gives the addresses. `unix` False leaves the socket out;
+        port 0 and True choose a place. A `host` beyond loopback takes the `hosts` by which
+        clients name it. Raises InvalidInput.
         """
-        air = Air(port, unix, discoverable, host, token, origins, hosts, directory)
+        air = Air(port, unix, discoverable, host, token, origins, hosts, directory, open)
         about = {"version": self.version, "description": self.description}
         async with on_air(self.handle, self.info, air, **about) as addresses:
             try:
@@ -233,11 +238,14 @@ class App(Scope):
                 await self.close()
 
     def serve(self, **options: Any) -> None:
-        """Serve until interrupted; takes what `serving` takes. Says where on the log."""
+        """Serve until interrupted, as `serving` does. Says where, and the token, on stderr."""
 
         async def forever() -> None:
             async with self.serving(**options) as addresses:
-                _log.info("%s is at %s", self.info.name, ", ".join(addresses))
+                # Not on the log, which others may keep: the token is for who started the app.
+                shown = "" if addresses.token is None else f" (token: {addresses.token})"
+                sys.stderr.write(f"{self.info.name} is at {', '.join(addresses)}{shown}\n")
+                sys.stderr.flush()
                 await asyncio.Event().wait()
 
         with contextlib.suppress(KeyboardInterrupt):
@@ -258,7 +266,9 @@ class App(Scope):
         """The app as an ASGI application: a WebSocket at `path` and `GET /.well-known/slop`.
 
         Mount it into any framework. Only loopback hosts and no web page may connect unless
-        they are named; hosts beyond loopback need a token or an `authenticate` hook.
+        they are named; hosts beyond loopback need a token or an `authenticate` hook. Without
+        either, whoever reaches the server gets in, which on loopback is every user of the
+        machine: unless the framework asks who comes, give one.
         """
         door = Door.of(hosts, origins, token, has_hook=self._authenticate is not None)
         return AsgiApp(self.handle, self.info, path, door, self.description)

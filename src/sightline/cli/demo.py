@@ -27,7 +27,8 @@ def demo(*, port: int | None, socket: str | None, as_text: bool, as_json: bool) 
     """Serve the demo app, a small mail and calendar program, until interrupted.
 
     It can be found by `sightline apps`, and prints where it is. Without --ws and --unix it
-    serves both, at places of its own choice.
+    serves a Unix socket at a place of its own choice. A WebSocket asks for a token, which is
+    written to stderr; the other commands find it by themselves.
     """
     if as_text and as_json:
         raise click.UsageError("--print and --json are two ways to show one thing: choose")
@@ -45,11 +46,9 @@ async def _serve(port: int | None, socket: str | None) -> None:
     # Not needed to show the picture, and slower to load than it is to show.
     from sightline.demo.app import demo_app
 
-    chosen = port is not None or socket is not None
-    served = demo_app().serving(
-        port=port if chosen else 0,
-        unix=(socket or False) if chosen else True,
-    )
+    served = demo_app().serving(port=port, unix=socket or port is None)
     async with served as addresses:
+        if addresses.token is not None:
+            click.echo(f"token: {addresses.token}", err=True)
         write_text(addresses)
         await asyncio.Event().wait()

@@ -26,7 +26,9 @@ _T = TypeVar("_T")
 
 address_argument: Final = click.argument("address", metavar="ADDR")
 token_option: Final = click.option(
-    "--token", envvar="SIGHTLINE_TOKEN", help="The bearer token of a WebSocket provider."
+    "--token",
+    envvar="SIGHTLINE_TOKEN",
+    help="The bearer token of a WebSocket; one that the app announced to you is found.",
 )
 timeout_option: Final = click.option(
     "--timeout",
@@ -84,7 +86,7 @@ def apps(*, as_json: bool, show_ignored: bool) -> None:
 
     Looks at ~/.slop/providers and /tmp/slop/providers, or at the directories that
     SLOP_PROVIDERS names. A descriptor that another user could have put there, and one
-    whose process is gone, does not count.
+    whose process is gone, does not count; neither does a directory behind another user's link.
     """
     found = Discovery().look()
     if as_json:
@@ -101,6 +103,7 @@ def apps(*, as_json: bool, show_ignored: bool) -> None:
 
 def _fields(descriptor: Descriptor) -> dict[str, Any]:
     fields = msgspec.to_builtins(descriptor)
+    fields["transport"].pop("token", None)  # it ends up in logs; who asks by id needs none
     return {**fields, "address": descriptor.address}
 
 

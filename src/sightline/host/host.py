@@ -126,9 +126,10 @@ class Host:
                 place = Path(ledger or settings.ledger.path or default_path())
                 opened = await asyncio.to_thread(Ledger, place.expanduser(), clock=clock)
                 ledger = stack.enter_context(opened)
+            is_ours = hub is None
             if hub is None:
-                discovery = Discovery() if settings.apps.discover else None
-                hub = await stack.enter_async_context(Hub(discovery, clock=clock))
+                hub = Hub(Discovery() if settings.apps.discover else None, clock=clock)
+                stack.push_async_exit(hub)
             memos = None
             if user_ledger is not None:
                 own = stack.enter_context(ExitStack())
@@ -138,6 +139,8 @@ class Host:
             await host._open_session(session)
             if settings.apps.workspace:
                 await host._open_workspace(stack)
+            if is_ours:  # only now: our own apps have their seats before anybody is looked for
+                await hub.__aenter__()
             watch = asyncio.create_task(host._watch_apps())
             stack.push_async_callback(_ended, watch)
             for address in settings.apps.connect:
@@ -313,8 +316,8 @@ class Host:
     async def connect(self, address: str) -> str:
         """Connect to an app and keep it connected; return its id.
 
-        `address` is as on the command line. Raises `InvalidInput`, `Unreachable`,
-        `Unauthorized`.
+        `address` is as on the command line. Raises `InvalidInput` also where the app's id is
+        taken or is one of our own, `Unreachable`, `Unauthorized`.
         """
         if any(app.id == address for app in self.hub.world.available):
             await self.hub.client(address)
@@ -322,8 +325,6 @@ class Host:
         dial = await asyncio.to_thread(dial_address, address)
         async with Client(dial, reconnect=False) as probe:
             found = await probe.ready()
-        if self.hub.world.app(found.id) is not None:
-            raise InvalidInput(f"an app {found.id!r} is connected already")
         self.hub.add(found.id, dial, name=found.name)
         await self.hub.client(found.id)
         return found.id

@@ -25,11 +25,13 @@ def dial_address(
 ) -> Dial:
     """Return how to connect to an address. Raises InvalidInput, or Unreachable for an unknown id.
 
-    An address that was typed is consent to start its command; one that was found is not.
+    An address that was typed is consent to start its command; one that was found is not. Without
+    a token that of the app's descriptor is shown, where there is one.
     """
     scheme, _, rest = address.partition(":")
     if scheme in {"ws", "wss"}:
-        return lambda: connect_websocket(address, token)
+        shown = _announced_token(address, discovery) if token is None else token
+        return lambda: connect_websocket(address, shown)
     if scheme == "unix" and rest:
         return lambda: connect_unix(rest)
     if scheme == "stdio" and rest.strip():
@@ -43,6 +45,14 @@ def dial_address(
     raise Unreachable(f"no app {address!r} has announced itself here")
 
 
+def _announced_token(url: str, discovery: Discovery | None) -> str | None:
+    """Find the token of an app that this user announced at this very URL."""
+    for descriptor in (discovery or Discovery()).look().descriptors:
+        if isinstance(descriptor.transport, Ws) and descriptor.transport.url == url:
+            return descriptor.transport.token
+    return None
+
+
 def dial_descriptor(
     descriptor: Descriptor, *, token: str | None = None, consent: bool = False
 ) -> Dial:
@@ -52,8 +62,8 @@ def dial_descriptor(
         match descriptor.transport:
             case Unix(path):
                 return await connect_unix(path)
-            case Ws(url):
-                return await connect_websocket(url, token)
+            case Ws(url, known):
+                return await connect_websocket(url, known if token is None else token)
             case Stdio(command):
                 if not consent:
                     raise Unauthorized(

@@ -21,10 +21,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self, TypeAlias
 
+import msgspec
 from msgspec import UnsetType
 
 from sightline.errors import (
     ActionFailed,
+    InvalidInput,
     RequestRefused,
     SightlineError,
     TimedOut,
@@ -46,6 +48,7 @@ from sightline.protocol.consumer import (
     Refused,
     RequestFailed,
 )
+from sightline.protocol.ids import app_id_problem, app_name_problem
 from sightline.protocol.jsontext import read
 from sightline.protocol.messages import Filter, ProviderInfo, Result
 from sightline.protocol.tree import Node
@@ -115,13 +118,14 @@ class Client:
         self._hurry = asyncio.Event()
         self._changed = Signal()
         self._link: Link | None = None
+        self._provider: ProviderInfo | None = None
         self._turned_away: SightlineError | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
     def provider(self) -> ProviderInfo | None:
-        """Who answered last, or None if nobody has."""
-        return self._consumer.provider
+        """Who answered last, by an id and a name that can be shown; None if nobody has."""
+        return self._provider
 
     @property
     def peer(self) -> Peer | None:
@@ -282,8 +286,10 @@ class Client:
             while (message := await link.receive()) is not None:
                 for event in self._consumer.receive(message):
                     if isinstance(event, Connected):
+                        self._meet(event.provider)
                         limit.reschedule(None)
-                    self._take(event)
+                    else:
+                        self._take(event)
                 self._has_output.set()
             return self._turned_away or Unreachable("the connection is gone")
         finally:
@@ -339,6 +345,22 @@ class Client:
         self._enter(state)
         if was_open:
             self._tell(Lost(error))
+
+    def _meet(self, provider: ProviderInfo) -> None:
+        """Take a hello. Raises InvalidInput for an id that could pass for another.
+
+        A name that cannot be shown is no reason to let go: the id stands in for it.
+        """
+        illegal = app_id_problem(provider.id)
+        if illegal is not None:
+            raise InvalidInput(f"its hello is not believed: {illegal}")
+        unshowable = app_name_problem(provider.name)
+        if unshowable is not None:
+            provider = msgspec.structs.replace(provider, name=provider.id)
+        self._provider = provider
+        self._take(Connected(provider))
+        if unshowable is not None:
+            self._take(Garbled(f"its name, for which its id stands: {unshowable}"))
 
     def _take(self, event: ConsumerEvent) -> None:
         match event:

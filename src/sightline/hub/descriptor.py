@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from sightline.errors import InvalidInput
+from sightline.protocol.ids import app_id_problem, app_name_problem, reads_as_own
 from sightline.protocol.jsontext import text_from_bytes
 from sightline.protocol.messages import SLOP_VERSION
 from sightline.transports.door import is_loopback
@@ -23,10 +24,10 @@ __all__ = ["DESCRIPTOR_BYTES", "Descriptor", "Stdio", "Transport", "Unix", "Ws"]
 
 DESCRIPTOR_BYTES: Final = 64 * 1024
 _SOCKET_PATH_BYTES: Final = 107  # what the kernel's address structure holds
-_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=1024)]
-_Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+# RFC 6750, 2.1: what can stand behind `Bearer`, here any printable ASCII without blanks.
+_Token: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[!-~]{1,512}\Z")]
 
 
 class Unix(msgspec.Struct, frozen=True, tag="unix"):
@@ -35,10 +36,15 @@ class Unix(msgspec.Struct, frozen=True, tag="unix"):
     path: Annotated[str, msgspec.Meta(min_length=1, max_length=_SOCKET_PATH_BYTES)]
 
 
-class Ws(msgspec.Struct, frozen=True, tag="ws"):
-    """At a WebSocket."""
+class Ws(msgspec.Struct, frozen=True, omit_defaults=True, tag="ws"):
+    """At a WebSocket, and the bearer token that it asks for, if it does."""
 
     url: Annotated[str, msgspec.Meta(min_length=1, max_length=2048)]
+    token: _Token | None = None
+
+    def __repr__(self) -> str:
+        """Leave the token out: what is printed or logged is read by others."""
+        return f"Ws({self.url!r})"
 
 
 class Stdio(msgspec.Struct, frozen=True, tag="stdio"):
@@ -52,7 +58,7 @@ Transport: TypeAlias = Unix | Ws | Stdio
 
 class _Wire(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str
-    name: _Name
+    name: str
     slop_version: str
     transport: Transport
     capabilities: Annotated[tuple[_Text, ...], msgspec.Meta(max_length=64)] = ()
@@ -74,19 +80,21 @@ class Descriptor:
     description: str | None = None
 
     def __post_init__(self) -> None:
-        if not _ID.fullmatch(self.id):
-            raise InvalidInput(
-                f"an app's id must be letters, digits, '.', '_' and '-', not {self.id[:80]!r}"
-            )
-        _check_shown("name", self.name)
-        _check_shown("description", self.description or "")
+        problem = app_id_problem(self.id) or app_name_problem(self.name)
+        if problem is not None:
+            raise InvalidInput(problem)
+        if reads_as_own(self.id):
+            raise InvalidInput(f"the id {self.id!r} is kept for an app of the host's own")
+        # It is printed in lists of one line each, where a control character could fake a line.
+        if _CONTROL.search(self.description or ""):
+            raise InvalidInput("an app's description must not contain control characters")
         match self.transport:
             case Unix(path):
                 if not path.startswith("/") or "\0" in path or "/../" in f"{path}/":
                     raise InvalidInput(f"not an absolute socket path: {path[:80]!r}")
                 if len(path.encode()) > _SOCKET_PATH_BYTES:
                     raise InvalidInput(f"a socket path has at most {_SOCKET_PATH_BYTES} bytes")
-            case Ws(url):
+            case Ws(url=url):
                 _check_url(url)
             case Stdio(command):
                 if not command[0] or any("\0" in word for word in command):
@@ -122,16 +130,10 @@ class Descriptor:
         match self.transport:
             case Unix(path):
                 return f"unix:{path}"
-            case Ws(url):
+            case Ws(url=url):
                 return url
             case Stdio(command):
                 return f"stdio:{command[0]}"
-
-
-def _check_shown(field: str, text: str) -> None:
-    # It is printed in lists of one line each, where a control character could fake a line.
-    if _CONTROL.search(text):
-        raise InvalidInput(f"an app's {field} must not contain control characters")
 
 
 def _check_url(url: str) -> None:

@@ -1,11 +1,14 @@
 """Where apps say that they are there, and how to see it.
 
 Two directories hold descriptors: a lasting one in the user's home, and an ephemeral one
-under /tmp. A file counts only if it could not have been put there by somebody else: it
-and its directory belong to the user (the directory may be root's), nobody else can write
-the file, and nobody else can write the directory unless its sticky bit keeps them from
-replacing files. Files are opened without following links, and what is checked is what was
-opened. Whoever is named by a pid that no longer runs is gone.
+under /tmp, which all users share and which is one user's if that user came first. A file counts
+only if it could not have been put there by somebody else: its directory is opened by
+`transports.owned`, the file belongs to the user under this one name, and nobody else can write
+it. Files are opened, written and removed relative to the directory that was checked, without
+following links. Whoever is named by a pid that no longer runs is gone.
+
+Nobody is kept from serving by a directory of somebody else: an app is announced in the first one
+that is safe, the ephemeral one before the lasting one, and consumers of the user look at both.
 """
 
 from __future__ import annotations
@@ -14,8 +17,8 @@ import asyncio
 import contextlib
 import importlib
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -24,13 +27,14 @@ from typing import Any, Final
 
 from sightline.errors import InvalidInput
 from sightline.hub.descriptor import DESCRIPTOR_BYTES, Descriptor
+from sightline.transports.link import why
+from sightline.transports.owned import open_owned
 
 __all__ = ["Directory", "Discovery", "Found", "Ignored", "announced", "standard_directories"]
 
 POLL_S: Final = 2.0
 _MAX_FILES: Final = 1000
 _ID_CHARS: Final = 120  # what a number can be put behind, and is still an id
-_ROOT: Final = 0
 
 
 def standard_directories() -> tuple[Path, ...]:
@@ -101,7 +105,7 @@ class Discovery:
         """
         yield
         watchfiles = _watchfiles()
-        present = [entry.path for entry in self._directories if entry.path.is_dir()]
+        present = [entry.path for entry in self._directories if entry.is_safe]
         if watchfiles is None or not present:
             while True:
                 await asyncio.sleep(self._poll_s)
@@ -125,65 +129,61 @@ class Directory:
         self.path = path
 
     @property
-    def is_ours(self) -> bool:
-        """Whether it is a safe place for our descriptors, or can be made one."""
+    def is_safe(self) -> bool:
+        """Whether it is there, and nobody else could have put anything in it."""
         try:
-            return _directory_problem(self.path.stat()) is None
-        except FileNotFoundError:
-            return True
-        except OSError:
+            with open_owned(self.path):
+                return True
+        except (OSError, InvalidInput):
             return False
 
     def entries(self) -> Iterator[Descriptor | Ignored]:
         """Give every descriptor that counts, and the reason for each that does not."""
         try:
-            handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            with open_owned(self.path) as handle:
+                yield from self._entries(handle)
         except FileNotFoundError:
             return
         except OSError as error:
-            yield Ignored(self.path, error.strerror or str(error))
-            return
-        try:
-            problem = _directory_problem(os.fstat(handle))
-            if problem is not None:
-                yield Ignored(self.path, problem)
-                return
-            listed = os.listdir(handle)  # noqa: PTH208 - of what was opened, not of a name
-            names = sorted(name for name in listed if name.endswith(".json"))
-            for name in names[:_MAX_FILES]:
-                yield self._entry(handle, name)
-            if len(names) > _MAX_FILES:
-                yield Ignored(self.path, f"only the first {_MAX_FILES} files are looked at")
-        finally:
-            os.close(handle)
+            yield Ignored(self.path, why(error))
+        except InvalidInput as error:
+            yield Ignored(self.path, str(error))
 
     def register(self, descriptor: Descriptor) -> Path:
-        """Write a descriptor: whole or not at all, for the user's eyes only."""
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        problem = _directory_problem(self.path.stat())
-        if problem is not None:
-            raise InvalidInput(f"{self.path}: {problem}")
-        target = self.path / f"{descriptor.id}.json"
-        # mkstemp makes the file 0600, and with a name that nobody can foresee.
-        handle, name = tempfile.mkstemp(dir=self.path, prefix=f".{descriptor.id}.")
-        draft = Path(name)
+        """Write a descriptor: whole or not at all, for the user's eyes only. Raises InvalidInput.
+
+        What was there under its name is replaced, if it is the user's.
+        """
+        target, draft = f"{descriptor.id}.json", f".{descriptor.id}.{secrets.token_hex(8)}"
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(descriptor.write())
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(target)
-        except OSError:
-            draft.unlink(missing_ok=True)
-            raise
-        return target
+            with open_owned(self.path, create=True) as handle:
+                try:
+                    _write_own(handle, draft, descriptor.write())
+                    os.replace(draft, target, src_dir_fd=handle, dst_dir_fd=handle)
+                except OSError:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(draft, dir_fd=handle)
+                    raise
+        except OSError as error:
+            raise InvalidInput(f"{self.path}: {why(error)}") from error
+        except InvalidInput as error:
+            raise InvalidInput(f"{self.path}: {error}") from None
+        return self.path / target
 
     def unregister(self, descriptor: Descriptor) -> None:
         """Remove a descriptor, unless another app has taken its place since."""
-        target = self.path / f"{descriptor.id}.json"
-        with contextlib.suppress(OSError, InvalidInput):
-            if Descriptor.read(target.read_bytes()) == descriptor:
-                target.unlink()
+        target = f"{descriptor.id}.json"
+        with contextlib.suppress(OSError, InvalidInput), open_owned(self.path) as handle:
+            if Descriptor.read(_read_own(handle, target)) == descriptor:
+                os.unlink(target, dir_fd=handle)
+
+    def _entries(self, handle: int) -> Iterator[Descriptor | Ignored]:
+        listed = os.listdir(handle)  # of what was opened, not of a name
+        names = sorted(name for name in listed if name.endswith(".json"))
+        for name in names[:_MAX_FILES]:
+            yield self._entry(handle, name)
+        if len(names) > _MAX_FILES:
+            yield Ignored(self.path, f"only the first {_MAX_FILES} files are looked at")
 
     def _entry(self, directory: int, name: str) -> Descriptor | Ignored:
         path = self.path / name
@@ -205,12 +205,12 @@ class Directory:
 def announced(descriptor: Descriptor, directory: Path | None = None) -> Iterator[Path]:
     """Keep a descriptor registered while the block runs; by default in the ephemeral directory.
 
-    Where that belongs to another user of the machine, the lasting one is taken. Where the id
-    is that of another process that still runs, a number is put behind it: `mail-2`.
+    Where that is not safe, or not the user's to write, the lasting one is taken. Where the id
+    is that of another process that still runs, a number is put behind it: `mail-2`. Raises
+    InvalidInput where there is no place for it, and says why not.
     """
     choice = [directory] if directory is not None else [*reversed(standard_directories())]
     homes = [Directory(path) for path in choice]
-    home = next((home for home in homes if home.is_ours), homes[-1])
     others = {
         item.id
         for place in homes
@@ -218,11 +218,21 @@ def announced(descriptor: Descriptor, directory: Path | None = None) -> Iterator
         if isinstance(item, Descriptor) and item.pid not in {None, descriptor.pid}
     }
     descriptor = replace(descriptor, id=_free(descriptor.id, others))
-    path = home.register(descriptor)
+    home, path = _register(homes, descriptor)
     try:
         yield path
     finally:
         home.unregister(descriptor)
+
+
+def _register(homes: Sequence[Directory], descriptor: Descriptor) -> tuple[Directory, Path]:
+    problems: list[str] = []
+    for home in homes:
+        try:
+            return home, home.register(descriptor)
+        except InvalidInput as error:
+            problems.append(str(error))
+    raise InvalidInput("; ".join(problems))
 
 
 def _free(own: str, taken: Collection[str]) -> str:
@@ -241,6 +251,9 @@ def _read_own(directory: int, name: str) -> bytes:
             raise InvalidInput("not a regular file")
         if found.st_uid != os.getuid():
             raise InvalidInput("belongs to another user")
+        # Others may link a file of ours to where it was never meant to be read.
+        if found.st_nlink != 1:
+            raise InvalidInput("has another name (a hard link)")
         if found.st_mode & 0o022:
             raise InvalidInput("others can write to it")
         if found.st_size > DESCRIPTOR_BYTES:
@@ -250,12 +263,13 @@ def _read_own(directory: int, name: str) -> bytes:
         os.close(handle)
 
 
-def _directory_problem(found: os.stat_result) -> str | None:
-    if found.st_uid not in {os.getuid(), _ROOT}:
-        return "the directory belongs to another user"
-    if found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
-        return "others can write to the directory"
-    return None
+def _write_own(directory: int, name: str, data: bytes) -> None:
+    """Write a new file that only the user can read."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(name, flags, 0o600, dir_fd=directory), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _is_running(pid: int) -> bool:

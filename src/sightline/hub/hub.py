@@ -25,6 +25,7 @@ from sightline.hub.discovery import Discovery, Found
 from sightline.hub.origin import Origin
 from sightline.hub.signal import Signal
 from sightline.hub.watch import Watch
+from sightline.protocol.ids import app_id_problem, reads_as_own
 from sightline.protocol.messages import Filter
 from sightline.protocol.tree import Node
 from sightline.protocol.world import AppState, AvailableApp, Status, World
@@ -149,9 +150,14 @@ class Hub:
     def add(self, app_id: str, dial: Dial, *, name: str = "", own: bool = False) -> None:
         """Want an app that is reached in a way of its own, from now on.
 
-        `own` says that it is one of the host's, whose word is taken. Raises InvalidInput where
-        there is an app of that id already.
+        `own` says that it is one of the host's, whose word is taken: only such an app gets an id
+        that reads as one of theirs. Raises InvalidInput for an id that is illegal, kept or taken.
         """
+        problem = app_id_problem(app_id)
+        if problem is not None:
+            raise InvalidInput(problem)
+        if reads_as_own(app_id) and not own:
+            raise InvalidInput(f"the id {app_id!r} is kept for an app of the host's own")
         if app_id in self._seats:
             raise InvalidInput(f"an app {app_id!r} is connected already")
         self._sit(app_id, name or app_id, dial, None, is_own=own)
@@ -211,7 +217,7 @@ class Hub:
             if seat is None:
                 if not self._lazy and self._may_connect(descriptor):
                     self._sit_found(descriptor)
-            elif before.get(own) != descriptor:
+            elif seat.descriptor is not None and before.get(own) != descriptor:
                 seat.descriptor = descriptor
                 seat.client.retry_now()
         for own, seat in self._seats.items():

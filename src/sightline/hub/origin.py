@@ -45,7 +45,7 @@ class Origin:
         match transport:
             case Unix(path):
                 return cls("unix", path)
-            case Ws(url):
+            case Ws(url=url):
                 return cls("websocket", url)
             case Stdio(command):
                 return cls("stdio", shlex.join(command))

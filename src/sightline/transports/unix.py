@@ -2,8 +2,8 @@
 
 Only the user whose app it is gets in. The socket has mode 0600; its directory is made
 with mode 0700 where it does not exist, and must otherwise belong to the user and be
-writable by nobody else (a sticky directory such as /tmp will do where it is one's own);
-both sides ask the kernel who the other is.
+writable by nobody else (a sticky directory such as /tmp will do where it is one's own), with no
+other user's link on the way to it; both sides ask the kernel who the other is.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Final
 from sightline.errors import InvalidInput, Unauthorized, Unreachable
 from sightline.transports.lines import LineLink
 from sightline.transports.link import CONSUMER_BYTES, PROVIDER_BYTES, Handler, Handlers, Peer, why
+from sightline.transports.owned import open_owned
 
 __all__ = ["connect_unix", "serve_unix"]
 
@@ -102,14 +103,14 @@ def _bind(path: Path) -> socket.socket:
 def _check_directory(path: Path) -> None:
     directory = path.parent
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = directory.stat()
+        with open_owned(directory, create=True) as handle:
+            is_own = os.fstat(handle).st_uid == os.getuid()
     except OSError as error:
         raise InvalidInput(f"cannot serve unix:{path}: {why(error)}") from error
-    if found.st_uid != os.getuid():
+    except InvalidInput as error:
+        raise InvalidInput(f"cannot serve unix:{path}: {directory}: {error}") from None
+    if not is_own:
         raise InvalidInput(f"cannot serve unix:{path}: {directory} belongs to another user")
-    if found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
-        raise InvalidInput(f"cannot serve unix:{path}: others can write to {directory}")
 
 
 def _remove_stale(path: Path) -> None:

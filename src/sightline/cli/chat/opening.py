@@ -66,7 +66,7 @@ async def opened(options: ChatOptions) -> AsyncIterator[Host]:
         at = ""
         app: App | None = import_module("sightline.demo.app").demo_app() if options.demo else None
         if app is not None:
-            (at,) = await stack.enter_async_context(app.serving(port=None))
+            (at,) = await stack.enter_async_context(app.serving())
         model, env = await stack.enter_async_context(keyed(loaded.settings, options.key))
         opening = Host.open(
             loaded.settings, model=model, env=env, session=options.resume or None,
