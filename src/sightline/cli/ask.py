@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
-from sightline.cli.clean import clean, clean_line
-from sightline.cli.io import STDIN, read_bytes, write_text
+from sightline.cli.io import STDIN, read_bytes
+from sightline.cli.out import Outlet, confirm, say, tell, write_json_lines
 from sightline.cli.place import DB_HELP
 from sightline.errors import ApprovalNeeded, InvalidInput, NotFound, SightlineError
 from sightline.events import (
@@ -161,14 +161,14 @@ async def _command(host: Host, asked: _Asked) -> int:
     from sightline.cli.commands.console import PlainConsole
     from sightline.cli.commands.registry import run
 
-    out = io.StringIO() if asked.as_json else sys.stdout
+    out = io.StringIO() if asked.as_json else Outlet()
     try:
         said = await run(asked.text, host, PlainConsole(out, yes=asked.yes))
     except Leave:
         return 0
     if isinstance(out, io.StringIO):
         ran = CommandRan(command=asked.text, text=out.getvalue().rstrip("\n"))
-        write_text([encode_event(ran).decode()])
+        write_json_lines([encode_event(ran)])
     return await _follow(host, replace(asked, text=said, typed=said)) if said else 0
 
 
@@ -190,7 +190,7 @@ async def _follow(host: Host, asked: _Asked) -> int:
         _tell(f"attached {name}")
     async for event in host.ask(attached.behind(asked.text), attached.files):
         if asked.as_json:
-            write_text([encode_event(event).decode()])
+            write_json_lines([encode_event(event)])
         elif isinstance(event, RequestBuilt):
             # Once: what is peculiar about a request is so about the next one, too.
             for warning in event.warnings:
@@ -210,7 +210,7 @@ async def _follow(host: Host, asked: _Asked) -> int:
                 host.answer(event.call_id, bool(approved))
         elif isinstance(event, TurnEnded):
             if event.text and not asked.as_json:
-                write_text([clean(event.text)])
+                say(event.text)
             code = code or exit_code_of(event)
     return code
 
@@ -221,7 +221,7 @@ async def _approval(asked: _Asked) -> bool | None:
         return True
     if asked.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
-    return await asyncio.to_thread(click.confirm, "Do it?", default=False, err=True)
+    return await asyncio.to_thread(confirm, "Do it?")
 
 
 def _lines(event: HostEvent) -> Iterator[str]:
@@ -274,4 +274,4 @@ def _codes() -> dict[str, int]:
 
 
 def _tell(line: str) -> None:
-    click.echo(clean_line(line), err=True)
+    tell(line)

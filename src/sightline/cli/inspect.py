@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from sightline.cli.out import notice, say, write_page
 from sightline.cli.place import DB_HELP, ledger_place
 from sightline.errors import InvalidInput, MissingExtra, Unreachable
 from sightline.ledger import Ledger
@@ -85,7 +86,7 @@ def inspect(
     with Ledger(ledger_place(db), mode="read") as ledger:
         loaded = load(None, os.environ, {})
         for line in loaded.refused:
-            click.echo(f"sightline: {line}", err=True)
+            notice(line)
         reader = Reader(ledger, loaded.settings, os.environ)
         if session is not None:
             _write(reader.export(session), output or Path(f"sightline-session-{session}.html"))
@@ -95,14 +96,13 @@ def inspect(
 
 def _write(page: Iterator[str], target: Path) -> None:
     if str(target) == "-":
-        for part in page:
-            sys.stdout.buffer.write(part.encode())
+        write_page(page)
         return
     try:
         _write_whole(page, target)
     except OSError as error:
         raise InvalidInput(f"{target}: {error.strerror or error}") from error
-    click.echo(str(target))
+    say(str(target))
 
 
 def _write_whole(page: Iterator[str], target: Path) -> None:
@@ -151,7 +151,7 @@ async def _serve(reader: Reader, port: int, *, opens: bool, allow_invoke: bool) 
         return (await hub.invoke(app, path, action, params)).data
 
     def tell() -> None:
-        click.echo(_address(door))
+        say(_address(door))
 
     invoke: Invoke | None = act if allow_invoke else None
     server = server_of(inspector_app(reader, door, invoke=invoke))

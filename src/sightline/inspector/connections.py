@@ -44,6 +44,7 @@ def server_of(application: Any, limits: Limits | None = None) -> uvicorn.Server:
         ws="none",  # what is upgraded would leave the limits
         backlog=BACKLOG,
         log_level="error",  # a stranger's nonsense is no line on the user's terminal
+        log_config=None,  # the program says how logs are written
         access_log=False,  # it would keep the token
         server_header=False,
         timeout_graceful_shutdown=1,

@@ -19,6 +19,8 @@ from typing import Any, Final
 
 import msgspec
 
+from sightline.protocol.jsontext import escape_controls
+
 __all__ = ["Export", "importmap_hash", "served_page", "static_file", "way_in"]
 
 _STATIC: Final = files("sightline.inspector").joinpath("static")
@@ -97,7 +99,8 @@ def way_in(address: str, icon: str = "") -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="referrer" content="no-referrer">'
         f'<meta http-equiv="refresh" content="0; url={place}">'
-        f'<title>Sightline inspector</title>{link}</head><body><a href="{place}">Go on</a></body></html>'
+        f"<title>Sightline inspector</title>{link}</head>"
+        f'<body><a href="{place}">Go on</a></body></html>'
     )
 
 
@@ -181,4 +184,5 @@ def _data_url(content: bytes) -> str:
 
 def _json(value: object) -> str:
     """Write JSON that is safe inside a script element."""
-    return msgspec.json.encode(value).decode().replace("<", "\\u003c").replace("&", "\\u0026")
+    text = escape_controls(msgspec.json.encode(value)).decode()
+    return text.replace("<", "\\u003c").replace("&", "\\u0026")
