@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple, Protocol, TextIO, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from sightline.cli.clean import clean_line
 from sightline.cli.commands.console import PlainConsole
 from sightline.cli.commands.lines import Line, cells, text_of
+from sightline.cli.out import Writable
 from sightline.events import ApprovalAsked
 from sightline.protocol.jsontext import text_of as text_of_json
 
@@ -72,7 +73,7 @@ class Asker(Protocol):
 class LineAsker(PlainConsole):
     """Somebody who reads what is printed and answers in lines; an empty one turns away."""
 
-    def __init__(self, out: TextIO, ask: Ask, *, width: int) -> None:
+    def __init__(self, out: Writable, ask: Ask, *, width: int) -> None:
         super().__init__(out, width=width)
         self._typed = ask
 

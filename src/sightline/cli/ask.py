@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Final
@@ -18,9 +17,9 @@ import click
 import msgspec
 
 from sightline.cli.approval import Consent, LineAsker, approval_card, consent_to
-from sightline.cli.clean import clean, clean_line
 from sightline.cli.commands.lines import cut
-from sightline.cli.io import STDIN, read_bytes, write_text
+from sightline.cli.io import STDIN, read_bytes
+from sightline.cli.out import Outlet, prompt, say, tell, write_json_lines
 from sightline.cli.place import DB_HELP
 from sightline.errors import ApprovalNeeded, InvalidInput, NotFound, SightlineError
 from sightline.events import (
@@ -165,14 +164,14 @@ async def _command(host: Host, asked: _Asked) -> int:
     from sightline.cli.commands.console import PlainConsole
     from sightline.cli.commands.registry import run
 
-    out = io.StringIO() if asked.as_json else sys.stdout
+    out = io.StringIO() if asked.as_json else Outlet()
     try:
         said = await run(asked.text, host, PlainConsole(out, yes=asked.yes))
     except Leave:
         return 0
     if isinstance(out, io.StringIO):
         ran = CommandRan(command=asked.text, text=out.getvalue().rstrip("\n"))
-        write_text([encode_event(ran).decode()])
+        write_json_lines([encode_event(ran)])
     return await _follow(host, replace(asked, text=said, typed=said)) if said else 0
 
 
@@ -194,7 +193,7 @@ async def _follow(host: Host, asked: _Asked) -> int:
         _tell(f"attached {name}")
     async for event in host.ask(attached.behind(asked.text), attached.files):
         if asked.as_json:
-            write_text([encode_event(event).decode()])
+            write_json_lines([encode_event(event)])
         elif isinstance(event, RequestBuilt):
             # Once: what is peculiar about a request is so about the next one, too.
             for warning in event.warnings:
@@ -208,20 +207,20 @@ async def _follow(host: Host, asked: _Asked) -> int:
             given = await _approval(asked, event)
             if given is None:
                 needed = f"{event.action} on {event.path} of {event.app} needs your approval"
-                _tell(f"{needed}; --yes gives it")
+                tell(f"{needed}; --yes gives it")
                 code = ApprovalNeeded.exit_code
             if host.busy:
                 host.answer(event.call_id, *(given or (False,)))
         elif isinstance(event, TurnEnded):
             if event.text and not asked.as_json:
-                write_text([clean(event.text)])
+                say(event.text)
             code = code or exit_code_of(event)
     return code
 
 
 async def _approval(asked: _Asked, event: ApprovalAsked) -> Consent | None:
     """Show what is asked for, and return what is answered; None if nobody can be asked."""
-    asker = LineAsker(sys.stderr, _typed, width=get_terminal_size().columns)
+    asker = LineAsker(Outlet(err=True), _typed, width=get_terminal_size().columns)
     somebody = not asked.as_json and sys.stdin.isatty() and sys.stderr.isatty()
     if not asked.as_json:
         # Where nobody can ask to see more, all of it is shown.
@@ -232,9 +231,7 @@ async def _approval(asked: _Asked, event: ApprovalAsked) -> Consent | None:
 
 
 async def _typed(question: str) -> str:
-    ask = partial(click.prompt, default="", show_default=False, prompt_suffix="", err=True)
-    answer: str = await asyncio.to_thread(ask, question)
-    return answer
+    return await asyncio.to_thread(prompt, question)
 
 
 def _lines(event: HostEvent) -> Iterator[str]:
@@ -281,4 +278,4 @@ def _codes() -> dict[str, int]:
 
 
 def _tell(line: str) -> None:
-    click.echo(clean_line(line), err=True)
+    tell(line)

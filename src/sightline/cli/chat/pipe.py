@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Final, TextIO
+from typing import Final
 
 from sightline.cli.approval import Ask, Consent, LineAsker, approval_card, consent_to
 from sightline.cli.ask import exit_code_of
@@ -21,6 +21,7 @@ from sightline.cli.commands import registry
 from sightline.cli.commands.command import Leave
 from sightline.cli.commands.console import PlainConsole
 from sightline.cli.commands.lines import Line, line_of, text_of
+from sightline.cli.out import Writable
 from sightline.context.state import strip_state
 from sightline.errors import ApprovalNeeded, NotFound, SightlineError
 from sightline.events import AppChanged, ApprovalAsked, RequestBuilt, TurnEnded
@@ -37,8 +38,8 @@ class PipeChat:
     def __init__(
         self,
         host: Host,
-        out: TextIO,
-        err: TextIO,
+        out: Writable,
+        err: Writable,
         *,
         ask: Ask | None = None,
         yes: bool = False,
@@ -133,7 +134,7 @@ class PipeChat:
 class _AskingConsole(PlainConsole):
     """A plain console that can ask, where there is somebody."""
 
-    def __init__(self, out: TextIO, ask: Ask | None, *, yes: bool) -> None:
+    def __init__(self, out: Writable, ask: Ask | None, *, yes: bool) -> None:
         super().__init__(out, width=_WIDTH, yes=yes)
         self._question = ask
 
