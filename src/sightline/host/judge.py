@@ -25,7 +25,7 @@ from sightline.protocol.scope import ScopedAction, find_action
 from sightline.protocol.tree import Affordance, Node
 from sightline.protocol.world import AppState, World
 
-__all__ = ["Case", "Lapsed", "case_of", "changes_since", "differences"]
+__all__ = ["Case", "Lapsed", "Shown", "case_of", "changes_since", "differences", "shown_by"]
 
 # Tools of the host that write, each to the model's own notes.
 _NOTES: Final = frozenset({"manage_scratchpad", "save_memo"})
@@ -120,7 +120,7 @@ def case_of(
     if target is None:
         kind: Kind = "note" if call.name in _NOTES and not reads else "read"
         return Case(call, Facts(kind=kind), call.arguments)
-    seen, shown = _shown(world, target), _shown(safe, target)
+    seen, shown = shown_by(world, target), shown_by(safe, target)
     offered = None if seen.offered is None else seen.offered.affordance
     facts = Facts(
         kind="invoke",
@@ -174,11 +174,12 @@ def changes_since(seen: World, now: World, facts: Facts) -> tuple[str, ...]:
 
 
 def _affordance(world: World, target: Call) -> Affordance | None:
-    offered = _shown(world, target).offered
+    offered = shown_by(world, target).offered
     return None if offered is None else offered.affordance
 
 
-def _shown(world: World, target: Call) -> Shown:
+def shown_by(world: World, target: Call) -> Shown:
+    """Look at the node and the action that a call is for, in a world."""
     app = world.app(target.app)
     if app is None or app.tree is None or app.status != "connected":
         return Shown("" if app is None else app.name)
