@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 import sightline.cli
 from host.helpers import hosted, turn
-from sightline import App
+from sightline import ActionError, App
 from sightline.cli import out
 from sightline.cli.clean import clean_json, harmless
 from sightline.protocol.jsontext import escape_controls
@@ -157,7 +157,7 @@ def hostile() -> App:
 
     @app.action("/notes", "fail")
     def fail() -> None:
-        raise ValueError(EVIL)
+        raise ActionError("failed", EVIL)
 
     return app
 
@@ -215,7 +215,7 @@ async def check(args: list[str], *, clears: bool = False) -> None:
         ["invoke", "/notes", "fail"],
         ["invoke", "/notes", EVIL],
         ["watch", "--count", "1"],
-        ["watch", "--count", "1", "--json"],
+        ["watch", "--count", "2", "--json"],
     ],
     ids=lambda args: " ".join(args)[:24],
 )
