@@ -43,8 +43,8 @@ async def without_screen(options: ChatOptions) -> int:
         return await _next(lines, question) or ""
 
     async with opened(options) as (host, refused):
-        for line in refused:
-            notice(line)
+        for ignored in refused:
+            notice(ignored)
         asked = ask if prompt else None
         chat = PipeChat(host, Outlet(), Outlet(err=True), ask=asked, yes=options.yes)
         if prompt:
