@@ -37,6 +37,7 @@ asyncio.run(serve_stdio(App("mail", "Mail").handle))
         (Origin("websocket", "ws://127.0.0.1:9/slop"), "ws://127.0.0.1:9/slop"),
         (Origin("stdio", "python app.py"), "command: python app.py"),
         (Origin("memory", "mail"), "this process"),
+        (Origin("stdio", "mail\n\x1b[2Kour own\u202e"), r"command: mail\n\x1b[2Kour own\u202e"),
     ],
 )
 def test_an_origin_is_told_in_words(origin: Origin, words: str) -> None:

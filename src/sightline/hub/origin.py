@@ -51,16 +51,18 @@ class Origin:
                 return cls("stdio", shlex.join(command))
 
     def __str__(self) -> str:
-        """Say it in the words of an approval: `our own`, `unix:/run/a.sock (user 1000)`."""
+        """Say it in one line for an approval: `our own`, `unix:/run/a.sock (user 1000)`."""
+        # An address is somebody else's text: what is not plain ASCII is written as an escape.
+        shown = ascii(self.address)[1:-1]
         match self.kind:
             case "own":
                 return "our own"
             case "unix":
                 owner = "" if self.owner is None else f" (user {self.owner})"
-                return f"unix:{self.address}{owner}"
+                return f"unix:{shown}{owner}"
             case "websocket":
-                return self.address
+                return shown
             case "stdio":
-                return f"command: {self.address}"
+                return f"command: {shown}"
             case "memory":
                 return "this process"
