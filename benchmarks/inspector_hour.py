@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -94,7 +95,9 @@ class Page:
         connection.request("GET", address.split(self.netloc)[1])
         response = connection.getresponse()
         response.read()
-        self._cookie = (response.getheader("Set-Cookie") or "").split(";")[0]
+        cookie = SimpleCookie(response.getheader("Set-Cookie") or "")["sightline"]
+        self._cookie = f"{cookie.key}={cookie.value}"
+        self._room = cookie["path"].rstrip("/")
         connection.close()
 
     def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
@@ -106,7 +109,8 @@ class Page:
             "Content-Type": "application/json",
         }
         data = None if body is None else msgspec.json.encode(body)
-        connection.request("GET" if body is None else "POST", path, data, headers)
+        method = "GET" if body is None else "POST"
+        connection.request(method, self._room + path, data, headers)
         response = connection.getresponse()
         data = response.read()
         connection.close()
@@ -118,7 +122,7 @@ class Page:
     def changes(self) -> Iterator[int]:
         """Follow the events; yield every revision."""
         connection = http.client.HTTPConnection(self.netloc, timeout=120)
-        connection.request("GET", "/api/events", headers={"Cookie": self._cookie})
+        connection.request("GET", f"{self._room}/api/events", headers={"Cookie": self._cookie})
         response = connection.getresponse()
         while line := response.readline():
             if line.startswith(b"data: "):

@@ -40,6 +40,7 @@ MODULES = (
     "forging",
     "repositories",
     "impostors",
+    "consent",
 )
 # A claim that hangs is a failure: it says where, and the run ends.
 CLAIM_S = 3600

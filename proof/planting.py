@@ -258,11 +258,13 @@ async def _one_turn(host: Host, app: _Leaky, vendor: Vendor, text: str, number: 
 
 async def _shown(ledger: Ledger, session: int) -> tuple[bytes, bytes]:
     """Everything that the inspector serves of a session, and the page that it exports."""
-    door = Door("launch-token", "cookie-secret", PORT)
+    door = Door("cookie-secret", "room", PORT)
     application = inspector_app(Reader(ledger), door)
     base = f"http://127.0.0.1:{PORT}"
     async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(application), base_url=base, cookies={COOKIE: door.secret}
+        transport=httpx.ASGITransport(application),
+        base_url=f"{base}/{door.room}",
+        cookies={COOKIE: door.secret},
     ) as client:
         root = f"/api/sessions/{session}"
         turns = (await client.get(f"{root}/turns")).json()["turns"]

@@ -2,7 +2,7 @@
 
     TurnStarted
       ( RequestBuilt  (TextDelta | ReasoningDelta | Retrying)*  UsageReported?  ReplyEnded
-        ( CallStarted  (ApprovalAsked ApprovalAnswered)?  CallFinished )* )*
+        ( CallStarted  (ApprovalAsked ApprovalAnswered)*  CallFinished )* )*
     TurnEnded
 
 `TurnEnded` is always there and always last, whatever went wrong. `Noticed` and
@@ -130,7 +130,14 @@ class CallStarted(_Event, frozen=True, tag="call_started"):
 
 
 class ApprovalAsked(_Event, frozen=True, tag="approval_asked"):
-    """The turn waits for the user. `changes` says what is different since the model looked."""
+    """The turn waits for the user, who is shown all of this.
+
+    `name` is what the app calls itself and `origin` where it comes from; `type`, `label`,
+    `summary` and `properties` are the node's, `about` is what the app says of the action.
+    `changes` says what is different since the model looked. On a call that changed after
+    it was agreed to, `differences` says in what, and it is asked about again. `rules` are
+    what an answer can be remembered as, the narrowest first.
+    """
 
     call_id: str
     app: str
@@ -140,6 +147,15 @@ class ApprovalAsked(_Event, frozen=True, tag="approval_asked"):
     dangerous: bool
     reason: str
     changes: tuple[str, ...] = ()
+    name: str = ""
+    origin: str = ""
+    type: str = ""
+    label: str = ""
+    summary: str = ""
+    properties: dict[str, Any] = {}
+    about: str = ""
+    differences: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
 
 
 class ApprovalAnswered(_Event, frozen=True, tag="approval_answered"):

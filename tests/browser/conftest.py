@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
 import os
+import pty
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
@@ -121,6 +124,7 @@ class Inspector:
         own = {} if directory is None else {"SLOP_PROVIDERS": str(directory)}
         if strategy:
             own["SIGHTLINE_STRATEGY"] = strategy
+        self._terminal, theirs = pty.openpty()
         self._process = subprocess.Popen(
             [
                 sys.executable,
@@ -132,24 +136,37 @@ class Inspector:
                 "--no-open",
                 *options,
             ],
+            stdin=theirs,
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, **own},
         )
-        self.address = _stream(self._process.stdout).readline().strip()
+        os.close(theirs)
+        self.launch = _stream(self._process.stdout).readline().strip()
+        self.netloc = urlsplit(self.launch).netloc
+        self.origin = f"http://{self.netloc}"
 
     @property
-    def root(self) -> str:
-        return self.address.split("?", maxsplit=1)[0]
+    def address(self) -> str:
+        """Type Enter: another address that lets one browser in."""
+        os.write(self._terminal, b"\n")
+        return _stream(self._process.stdout).readline().strip()
 
-    @property
-    def netloc(self) -> str:
-        return urlsplit(self.address).netloc
+    @cached_property
+    def ticket(self) -> tuple[str, str]:
+        """The cookie of somebody who was let in, and where it is good."""
+        connection = http.client.HTTPConnection(self.netloc, timeout=30)
+        connection.request("GET", self.address.split(self.netloc)[1])
+        cookie = connection.getresponse().getheader("Set-Cookie") or ""
+        connection.close()
+        assert {"httponly", "samesite=strict"} <= set(cookie.lower().split("; "))
+        return cookie.split(";")[0], cookie.split("Path=")[1].split(";")[0]
 
     def stop(self) -> None:
         self._process.terminate()
         self._process.wait(timeout=30)
         _stream(self._process.stdout).close()
+        os.close(self._terminal)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import pytest
 
 from sightline.inspector.door import Door, policy
 
-DOOR = Door("launch-token", "cookie-secret", 8123)
+DOOR = Door("cookie-secret", "room", 8123)
 OURS = {"host": "127.0.0.1:8123"}
 CHANGE = {**OURS, "origin": "http://127.0.0.1:8123", "content-type": "application/json"}
 
@@ -61,13 +61,48 @@ def test_a_change_needs_our_origin_and_a_json_body() -> None:
     assert DOOR.stranger("POST", {**CHANGE, "content-type": "application/json; charset=x"}) is None
 
 
-def test_only_the_exact_token_and_cookie_open() -> None:
-    assert DOOR.exchanges("launch-token")
-    assert not any(
-        map(DOOR.exchanges, ("", "launch-toke", "launch-token ", "cookie-secret", "é\ud800"))
-    )
+def test_a_token_opens_once_and_says_that_it_did() -> None:
+    door = Door("cookie-secret", "room", 8123)
+    spent: list[str] = []
+    door.expect("launch-token", lambda: spent.append("launch-token"))
+    door.expect("another")
+    wrong = ("", "launch-toke", "launch-token ", "cookie-secret", "é\ud800")
+    assert not any(map(door.exchanges, wrong))
+    assert spent == []
+    assert door.exchanges("launch-token")
+    assert spent == ["launch-token"]
+    assert not door.exchanges("launch-token")
+    assert door.exchanges("another")
+
+
+def test_only_the_exact_cookie_opens() -> None:
     assert DOOR.admits("cookie-secret")
     assert not any(map(DOOR.admits, (None, "", "launch-token", "cookie-secre")))
+
+
+def test_who_arrives_with_a_token_may_come_from_a_file() -> None:
+    from_file = {**OURS, "sec-fetch-site": "cross-site"}
+    assert DOOR.stranger("GET", from_file, arriving=True) is None
+    assert DOOR.stranger("GET", {**OURS, "origin": "null"}, arriving=True) is not None
+    assert DOOR.stranger("GET", {"host": "evil.example:8123"}, arriving=True) is not None
+    early = {**OURS, "sec-purpose": "prefetch;prerender"}
+    assert DOOR.stranger("GET", early, arriving=True) is not None
+
+
+@pytest.mark.parametrize(
+    ("path", "inside"),
+    [
+        ("/room/", "/"),
+        ("/room/api/x", "/api/x"),
+        ("/room", None),
+        ("/", None),
+        ("/api/x", None),
+        ("/rooms/api", None),
+        ("//room/", None),
+    ],
+)
+def test_only_addresses_in_the_room_are_served(path: str, inside: str | None) -> None:
+    assert DOOR.inside(path) == inside
 
 
 def test_the_policy_allows_our_files_and_nothing_inline() -> None:

@@ -42,7 +42,7 @@ def test_vendored_files_are_the_published_ones_byte_for_byte() -> None:
 def test_every_import_of_every_module_is_in_the_map_and_every_address_is_served() -> None:
     imports = import_map(served_page())
     for address in imports.values():
-        name = address.removeprefix("/static/")
+        name = address.removeprefix("./static/")
         found = static_file(name)
         assert found is not None, name
         wanted = re.findall(r'from\s*"([^"]+)"', found[0].decode())

@@ -17,19 +17,19 @@ from host.helpers import hosted, turn
 from sightline.errors import Unreachable
 from sightline.inspector.door import COOKIE, Door
 from sightline.inspector.reader import Reader
-from sightline.inspector.server import inspector_app
+from sightline.inspector.server import Lanes, inspector_app
 from sightline.ledger import Ledger
 from support.web import served_on
 
 
 @asynccontextmanager
-async def browsing(answers: Any) -> AsyncIterator[httpx2.AsyncClient]:
+async def browsing(answers: Any, lanes: Lanes | None = None) -> AsyncIterator[httpx2.AsyncClient]:
     """Somebody with the cookie, at an inspector."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        door = Door("token", "secret", listening.getsockname()[1])
-        async with served_on(inspector_app(answers, door), listening) as place:
-            cookies = {COOKIE: "secret"}
-            async with httpx2.AsyncClient(base_url=f"http://{place}", cookies=cookies) as client:
+        door = Door("secret", "room", listening.getsockname()[1])
+        async with served_on(inspector_app(answers, door, lanes=lanes), listening) as place:
+            base, cookies = f"http://{place}/room", {COOKIE: "secret"}
+            async with httpx2.AsyncClient(base_url=base, cookies=cookies) as client:
                 yield client
 
 
@@ -61,7 +61,7 @@ async def test_a_number_in_a_body_is_one_of_a_row(reader: Reader) -> None:
         answer = await client.post(
             "/api/query",
             json={"sql": "SELECT 1", "session": 10**30},
-            headers={"Origin": str(client.base_url).rstrip("/")},
+            headers={"Origin": str(client.base_url).removesuffix("/room/")},
         )
         assert "session" in answer.json()["error"]
 

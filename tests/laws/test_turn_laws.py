@@ -13,7 +13,7 @@ from sightline.dialects.events import ReasoningDelta, StopReason, TextDelta, Usa
 from sightline.dialects.usage import Usage
 from sightline.events import TurnEnded
 from sightline.policy import Decision
-from sightline.turn.machine import TurnLimits
+from sightline.turn.machine import MAX_CHANGES, TurnLimits
 from sightline.turn.steps import (
     ActionDone,
     Approved,
@@ -22,6 +22,7 @@ from sightline.turn.steps import (
     BuildPrompt,
     CallModel,
     Cancel,
+    Changed,
     Denied,
     Effect,
     Fold,
@@ -61,7 +62,7 @@ streamed = st.sampled_from(
     [Streamed(TextDelta("t")), Streamed(ReasoningDelta("r")), Streamed(UsageReported(Usage(9, 9)))]
 )
 done = st.builds(ActionDone, st.sampled_from(["a", "b", "c", "a-2"]), st.just("r"), st.booleans())
-answers = st.builds(Approved, ids) | st.builds(Denied, ids)
+answers = st.builds(Approved, ids) | st.builds(Denied, ids) | st.builds(Changed, ids)
 # What may come from anybody at any time, mostly out of place.
 junk: st.SearchStrategy[TurnEvent] = st.one_of(
     st.just(START), st.just(READY), replies(), errors, streamed, done, answers,
@@ -77,7 +78,8 @@ def fitting(effect: Effect) -> st.SearchStrategy[TurnEvent] | None:
         case CallModel():
             return st.one_of(streamed, replies(), replies(), errors)
         case RunCall(own):
-            return st.builds(ActionDone, st.just(own.id), st.just("r"), st.booleans())
+            ran = st.builds(ActionDone, st.just(own.id), st.just("r"), st.booleans())
+            return ran | st.just(Changed(own.id))
         case AskApproval(own):
             return st.sampled_from([Approved(own.id), Denied(own.id)])
         case Wait():
@@ -114,7 +116,8 @@ def test_any_sequence_of_events_leaves_a_consistent_turn(data: st.DataObject) ->
     verdicts = Verdicts(data.draw)
     driver.verdicts = verdicts
     driver.disk_fails_at = data.draw(st.sampled_from([-1, -1, -1, 0, 1]))
-    approved: list[str] = []
+    # What became of each call, in order: how it was judged, answered, begun, and given back.
+    story: list[tuple[str, str]] = verdicts.given
     driver.step(START)
     open_effects = list(driver.begun)
     for _ in range(data.draw(st.integers(0, 25))):
@@ -122,15 +125,20 @@ def test_any_sequence_of_events_leaves_a_consistent_turn(data: st.DataObject) ->
         event = data.draw(st.one_of(*choices, *choices, junk) if choices else junk)
         asking = driver.machine.asking
         if isinstance(event, Approved) and asking is not None and asking.id == event.call_id:
-            approved.append(event.call_id)
-        open_effects += driver.step(event)
+            story.append((event.call_id, "yes"))
+        is_back = isinstance(event, Changed) and event.call_id in driver.machine._round.running
+        if is_back:
+            story.append((event.call_id, "changed"))
+        begun = driver.step(event)
+        story += [(effect.call.id, "run") for effect in begun if isinstance(effect, RunCall)]
+        open_effects += begun
     last = Cancel() if data.draw(st.booleans()) else Broken("gone", "the shell broke")
     driver.step(last)
 
     check_the_end(driver)
     if driver.disk_fails_at < 0 and isinstance(last, Cancel):
         check_pairs(driver.messages())
-    check_runs(driver, verdicts.given, approved)
+    check_runs(driver, story)
 
 
 def check_the_end(driver: Driver) -> None:
@@ -155,13 +163,20 @@ def check_pairs(messages: list[Message]) -> None:
     assert len(set(calls)) == len(calls)
 
 
-def check_runs(driver: Driver, judged: list[tuple[str, str]], approved: list[str]) -> None:
-    """Nothing is run twice, or without a yes from the policy or the user."""
+def check_runs(driver: Driver, story: list[tuple[str, str]]) -> None:
+    """Nothing is run without a yes to it as it is then; nothing that ran, or was asked about
+    and changed, is run again unasked."""
     runs = [effect.call.id for effect in driver.begun if isinstance(effect, RunCall)]
-    assert len(set(runs)) == len(runs)
-    by_policy = {own for own, verdict in judged if verdict == "approve"}
-    asked = {own for own, verdict in judged if verdict == "ask"}
-    assert set(runs) <= by_policy | (asked & set(approved))
+    for own in set(runs):
+        told = [what for call_id, what in story if call_id == own]
+        agreed = asked = False
+        for what in told:
+            if what == "run":
+                assert agreed, told
+            asked = asked or what == "ask"
+            agreed = what == "yes" if asked else what == "approve"
+        assert told.count("run") <= 1 + told.count("changed")
+        assert told.count("changed") <= MAX_CHANGES
     stored = {part.id for message in driver.messages() for part in message.tool_calls}
     assert set(runs) <= stored, "a call is on the disk before it runs"
 

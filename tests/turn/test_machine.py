@@ -26,6 +26,7 @@ from sightline.turn.steps import (
     BuildPrompt,
     CallModel,
     Cancel,
+    Changed,
     Denied,
     Fold,
     Folded,
@@ -138,6 +139,38 @@ def test_approval_is_a_pause() -> None:
     assert driver.step(Approved("a")) == [RunCall(call("a"))]
     assert driver.step(Approved("a")) == []
     assert driver.step(ActionDone("a", "done")) == [RunCall(call("b"))]
+
+
+def test_what_changed_after_the_yes_is_asked_about_again_and_given_up_in_the_end() -> None:
+    driver = Driver()
+    driver.verdicts = {"a": ASK}
+    driver.to_reply(reply(call("a")))
+    for _ in range(2):
+        assert driver.step(Approved("a")) == [RunCall(call("a"))]
+        assert driver.step(Changed("a")) == [AskApproval(call("a"), "mode ask")]
+    driver.step(Approved("a"))
+    driver.step(Changed("a"))
+    assert "kept changing" in results(driver)[0][1]
+    assert driver.kinds().count("CallStarted") == 1
+
+
+def test_what_changed_after_the_yes_is_the_users_to_approve_whatever_the_policy_says() -> None:
+    driver = Driver()
+    driver.verdicts = {"a": ASK}
+    driver.to_reply(reply(call("a")))
+    driver.step(Approved("a"))
+    driver.verdicts = {}  # the app calls it harmless now
+    assert driver.step(Changed("a")) == [AskApproval(call("a"), "test")]
+
+
+def test_what_changed_before_the_policys_decision_was_done_is_judged_again() -> None:
+    driver = Driver()
+    driver.to_reply(reply(call("a")))
+    assert driver.step(Changed("a")) == [RunCall(call("a"))]
+    driver.verdicts = {"a": DENY}
+    driver.step(Changed("a"))
+    assert results(driver) == [("a", "error: not run (mode plan)", True)]
+    assert driver.step(Changed("a")) == []
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,16 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Final
 
 import click
 import msgspec
 
-from sightline.cli.clean import clean, clean_line
-from sightline.cli.io import STDIN, read_bytes, write_text
+from sightline.cli.approval import Consent, LineAsker, approval_card, consent_to
+from sightline.cli.commands.lines import cut
+from sightline.cli.io import STDIN, read_bytes
+from sightline.cli.out import Outlet, prompt, say, tell, write_json_lines
 from sightline.cli.place import DB_HELP
 from sightline.errors import ApprovalNeeded, InvalidInput, NotFound, SightlineError
 from sightline.events import (
@@ -161,14 +164,14 @@ async def _command(host: Host, asked: _Asked) -> int:
     from sightline.cli.commands.console import PlainConsole
     from sightline.cli.commands.registry import run
 
-    out = io.StringIO() if asked.as_json else sys.stdout
+    out = io.StringIO() if asked.as_json else Outlet()
     try:
         said = await run(asked.text, host, PlainConsole(out, yes=asked.yes))
     except Leave:
         return 0
     if isinstance(out, io.StringIO):
         ran = CommandRan(command=asked.text, text=out.getvalue().rstrip("\n"))
-        write_text([encode_event(ran).decode()])
+        write_json_lines([encode_event(ran)])
     return await _follow(host, replace(asked, text=said, typed=said)) if said else 0
 
 
@@ -190,7 +193,7 @@ async def _follow(host: Host, asked: _Asked) -> int:
         _tell(f"attached {name}")
     async for event in host.ask(attached.behind(asked.text), attached.files):
         if asked.as_json:
-            write_text([encode_event(event).decode()])
+            write_json_lines([encode_event(event)])
         elif isinstance(event, RequestBuilt):
             # Once: what is peculiar about a request is so about the next one, too.
             for warning in event.warnings:
@@ -201,27 +204,34 @@ async def _follow(host: Host, asked: _Asked) -> int:
             for line in _lines(event):
                 _tell(line)
         if isinstance(event, ApprovalAsked):
-            approved = await _approval(asked)
-            if approved is None:
+            given = await _approval(asked, event)
+            if given is None:
                 needed = f"{event.action} on {event.path} of {event.app} needs your approval"
-                _tell(f"{needed}; --yes gives it")
+                tell(f"{needed}; --yes gives it")
                 code = ApprovalNeeded.exit_code
             if host.busy:
-                host.answer(event.call_id, bool(approved))
+                host.answer(event.call_id, *(given or (False,)))
         elif isinstance(event, TurnEnded):
             if event.text and not asked.as_json:
-                write_text([clean(event.text)])
+                say(event.text)
             code = code or exit_code_of(event)
     return code
 
 
-async def _approval(asked: _Asked) -> bool | None:
-    """Yes, no, or None if nobody can be asked."""
+async def _approval(asked: _Asked, event: ApprovalAsked) -> Consent | None:
+    """Show what is asked for, and return what is answered; None if nobody can be asked."""
+    asker = LineAsker(Outlet(err=True), _typed, width=get_terminal_size().columns)
+    somebody = not asked.as_json and sys.stdin.isatty() and sys.stderr.isatty()
+    if not asked.as_json:
+        # Where nobody can ask to see more, all of it is shown.
+        asker.draw(approval_card(event, asker.width, whole=asked.yes or not somebody))
     if asked.yes:
-        return True
-    if asked.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return None
-    return await asyncio.to_thread(click.confirm, "Do it?", default=False, err=True)
+        return Consent(True)
+    return await consent_to(event, asker) if somebody else None
+
+
+async def _typed(question: str) -> str:
+    return await asyncio.to_thread(prompt, question)
 
 
 def _lines(event: HostEvent) -> Iterator[str]:
@@ -231,13 +241,7 @@ def _lines(event: HostEvent) -> Iterator[str]:
             what = f"{event.action} on {event.path} of {event.app}" if event.app else ""
             yield f"→ {event.name} {what or _json(event.arguments)}"
         case CallFinished() if not event.ok:
-            yield f"✗ {event.name}: {event.content[:_SHOWN_CHARS]}"
-        case ApprovalAsked():
-            danger = ", which the app calls dangerous" if event.dangerous else ""
-            yield f"? {event.action} on {event.path} of {event.app}{danger} ({event.reason})"
-            yield f"  with {_json(event.params)}"
-            for change in event.changes:
-                yield f"  since the model looked: {change}"
+            yield f"✗ {event.name}: {cut(event.content, _SHOWN_CHARS)}"
         case Retrying():
             yield f"… again in {event.after_s:g} s: {event.reason}"
         case Noticed():
@@ -249,7 +253,7 @@ def _lines(event: HostEvent) -> Iterator[str]:
 
 
 def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()[:_SHOWN_CHARS]
+    return cut(msgspec.json.encode(value).decode(), _SHOWN_CHARS)
 
 
 def exit_code_of(event: TurnEnded) -> int:
@@ -274,4 +278,4 @@ def _codes() -> dict[str, int]:
 
 
 def _tell(line: str) -> None:
-    click.echo(clean_line(line), err=True)
+    tell(line)

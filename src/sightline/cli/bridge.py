@@ -10,7 +10,8 @@ import threading
 import click
 
 from sightline.bridge import BridgeWriter, read_bridge, run_bridge
-from sightline.cli.io import MAX_BYTES, read_as, write_text
+from sightline.cli.io import MAX_BYTES, read_as
+from sightline.cli.out import notice, write_text
 from sightline.hub.discovery import Discovery
 from sightline.hub.hub import Hub
 from sightline.projection.body import FORMATS, check_format
@@ -90,7 +91,7 @@ def _follow_file(writer: BridgeWriter, source: str, beat_s: float) -> None:
 
 
 def _announce(writer: BridgeWriter) -> None:
-    click.echo(f"sightline: writing {writer.path}; Ctrl-C stops", err=True)
+    notice(f"writing {writer.path}; Ctrl-C stops")
 
 
 def _world_in(source: str) -> World:
@@ -123,6 +124,6 @@ async def _follow_apps(writer: BridgeWriter, beat_s: float) -> None:
 def _read(path: str, window: float) -> None:
     found = read_bridge(path, window_s=window)
     if found.dropped:
-        click.echo(f"sightline: {path}: {found.dropped}", err=True)
+        notice(f"{path}: {found.dropped}")
     else:
         write_text([found.tail])

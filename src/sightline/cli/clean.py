@@ -5,16 +5,19 @@
 
 Apps, models and files write what they like; a terminal obeys what it is sent. Every text
 that is not ours passes here on its way to a screen, and is passed through once more at
-the door (`chat.screen`), so that a forgotten call cannot hurt. What is taken out stays
-visible: a reader shall see that something was there.
+the doors (`cli.io` for what is printed, `chat.paint` for the chat's screen), so that a
+forgotten call cannot hurt. What is taken out stays visible: a reader shall see that
+something was there. Each character is judged alone, so that nothing can come together
+from what is left.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Final
 
-__all__ = ["clean", "clean_line"]
+__all__ = ["clean", "clean_json", "clean_line", "harmless"]
 
 _LOST: Final = "\ufffd"
 # Control characters have pictures of their own: ESC is shown as the sign for ESC.
@@ -29,6 +32,7 @@ _UNSEEN: Final = (
     "\U000e0000-\U000e00ff"
 )
 _HOSTILE: Final = re.compile(f"[\x00-\x08\x0b-\x1f\x7f{_UNSEEN}]")
+_OBEYED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _SHOWN: Final = {**_PICTURES, **_DELETE}
 
 
@@ -42,6 +46,18 @@ def clean(text: str) -> str:
 def clean_line(text: str) -> str:
     """Do the same for a text that must stay on its line: line breaks and tabs become signs too."""
     return clean(text).replace("\n", "\u240a").replace("\t", " ")
+
+
+def harmless(text: str) -> str:
+    """Replace only what a terminal obeys: for text that a program reads, and a person may later."""
+    if "\r" in text:
+        text = text.replace("\r\n", "\n")
+    return _OBEYED.sub(_visible, text)
+
+
+def clean_json(text: str) -> str:
+    """Spell JSON without line breaks but `\\n` so that a reader sees every character of it."""
+    return _HOSTILE.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def _visible(match: re.Match[str]) -> str:

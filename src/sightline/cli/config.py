@@ -10,7 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from sightline.cli.io import write_text
+from sightline.cli.out import notice, write_json_lines, write_text
 from sightline.config import Loaded, load, user_file
 
 __all__ = ["config", "toml_value"]
@@ -53,11 +53,11 @@ def show(*, file: Path | None, as_json: bool) -> None:
     """Print every setting in force with its source, as a file that says the same."""
     loaded = load(file, os.environ, {})
     for line in loaded.refused:
-        click.echo(f"sightline: {line}", err=True)
+        notice(line)
     rows = _rows(loaded)
     if as_json:
-        write_text(
-            msgspec.json.encode({"key": key, "value": value, "source": source}).decode()
+        write_json_lines(
+            msgspec.json.encode({"key": key, "value": value, "source": source})
             for key, value, source in rows
         )
     else:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from sightline.cli.clean import clean
-from sightline.cli.io import write_text
+from sightline.cli.clean import clean, clean_line
+from sightline.cli.out import say, write_exactly, write_json_lines
 from sightline.cli.place import DB_HELP, ledger_place
 from sightline.errors import InvalidInput, LedgerDamaged, NotFound
 from sightline.ledger import Ledger, Session
@@ -80,7 +80,7 @@ def context(
         receipt = _receipt(ledger, recorded.line.receipt_id)
     made = _made_again(recorded, receipt)
     if raw:
-        click.echo(made.data, nl=False)
+        write_exactly(made.data)
     elif as_json:
         shown = {
             "line": msgspec.to_builtins(recorded.line),
@@ -89,9 +89,10 @@ def context(
             "headers": made.headers,
             "request": made.body,
         }
-        write_text([msgspec.json.encode(shown).decode()])
+        write_json_lines([msgspec.json.encode(shown)])
     else:
-        write_text(_text(recorded, receipt))
+        for line in _text(recorded, receipt):
+            say(line)
 
 
 def _latest(ledger: Ledger) -> Session:
@@ -117,10 +118,11 @@ def _list(ledger: Ledger, journal: Journal, session: Session, *, as_json: bool) 
     }
     if as_json:
         rows = ({**msgspec.to_builtins(line), "status": statuses.get(line.id)} for line in lines)
-        write_text(msgspec.json.encode(row).decode() for row in rows)
+        write_json_lines(msgspec.json.encode(row) for row in rows)
         return
     rows_of_text = (_row(line, statuses.get(line.id)) for line in lines)
-    write_text([f"session {session.id}, {clean(session.name)}", *rows_of_text])
+    for line in (f"session {session.id}, {session.name}", *rows_of_text):
+        say(clean_line(line))
 
 
 def _row(line: RequestLine, status: str | None) -> str:

@@ -6,7 +6,7 @@ import asyncio
 
 import click
 
-from sightline.cli.io import write_json, write_text
+from sightline.cli.out import write_json, write_text
 from sightline.demo import demo_tree
 from sightline.protocol.codec import encode
 from sightline.protocol.text import format_blocks

@@ -16,7 +16,7 @@ from typing import Final, Literal, TypeAlias
 import click
 import msgspec
 
-from sightline.cli.io import write_text
+from sightline.cli.out import say, write_json_lines
 from sightline.cli.place import place_in
 from sightline.config import Settings, load
 from sightline.errors import SightlineError
@@ -67,10 +67,11 @@ def doctor(*, as_json: bool, verify: bool) -> int:
     """
     findings = list(_examine(verify=verify))
     if as_json:
-        write_text(msgspec.json.encode(finding).decode() for finding in findings)
+        write_json_lines(msgspec.json.encode(finding) for finding in findings)
     else:
         width = max(len(finding.check) for finding in findings)
-        write_text(_line(finding, width) for finding in findings)
+        for finding in findings:
+            say(_line(finding, width))
     return next((f.exit_code for f in findings if f.level == "fail"), 0)
 
 

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import secrets
+import signal
 import socket
 import stat
 import sys
+import tempfile
 import webbrowser
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from sightline.cli.out import notice, say, write_page
 from sightline.cli.place import DB_HELP, ledger_place
 from sightline.errors import InvalidInput, MissingExtra, Unreachable
 from sightline.ledger import Ledger
 
 if TYPE_CHECKING:
+    from sightline.inspector.door import Door
     from sightline.inspector.reader import Reader
 
 __all__ = ["inspect"]
 
 LOOPBACK: Final = "127.0.0.1"
 SECRET_BYTES: Final = 32
-READERS: Final = 3
+LINE_BYTES: Final = 4096
+FOREGROUND_S: Final = 1.0
 
 
 @click.command(
@@ -68,9 +74,9 @@ def inspect(
 ) -> None:
     """See the turns of every session: the prompt as sent, what was cut and why, and what if.
 
-    Serves a page on this machine only, to whoever has the address that is printed, until
-    interrupted. It follows a running chat. With --export it writes a file that opens
-    without a server.
+    Serves a page on this machine only, until interrupted. The address that is printed lets
+    one browser in, once; Enter prints another. It follows a running chat. With --export it
+    writes a file that opens without a server.
     """
     from sightline.config import load
     from sightline.inspector.reader import Reader
@@ -80,7 +86,7 @@ def inspect(
     with Ledger(ledger_place(db), mode="read") as ledger:
         loaded = load(None, os.environ, {})
         for line in loaded.refused:
-            click.echo(f"sightline: {line}", err=True)
+            notice(line)
         reader = Reader(ledger, loaded.settings, os.environ)
         if session is not None:
             _write(reader.export(session), output or Path(f"sightline-session-{session}.html"))
@@ -90,14 +96,13 @@ def inspect(
 
 def _write(page: Iterator[str], target: Path) -> None:
     if str(target) == "-":
-        for part in page:
-            sys.stdout.buffer.write(part.encode())
+        write_page(page)
         return
     try:
         _write_whole(page, target)
     except OSError as error:
         raise InvalidInput(f"{target}: {error.strerror or error}") from error
-    click.echo(str(target))
+    say(str(target))
 
 
 def _write_whole(page: Iterator[str], target: Path) -> None:
@@ -127,8 +132,7 @@ def _private(path: str, flags: int) -> int:
 
 async def _serve(reader: Reader, port: int, *, opens: bool, allow_invoke: bool) -> None:
     try:
-        import uvicorn
-
+        from sightline.inspector.connections import server_of
         from sightline.inspector.door import Door
         from sightline.inspector.server import Invoke, inspector_app
     except ImportError as error:
@@ -137,15 +141,8 @@ async def _serve(reader: Reader, port: int, *, opens: bool, allow_invoke: bool) 
     from sightline.hub.discovery import Discovery
     from sightline.hub.hub import Hub
 
-    readers = ThreadPoolExecutor(READERS, "inspector")  # each keeps some memory of its own
-    asyncio.get_running_loop().set_default_executor(readers)
     listening = _listen(port)
-    door = Door(
-        secrets.token_urlsafe(SECRET_BYTES),
-        secrets.token_urlsafe(SECRET_BYTES),
-        listening.getsockname()[1],
-    )
-    address = f"http://{LOOPBACK}:{door.port}/?token={door.token}"
+    door = Door(_secret(), _secret(), listening.getsockname()[1])
     hub = Hub(Discovery(), lazy=True) if allow_invoke else None
 
     async def act(app: str, path: str, action: str, params: dict[str, Any]) -> Any:
@@ -153,22 +150,84 @@ async def _serve(reader: Reader, port: int, *, opens: bool, allow_invoke: bool) 
             raise InvalidInput("this inspector may only look")
         return (await hub.invoke(app, path, action, params)).data
 
+    def tell() -> None:
+        say(_address(door))
+
     invoke: Invoke | None = act if allow_invoke else None
-    config = uvicorn.Config(
-        inspector_app(reader, door, invoke=invoke),
-        log_level="warning",
-        access_log=False,  # it would keep the token
-        timeout_graceful_shutdown=1,
-    )
-    click.echo(address)
-    if opens:
-        await asyncio.to_thread(webbrowser.open, address)
-    server = uvicorn.Server(config)
-    if hub is None:
+    server = server_of(inspector_app(reader, door, invoke=invoke))
+    # The server raises SIGTERM once more when it has ended, which would end us before the clean-up.
+    leave = functools.partial(server.handle_exit, signal.SIGTERM, None)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leave)
+    async with AsyncExitStack() as stack:
+        if hub is not None:
+            await stack.enter_async_context(hub)
+        tell()
+        stack.enter_context(_at_enter(tell))
+        if opens:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sightline-"))
+            await asyncio.to_thread(_open_browser, door, Path(folder))
         await server.serve(sockets=[listening])
+
+
+def _secret() -> str:
+    return secrets.token_urlsafe(SECRET_BYTES)
+
+
+def _address(door: Door, spent: Callable[[], None] | None = None) -> str:
+    """Make an address that lets one browser in, once."""
+    token = _secret()
+    door.expect(token, *(() if spent is None else (spent,)))
+    return f"http://{LOOPBACK}:{door.port}/?token={token}"
+
+
+def _open_browser(door: Door, folder: Path) -> None:
+    """Open the page in a browser without a token on its command line, which everybody can read.
+
+    The browser is given a file that leads on to the address; the folder is the user's alone.
+    """
+    from sightline.inspector.pages import way_in
+
+    file = folder / "inspector.html"
+
+    def remove() -> None:
+        file.unlink(missing_ok=True)
+
+    with open(file, "x", encoding="utf-8", opener=_private) as page:
+        page.write(way_in(_address(door, remove)))
+    if not webbrowser.open(file.as_uri()):
+        remove()
+
+
+@contextmanager
+def _at_enter(tell: Callable[[], None]) -> Iterator[None]:
+    """Call for every line that is typed at the terminal, if there is one and it is ours."""
+    loop = asyncio.get_running_loop()
+    if sys.stdin is None or not sys.stdin.isatty():
+        yield
         return
-    async with hub:
-        await server.serve(sockets=[listening])
+    terminal = sys.stdin.fileno()
+
+    def typed() -> None:
+        if not _in_foreground(terminal):  # to read would stop us; look again later
+            loop.remove_reader(terminal)
+            loop.call_later(FOREGROUND_S, loop.add_reader, terminal, typed)
+        elif os.read(terminal, LINE_BYTES):
+            tell()
+        else:
+            loop.remove_reader(terminal)
+
+    loop.add_reader(terminal, typed)
+    try:
+        yield
+    finally:
+        loop.remove_reader(terminal)
+
+
+def _in_foreground(terminal: int) -> bool:
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:  # not the terminal that controls us: nobody stops us for reading it
+        return True
 
 
 def _listen(port: int) -> socket.socket:

@@ -1,15 +1,14 @@
-"""How filters read and write: a file or stdin in, stdout out, errors that name the file."""
+"""How filters read: a file or stdin, bounded, with errors that name the file."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
 import click
-import msgspec
 
 from sightline.errors import InvalidInput, TooLarge
 
@@ -22,8 +21,6 @@ __all__ = [
     "read_bytes",
     "read_window",
     "source_argument",
-    "write_json",
-    "write_text",
 ]
 
 MAX_BYTES: Final = 256 * 1024 * 1024
@@ -81,18 +78,3 @@ def read_window(text: str) -> tuple[int, int]:
         return int(offset), int(count)
     except ValueError:
         raise InvalidInput(f"--window must be OFFSET,COUNT, two whole numbers: {text}") from None
-
-
-def write_json(data: bytes) -> None:
-    """Write JSON: indented for a person at a terminal, compact for a program."""
-    if sys.stdout.isatty():
-        data = msgspec.json.format(data, indent=2)
-    write_text([data.decode()])
-
-
-def write_text(blocks: Iterable[str]) -> None:
-    """Write blocks of text, each with a line break after it."""
-    for block in blocks:
-        sys.stdout.buffer.write(block.encode())
-        sys.stdout.buffer.write(b"\n")
-    sys.stdout.buffer.flush()

@@ -9,11 +9,13 @@ from typing import Any, Final
 import click
 import msgspec
 
+from sightline.cli.out import confirm, say, tell, write_json_lines
 from sightline.cli.place import DB_HELP, ledger_place
 from sightline.errors import InvalidInput
 from sightline.ledger import Ledger, Session
 from sightline.ledger.retrieval import QueryLimits
 from sightline.ledger.store import Mode
+from sightline.protocol.jsontext import escape_controls
 
 __all__ = ["ledger"]
 
@@ -36,7 +38,7 @@ def _open(db: Path | None, mode: Mode = "read") -> Ledger:
 
 
 def _json_line(value: object) -> None:
-    click.echo(msgspec.json.encode(value).decode())
+    write_json_lines([msgspec.json.encode(value)])
 
 
 @click.group(
@@ -58,7 +60,7 @@ def ledger() -> None:
 @_db
 def path(db: Path | None) -> None:
     """Print where the ledger is."""
-    click.echo(str(ledger_place(db)))
+    say(str(ledger_place(db)))
 
 
 @ledger.command(
@@ -79,12 +81,12 @@ def verify(db: Path | None, as_json: bool) -> None:
     if as_json:
         _json_line(report)
     else:
-        click.echo(
+        say(
             f"{report.sessions} sessions, {report.groups} groups, {report.messages} messages, "
             f"{report.memos} memos: {'ok' if report.ok else 'DAMAGED'}"
         )
         for finding in report.findings:
-            click.echo(f"  {finding}")
+            say(f"  {finding}")
     report.raise_if_damaged()
 
 
@@ -115,10 +117,9 @@ def query(sql: str, db: Path | None, session: str | None, rows: int) -> None:
     with _open(db) as opened:
         session_id = opened.sessions.resolve(session).id if session else None
         result = opened.query(text, session_id=session_id, limits=limits)
-    for line in result.lines():
-        click.echo(line)
+    write_json_lines(line.encode() for line in result.lines())
     for hint in result.hints:
-        click.echo(hint, err=True)
+        tell(hint)
 
 
 @ledger.command(
@@ -135,10 +136,9 @@ def query(sql: str, db: Path | None, session: str | None, rows: int) -> None:
 def export(session: str, db: Path | None, output: Path | None) -> None:
     """Write a session as JSON Lines: the session first, then its messages."""
     with _open(db) as opened:
-        lines = opened.export(opened.sessions.resolve(session).id)
+        lines = map(escape_controls, opened.export(opened.sessions.resolve(session).id))
         if output is None:
-            for line in lines:
-                click.echo(line, nl=False)
+            write_json_lines(line.removesuffix(b"\n") for line in lines)
             return
         try:
             with output.open("xb") as stream:
@@ -160,7 +160,7 @@ def export(session: str, db: Path | None, output: Path | None) -> None:
 def import_(source: Any, db: Path | None, name: str) -> None:
     """Bring an exported session in, as a new one; prints its number."""
     with _open(db, "write") as opened:
-        click.echo(opened.import_(source, name=name).id)
+        say(str(opened.import_(source, name=name).id))
 
 
 @ledger.command(
@@ -173,7 +173,7 @@ def import_(source: Any, db: Path | None, name: str) -> None:
 def backup(target: Path, db: Path | None) -> None:
     """Copy the whole ledger to a new file, while it is in use, and verify the copy."""
     with _open(db) as opened:
-        click.echo(str(opened.backup(target)))
+        say(str(opened.backup(target)))
 
 
 @ledger.group(
@@ -196,7 +196,7 @@ def sessions(context: click.Context, db: Path | None, as_json: bool) -> None:
             if as_json:
                 _json_line(session)
             else:
-                click.echo(_session_line(session))
+                say(_session_line(session))
 
 
 @sessions.command(
@@ -211,7 +211,7 @@ def rename(db: Path | None, session: str, name: str) -> None:
     """Give a session another name."""
     with _open(db, "write") as opened:
         found = opened.sessions.resolve(session)
-        click.echo(_session_line(opened.sessions.rename(found.id, name)))
+        say(_session_line(opened.sessions.rename(found.id, name)))
 
 
 @sessions.command(
@@ -226,7 +226,7 @@ def clone(db: Path | None, session: str, name: str) -> None:
     """Copy a session; nothing done in one of the two touches the other."""
     with _open(db, "write") as opened:
         found = opened.sessions.resolve(session)
-        click.echo(_session_line(opened.sessions.clone(found.id, name)))
+        say(_session_line(opened.sessions.clone(found.id, name)))
 
 
 @sessions.command(
@@ -242,10 +242,11 @@ def delete(db: Path | None, session: str, yes: bool) -> None:
     with _open(db, "write") as opened:
         found = opened.sessions.resolve(session)
         if not yes:
-            click.echo(_session_line(found), err=True)
-            click.confirm("Delete this session for good?", abort=True, err=True)
+            tell(_session_line(found))
+            if not confirm("Delete this session for good?"):
+                raise click.Abort
         opened.sessions.delete(found.id, confirm=found.uuid)
-        click.echo(f"deleted session {found.id}, {found.name}")
+        say(f"deleted session {found.id}, {found.name}")
 
 
 def _session_line(session: Session) -> str:

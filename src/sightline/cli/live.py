@@ -9,7 +9,9 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
-from sightline.cli.io import read_window, write_json, write_text
+from sightline.cli.clean import clean_line
+from sightline.cli.io import read_window
+from sightline.cli.out import say, tell, write_json, write_json_lines, write_text
 from sightline.errors import InvalidInput
 from sightline.hub.address import dial_address
 from sightline.hub.client import Client
@@ -90,15 +92,16 @@ def apps(*, as_json: bool, show_ignored: bool) -> None:
     """
     found = Discovery().look()
     if as_json:
-        write_text(msgspec.json.encode(_fields(item)).decode() for item in found.descriptors)
+        write_json_lines(msgspec.json.encode(_fields(item)) for item in found.descriptors)
     else:
         width = max((len(item.id) for item in found.descriptors), default=0)
-        write_text(f"{item.id:{width}}  {item.name}  {item.address}" for item in found.descriptors)
+        for item in found.descriptors:
+            say(clean_line(f"{item.id:{width}}  {item.name}  {item.address}"))
         if not found.descriptors:
-            click.echo("no app has announced itself", err=True)
+            tell("no app has announced itself")
     if show_ignored:
         for ignored in found.ignored:
-            click.echo(f"ignored {ignored.path}: {ignored.reason}", err=True)
+            tell(f"ignored {ignored.path}: {ignored.reason}")
 
 
 def _fields(descriptor: Descriptor) -> dict[str, Any]:

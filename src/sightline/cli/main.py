@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 from click.shell_completion import CompletionItem
 
-from sightline.cli.clean import clean
+from sightline.cli.out import clean_logs, notice
 from sightline.errors import SightlineError
 
 EXIT_CODES: Final = {
@@ -69,6 +69,7 @@ class LazyGroup(click.Group):
             return None
         module, _, name = COMMANDS[cmd_name][0].partition(":")
         command = getattr(import_module(module), name)
+        clean_logs()
         assert isinstance(command, click.Command)  # noqa: S101 - a wrong table entry is a bug
         return command
 
@@ -158,5 +159,4 @@ def _usage_message(error: click.ClickException) -> str:
 
 
 def _complain(message: str) -> None:
-    line = clean(" ".join(message.splitlines()))
-    click.echo(f"sightline: {line}", err=True)
+    notice(" ".join(message.splitlines()))

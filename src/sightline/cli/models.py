@@ -9,8 +9,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from sightline.cli.clean import clean_line
-from sightline.cli.io import write_text
+from sightline.cli.out import notice, say, write_json_lines
 from sightline.config import Settings, load
 from sightline.errors import SightlineError
 from sightline.models.choose import Choice, chosen, profile_of, usable
@@ -37,23 +36,26 @@ def models(*, file: Path | None, as_json: bool) -> None:
     in the environment and in the keyring, and only said to be there; whether a vendor
     accepts one is not tried.
     """
-    settings = load(file, os.environ, {}).settings
+    loaded = load(file, os.environ, {})
+    for line in loaded.refused:
+        notice(line)
+    settings = loaded.settings
     default = _default(settings)
     choices = usable(settings, os.environ)
     if as_json:
-        write_text(msgspec.json.encode(_fields(c, default, settings)).decode() for c in choices)
+        write_json_lines(msgspec.json.encode(_fields(c, default, settings)) for c in choices)
         return
     width = max(len(choice.reference) for choice in choices)
     for choice in choices:
         star = "*" if choice.reference == default else " "
-        write_text([f"{star} {MARKS[choice.usable]:3} {choice.reference:{width}}  {choice.why}"])
+        say(f"{star} {MARKS[choice.usable]:3} {choice.reference:{width}}  {choice.why}")
 
 
 def _default(settings: Settings) -> str:
     try:
         return chosen(settings, os.environ)
     except SightlineError as error:
-        click.echo(f"sightline: {clean_line(str(error))}", err=True)
+        notice(str(error))
         return ""
 
 

@@ -8,7 +8,8 @@ from typing import Any, Final, get_args
 import click
 import msgspec
 
-from sightline.cli.io import max_bytes_option, naming, read_as, write_json
+from sightline.cli.io import max_bytes_option, naming, read_as
+from sightline.cli.out import write_json
 from sightline.cli.reading import message_from_json, read_json
 from sightline.context.drift import drift
 from sightline.context.parts import Message

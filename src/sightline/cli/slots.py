@@ -7,7 +7,8 @@ from typing import Any, Final
 import click
 import msgspec
 
-from sightline.cli.io import max_bytes_option, read_as, source_argument, write_json, write_text
+from sightline.cli.io import max_bytes_option, read_as, source_argument
+from sightline.cli.out import write_json, write_text
 from sightline.cli.reading import message_from_json, message_to_json, read_json
 from sightline.context.budget import Budget
 from sightline.context.options import SlotOptions

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from sightline.cli.io import max_bytes_option, read_as
+from sightline.cli.out import say, write_json_lines
 from sightline.cli.reading import read_json, read_session
 from sightline.context.budget import Budget
 from sightline.context.parts import File, Input, Message
@@ -38,9 +39,9 @@ def list_(as_json: bool) -> None:
     for name, origin, problem in available():
         if as_json:
             row = {"name": name, "origin": origin, "usable": not problem, "problem": problem}
-            click.echo(msgspec.json.encode(row))
+            write_json_lines([msgspec.json.encode(row)])
         else:
-            click.echo(f"{name:<16} {origin}" + (f"  unusable: {problem}" if problem else ""))
+            say(f"{name:<16} {origin}" + (f"  unusable: {problem}" if problem else ""))
 
 
 @strategy.command(
@@ -90,7 +91,10 @@ def check(
     if built.failure is not None:
         raise built.failure
     receipt = built.prompt.receipt
-    click.echo(receipt.encode() if as_json else receipt.table())
+    if as_json:
+        write_json_lines([receipt.encode()])
+    else:
+        say(receipt.table())
 
 
 def _turn_of(messages: list[Message], turn: int) -> tuple[Input, list[Message]]:

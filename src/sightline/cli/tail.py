@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import click
 
-from sightline.cli.io import STDIN, max_bytes_option, read_as, write_text
+from sightline.cli.io import STDIN, max_bytes_option, read_as
+from sightline.cli.out import tell, write_text
 from sightline.errors import DoesNotFit
 from sightline.projection.body import FORMATS, check_format
 from sightline.projection.moment import parse_moment
@@ -62,4 +63,4 @@ def tail(source: str, at: str | None, form: str, budget: int | None, max_bytes: 
 
 def _report(selection: Selection) -> None:
     for cut in selection.cuts:
-        click.echo(f"{cut.app_id} {cut.path}: {cut.nodes} nodes cut ({cut.reason})", err=True)
+        tell(f"{cut.app_id} {cut.path}: {cut.nodes} nodes cut ({cut.reason})")

@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from sightline.cli.io import max_bytes_option, read_as, source_argument
+from sightline.cli.out import say, tell, write_json_lines
 from sightline.context.tokens import counter_for, default_counter
 from sightline.protocol.jsontext import text_from_bytes
 
@@ -30,8 +31,8 @@ def tokens(source: str, model: str | None, as_json: bool, max_bytes: int) -> Non
     count = counter.count(read_as(text_from_bytes, source, max_bytes))
     if as_json:
         answer = {"tokens": count, "counter": counter.name, "provenance": counter.provenance}
-        click.echo(msgspec.json.encode(answer))
+        write_json_lines([msgspec.json.encode(answer)])
         return
-    click.echo(count)
+    say(str(count))
     if counter.provenance != "counted":
-        click.echo(f"{counter.provenance} ({counter.name})", err=True)
+        tell(f"{counter.provenance} ({counter.name})")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 import msgspec
 
-from sightline.cli.io import STDIN, max_bytes_option, read_as, write_json
+from sightline.cli.io import STDIN, max_bytes_option, read_as
+from sightline.cli.out import write_json
 from sightline.projection.names import NAME_LIMIT
 from sightline.projection.tools import GROUP_FROM, dynamic_tools, fixed_tools
 from sightline.protocol.codec import decode

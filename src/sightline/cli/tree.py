@@ -13,9 +13,8 @@ from sightline.cli.io import (
     read_bytes,
     read_window,
     source_argument,
-    write_json,
-    write_text,
 )
+from sightline.cli.out import write_json, write_text
 from sightline.errors import InvalidInput, InvalidTree
 from sightline.protocol.codec import decode, encode
 from sightline.protocol.diff import diff as diff_trees

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any, Final
@@ -13,8 +13,8 @@ import click
 import msgspec
 from msgspec import Raw
 
-from sightline.cli.io import write_text
 from sightline.cli.live import address_argument, token_option, view_options, wanted_filter
+from sightline.cli.out import tell, write_json_lines, write_screen, write_text
 from sightline.hub.address import dial_address
 from sightline.hub.client import Client, Lost
 from sightline.hub.watch import Watch
@@ -26,9 +26,6 @@ from sightline.protocol.text import format_tree
 from sightline.protocol.tree import Node
 
 FIRST_S: Final = 30.0
-_CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
-_GREEN: Final = "\x1b[32m"
-_RESET: Final = "\x1b[0m"
 
 
 @click.command(
@@ -111,10 +108,8 @@ class _Printer:
         if self.done.is_set() or not self.was_connected:
             return
         try:
-            text = self._as_json(event, watch) if self.as_json else self._as_text(event, watch)
-            if text is None:
+            if not (self._as_json if self.as_json else self._as_text)(event, watch):
                 return
-            write_text([text])
         except BaseException as problem:  # noqa: BLE001 - told to who waits, in its own task
             self.problem = problem
             self.done.set()
@@ -124,7 +119,8 @@ class _Printer:
             if not self.left:
                 self.done.set()
 
-    def _as_json(self, event: ConsumerEvent | Lost, watch: Watch) -> str | None:
+    def _as_json(self, event: ConsumerEvent | Lost, watch: Watch) -> bool:
+        """Write an event as JSON; tell whether it is one that is shown."""
         match event:
             case Connected(provider):
                 fields: dict[str, Any] = {"event": "connected", "provider": provider}
@@ -141,31 +137,29 @@ class _Printer:
                 else:
                     fields["tree"] = Raw(encode(event.tree))
             case _:
-                return None
-        return msgspec.json.encode(fields).decode()
+                return False
+        write_json_lines([msgspec.json.encode(fields)])
+        return True
 
-    def _as_text(self, event: ConsumerEvent | Lost, watch: Watch) -> str | None:
+    def _as_text(self, event: ConsumerEvent | Lost, watch: Watch) -> bool:
+        """Write a tree as text; tell whether there was one."""
         if isinstance(event, Lost):
-            click.echo(f"disconnected: {event.reason}", err=True)
-            return None
+            tell(f"disconnected: {event.reason}")
+            return False
         if not isinstance(event, MirrorChanged) or event.subscription != watch.id:
-            return None
+            return False
         before, self._lines = self._lines, format_tree(event.tree).splitlines()
-        if not sys.stdout.isatty():
-            return "\n".join(self._lines) + "\n"
-        return _CLEAR + "\n".join(_marked(before, self._lines))
+        if sys.stdout.isatty():
+            write_screen(_marked(before, self._lines))
+        else:
+            write_text(["\n".join(self._lines) + "\n"])
+        return True
 
 
-def _marked(before: list[str], after: list[str]) -> list[str]:
-    """The new lines, those that were not there before in colour or with a sign."""
+def _marked(before: list[str], after: list[str]) -> Iterator[tuple[bool, str]]:
+    """The new lines, and whether each was not there before."""
     if not before:
-        return after
-    plain = "NO_COLOR" in os.environ
-    marked: list[str] = []
+        yield from ((False, line) for line in after)
+        return
     for tag, _, _, start, end in SequenceMatcher(None, before, after, False).get_opcodes():
-        for line in after[start:end]:
-            if tag == "equal":
-                marked.append(f"  {line}" if plain else line)
-            else:
-                marked.append(f"* {line}" if plain else f"{_GREEN}{line}{_RESET}")
-    return marked
+        yield from ((tag != "equal", line) for line in after[start:end])

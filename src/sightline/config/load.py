@@ -5,7 +5,8 @@
 The project file is `.sightline.toml` in the current directory. Whoever wrote the
 directory wrote it, and that may be a stranger: it can shape what a prompt looks like
 and make the host more careful, and nothing else. What it may not say is left out and
-told in `Loaded.refused`.
+told in `Loaded.refused`. A file with a mistake in it is left out whole, and told: a
+stranger's mistake ends nobody's program, and half a file is not what was meant.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from platformdirs import user_config_path
@@ -31,6 +32,9 @@ __all__ = ["ENVIRONMENT", "PROJECT_FILE", "Loaded", "load", "user_file"]
 
 PROJECT_FILE: Final = Path(".sightline.toml")
 MAX_BYTES: Final = 256 * 1024
+# The parser's time grows with the square of a key's length; what a directory may say is short.
+MAX_PROJECT_BYTES: Final = 16 * 1024
+_ROOT: Final = 0
 ENVIRONMENT: Final[dict[str, Key]] = {
     "SIGHTLINE_MODEL": ("model",),
     "SIGHTLINE_MODE": ("mode",),
@@ -40,8 +44,24 @@ ENVIRONMENT: Final[dict[str, Key]] = {
     "SIGHTLINE_TOOLS": ("tools", "style"),
     "SIGHTLINE_LEDGER": ("ledger", "path"),
 }
-# Groups of settings that say how a prompt looks, and cannot make anything happen.
-HARMLESS: Final = {"window", "truncation", "tail", "tools"}
+# Settings that say how a prompt looks, and cannot make anything happen. What is not here
+# a directory may not say: what starts a program, reaches a server, names a key or a file.
+HARMLESS: Final[frozenset[Key]] = frozenset(
+    {
+        ("window", "size"),
+        ("window", "slack"),
+        ("truncation", "recent"),
+        ("truncation", "degraded"),
+        ("truncation", "inactive"),
+        ("truncation", "count"),
+        ("truncation", "settle"),
+        ("tail", "format"),
+        ("tail", "max_share"),
+        ("tail", "repeat"),
+        ("tail", "changes"),
+        ("tools", "style"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +97,7 @@ def load(
     sources: dict[Key, str] = {}
     refused: list[str] = []
     for said in _said(path, env, flags, project, refused):
-        if said.by == "stranger" and (reason := _refusal(said.key, said.value)):
-            refused.append(f"{said.source}: {spell(said.key)} is ignored: {reason}")
-            continue
-        # The environment and the command line have nothing but text.
-        lenient = said.by == "user, in text"
-        values[said.key] = read_value(said.key, said.value, said.source, lenient=lenient)
+        values[said.key] = read_value(said.key, said.value, said.source, lenient=said.is_text)
         sources[said.key] = said.source
     settings = msgspec.convert(_nested(values), Settings)
     every = [*LEAVES, *((name,) for name in TABLES), *(key for key in values if key[0] in TABLES)]
@@ -97,7 +112,7 @@ class _Said(NamedTuple):
     key: Key
     value: object
     source: str
-    by: Literal["user", "user, in text", "stranger"]
+    is_text: bool = False  # the environment and the command line have nothing else
 
 
 def _said(
@@ -111,50 +126,72 @@ def _said(
     chosen = path or user_file(env)
     if path is not None or env.get("SIGHTLINE_CONFIG") or chosen.exists():
         for key, value in leaves(_parse(chosen, _read(chosen)), str(chosen)):
-            yield _Said(key, value, str(chosen), "user")
+            yield _Said(key, value, str(chosen))
     if project is not None and os.path.lexists(project):
-        try:
-            data = _read(project, os.O_NOFOLLOW)
-        except InvalidInput as error:
-            refused.append(f"{error}; it is ignored")
-        else:
-            for key, value in leaves(_parse(project, data), str(project)):
-                yield _Said(key, value, str(project), "stranger")
+        yield from _project_says(project, refused)
     for name, key in ENVIRONMENT.items():
         if env.get(name):
-            yield _Said(key, env[name], f"environment {name}", "user, in text")
+            yield _Said(key, env[name], f"environment {name}", is_text=True)
     for name, value in flags.items():
         if value is not None:
-            yield _Said(parse_key(name, "flag"), value, "flag", "user, in text")
+            yield _Said(parse_key(name, "flag"), value, "flag", is_text=True)
 
 
-def _read(path: Path, flags: int = 0) -> bytes:
-    """Read a small regular file; nothing that could block or never end."""
+def _project_says(path: Path, refused: list[str]) -> list[_Said]:
+    """Read what a directory says and may say. What is ignored is told in `refused`."""
+    source = str(path)
+    said: list[_Said] = []
+    not_listened_to: list[str] = []
+    try:
+        for key, value in leaves(_parse(path, _read(path, stranger=True)), source):
+            if reason := _refusal(key, value):
+                not_listened_to.append(f"{source}: {spell(key)} is ignored: {reason}")
+            else:
+                said.append(_Said(key, read_value(key, value, source), source))
+    except InvalidInput as error:
+        refused.append(f"{error}; the whole file is ignored")
+        return []
+    except RecursionError:  # a value so deep that it cannot even be shown
+        refused.append(f"{source}: nested too deeply; the whole file is ignored")
+        return []
+    refused += not_listened_to
+    return said
+
+
+def _read(path: Path, *, stranger: bool = False) -> bytes:
+    """Read a small regular file; nothing that could block or never end.
+
+    A stranger's is neither a link nor another user's: in a shared directory anybody can lay one.
+    """
+    flags, most = (os.O_NOFOLLOW, MAX_PROJECT_BYTES) if stranger else (0, MAX_BYTES)
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
         with os.fdopen(opened, "rb") as file:
-            if not stat.S_ISREG(os.fstat(opened).st_mode):
+            about = os.fstat(opened)
+            if not stat.S_ISREG(about.st_mode):
                 raise InvalidInput(f"{path}: not a regular file")
-            data = file.read(MAX_BYTES + 1)
+            if stranger and about.st_uid not in (os.geteuid(), _ROOT):
+                raise InvalidInput(f"{path}: belongs to another user")
+            data = file.read(most + 1)
     except OSError as error:
         link = error.errno == errno.ELOOP
         reason = "a symbolic link is not followed here" if link else error.strerror
         raise InvalidInput(f"{path}: {reason}") from error
-    if len(data) > MAX_BYTES:
-        raise InvalidInput(f"{path}: more than {MAX_BYTES} bytes is no configuration")
+    if len(data) > most:
+        raise InvalidInput(f"{path}: more than {most} bytes is no configuration")
     return data
 
 
 def _parse(path: Path, data: bytes) -> dict[str, Any]:
     try:
         return tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also for a number of too many digits
         raise InvalidInput(f"{path}: not TOML: {error}") from error
 
 
 def _refusal(key: Key, value: object) -> str:
     """Say why a directory may not decide this; empty where it may."""
-    if key[0] in HARMLESS:
+    if key in HARMLESS:
         return ""
     if key == ("strategy",):
         return "" if value in BUILT_IN else "a project may only choose a built-in strategy"

@@ -78,11 +78,16 @@ class ToolSettings(_Table, frozen=True, kw_only=True):
 
 
 class PolicyRule(_Table, frozen=True, kw_only=True):
-    """A decision about some actions; the patterns are globs, and the first match decides."""
+    """A decision about some actions: see `policy`. The first rule that fits decides."""
 
     app: str = "*"
+    origin: str = "*"
     path: str = "*"
     action: str = "*"
+    params: dict[str, Any] | None = None
+    label: str | None = None
+    command: str | None = None
+    file: str | None = None
     decision: Literal["approve", "ask", "deny"]
 
 

@@ -47,7 +47,7 @@ from sightline.ledger.store import Clock, now_utc
 from sightline.models.base import Model
 from sightline.models.keys import know_secrets
 from sightline.plugins.choose import runner_of
-from sightline.policy import Mode
+from sightline.policy import Mode, Rule
 from sightline.projection.temporal import change_note, changed_signal, pin_snapshot
 from sightline.protocol.world import World
 from sightline.toolbox import Bench, Toolbox
@@ -178,18 +178,33 @@ class Host:
                 self.cancel("nobody listens any more")
                 await asyncio.wait({driver})
 
-    def answer(self, call_id: str, approved: bool, remember: bool = False) -> None:
+    def answer(self, call_id: str, approved: bool, remember: int = 0) -> None:
         """Answer an approval. Raises `NotFound` if nobody waits for this one.
 
-        `remember` holds for the rest of the session: see `policy.answer_to`.
+        `remember` is the number of one of `ApprovalAsked.rules`, from 1: it decides calls that
+        fit it until the session is closed. A call that is no longer what was shown does not
+        run; it is asked about again. Raises `InvalidInput` if there is no such rule.
         """
         if self._run is None:
             raise NotFound("no call waits for an answer")
-        answer = self._run.answer(call_id, approved=approved, by="user")
-        if answer is None:
+        if not self._run.answer(call_id, approved=approved, by="user", remember=remember):
             raise NotFound(f"the call {call_id!r} does not wait for an answer")
-        if remember:
-            self._open.remembered = (answer, *self._open.remembered)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules in force: those of the configuration, then those remembered, newest first."""
+        return (*self.settings.policy, *self._open.remembered)
+
+    def forget(self, number: int) -> Rule:
+        """Remove one of `rules`, counted from 1. Raises `NotFound`, `InvalidInput` for a file's."""
+        rules, fixed = self.rules, len(self.settings.policy)
+        if not 1 <= number <= len(rules):
+            raise NotFound(f"there is no rule {number}")
+        if number <= fixed:
+            raise InvalidInput(f"rule {number} is in your configuration; it is removed there")
+        place, gone = self._open, rules[number - 1]
+        place.remembered = tuple(rule for rule in place.remembered if rule is not gone)
+        return gone
 
     def cancel(self, reason: str = "cancelled by the user") -> None:
         """End the turn that is under way; nothing happens if none is."""

@@ -24,15 +24,23 @@ from sightline.context.parts import ToolCall
 from sightline.context.tokens import Counter
 from sightline.dialects.events import ReasoningDelta, Stopped, TextDelta, UsageReported
 from sightline.dialects.usage import cost
-from sightline.errors import ModelFailed, Overflow, RateLimited, SightlineError, Unreachable
+from sightline.errors import (
+    InvalidInput,
+    ModelFailed,
+    Overflow,
+    RateLimited,
+    SightlineError,
+    Unreachable,
+)
 from sightline.events import HostEvent
 from sightline.host.journal import CallState, Ended
-from sightline.host.judge import Case, case_of, changes_since
+from sightline.host.judge import Case, Lapsed, changes_since, differences
 from sightline.host.session import Composed, OpenSession, OpenTurn, Pace
 from sightline.host.stream import stream_of
 from sightline.host.writing import Scribe
 from sightline.models.base import Model
-from sightline.policy import Answer, Decision, Facts, answer_to
+from sightline.policy import Answer, Decision, Facts, in_words, rules_for
+from sightline.projection.tools import Call
 from sightline.protocol.world import World
 from sightline.turn.machine import TurnLimits, TurnMachine
 
@@ -55,6 +63,9 @@ class Stage(Protocol):
 
     async def compose(self, place: OpenSession, model: Model, turn: OpenTurn) -> Composed:
         """Make the next request."""
+
+    def case(self, call: ToolCall, target: Call | None, *, reads: bool) -> Case:
+        """Collect what is known of a call now."""
 
     def decide(self, place: OpenSession, facts: Facts) -> Decision:
         """Decide on a call."""
@@ -93,21 +104,36 @@ class TurnRun:
         self._inbox: asyncio.Queue[steps.TurnEvent] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._cases: dict[str, Case] = {}
+        # What the user was asked about last, and the rule that is remembered if it still holds.
+        self._asked: dict[str, Case] = {}
+        self._rules: dict[str, Answer] = {}
         self._seen = World()
         self._notes = _ReplyNotes(self._note_words)
         self._sent_at = 0.0
         self._asked_ms = 0
         self.ended = Ended("interrupted")
 
-    def answer(self, call_id: str, *, approved: bool, by: str) -> Answer | None:
-        """Answer an approval; return what to remember of it, None if nobody asked."""
+    def answer(self, call_id: str, *, approved: bool, by: str, remember: int = 0) -> bool:
+        """Answer an approval; False if nobody asked.
+
+        `remember` is the number of a rule that was offered, from 1. A yes is remembered when
+        the call runs as it was shown, a no at once. Raises InvalidInput if there is no such rule.
+        """
         asking = self._machine.asking
         if asking is None or asking.id != call_id:
-            return None
+            return False
+        self._rules.pop(call_id, None)
+        if remember:
+            rules = rules_for(self._cases[call_id].facts, "approve" if approved else "deny")
+            if not 1 <= remember <= len(rules):
+                raise InvalidInput(f"there is no rule {remember} for this call")
+            self._rules[call_id] = rules[remember - 1]
+            if not approved:
+                self._remember(call_id)
         self._inbox.put_nowait(
             steps.Approved(call_id, by) if approved else steps.Denied(call_id, by)
         )
-        return answer_to(self._cases[call_id].facts, approved=approved)
+        return True
 
     def cancel(self, reason: str) -> None:
         """Stop, whatever is under way."""
@@ -185,10 +211,9 @@ class TurnRun:
         return steps.Stored(tuple(entry.id for entry in entries))
 
     def _judge(self, call: ToolCall) -> steps.Judged:
-        toolbox, tools = self._place.toolbox, self._composed.tools
-        target = toolbox.target(call, tools)
-        reads = toolbox.parallel(call)
-        case = case_of(call, target, reads=reads, world=self._stage.world)
+        toolbox = self._place.toolbox
+        target = toolbox.target(call, self._composed.tools)
+        case = self._stage.case(call, target, reads=toolbox.parallel(call))
         self._cases[call.id] = case
         facts = case.facts
         decision = self._stage.decide(self._place, facts)
@@ -198,7 +223,10 @@ class TurnRun:
 
     async def _ask(self, call: ToolCall, reason: str) -> None:
         case = self._cases[call.id]
-        facts = case.facts
+        agreed = self._asked.get(call.id)
+        self._asked[call.id] = case
+        facts, safe = case.facts, case.safe
+        node = safe.node
         await self._note_call(call, "asked")
         self._asked_ms = self._now_ms
         self._emit(
@@ -211,6 +239,15 @@ class TurnRun:
                 dangerous=facts.dangerous,
                 reason=reason,
                 changes=changes_since(self._seen, self._stage.world, facts),
+                name=safe.name,
+                origin=facts.origin,
+                type="" if node is None else node.type,
+                label=facts.label,
+                summary="" if node is None else node.meta.summary or "",
+                properties={} if node is None else node.properties,
+                about=safe.about,
+                differences=() if agreed is None else differences(agreed, case),
+                rules=tuple(map(in_words, rules_for(facts))),
             )
         )
 
@@ -310,12 +347,30 @@ class TurnRun:
         await self._note_call(call, "running")
         try:
             async with self._timed(self._stage.scribe.time_call, call.name):
-                ran = await self._place.toolbox.run(call, self._composed.tools)
+                check = partial(self._check, call)
+                ran = await self._place.toolbox.run(call, self._composed.tools, check)
+        except Lapsed:
+            return steps.Changed(call.id)
         except SightlineError as error:
             return steps.Broken(error.code, str(error))
         except Exception as error:  # noqa: BLE001 - a tool's bug is that call's failure
             return steps.ActionDone(call.id, f"error: {type(error).__name__}: {error}", ok=False)
         return steps.ActionDone(call.id, ran.content, ran.ok)
+
+    def _check(self, call: ToolCall, target: Call) -> None:
+        """Raise `Lapsed` unless a call is what was decided on; by the user, as it was shown."""
+        now = self._stage.case(call, target, reads=self._place.toolbox.parallel(call))
+        asked = self._asked.get(call.id)
+        holds = self._cases[call.id].same_facts(now) if asked is None else asked.same(now)
+        if not holds:
+            self._rules.pop(call.id, None)
+            raise Lapsed
+        self._remember(call.id)
+
+    def _remember(self, call_id: str) -> None:
+        """Keep the rule that the user wanted remembered, if there is one."""
+        if (rule := self._rules.pop(call_id, None)) is not None:
+            self._place.remember(rule)
 
     # When it happened, in milliseconds since the last request was sent.
 

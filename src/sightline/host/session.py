@@ -101,6 +101,10 @@ class OpenSession:
     def id(self) -> int:
         return self.row.id
 
+    def remember(self, rule: Answer) -> None:
+        """Keep a rule until the session is closed; the newest is looked at first."""
+        self.remembered = (rule, *(own for own in self.remembered if own != rule))
+
 
 @dataclass(slots=True)
 class Pace:

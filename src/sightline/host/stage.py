@@ -7,16 +7,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from sightline.config import Settings
-from sightline.context.parts import Input
+from sightline.context.parts import Input, ToolCall
+from sightline.context.redact import redact
 from sightline.context.strategy import Llm
 from sightline.context.tokens import Counter
 from sightline.host.compose import Composer
+from sightline.host.judge import Case, case_of
 from sightline.host.session import Composed, OpenSession, OpenTurn
 from sightline.host.writing import Scribe
 from sightline.hub.hub import Hub
 from sightline.models.base import Model
 from sightline.plugins.run import StrategyRunner
-from sightline.policy import Decision, Facts, Mode, decide
+from sightline.policy import Decision, Facts, Mode, check_rules, decide
+from sightline.projection.tools import Call
 from sightline.protocol.world import World
 
 __all__ = ["HostStage"]
@@ -37,6 +40,7 @@ class HostStage:
         llm: Llm,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        check_rules(settings.policy)
         self.scribe = scribe
         self.mode: Mode = settings.mode
         self.runner = runner
@@ -93,11 +97,18 @@ class HostStage:
             place, model, self._hub.world, self.runner, self.llm, turn=turn, draft=draft
         )
 
+    def case(self, call: ToolCall, target: Call | None, *, reads: bool) -> Case:
+        """Collect what is known of a call now."""
+        origin = None if target is None else self._hub.origin(target.app)
+        return case_of(
+            call, target, reads=reads, world=self._hub.world, safe=self.world,
+            origin="" if origin is None else redact(str(origin)),
+            own=origin is not None and origin.kind == "own",
+        )  # fmt: skip
+
     def decide(self, place: OpenSession, facts: Facts) -> Decision:
         """Decide on a call by mode, rules and what the user answered before."""
-        origin = self._hub.origin(facts.app)
-        is_own = origin is not None and origin.kind == "own"
-        reads = is_own and (facts.app, facts.action) in self._own_reads
+        reads = facts.own and (facts.app, facts.action) in self._own_reads
         # In any mode, then, as in mode auto: a rule of the user may still deny it.
         mode = "auto" if reads else self.mode
         return decide(facts, mode, self._settings.policy, place.remembered)

@@ -209,9 +209,16 @@ class Client:
         params: dict[str, Any] | None = None,
         *,
         timeout_s: float | None = None,
+        check: Callable[[], None] | None = None,
     ) -> Outcome:
-        """Ask for an action. Raises ActionFailed; after Unreachable or TimedOut it may have run."""
+        """Ask for an action. Raises ActionFailed; after Unreachable or TimedOut it may have run.
+
+        `check` has the last word: it is called when nothing else can happen before the
+        action is asked for, and what it raises is raised.
+        """
         await self.ready()
+        if check is not None:
+            check()
         request = self._consumer.invoke(path, action, params)
         outcome: Outcome = await self._answer(request, timeout_s)
         return outcome

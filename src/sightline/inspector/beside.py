@@ -12,19 +12,22 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Final
 
-from sightline.errors import Unreachable
+from sightline.errors import TimedOut, Unreachable
 
 __all__ = ["exported_beside"]
 
 CHUNK_BYTES: Final = 256 * 1024
+DEADLINE_S: Final = 600.0
 
 
-async def exported_beside(ledger: Path, session: int) -> AsyncGenerator[bytes, None]:
+async def exported_beside(
+    ledger: Path, session: int, deadline_s: float = DEADLINE_S
+) -> AsyncGenerator[bytes, None]:
     """Have `sightline inspect --export` write a session, and hand it on as it comes.
 
-    The process ends when nobody reads any more. What it complains of goes to our own
-    stderr; raises `Unreachable` if it cannot be started or fails, for a page without an end
-    must not look whole.
+    The process ends when nobody reads any more, and at its deadline. What it complains of
+    goes to our own stderr; raises `Unreachable` if it cannot be started, fails or is late, for
+    a page without an end must not look whole.
     """
     # -P: nothing is imported from the directory that the inspector was started in.
     own = (sys.executable, "-P", "-m", "sightline")
@@ -37,13 +40,22 @@ async def exported_beside(ledger: Path, session: int) -> AsyncGenerator[bytes, N
             f"the export of session {session} cannot be started: {error.strerror or error}"
         ) from error
     page = process.stdout
+    ends = asyncio.get_running_loop().time() + deadline_s
     try:
-        while page is not None and (chunk := await page.read(CHUNK_BYTES)):
+        while page is not None:
+            async with asyncio.timeout_at(ends):
+                chunk = await page.read(CHUNK_BYTES)
+            if not chunk:
+                break
             yield chunk
         if await process.wait() != 0:
             raise Unreachable(
                 f"the export of session {session} failed; the inspector's terminal says why"
             )
+    except TimeoutError:
+        raise TimedOut(
+            f"the export of session {session} took longer than {deadline_s:g} s"
+        ) from None
     finally:
         if process.returncode is None:
             process.kill()

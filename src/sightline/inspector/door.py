@@ -1,19 +1,22 @@
-"""Who may talk to the inspector: whoever was given the address, from a page of its own.
+"""Who may talk to the inspector: whoever was handed a token, from a page of its own.
 
-    GET /?token=…   the launch token, once exchanged for a cookie that no other site can send
-    any other       the cookie; a Host that is ours; an Origin, if any, that is ours
+    GET /?token=…   a token that is waited for: spent, and answered with the cookie and the way in
+    /ROOM/…         the cookie; a Host that is ours; an Origin, if any, that is ours
     anything but GET and HEAD: an Origin that is ours, and a JSON body
 
 A page elsewhere cannot read the token, cannot make a browser send the cookie, and is
 recognised by its Origin if it tries. A name rebound to loopback is recognised by its
 Host. A frame around us is refused by the policy sent with every answer.
+
+Browsers send a cookie to every port of its host (RFC 6265, 8.5), to a server of another
+user of this machine too; but only below its path, so the page has an unguessable one.
 """
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 __all__ = ["COOKIE", "HEADERS", "Door", "Refusal", "policy"]
@@ -58,13 +61,18 @@ class Refusal:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Door:
-    """The secrets of one launch, and the names under which we are reached."""
+def _nothing() -> None:
+    """Do nothing when a token is spent."""
 
-    token: str
+
+@dataclass(slots=True)
+class Door:
+    """The secrets of one launch, the tokens still to be spent, and our names."""
+
     secret: str
+    room: str  # the first part of every address but the one with a token
     port: int
+    _tokens: dict[str, Callable[[], None]] = field(default_factory=dict)
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -74,18 +82,33 @@ class Door:
     def origins(self) -> frozenset[str]:
         return frozenset(f"http://{host}" for host in self.hosts)
 
-    def exchanges(self, token: str) -> bool:
-        """Tell whether this is the launch token."""
-        return _same(token, self.token)
+    def expect(self, token: str, spent: Callable[[], None] = _nothing) -> None:
+        """Wait for a token, once; `spent` is called when it came."""
+        self._tokens[token] = spent
 
-    def stranger(self, method: str, headers: Mapping[str, str]) -> Refusal | None:
-        """Refuse what cannot come from a page of ours, whatever it knows."""
+    def exchanges(self, token: str) -> bool:
+        """Tell whether this token is waited for; from now on it is not."""
+        found = [known for known in self._tokens if _same(token, known)]
+        for known in found:
+            self._tokens.pop(known)()
+        return bool(found)
+
+    def stranger(
+        self, method: str, headers: Mapping[str, str], *, arriving: bool = False
+    ) -> Refusal | None:
+        """Refuse what cannot come from a page of ours, whatever it knows.
+
+        Who is `arriving` with a token comes from a file or from another program, which a
+        browser calls another site.
+        """
         if headers.get("host", "").lower() not in self.hosts:
             return Refusal(421, "this Host is not ours")
         origin = headers.get("origin")
         if origin is not None and origin not in self.origins:
             return Refusal(403, "this Origin is not ours")
-        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        if arriving and "prefetch" in headers.get("sec-purpose", headers.get("purpose", "")):
+            return Refusal(403, "nobody is looking yet: a token is not spent on a prefetch")
+        if not arriving and headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return Refusal(403, "asked for by another site")
         if method not in SAFE:
             if origin is None:
@@ -94,8 +117,13 @@ class Door:
                 return Refusal(415, "a change must be JSON")
         return None
 
+    def inside(self, path: str) -> str | None:
+        """Return an address as seen from our room; None if it is not in it."""
+        room, slash, rest = path.removeprefix("/").partition("/")
+        return f"/{rest}" if slash and _same(room, self.room) else None
+
     def admits(self, cookie: str | None) -> bool:
-        """Tell whether a request shows the cookie that the token was exchanged for."""
+        """Tell whether a request shows the cookie that a token was exchanged for."""
         return cookie is not None and _same(cookie, self.secret)
 
 

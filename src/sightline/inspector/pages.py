@@ -1,7 +1,7 @@
 """The page as text: served with its files beside it, or written as one file with all inside.
 
 Modules name each other by bare names (`preact`, `app/turns`), and the import map says
-where those are: at addresses of this server, or, in an exported file, in `data:` URLs.
+where those are: beside the page on this server, or, in an exported file, in `data:` URLs.
 So the very same files run in both.
 """
 
@@ -19,7 +19,9 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["Export", "importmap_hash", "served_page", "static_file"]
+from sightline.protocol.jsontext import escape_controls
+
+__all__ = ["Export", "importmap_hash", "served_page", "static_file", "way_in"]
 
 _STATIC: Final = files("sightline.inspector").joinpath("static")
 VENDORED: Final = {
@@ -66,7 +68,7 @@ def static_file(name: str) -> tuple[bytes, str] | None:
 
 @cache
 def _served_map() -> str:
-    return _json({"imports": {name: f"/static/{file}" for name, file in _modules().items()}})
+    return _json({"imports": {name: f"./static/{file}" for name, file in _modules().items()}})
 
 
 def importmap_hash() -> str:
@@ -78,11 +80,27 @@ def importmap_hash() -> str:
 def served_page() -> str:
     """Write the page whose files this server has."""
     return _page(
-        head='<link rel="stylesheet" href="/static/style.css">'
-        '<link rel="icon" href="/static/icon.svg">'
+        head='<link rel="stylesheet" href="static/style.css">'
+        '<link rel="icon" href="static/icon.svg">'
         f'<script type="importmap">{_served_map()}</script>',
-        foot='<script type="module" src="/static/app/main.js"></script>',
+        foot='<script type="module" src="static/app/main.js"></script>',
         title="Sightline inspector",
+    )
+
+
+def way_in(address: str, icon: str = "") -> str:
+    """Write a page that goes on to an address at once, tells it nothing, and needs no script.
+
+    A browser that is told of no icon asks a server for one at a place of its own.
+    """
+    place = html.escape(address)
+    link = f'<link rel="icon" href="{html.escape(icon)}">' if icon else ""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="referrer" content="no-referrer">'
+        f'<meta http-equiv="refresh" content="0; url={place}">'
+        f"<title>Sightline inspector</title>{link}</head>"
+        f'<body><a href="{place}">Go on</a></body></html>'
     )
 
 
@@ -166,4 +184,5 @@ def _data_url(content: bytes) -> str:
 
 def _json(value: object) -> str:
     """Write JSON that is safe inside a script element."""
-    return msgspec.json.encode(value).decode().replace("<", "\\u003c").replace("&", "\\u0026")
+    text = escape_controls(msgspec.json.encode(value)).decode()
+    return text.replace("<", "\\u003c").replace("&", "\\u0026")

@@ -2,8 +2,9 @@
 
 GET never changes anything. What asks for work (verify, SQL, what-if, invoke) is a POST
 with a JSON body from our own page; that a query is refused or a prompt does not fit is
-an answer to it, not a failure. Ledger and journal are read in threads; what cannot be
-shown is one line of JSON with a status that says whose fault it is.
+an answer to it, not a failure. Ledger and journal are read in lanes of threads, so that
+nothing that is asked holds anything else; what cannot be shown is one line of JSON with a
+status that says whose fault it is.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -19,19 +21,21 @@ from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sightline.errors import InvalidInput, NotFound, SightlineError
+from sightline.errors import InvalidInput, NotFound, SightlineError, Unreachable
 from sightline.inspector.door import COOKIE, HEADERS, Door, Refusal, policy
-from sightline.inspector.pages import importmap_hash, served_page, static_file
+from sightline.inspector.lanes import Lane
+from sightline.inspector.pages import importmap_hash, served_page, static_file, way_in
 from sightline.inspector.records import ROW_DIGITS
 from sightline.protocol.jsontext import NESTING, nests_deeper
 
-__all__ = ["Answers", "inspector_app"]
+__all__ = ["Answers", "Lanes", "inspector_app"]
 
 MAX_BODY_BYTES: Final = 1024 * 1024
+MOST_EXPORTS: Final = 2
 POLL_S: Final = 0.5
 HEARTBEAT_POLLS: Final = 30
 _log = logging.getLogger(__name__)
@@ -73,6 +77,23 @@ class Answers(Protocol):
 Invoke: TypeAlias = Callable[[str, str, str, dict[str, Any]], Awaitable[Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Where each kind of question is answered.
+
+    Trees are laid out one at a time and SQL has one process, so one thread each is enough.
+    """
+
+    looks: Lane = field(default_factory=lambda: Lane("looks", 2, 30.0))
+    trees: Lane = field(default_factory=lambda: Lane("trees", 1, 60.0))
+    queries: Lane = field(default_factory=lambda: Lane("queries", 1, 30.0, most_waiting=8))
+    works: Lane = field(default_factory=lambda: Lane("works", 1, 120.0, most_waiting=2))
+
+    def close(self) -> None:
+        for lane in (self.looks, self.trees, self.queries, self.works):
+            lane.close()
+
+
 class _Query(msgspec.Struct, forbid_unknown_fields=True):
     sql: str
     session: Annotated[int, msgspec.Meta(ge=0, lt=10**ROW_DIGITS)]
@@ -85,12 +106,20 @@ class _Invoke(msgspec.Struct, forbid_unknown_fields=True):
     params: dict[str, Any] = {}
 
 
-def inspector_app(answers: Answers, door: Door, *, invoke: Invoke | None = None) -> Starlette:
+def inspector_app(
+    answers: Answers, door: Door, *, invoke: Invoke | None = None, lanes: Lanes | None = None
+) -> Starlette:
     """Put the application together."""
+    lanes = lanes or Lanes()
+    exports: set[object] = set()
 
-    def asks(work: Callable[[Request], dict[str, Any]]) -> Answer:
+    def asks(work: Callable[[Request], dict[str, Any]], lane: Lane = lanes.looks) -> Answer:
+        def written(request: Request) -> bytes:
+            return msgspec.json.encode(work(request))
+
         async def answer(request: Request) -> Response:
-            return _json(await asyncio.to_thread(work, request))
+            content = await lane.run(written, request)
+            return Response(content, media_type="application/json")
 
         return answer
 
@@ -106,10 +135,28 @@ def inspector_app(answers: Answers, door: Door, *, invoke: Invoke | None = None)
 
     async def export(request: Request) -> Response:
         session = number(request, "session")
-        page = await asyncio.to_thread(answers.exported, session)
-        first = await anext(page, b"")  # what cannot be begun is refused while it still can be
+        if len(exports) >= MOST_EXPORTS:
+            raise Unreachable(f"{MOST_EXPORTS} exports are being written; ask again after them")
+        place = object()
+        exports.add(place)
+        try:
+            page = counted(await lanes.looks.run(answers.exported, session), place)
+            first = await anext(page, b"")  # what cannot be begun is refused while it still can be
+        except BaseException:
+            exports.discard(place)
+            raise
         name = f"attachment; filename=sightline-session-{session}.html"
         return _Exported(first, page, headers={"Content-Disposition": name})
+
+    async def counted(
+        page: AsyncGenerator[bytes, None], place: object
+    ) -> AsyncGenerator[bytes, None]:
+        try:
+            async with aclosing(page):
+                async for chunk in page:
+                    yield chunk
+        finally:
+            exports.discard(place)
 
     def works(work: Callable[[Request, bytes], Awaitable[dict[str, Any]]]) -> Answer:
         async def answer(request: Request) -> Response:
@@ -122,13 +169,13 @@ def inspector_app(answers: Answers, door: Door, *, invoke: Invoke | None = None)
 
     async def query(_: Request, body: bytes) -> dict[str, Any]:
         asked = _read(body, _Query)
-        return await asyncio.to_thread(answers.query, asked.sql, asked.session)
+        return await lanes.queries.run(answers.query, asked.sql, asked.session)
 
     async def verify(_: Request, __: bytes) -> dict[str, Any]:
-        return await asyncio.to_thread(answers.verify)
+        return await lanes.works.run(answers.verify)
 
     async def what_if(request: Request, body: bytes) -> dict[str, Any]:
-        return await asyncio.to_thread(answers.what_if, *place(request), body)
+        return await lanes.works.run(answers.what_if, *place(request), body)
 
     async def act(_: Request, body: bytes) -> dict[str, Any]:
         if invoke is None:
@@ -137,7 +184,13 @@ def inspector_app(answers: Answers, door: Door, *, invoke: Invoke | None = None)
         return {"result": await invoke(asked.app, asked.path, asked.action, asked.params)}
 
     async def events(request: Request) -> Response:
-        return StreamingResponse(_news(answers, request), media_type="text/event-stream")
+        news = _news(answers, lanes.looks, request)
+        return StreamingResponse(news, media_type="text/event-stream")
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        lanes.close()
 
     one = "/api/sessions/{session:row}"
     asked = f"{one}/turns/{{turn:row}}/{{request:row}}"
@@ -148,21 +201,28 @@ def inspector_app(answers: Answers, door: Door, *, invoke: Invoke | None = None)
         Route("/api/sessions", asks(about)),
         Route(f"{one}/turns", asks(lambda r: answers.turns(number(r, "session")))),
         Route(asked, asks(lambda r: answers.request(*place(r)))),
-        Route(f"{asked}/state", asks(lambda r: answers.state(*place(r)))),
+        Route(f"{asked}/state", asks(lambda r: answers.state(*place(r)), lanes.trees)),
         Route(
             f"{app}/nodes/{{page:row}}",
-            asks(lambda r: answers.nodes(*place(r), number(r, "app"), number(r, "page"))),
+            asks(
+                lambda r: answers.nodes(*place(r), number(r, "app"), number(r, "page")),
+                lanes.trees,
+            ),
         ),
         Route(
             f"{app}/folds/{{node:row}}",
-            asks(lambda r: answers.folds(*place(r), number(r, "app"), number(r, "node"))),
+            asks(
+                lambda r: answers.folds(*place(r), number(r, "app"), number(r, "node")),
+                lanes.trees,
+            ),
         ),
         Route(
             f"{app}/find",
             asks(
                 lambda r: answers.find_nodes(
                     *place(r), number(r, "app"), r.query_params.get("q", "")
-                )
+                ),
+                lanes.trees,
             ),
         ),
         Route(f"{asked}/whatif", works(what_if), methods=["POST"]),
@@ -181,7 +241,10 @@ def inspector_app(answers: Answers, door: Door, *, invoke: Invoke | None = None)
         ),
         Route(
             f"{one}/search",
-            asks(lambda r: answers.search(number(r, "session"), r.query_params.get("q", ""))),
+            asks(
+                lambda r: answers.search(number(r, "session"), r.query_params.get("q", "")),
+                lanes.queries,
+            ),
         ),
         Route("/api/verify", works(verify), methods=["POST"]),
         Route("/api/query", works(query), methods=["POST"]),
@@ -193,6 +256,7 @@ def inspector_app(answers: Answers, door: Door, *, invoke: Invoke | None = None)
         routes=routes,
         middleware=[Middleware(_Guard, door=door)],
         exception_handlers={SightlineError: _refuse, Exception: _fail},
+        lifespan=lifespan,
     )
 
 
@@ -247,29 +311,46 @@ class _Guard:
         self._policy = policy(importmap_hash())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
         if scope["type"] != "http":
             return
-        request = Request(scope)
-        response = self._answer(request)
-        if response is not None:
-            await response(scope, receive, self._sealed(send))
+        answer = self._answer(Request(scope))
+        if isinstance(answer, Response):
+            await answer(scope, receive, self._sealed(send))
             return
-        await self._app(scope, receive, self._sealed(send))
+        await self._app({**scope, "path": answer}, receive, self._sealed(send))
 
-    def _answer(self, request: Request) -> Response | None:
-        refusal = self._door.stranger(request.method, request.headers)
+    def _answer(self, request: Request) -> Response | str:
+        """Answer who may not go on; else return where in our room the request goes."""
+        door, path = self._door, request.url.path
+        token = request.query_params.get("token") if path == "/" else None
+        arriving = request.method == "GET" and token is not None
+        refusal = door.stranger(request.method, request.headers, arriving=arriving)
         if refusal is None:
-            token = request.query_params.get("token")
-            if request.url.path == "/" and token is not None and self._door.exchanges(token):
+            if arriving and door.exchanges(token or ""):
                 return self._let_in()
-            if self._door.admits(request.cookies.get(COOKIE)):
-                return None
-            refusal = Refusal(401, "open the address that `sightline inspect` printed")
-        return _json({"error": refusal.reason}, refusal.status)
+            inside = door.inside(path)
+            if inside is not None and door.admits(request.cookies.get(COOKIE)):
+                return inside
+            refusal = Refusal(
+                401,
+                "open the address that `sightline inspect` printed: it works once, and Enter "
+                "in its terminal prints another",
+            )
+        answer = _json({"error": refusal.reason}, refusal.status)
+        answer.headers["Connection"] = "close"  # a stranger keeps none
+        return answer
 
     def _let_in(self) -> Response:
-        response = RedirectResponse("/", status_code=303)
-        response.set_cookie(COOKIE, self._door.secret, httponly=True, samesite="strict", path="/")
+        """Give the cookie, and a page that goes on by itself.
+
+        A redirect would not do: it belongs to the site that the browser came from, and a
+        strict cookie is not sent along.
+        """
+        room = f"/{self._door.room}/"
+        response = HTMLResponse(way_in(room, f"{room}static/icon.svg"))
+        response.set_cookie(COOKIE, self._door.secret, httponly=True, samesite="strict", path=room)
         return response
 
     def _sealed(self, send: Send) -> Send:
@@ -296,12 +377,13 @@ async def _static(request: Request) -> Response:
     return Response(content, media_type=kind)
 
 
-async def _news(answers: Answers, request: Request) -> AsyncIterator[bytes]:
+async def _news(answers: Answers, lane: Lane, request: Request) -> AsyncIterator[bytes]:
     """Tell the page when there is something new; look twice a second, say it once."""
-    seen = -1
+    seen = revision = -1
     quiet = 0
     while not await request.is_disconnected():
-        revision = await asyncio.to_thread(answers.revision)
+        with suppress(Unreachable):  # a busy lane is no news
+            revision = await lane.run(answers.revision)
         if revision != seen:
             seen, quiet = revision, 0
             yield b"event: changed\ndata: " + msgspec.json.encode({"revision": seen}) + b"\n\n"

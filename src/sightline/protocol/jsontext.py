@@ -36,6 +36,7 @@ __all__ = [
     "NESTING",
     "JsonText",
     "canonical",
+    "escape_controls",
     "loads",
     "members",
     "nests_deeper",
@@ -47,6 +48,24 @@ __all__ = [
 
 # A field's JSON text, or UNSET where the field is absent.
 JsonText: TypeAlias = Raw | UnsetType
+
+_CONTROL_FREE: Final = bytes({*range(0x20, 0x100), 0x09, 0x0A} - {0x7F, 0xC2})
+_CONTROLS: Final = re.compile(rb"[\r\x7f]|\xc2[\x80-\x9f]")
+
+
+def escape_controls(data: bytes) -> bytes:
+    """Spell JSON so that no character of it controls a terminal; it says the same.
+
+    RFC 8259 has C0 escaped in strings, but leaves DEL and C1 as they are, and a carriage
+    return between tokens.
+    """
+    if not data.translate(None, _CONTROL_FREE):
+        return data
+    return _CONTROLS.sub(_escaped, data)
+
+
+def _escaped(match: re.Match[bytes]) -> bytes:
+    return b" " if match[0] == b"\r" else b"\\u%04x" % ord(match[0].decode())
 
 
 def _plain(value: object) -> object:

@@ -6,7 +6,7 @@ here. An app's refusal, a lost connection and a path that leads nowhere are resu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from sightline.errors import (
@@ -41,15 +41,15 @@ def normal_path(path: str) -> str:
     return format_path(parse_path(path))
 
 
-async def invoke(bench: Bench, call: Call) -> Ran:
-    """Do an action. Whatever becomes of it is a result."""
+async def invoke(bench: Bench, call: Call, check: Callable[[], None] | None = None) -> Ran:
+    """Do an action, if `check` raises nothing. Whatever becomes of it is a result."""
     world = bench.hub.world
     if not _is_known(world, call.app):
         return Ran.failed(missing_app(world, call.app))
     try:
         client = await bench.hub.client(call.app)
         outcome = await client.invoke(
-            call.path, call.action, call.params or None, timeout_s=bench.invoke_s
+            call.path, call.action, call.params or None, timeout_s=bench.invoke_s, check=check
         )
     except ActionFailed as error:
         advice = about_failure(error, bench.hub.world, call.app, call.path, call.action)

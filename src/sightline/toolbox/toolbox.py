@@ -11,7 +11,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -85,19 +86,31 @@ class Toolbox:
             return action == "read"
         return call.name in _READS or (call.name == INVOKE.name and action == "read_content")
 
-    async def run(self, call: ToolCall, tools: ToolSet | None = None) -> Ran:
-        """Run a call. What the model, an app or a query got wrong is a result, not an error."""
+    async def run(
+        self,
+        call: ToolCall,
+        tools: ToolSet | None = None,
+        check: Callable[[Call], None] | None = None,
+    ) -> Ran:
+        """Run a call. What the model, an app or a query got wrong is a result, not an error.
+
+        `check` is given what is about to be invoked, at the last moment; what it raises, unless
+        it is an error of ours, is raised.
+        """
         try:
-            return await self._run(call, self.tools() if tools is None else tools)
+            return await self._run(call, self.tools() if tools is None else tools, check)
         except LedgerDamaged:
             raise
         except SightlineError as error:
             return Ran.failed(str(error))
 
-    async def _run(self, call: ToolCall, tools: ToolSet) -> Ran:
+    async def _run(
+        self, call: ToolCall, tools: ToolSet, check: Callable[[Call], None] | None
+    ) -> Ran:
         target = _resolved(call, tools)
         if target is not None:
-            return await invoke(self.bench, target)
+            last = None if check is None else partial(check, target)
+            return await invoke(self.bench, target, last)
         if call.name in _LOOK:
             return await run_look(self.bench, call.name, call.arguments)
         return await asyncio.to_thread(run_own, self.bench, call.name, call.arguments)

@@ -18,6 +18,10 @@ at once, any other waits until it is alone. Each is judged when its turn comes a
 before, because the calls before it may have changed what it would do. Results are
 stored in call order, as soon as the ones before them are there.
 
+*Consent* is to what was shown. A call that would act on something else by the time it
+would run (`Changed`) is judged again, and asked about again if it was before. It is given
+up when that happens too often: an app that never stands still cannot hold a turn.
+
 *Failure.* A request that failed before anything was shown is built and sent again
 after a wait, as often as the limits say: built again, so that it carries the state of
 now. One that is too long by the vendor's count folds the window, once a turn. After the
@@ -32,7 +36,7 @@ The laws, for any sequence of events (tests/laws/test_turn_laws.py):
 
     in what was stored, every tool call has exactly one result, after it
     `TurnEnded` is emitted exactly once, and last
-    no call is run twice, or without having been approved
+    no call is run twice, or without having been approved as it is when it runs
     after `Start` and any `Cancel` the turn is over, whatever was under way
 """
 
@@ -67,6 +71,7 @@ from sightline.turn.steps import (
     BuildPrompt,
     CallModel,
     Cancel,
+    Changed,
     Denied,
     Effect,
     Emit,
@@ -98,6 +103,7 @@ Announced: TypeAlias = events.ReplyEnded | events.CallFinished
 
 FIRST_WAIT_S: Final = 1.0
 MAX_WAIT_S: Final = 60.0
+MAX_CHANGES: Final = 3  # so often may a call change between the decision and its running
 PATIENCE_S: Final = 300.0  # a vendor that wants us to wait longer has to be asked again by hand
 
 
@@ -326,18 +332,22 @@ class TurnMachine:
         if call is None or call.id != event.call_id:
             return []
         current.judging = None
-        current.begun.add(call.id)
-        started = events.CallStarted(
-            call_id=call.id, name=call.name, arguments=call.arguments,
-            app=event.app, path=event.path, action=event.action,
-        )  # fmt: skip
-        effects: list[Effect] = [Emit(started)]
+        effects: list[Effect] = []
+        if call.id not in current.begun:
+            current.begun.add(call.id)
+            started = events.CallStarted(
+                call_id=call.id, name=call.name, arguments=call.arguments,
+                app=event.app, path=event.path, action=event.action,
+            )  # fmt: skip
+            effects.append(Emit(started))
         match event.decision.verdict:
-            case "approve":
+            # What was agreed to and changed is nobody's to approve but the user's.
+            case "approve" if call.id not in current.asked:
                 current.run(call)
                 effects.append(RunCall(call))
-            case "ask":
+            case "approve" | "ask":
                 current.asking = call
+                current.asked.add(call.id)
                 effects.append(AskApproval(call, event.decision.reason))
             case "deny":
                 current.results[call.id] = _refused(call, event.decision.reason)
@@ -367,6 +377,19 @@ class TurnMachine:
         self._round.results[call.id] = ToolResult(
             call.id, event.content, call.name, is_error=not event.ok
         )
+        return self._take_up_calls()
+
+    def _changed(self, event: Changed) -> list[Effect]:
+        current = self._round
+        call = current.finish(event.call_id)
+        if call is None:
+            return []
+        current.changes[call.id] = current.changes.get(call.id, 0) + 1
+        if current.changes[call.id] < MAX_CHANGES:
+            current.again.append(call)
+        else:
+            why = "what it would act on kept changing between the question and the answer"
+            current.results[call.id] = _refused(call, why)
         return self._take_up_calls()
 
     def _store_results(self) -> list[Effect]:
@@ -491,6 +514,7 @@ TRANSITIONS: Final[dict[tuple[Phase, type[TurnEvent]], _Handler]] = {
     ("calling", Approved): TurnMachine._approved,
     ("calling", Denied): TurnMachine._denied,
     ("calling", ActionDone): TurnMachine._action_done,
+    ("calling", Changed): TurnMachine._changed,
     ("over", Cancel): lambda _machine, _event: [],
 }
 # In every phase, unless the table above knows better.

@@ -44,6 +44,10 @@ class Round(msgspec.Struct):
     asking: ToolCall | None = None
     alone: bool = False
     begun: set[str] = msgspec.field(default_factory=set)
+    asked: set[str] = msgspec.field(default_factory=set)
+    # What changed before it ran, to be judged again; and how often that was so of each call.
+    again: list[ToolCall] = msgspec.field(default_factory=list)
+    changes: dict[str, int] = msgspec.field(default_factory=dict)
     running: dict[str, ToolCall] = msgspec.field(default_factory=dict)
     results: dict[str, ToolResult] = msgspec.field(default_factory=dict)
 
@@ -53,12 +57,15 @@ class Round(msgspec.Struct):
 
     def next_call(self) -> ToolCall | None:
         """The next call, if it can be taken up beside what is under way."""
-        if self.judging or self.asking or self.taken == len(self.calls):
+        if self.judging or self.asking or not (self.again or self.taken < len(self.calls)):
             return None
-        call = self.calls[self.taken]
+        call = self.again[0] if self.again else self.calls[self.taken]
         if self.running and (self.alone or call.id not in self.parallel):
             return None
-        self.taken += 1
+        if self.again:
+            self.again.pop(0)
+        else:
+            self.taken += 1
         return call
 
     def run(self, call: ToolCall, *, alone: bool = False) -> None:

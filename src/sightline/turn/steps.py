@@ -29,6 +29,7 @@ __all__ = [
     "BuildPrompt",
     "CallModel",
     "Cancel",
+    "Changed",
     "Denied",
     "Effect",
     "Emit",
@@ -147,6 +148,12 @@ class ActionDone(msgspec.Struct, frozen=True):
     ok: bool = True
 
 
+class Changed(msgspec.Struct, frozen=True):
+    """A call has not run: what it would act on is no longer what was agreed to."""
+
+    call_id: str
+
+
 class Cancel(msgspec.Struct, frozen=True):
     """Stop, whatever is under way."""
 
@@ -162,7 +169,7 @@ class Broken(msgspec.Struct, frozen=True):
 
 TurnEvent: TypeAlias = (
     Start | Stored | PromptReady | PromptFailed | Streamed | Replied | ModelError | Waited
-    | Folded | Judged | Approved | Denied | ActionDone | Cancel | Broken
+    | Folded | Judged | Approved | Denied | ActionDone | Changed | Cancel | Broken
 )  # fmt: skip
 
 
@@ -217,7 +224,7 @@ class AskApproval(msgspec.Struct, frozen=True):
 
 
 class RunCall(msgspec.Struct, frozen=True):
-    """Run a call; then tell `ActionDone`."""
+    """Run a call; then tell `ActionDone`, or `Changed` where it is not what was agreed to."""
 
     call: ToolCall
 

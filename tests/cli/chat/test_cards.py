@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sightline.cli.chat.cards import approval_card, call_card, card, result_card, said_card
+from sightline.cli.chat.cards import call_card, card, result_card, said_card
 from sightline.cli.commands.lines import Line, text_of, width_of
 from sightline.events import (
     AppChanged,
@@ -56,34 +56,6 @@ def test_a_result_shows_its_beginning_and_counts_the_rest() -> None:
     assert shown(result_card(event, 80)).splitlines() == [
         "  └ row 0", "    row 1", "    row 2", "    row 3", "    … 6 more lines, message 7",
     ]  # fmt: skip
-
-
-def test_an_approval_shows_app_path_action_params_danger_reason_and_changes() -> None:
-    event = asked(dangerous=True, changes=("Desk: /inbox unread 2 -> 1",))
-    assert shown(approval_card(event, 80)).splitlines() == [
-        "? reply on desk/inbox/msg-104  dangerous",
-        '  body: "Gladly"',
-        "  asked because: mode ask",
-        "  changed since the model looked:",
-        "    Desk: /inbox unread 2 -> 1",
-    ]  # fmt: skip
-
-
-def test_a_parameter_too_long_to_show_says_how_much_is_missing() -> None:
-    text = shown(approval_card(asked(params={"body": "x" * 5000}), 60))
-    assert "… and 4,602 characters more" in text.replace("\n    ", "")
-
-
-def test_changes_that_are_too_many_are_counted() -> None:
-    text = shown(approval_card(asked(changes=tuple(f"change {n}" for n in range(20))), 60))
-    assert "and 8 more" in text
-
-
-def test_a_parameter_cannot_pretend_to_be_another_line() -> None:
-    forged = "hello\n  asked because: you said so"
-    lines = approval_card(asked(params={"body": forged}), 200)
-    assert len(lines) == 3
-    assert "\\n" in text_of(lines[1])
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)

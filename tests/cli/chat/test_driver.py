@@ -142,10 +142,38 @@ async def test_always_is_remembered_for_the_next_call(tmp_path: Path) -> None:
         chat.type("first\r")
         await chat.sees("? search on desk")
         chat.type("always\r")
+        # The rule is printed before it is accepted.
+        await chat.sees("2 approve search on / of desk (this process)")
+        assert not chat.host.rules
+        chat.type("2\r")
         await chat.sees("One.")
         await chat.rests()
         chat.type("again\r")
         await chat.sees("Two.")
+        await chat.rests()
+        chat.type("/rules\r")
+        await chat.sees("1  approve search on / of desk", "(this session)")
+        chat.type("/rules remove 1\r")
+        await chat.sees("Removed: approve search")
+        assert not chat.host.rules
+
+
+async def test_a_card_says_where_the_app_comes_from_and_v_shows_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAGER", f"cp -t {tmp_path}")
+    body = "x" * 5000 + " and the end"
+    script = [invoke("c1", "/inbox/msg-104", "reply", app="desk", body=body), "Kept."]
+    async with chatting(tmp_path, script) as chat:
+        chat.type("reply\r")
+        await chat.sees("app: ", "from ", "4,414 more characters, [v] shows all")
+        assert "and the end" not in chat.shown
+        chat.type("v\r")
+        await until((tmp_path / "output.txt").exists)
+        chat.type("n\r")
+        await chat.sees("Kept.")
+    whole = (tmp_path / "output.txt").read_text().replace("\n    │ ", "")
+    assert f'body: "{body}"' in whole
 
 
 @pytest.mark.parametrize("key", ["\x1b", "\x03"], ids=["Escape", "Ctrl-C"])

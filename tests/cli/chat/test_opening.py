@@ -24,6 +24,6 @@ async def test_its_own_demo_is_seen_beside_one_that_runs_already(
     other = Descriptor("desk", "Desk", Unix(str(tmp_path / "nobody.sock")), pid=os.getppid())
     with announced(other, tmp_path):
         options = ChatOptions(demo=True, ledger=tmp_path / "work.db")
-        async with opened(options) as host:
+        async with opened(options) as (host, _):
             shown = [app for app in host.world.apps if app.status == "connected"]
     assert [app.tree is not None for app in shown] == [True]

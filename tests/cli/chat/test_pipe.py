@@ -107,11 +107,15 @@ async def test_yes_approves_in_advance(pipe: Pipe, tmp_path: Path) -> None:
     assert pipe.code == 0
 
 
-@pytest.mark.parametrize(("answer", "archived"), [("y", 1), ("n", 0), ("", 0), ("always", 1)])
+@pytest.mark.parametrize(
+    ("answers", "archived"),
+    [("y", 1), ("n", 0), ("", 0), ("what? y", 1), ("always 1", 1), ("a none y", 1), ("a n n", 0)],
+)
 async def test_a_terminal_that_can_only_print_still_asks(
-    pipe: Pipe, tmp_path: Path, answer: str, archived: int
+    pipe: Pipe, tmp_path: Path, answers: str, archived: int
 ) -> None:
-    await pipe.takes(tmp_path, [ARCHIVE, "Well."], "archive it", answers=[answer])
+    typed = answers.split(" ")
+    await pipe.takes(tmp_path, [ARCHIVE, "Well."], "archive it", answers=typed)
     assert "do it?" in pipe.out.getvalue()
     assert len(pipe.desk.archive) == archived
     assert pipe.code == 0

@@ -14,11 +14,12 @@ from host.helpers import hosted, turn
 from sightline.cli.commands.complete import Sources, complete
 from sightline.cli.commands.console import PlainConsole
 from sightline.cli.commands.registry import run
-from sightline.config import TailSettings
+from sightline.config import PolicyRule, TailSettings
 from sightline.demo.app import Desk, demo_app
 from sightline.errors import InvalidInput, NotFound, SightlineError
 from sightline.host import Host
 from sightline.models.scripted import ScriptedModel
+from sightline.policy import Facts, rules_for
 from sightline.protocol.tree import Node
 from support.live import LiveApp
 from support.terminal_attacks import ATTACKS, FORBIDDEN
@@ -254,6 +255,50 @@ async def test_invoke_asks_before_what_is_dangerous(at_desk: Desktop) -> None:
     assert len(at_desk.desk.messages) == 38
     await at_desk.does("/invoke desk/inbox/msg-104 delete", yes=True)
     assert len(at_desk.desk.messages) == 37
+
+
+async def test_invoke_does_nothing_to_what_changed_since_the_question(tmp_path: Path) -> None:
+    def documents(label: str) -> Node:
+        draft = Node.of("d1", "document", properties={"label": label},
+                        affordances=[{"action": "delete", "dangerous": True}])  # fmt: skip
+        return Node.of("app", "root", children=[draft])
+
+    app = LiveApp(documents("old draft"))
+    asked: list[str] = []
+
+    class Slow(PlainConsole):
+        """Somebody who says yes when it is too late."""
+
+        async def ask(self, question: str) -> bool:
+            asked.append(question)
+            app.publish(documents("TAX RETURNS 2026"))
+            async for world in host.hub.changes():
+                if world.apps[0].tree == app.tree:
+                    break
+            return True
+
+    async with hosted(tmp_path, app=app) as (host, _):
+        out = StringIO()
+        await run("/invoke live/d1 delete", host, Slow(out))
+    assert asked == ['live (from this process) calls delete on /d1 ("old draft") dangerous. Do it?']
+    assert out.getvalue() == "It has changed since you were asked. Nothing was done.\n"
+
+
+async def test_rules_are_listed_with_their_source_and_removed(tmp_path: Path) -> None:
+    rules = (PolicyRule(app="desk", action="star", decision="deny"),)
+    async with desktop(tmp_path, policy=rules) as there:
+        assert await there.does("/rules") == "1  deny star of desk  (your configuration)\n"
+        there.host._open.remember(rules_for(Facts(app="desk", action="a", origin="x\u200b"))[0])
+        said = await there.does("/rules")
+        assert "2  approve a on / of desk (x⟨U+200B⟩), with exactly {}  (this session)" in said
+        with pytest.raises(InvalidInput, match="in your configuration"):
+            await there.does("/rules remove 1")
+        with pytest.raises(NotFound, match="no rule 3"):
+            await there.does("/rules remove 3")
+        assert "Removed: approve a" in await there.does("/rules remove 2")
+        assert len(there.host.rules) == 1
+    async with desktop(tmp_path) as there:
+        assert "There are no rules" in await there.does("/rules")
 
 
 @pytest.mark.parametrize(

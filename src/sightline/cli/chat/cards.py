@@ -1,17 +1,16 @@
-"""Events as a person reads them: tool cards, the question before an action, notices.
+"""Events as a person reads them: tool cards, results, notices.
 
-Functions from events to lines; all text of apps and models is made harmless here. What
-does not fit is counted, never silently left out: a person decides by what they see.
+Functions from events to lines; all text of apps and models is made harmless here. The
+question before an action is `cli.approval`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from textwrap import wrap
 from typing import Any, Final
 
 import msgspec
 
+from sightline.cli.approval import approval_card
 from sightline.cli.clean import clean, clean_line
 from sightline.cli.commands.lines import Line, cut, line_of, width_of
 from sightline.events import (
@@ -27,11 +26,9 @@ from sightline.events import (
     TurnEnded,
 )
 
-__all__ = ["approval_card", "call_card", "card", "error_line", "result_card", "said_card"]
+__all__ = ["call_card", "card", "error_line", "result_card", "said_card"]
 
 _RESULT_LINES: Final = 4
-_PARAM_CHARS: Final = 400
-_CHANGES: Final = 12
 _ENDINGS: Final = {
     "length": "the answer is cut off: it reached the model's limit",
     "refused": "the model, or its vendor's filter, declined to go on",
@@ -105,43 +102,6 @@ def result_card(event: CallFinished, width: int) -> list[Line]:
         where = "" if event.message_id is None else f", message {event.message_id}"
         shown.append((("dim", f"    … {more} more {'line' if more == 1 else 'lines'}{where}"),))
     return shown
-
-
-def approval_card(event: ApprovalAsked, width: int) -> list[Line]:
-    """Write everything that a person decides by: who, where, what, with what, what changed."""
-    path = "" if event.path == "/" else event.path
-    head = [("ask", "? "), ("bold", clean_line(event.action)),
-            ("", f" on {clean_line(event.app)}{clean_line(path)}")]  # fmt: skip
-    if event.dangerous:
-        head.append(("error", "  dangerous"))
-    lines: list[Line] = [tuple(head)]
-    if event.params:
-        for name, value in event.params.items():
-            lines.extend(_parameter(name, value, width))
-    else:
-        lines.append((("dim", "  without parameters"),))
-    if event.reason:
-        lines.extend(_wrapped(f"asked because: {event.reason}", width, "dim"))
-    if event.changes:
-        lines.append((("warn", "  changed since the model looked:"),))
-        for change in event.changes[:_CHANGES]:
-            lines.extend(_wrapped(f"  {change}", width, "warn"))
-        if len(event.changes) > _CHANGES:
-            lines.append((("warn", f"    and {len(event.changes) - _CHANGES} more"),))
-    return lines
-
-
-def _parameter(name: str, value: Any, width: int) -> Iterator[Line]:
-    text = clean_line(_json(value))
-    more = len(text) - _PARAM_CHARS
-    shown = text if more <= 0 else f"{text[:_PARAM_CHARS]}… and {more:,} characters more"
-    yield from _wrapped(f"{name}: {shown}", width, "")
-
-
-def _wrapped(text: str, width: int, style: str) -> Iterable[Line]:
-    room = max(10, width - 4)
-    for place, piece in enumerate(wrap(clean_line(text), room, drop_whitespace=False) or [""]):
-        yield ((style, f"{'  ' if place == 0 else '    '}{piece}"),)
 
 
 def _ending(event: TurnEnded) -> list[Line]:

@@ -11,14 +11,14 @@ import asyncio
 import os
 import textwrap
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-import msgspec
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
+from sightline.cli.approval import consent_to
 from sightline.cli.attach import attach
 from sightline.cli.chat.blocks import Blocks
 from sightline.cli.chat.cards import card, error_line, said_card
@@ -48,7 +48,6 @@ from sightline.host import Host
 __all__ = ["ChatDriver"]
 
 _YES_NO: Final = {"y": "yes", "yes": "yes", "n": "", "no": ""}
-_APPROVAL: Final = {**_YES_NO, "a": "always", "always": "always", "v": "view", "view": "view"}
 
 
 class ChatDriver:
@@ -253,14 +252,10 @@ class ChatDriver:
             self._terminal.put(painted.strip("\n") + "\n\n")
 
     async def _approve(self, event: ApprovalAsked) -> None:
-        question = "do it? [y]es [n]o [a]lways [v]iew all:"
-        answer = await self._terminal.ask(question, _APPROVAL)
-        while answer == "view":
-            await self._console.page(_all_of(event))
-            answer = await self._terminal.ask(question, _APPROVAL)
+        given = await consent_to(event, self._console)
         self._open.pop(event.call_id, None)
         with suppress(NotFound):  # the turn may have ended meanwhile
-            self._host.answer(event.call_id, bool(answer), remember=answer == "always")
+            self._host.answer(event.call_id, given.approved, given.rule)
 
 
 class TerminalConsole:
@@ -286,10 +281,16 @@ class TerminalConsole:
         if command is None or text.count("\n") < self._terminal.height - 4:
             self.write(text)
             return
-        await self._terminal.outside(lambda: page_text(text, command, os.environ))
+        with suppress(SightlineError):  # a pager that cannot be started
+            if await self._terminal.outside(lambda: page_text(text, command, os.environ)):
+                return
+        self.write(text)
 
     async def ask(self, question: str) -> bool:
-        return bool(await self._terminal.ask(f"{clean(question)} [y/n]", _YES_NO))
+        return bool(await self.choose(f"{clean(question)} [y/n]", _YES_NO))
+
+    async def choose(self, question: str, answers: Mapping[str, str]) -> str:
+        return await self._terminal.ask(question, answers)
 
     async def edit(self, text: str) -> str | None:
         return await self._terminal.outside(lambda: edit_text(text, os.environ))
@@ -306,7 +307,3 @@ def _only_looks(line: str) -> bool:
         return not registry.find(line).command.idle
     except SightlineError:
         return True  # an error can be told at once
-
-
-def _all_of(event: ApprovalAsked) -> str:
-    return msgspec.json.format(msgspec.json.encode(event), indent=2).decode()

@@ -17,6 +17,7 @@ from sightline.cli.chat.main import ChatOptions
 from sightline.cli.chat.pipe import PipeChat
 from sightline.cli.chat.stdin import lines_of
 from sightline.cli.keyfile import keyed
+from sightline.cli.out import Outlet, notice
 from sightline.config import load
 from sightline.errors import TimedOut
 from sightline.host import Host
@@ -41,9 +42,11 @@ async def without_screen(options: ChatOptions) -> int:
     async def ask(question: str) -> str:
         return await _next(lines, question) or ""
 
-    async with opened(options) as host:
+    async with opened(options) as (host, refused):
+        for ignored in refused:
+            notice(ignored)
         asked = ask if prompt else None
-        chat = PipeChat(host, sys.stdout, sys.stderr, ask=asked, yes=options.yes)
+        chat = PipeChat(host, Outlet(), Outlet(err=True), ask=asked, yes=options.yes)
         if prompt:
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, chat.interrupt)
         while (line := await _next(lines, prompt)) is not None and await chat.take(line):
@@ -52,14 +55,16 @@ async def without_screen(options: ChatOptions) -> int:
 
 
 async def _next(lines: AsyncIterator[str], prompt: str) -> str | None:
-    sys.stdout.write(prompt)
-    sys.stdout.flush()
+    Outlet().write(prompt)
     return await anext(lines, None)
 
 
 @asynccontextmanager
-async def opened(options: ChatOptions) -> AsyncIterator[Host]:
-    """Open the host that the options ask for, with the demo app beside it if they do."""
+async def opened(options: ChatOptions) -> AsyncIterator[tuple[Host, tuple[str, ...]]]:
+    """Open the host that the options ask for, with the demo app beside it if they do.
+
+    Yields it with what of the directory's own settings was not listened to.
+    """
     loaded = await asyncio.to_thread(load, None, os.environ, _flags(options))
     async with AsyncExitStack() as stack:
         # Imported when it is wanted: to serve an app takes more than to see one.
@@ -83,7 +88,7 @@ async def opened(options: ChatOptions) -> AsyncIterator[Host]:
             else:
                 own = await host.connect(at)
             await _until_seen(host.hub, own)
-        yield host
+        yield host, loaded.refused
 
 
 def _flags(options: ChatOptions) -> dict[str, object]:

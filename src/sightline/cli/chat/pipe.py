@@ -8,10 +8,11 @@ the model is told so, and the exit code says it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import Final, TextIO
+from typing import Final
 
+from sightline.cli.approval import Ask, Consent, LineAsker, approval_card, consent_to
 from sightline.cli.ask import exit_code_of
 from sightline.cli.attach import attach
 from sightline.cli.chat.cards import card, error_line
@@ -20,6 +21,7 @@ from sightline.cli.commands import registry
 from sightline.cli.commands.command import Leave
 from sightline.cli.commands.console import PlainConsole
 from sightline.cli.commands.lines import Line, line_of, text_of
+from sightline.cli.out import Writable
 from sightline.context.state import strip_state
 from sightline.errors import ApprovalNeeded, NotFound, SightlineError
 from sightline.events import AppChanged, ApprovalAsked, RequestBuilt, TurnEnded
@@ -29,8 +31,6 @@ __all__ = ["PipeChat"]
 
 _WIDTH: Final = 100
 
-Ask = Callable[[str], Awaitable[str]]
-
 
 class PipeChat:
     """Answers lines. `exit_code` is that of the first line that failed, or 0."""
@@ -38,8 +38,8 @@ class PipeChat:
     def __init__(
         self,
         host: Host,
-        out: TextIO,
-        err: TextIO,
+        out: Writable,
+        err: Writable,
         *,
         ask: Ask | None = None,
         yes: bool = False,
@@ -89,13 +89,15 @@ class PipeChat:
         attached = await attach(text, self._host)
         self._tell([line_of(f"◦ attached {name}") for name in attached.names])
         async for event in self._host.ask(attached.behind(text), attached.files):
-            if not isinstance(event, AppChanged):
-                self._tell(card(event, _WIDTH))
             if isinstance(event, ApprovalAsked):
+                # Where nobody can ask to see more, all of it is shown.
+                self._tell(approval_card(event, _WIDTH, whole=self._ask is None or self._yes))
                 task = asyncio.create_task(self._approve(event))
                 self._approvals.add(task)
                 task.add_done_callback(self._approvals.discard)
-            elif isinstance(event, RequestBuilt):
+            elif not isinstance(event, AppChanged):
+                self._tell(card(event, _WIDTH))
+            if isinstance(event, RequestBuilt):
                 self._warn(event.warnings)
             elif isinstance(event, TurnEnded):
                 if event.text:
@@ -105,15 +107,14 @@ class PipeChat:
                     self._failed(exit_code_of(event))
 
     async def _approve(self, event: ApprovalAsked) -> None:
-        answer = "y" if self._yes else ""
+        given = Consent(self._yes)
         if self._ask is not None and not self._yes:
-            answer = (await self._ask("do it? [y]es [n]o [a]lways: ")).strip().lower()
+            given = await consent_to(event, LineAsker(self._err, self._ask, width=_WIDTH))
         elif not self._yes:
             self._tell([error_line("nobody is there to approve it; --yes approves in advance")])
             self._failed(ApprovalNeeded.exit_code)
-        always = answer in ("a", "always")
         with suppress(NotFound):  # the turn may have ended meanwhile
-            self._host.answer(event.call_id, always or answer in ("y", "yes"), remember=always)
+            self._host.answer(event.call_id, given.approved, given.rule)
 
     def _warn(self, warnings: Iterable[str]) -> None:
         """Tell what is peculiar about a request once; it will be so in the next one, too."""
@@ -133,7 +134,7 @@ class PipeChat:
 class _AskingConsole(PlainConsole):
     """A plain console that can ask, where there is somebody."""
 
-    def __init__(self, out: TextIO, ask: Ask | None, *, yes: bool) -> None:
+    def __init__(self, out: Writable, ask: Ask | None, *, yes: bool) -> None:
         super().__init__(out, width=_WIDTH, yes=yes)
         self._question = ask
 

@@ -23,11 +23,13 @@ _NANO: Final = 1_000_000_000
 async def on_screen(terminal: Terminal, options: ChatOptions) -> None:
     """Drive a terminal until it ends. Raises what keeps the model from being used."""
     colors: Colors = "none" if os.environ.get("NO_COLOR") else "full"
-    async with opened(options) as host:
+    async with opened(options) as (host, refused):
         driver = ChatDriver(host, terminal, colors, await _status(host))
         watching = asyncio.create_task(_watch(host, driver))
         try:
             driver.greet()
+            for line in refused:
+                driver.note(Noticed(code="config", message=line))
             terminal.start(driver)
             await driver.run()
         finally:

@@ -6,10 +6,13 @@ from typing import Any, Final
 
 import msgspec
 
+from sightline.cli.approval import visible
 from sightline.cli.commands.command import Argument, Call, Command
 from sightline.cli.commands.lines import columns, cut
 from sightline.cli.commands.place import Place, find_app, find_place
 from sightline.errors import InvalidInput
+from sightline.host.judge import shown_by
+from sightline.projection import tools
 from sightline.projection.temporal import changes_between
 from sightline.protocol.scope import find_action
 from sightline.protocol.text import format_tree
@@ -83,14 +86,31 @@ async def _invoke(call: Call) -> None:
         where += action
         action, _, rest = rest.partition(" ")
     place, params = find_place(call.host.world, where), _params(rest)
-    if _is_dangerous(place, action) and not await call.console.ask(
-        f"{place.app.id} calls {action} on {place.path} dangerous. Do it?"
-    ):
-        call.console.write("Nothing was done.")
+    if _is_dangerous(place, action) and not await _may_do(call, place, action):
         return
     outcome = await call.host.invoke(place.app.id, place.path, action, params)
     data = "" if outcome.data is None else f" {msgspec.json.encode(outcome.data).decode()}"
     call.console.write(f"{outcome.status}{data}")
+
+
+async def _may_do(call: Call, place: Place, action: str) -> bool:
+    """Ask before something dangerous; a yes is to what is there when it is given."""
+    host, target = call.host, tools.Call(place.app.id, place.path, action, {})
+
+    def look() -> tuple[object, dict[str, str]]:
+        return host.hub.origin(target.app), shown_by(host.hub.world, target).picture()
+
+    origin, before = look()
+    label = visible(shown_by(host.world, target).label)
+    what = f"{visible(action)} on {place.path}" + (f' ("{label}")' if label else "")
+    asked = f"{place.app.id} (from {visible(str(origin))}) calls {what} dangerous. Do it?"
+    if not await call.console.ask(asked):
+        call.console.write("Nothing was done.")
+        return False
+    if look() != (origin, before):
+        call.console.write("It has changed since you were asked. Nothing was done.")
+        return False
+    return True
 
 
 def _params(text: str) -> dict[str, Any]:

@@ -7,10 +7,11 @@ one. Text given to a console may come from anywhere: making it harmless is the c
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, TextIO
+from typing import Protocol
 
 from sightline.cli.clean import clean
 from sightline.cli.commands.lines import Line, text_of
+from sightline.cli.out import Writable
 
 __all__ = ["Console", "PlainConsole"]
 
@@ -41,7 +42,7 @@ class Console(Protocol):
 class PlainConsole:
     """Writes plain text to a stream. There is nobody to ask: `yes` answers in advance."""
 
-    def __init__(self, out: TextIO, *, width: int = 80, yes: bool = False) -> None:
+    def __init__(self, out: Writable, *, width: int = 80, yes: bool = False) -> None:
         self._out = out
         self._width = width
         self._yes = yes

@@ -1,14 +1,15 @@
-"""`/model`, `/mode`, `/compact`, `/editor`, `/quit`: the turn and the chat themselves."""
+"""`/model`, `/mode`, `/rules`, `/compact`, `/editor`, `/quit`: the turn and the chat themselves."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Final, cast
 
+from sightline.cli.approval import visible
 from sightline.cli.commands.command import Argument, Call, Command, Leave
 from sightline.cli.commands.lines import columns
 from sightline.models.choose import usable
-from sightline.policy import Mode
+from sightline.policy import Mode, in_words
 
 __all__ = ["COMMANDS"]
 
@@ -38,6 +39,20 @@ async def _mode(call: Call) -> None:
     call.console.write(f"Mode {call.host.mode}: the model {MODES[call.host.mode]}.")
 
 
+async def _rules(call: Call) -> None:
+    rules, fixed = call.host.rules, len(call.host.settings.policy)
+    for number, rule in enumerate(rules, 1):
+        source = "your configuration" if number <= fixed else "this session"
+        call.console.write(f"{number}  {visible(in_words(rule))}  ({source})")
+    if not rules:
+        call.console.write("There are no rules: what the mode does not approve is asked for.")
+
+
+async def _rules_remove(call: Call) -> None:
+    gone = call.host.forget(call.number("NUMBER"))
+    call.console.write(f"Removed: {visible(in_words(gone))}")
+
+
 async def _compact(call: Call) -> None:
     if not await call.host.compact():
         call.console.write("There is nothing to fold.")
@@ -64,6 +79,11 @@ COMMANDS: Final = (
     Command(
         "mode", "Say what the model may do without asking.", _mode,
         (Argument("MODE", choices=tuple(MODES), optional=True),),
+    ),
+    Command("rules", "List the rules that decide on actions before you are asked.", _rules),
+    Command(
+        "rules remove", "Remove a rule that you had remembered in this session.", _rules_remove,
+        (Argument("NUMBER", number=True),), example="/rules remove 2",
     ),
     Command("compact", "Fold the window now instead of when it is full.", _compact, idle=True),
     Command("editor", "Write the next message in $EDITOR.", _editor, chat=True),

@@ -13,7 +13,7 @@ from unicodedata import east_asian_width
 
 from sightline.cli.clean import clean_line
 
-__all__ = ["Line", "Piece", "columns", "cut", "line_of", "text_of", "width_of"]
+__all__ = ["Line", "Piece", "cells", "columns", "cut", "line_of", "text_of", "width_of"]
 
 Piece: TypeAlias = tuple[str, str]
 Line: TypeAlias = tuple[Piece, ...]
@@ -33,7 +33,7 @@ def text_of(line: Iterable[Piece]) -> str:
 
 def width_of(text: str) -> int:
     """Count the columns that a text takes: wide characters take two."""
-    return len(text) if text.isascii() else sum(map(_cells, text))
+    return len(text) if text.isascii() else sum(map(cells, text))
 
 
 def cut(text: str, width: int) -> str:
@@ -42,7 +42,7 @@ def cut(text: str, width: int) -> str:
         return text
     kept, used = [], 1
     for char in text:
-        used += _cells(char)
+        used += cells(char)
         if used > width:
             break
         kept.append(char)
@@ -68,5 +68,6 @@ def _padded(cell: str, width: int, *, left: bool) -> str:
     return space + cell if left else cell + space
 
 
-def _cells(char: str) -> int:
+def cells(char: str) -> int:
+    """Count the columns of one character."""
     return 2 if east_asian_width(char) in "WF" else 1

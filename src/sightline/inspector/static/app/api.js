@@ -3,6 +3,9 @@ import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { useSignal } from "@preact/signals";
 
+// The page is served in a room of its own: addresses are said from its root, and asked from here.
+const here = (path) => `.${path}`;
+
 const inside = document.getElementById("recorded");
 const recorded = inside ? JSON.parse(inside.textContent) : null;
 
@@ -27,14 +30,14 @@ export const get = async (path) => {
     if (runs) return JSON.parse(joined(runs));
     throw new Error("not part of this export");
   }
-  const response = await fetch(path, { credentials: "same-origin" });
+  const response = await fetch(here(path), { credentials: "same-origin" });
   if (!response.ok) throw await problem(response);
   return response.json();
 };
 
 export const post = async (path, body) => {
   if (recorded) throw new Error("an export cannot compute: open the session in the inspector");
-  const response = await fetch(path, {
+  const response = await fetch(here(path), {
     method: "POST",
     credentials: "same-origin",
     headers: { "Content-Type": "application/json" },
@@ -65,7 +68,7 @@ export const useAnswer = (path, fresh = 0) => {
 
 export const listen = () => {
   if (recorded) return;
-  const source = new EventSource("/api/events");
+  const source = new EventSource(here("/api/events"));
   const tell = (change) => (news.value = { ...news.peek(), ...change });
   source.onopen = () => tell({ state: "live" });
   source.onerror = () => tell({ state: "waiting for the server" });

@@ -122,7 +122,7 @@ const Page = () => {
       </select></label>`}
       ${!isExport && html`<label><input type="checkbox" checked=${follow.value} onChange=${() => (follow.value = !follow.value)} /> follow</label>`}
       <span class="quiet" role="status">${news.value.state}</span>
-      ${!isExport && route.value.session !== null && html`<a href=${`/export/${route.value.session}.html`} download>Export</a>`}
+      ${!isExport && route.value.session !== null && html`<a href=${`./export/${route.value.session}.html`} download>Export</a>`}
       <span class="quiet right">? for keys</span>
     </header>
     ${error && html`<p class="error" role="alert">${error}</p>`}

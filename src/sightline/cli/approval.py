@@ -1,0 +1,226 @@
+"""The question before an action: one card and one dialogue, wherever it is asked.
+
+    what is not on a card is counted on it, and `v` shows it
+    no two texts look the same on a card, and every character of them can be seen
+
+A card is made of values alone. Text of apps and models stands behind a label of ours or a
+bar, so that no line of it can pass for one of the card's own. A character that cannot be
+seen, or would be taken for another, is written by its number: `⟨U+200B⟩`. A line break is
+the sign `⏎`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+
+from sightline.cli.clean import clean_line
+from sightline.cli.commands.console import PlainConsole
+from sightline.cli.commands.lines import Line, cells, text_of
+from sightline.cli.out import Writable
+from sightline.events import ApprovalAsked
+from sightline.protocol.jsontext import text_of as text_of_json
+
+__all__ = ["Ask", "Asker", "Consent", "LineAsker", "approval_card", "consent_to", "visible"]
+
+# Print a question and read the line that answers it; empty at the end of the input.
+Ask: TypeAlias = Callable[[str], Awaitable[str]]
+
+_MORE: Final = "[v] shows all"
+_CHARS: Final = 600
+_LINES: Final = 12
+_BAR: Final = "    │ "
+_BREAK: Final = "⏎"
+# What `clean` lets stand because words and emoji need it, and a command does not: blanks that
+# are no space, joiners, selectors; and the signs that mean something on a card.
+_STRANGE: Final = re.compile(
+    "[\xa0\u034f\u1680\u180b-\u180f\u2000-\u200a\u200c\u200d\u202f\u205f\u2800\u3000\ufe00-\ufe0f"
+    "\U000e0100-\U000e01ef⟨⟩⏎]"
+)
+_NAME: Final = re.compile(r"[\w.-]{1,40}", re.ASCII)
+_QUESTION: Final = "do it? [y]es [n]o [a]lways [v]iew all:"
+_ANSWERS: Final = {
+    "y": "yes", "yes": "yes", "n": "no", "no": "no", "a": "always", "always": "always",
+    "v": "view", "view": "view",
+}  # fmt: skip
+
+
+class Consent(NamedTuple):
+    """What was answered; `rule` is the number of the rule that is remembered, or 0."""
+
+    approved: bool
+    rule: int = 0
+
+
+class Asker(Protocol):
+    """Whoever can be asked."""
+
+    @property
+    def width(self) -> int:
+        """How many columns there are."""
+
+    def draw(self, lines: Iterable[Line]) -> None:
+        """Write styled lines."""
+
+    async def page(self, text: str) -> None:
+        """Show a text that may be longer than the screen."""
+
+    async def choose(self, question: str, answers: Mapping[str, str]) -> str:
+        """Ask until one of the answers is typed, and give what it means; empty to turn away."""
+
+
+class LineAsker(PlainConsole):
+    """Somebody who reads what is printed and answers in lines; an empty one turns away."""
+
+    def __init__(self, out: Writable, ask: Ask, *, width: int) -> None:
+        super().__init__(out, width=width)
+        self._typed = ask
+
+    async def choose(self, question: str, answers: Mapping[str, str]) -> str:
+        while typed := (await self._typed(f"{question} ")).strip().lower():
+            if typed in answers:
+                return answers[typed]
+        return ""
+
+
+async def consent_to(event: ApprovalAsked, asker: Asker) -> Consent:
+    """Ask for a yes to what the card shows, which is drawn already."""
+    while True:
+        match await asker.choose(_QUESTION, _ANSWERS):
+            case "yes":
+                return Consent(True)
+            case "always":
+                if rule := await _rule(event, asker):
+                    return Consent(True, rule)
+            case "view":
+                whole = approval_card(event, asker.width, whole=True)
+                await asker.page("\n".join(map(text_of, whole)))
+            case _:
+                return Consent(False)
+
+
+async def _rule(event: ApprovalAsked, asker: Asker) -> int:
+    """Print the rules that could be remembered, and ask for one of them; 0 for none."""
+    if not event.rules:
+        asker.draw([(("warn", "  no rule can stand for this; it has to be asked each time"),)])
+        return 0
+    lines: list[Line] = [(("ask", "  from now on and until the session is closed, unasked:"),)]
+    for number, rule in enumerate(event.rules, 1):
+        lines += _text(f"{number}", rule, asker.width, whole=True)
+    asker.draw(lines)
+    count = len(event.rules)
+    chosen = {str(number): str(number) for number in range(1, count + 1)}
+    numbers = "[1]" if count == 1 else f"[1-{count}]"
+    question = f"which rule? {numbers}, [n]one; /rules lists and removes them:"
+    return int(await asker.choose(question, {**chosen, "n": "0", "no": "0", "none": "0"}) or 0)
+
+
+def approval_card(event: ApprovalAsked, width: int, *, whole: bool = False) -> list[Line]:
+    """Write everything that a person decides by: who, from where, what, with what, what changed.
+
+    Unless it is wanted `whole`, what is long is cut, and what is missing is counted.
+    """
+    head = f"{event.app}{'' if event.path == '/' else event.path}"
+    lines = [*_text("?", f"{event.action} on {head}", width, whole, style="bold", indent="")]
+    if event.dangerous:
+        lines.append((("error", "  the app calls it dangerous"),))
+    if event.differences:
+        lines.append((("error", "  it has changed since you were asked:"),))
+        lines += _list(event.differences, width, whole, "error")
+    origin = event.origin or "nobody knows where: it is not connected"
+    name = f"{event.name}, " if event.name else ""
+    lines += _text("app:", f"{name}from {origin}", width, whole)
+    lines += _node(event, width, whole)
+    if event.about:
+        lines += _text("the app says of the action:", event.about, width, whole, style="dim")
+    lines += _parameters(event.params, width, whole)
+    if event.reason:
+        lines += _text("asked because:", event.reason, width, whole, style="dim")
+    if event.changes:
+        lines.append((("warn", "  changed since the model looked:"),))
+        lines += _list(event.changes, width, whole, "warn")
+    return lines
+
+
+def visible(text: str) -> str:
+    """Write every character so that it can be seen and told from any other."""
+    return "".join(char if " " <= char <= "~" else _visible(char) for char in text)
+
+
+def _visible(char: str) -> str:
+    if char == "\n":
+        return _BREAK
+    if _STRANGE.match(char) or clean_line(char) != char:
+        return f"⟨U+{ord(char):04X}⟩"
+    return char
+
+
+def _node(event: ApprovalAsked, width: int, whole: bool) -> Iterator[Line]:
+    if not event.type:
+        yield (("warn", "  node: the app does not show it"),)
+        return
+    label = f'"{event.label}", ' if event.label else ""
+    summary = f": {event.summary}" if event.summary else ""
+    yield from _text("node:", f"{label}{event.type}{summary}", width, whole)
+    if event.properties:
+        yield from _text("it shows:", _json(event.properties), width, whole, style="dim")
+
+
+def _parameters(params: Mapping[str, Any], width: int, whole: bool) -> Iterator[Line]:
+    if not params:
+        yield (("dim", "  without parameters"),)
+    for place, (name, value) in enumerate(params.items()):
+        if place == _LINES and not whole:
+            more = len(params) - place
+            yield (("warn", f"  … {more:,} more parameters, {_MORE}"),)
+            return
+        text = f'"{value}"' if isinstance(value, str) else _json(value)
+        if _NAME.fullmatch(name):
+            yield from _text(f"{name}:", text, width, whole)
+        else:
+            yield from _text("parameter", f"{name}: {text}", width, whole)
+
+
+def _list(texts: tuple[str, ...], width: int, whole: bool, style: str) -> Iterator[Line]:
+    shown = texts if whole else texts[:_LINES]
+    for text in shown:
+        yield from _text("  ·", text, width, whole, style=style)
+    if more := len(texts) - len(shown):
+        yield ((style, f"    … {more:,} more, {_MORE}"),)
+
+
+def _text(
+    label: str, text: str, width: int, whole: bool, *, style: str = "", indent: str = "  "
+) -> Iterator[Line]:
+    """Write a text behind a label of ours; what does not fit on its line goes behind a bar."""
+    kept = text if whole else _begin(text)
+    room = max(10, width - len(_BAR))
+    first = f"{indent}{label} "
+    left = max(10, width - len(first))
+    for line in visible(kept).replace(_BREAK, f"{_BREAK}\n").removesuffix("\n").split("\n"):
+        for piece in _pieces(line, left, room):
+            yield (("ask" if first.startswith("?") else "dim", first), (style, piece))
+            first, left = _BAR, room
+    if more := len(text) - len(kept):
+        yield (("warn", f"{_BAR}… {more:,} more characters, {_MORE}"),)
+
+
+def _begin(text: str) -> str:
+    lines = text[:_CHARS].split("\n")
+    return "\n".join(lines[:_LINES])
+
+
+def _pieces(text: str, first: int, room: int) -> Iterator[str]:
+    """Cut a line into pieces of so many columns; together they are the line."""
+    start, used, left = 0, 0, first
+    for place, char in enumerate(text):
+        used += cells(char)
+        if used > left:
+            yield text[start:place]
+            start, used, left = place, cells(char), room
+    yield text[start:]
+
+
+def _json(value: Any) -> str:
+    return bytes(text_of_json(value)).decode()

@@ -1,0 +1,173 @@
+"""The one door to stdout and stderr: what commands print, harmless to whoever reads it.
+
+    no command writes to stdout or stderr but through this module
+
+JSON never has a character that a terminal obeys, and at a terminal none that a reader cannot
+see: it is escaped, and says the same. Text for people is cleaned (`clean`), wherever it goes.
+Text that a program may read (a tree, a tail, a page) has what a terminal obeys made visible,
+for the file that it is written to may be shown on one later; at a terminal it is cleaned. Only
+`write_exactly` gives bytes as they are, and not to a terminal. The chat's screen has a door of
+its own, `chat.paint`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import Final, Protocol, TextIO
+
+import click
+
+from sightline.cli.clean import clean, clean_json, clean_line, harmless
+
+__all__ = [
+    "Outlet",
+    "Writable",
+    "clean_logs",
+    "confirm",
+    "notice",
+    "prompt",
+    "say",
+    "tell",
+    "write_exactly",
+    "write_json",
+    "write_json_lines",
+    "write_page",
+    "write_screen",
+    "write_text",
+]
+
+_CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
+_GREEN: Final = "\x1b[32m"
+_RESET: Final = "\x1b[0m"
+
+
+def write_json(data: bytes) -> None:
+    """Write JSON: indented for a person at a terminal, compact for a program."""
+    if _at_terminal():
+        import msgspec  # not before the first prompt of a chat
+
+        data = msgspec.json.format(data, indent=2)
+    write_json_lines([data])
+
+
+def write_json_lines(values: Iterable[bytes]) -> None:
+    """Write JSON values, each with a line break after it."""
+    from sightline.protocol.jsontext import escape_controls
+
+    for value in values:
+        text = escape_controls(value).decode()
+        _put_exactly(clean_json(text) if _at_terminal() else text)
+
+
+def write_text(blocks: Iterable[str]) -> None:
+    """Write blocks of text, each with a line break after it."""
+    for block in blocks:
+        _put_exactly(clean(block) if _at_terminal() else harmless(block))
+
+
+def write_exactly(data: bytes) -> None:
+    """Write JSON whose very bytes were asked for; at a terminal it is spelled to be seen."""
+    if _at_terminal():
+        write_json_lines([data])
+    else:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
+def write_page(parts: Iterable[str]) -> None:
+    """Write one text that comes in parts."""
+    for part in parts:
+        _put_exactly(clean(part) if _at_terminal() else harmless(part), end="")
+
+
+def write_screen(lines: Iterable[tuple[bool, str]]) -> None:
+    """Show lines on an empty terminal, those that are marked in colour or with a sign."""
+    plain = "NO_COLOR" in os.environ
+    on, off, rest = ("* ", "", "  ") if plain else (_GREEN, _RESET, "")
+    shown = [f"{on}{clean(text)}{off}" if new else f"{rest}{clean(text)}" for new, text in lines]
+    _put_exactly(_CLEAR + "\n".join(shown))
+
+
+def say(text: str) -> None:
+    """Write an answer that is for people, wherever stdout leads."""
+    _put(sys.stdout, f"{clean(text)}\n")
+
+
+def tell(text: str) -> None:
+    """Write a line about the answer to stderr."""
+    _put(sys.stderr, f"{clean_line(text)}\n")
+
+
+def notice(text: str) -> None:
+    """Write a line to stderr in the program's own name."""
+    tell(f"sightline: {text}")
+
+
+def confirm(question: str) -> bool:
+    """Ask for a yes on stderr; nothing is a no."""
+    return click.confirm(clean_line(question), default=False, err=True)
+
+
+def prompt(question: str) -> str:
+    """Ask for a line on stderr."""
+    answer: str = click.prompt(
+        clean_line(question), default="", show_default=False, prompt_suffix="", err=True
+    )
+    return answer
+
+
+class Writable(Protocol):
+    """What a text can be written to."""
+
+    def write(self, text: str, /) -> int: ...
+    def flush(self) -> None: ...
+
+
+class Outlet:
+    """stdout or stderr, for what writes to streams: its text is made harmless."""
+
+    def __init__(self, *, err: bool = False) -> None:
+        self._err = err
+
+    def write(self, text: str) -> int:
+        _put(sys.stderr if self._err else sys.stdout, clean(text))
+        return len(text)
+
+    def flush(self) -> None:
+        """Do nothing: what was written is out."""
+
+
+def clean_logs() -> None:
+    """Make harmless what is logged and nobody else takes: it may come from anywhere.
+
+    Commands that log have loaded `logging`; the others need not wait for it.
+    """
+    if "logging" not in sys.modules:
+        return
+    import logging
+
+    class Cleaned(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return clean(super().format(record))
+
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(Cleaned())
+
+
+def _at_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def _put(stream: TextIO, text: str) -> None:
+    """Write what a stream can spell of a text, at once."""
+    encoding = stream.encoding or "utf-8"
+    stream.write(text.encode(encoding, "replace").decode(encoding))
+    stream.flush()
+
+
+def _put_exactly(text: str, end: str = "\n") -> None:
+    """Write UTF-8 to stdout whatever the locale, with surrogates as what they are not."""
+    sys.stdout.buffer.write(f"{text}{end}".encode(errors="replace"))
+    sys.stdout.buffer.flush()
