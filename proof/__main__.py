@@ -39,6 +39,7 @@ MODULES = (
     "readers",
     "forging",
     "repositories",
+    "environment",
 )
 # A claim that hangs is a failure: it says where, and the run ends.
 CLAIM_S = 3600
