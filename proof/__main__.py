@@ -41,6 +41,7 @@ MODULES = (
     "repositories",
     "impostors",
     "consent",
+    "environment",
 )
 # A claim that hangs is a failure: it says where, and the run ends.
 CLAIM_S = 3600

@@ -30,7 +30,7 @@ def test_every_claim_of_the_project_is_there() -> None:
     assert list(EVERY) == [
         "kill", "power", "disk", "bits", "sql", "secrets", "writers", "two", "clock", "hosts",
         "mirrors", "lies", "malformed", "bombs", "subscriptions", "readers", "forging",
-        "repositories", "impostors", "consent",
+        "repositories", "impostors", "consent", "environment",
     ]  # fmt: skip
 
 

@@ -103,16 +103,17 @@ def _follow(
 ) -> Ended:
     """Read until the command is over, or must be."""
     os.set_blocking(stream, False)
-    is_open = True
+    is_open, pause_s = True, 0.001
     with selectors.DefaultSelector() as selector:
         selector.register(stream, selectors.EVENT_READ)
         while True:
             over = is_over(process)
             if is_open and (over or selector.select(_TICK_S)):
                 is_open = output.take(stream)
-            elif not over:
+            elif not over and not is_open:
                 # Its output is closed and it goes on: only its end is left to wait for.
-                stop.wait(_TICK_S if not is_open else 0)
+                stop.wait(pause_s)
+                pause_s = min(2 * pause_s, _TICK_S)
             if over:
                 return "exited"
             if stop.is_set():

@@ -6,25 +6,23 @@ A process that leaves its group (`setsid`, a daemon) is handed to the nearest an
 takes orphans. That is this small process and not the host: a host that took the orphans of
 every program it embeds would have to wait for children that it knows nothing of. It is told
 to stop with SIGTERM, and stops by itself if the host is gone. What became another user's is
-beyond it. Uses nothing but the standard library, and imports nothing of ours.
+beyond it. It imports as little as it can: every command waits for it to start.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import resource
 import signal
 import sys
 import time
-from typing import Final
 
-_SET_CHILD_SUBREAPER: Final = 36  # prctl(2)
-_SET_PDEATHSIG: Final = 1
-_GRACE_S: Final = 1.0
-_LIMIT_S: Final = 3.0
-_AWAITED: Final = {signal.SIGCHLD, signal.SIGTERM}
+_SET_CHILD_SUBREAPER = 36  # prctl(2)
+_SET_PDEATHSIG = 1
+_GRACE_S = 1.0
+_LIMIT_S = 3.0
+_AWAITED = {signal.SIGCHLD, signal.SIGTERM}
 
 
 def main(command: str) -> None:
@@ -72,13 +70,12 @@ def _followed(shell: int) -> int:
 def _reaped(shell: int) -> int | None:
     """Take away every child that is over; the shell's status if it was among them."""
     found = None
-    with contextlib.suppress(ChildProcessError):
-        while True:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if pid == 0:
-                return found
-            if pid == shell:
-                found = status
+    try:
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            if ended[0] == shell:
+                found = ended[1]
+    except ChildProcessError:  # that was the last one
+        pass
     return found
 
 
@@ -92,18 +89,22 @@ def _end_the_rest() -> None:
         except ChildProcessError:
             return
         for pid in _descendants():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
+            try:
                 os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                continue
         signal.sigtimedwait({signal.SIGCHLD}, 0.01)
 
 
 def _descendants() -> list[int]:
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib costs more than all of this
-        if name.isdigit():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+        try:
+            with open(f"/proc/{int(name)}/stat", "rb") as file:  # noqa: PTH123 - as above
                 parent = int(file.read().rpartition(b")")[2].split()[1])
-                children.setdefault(parent, []).append(int(name))
+        except (ValueError, OSError):  # no process, or no longer one
+            continue
+        children.setdefault(parent, []).append(int(name))
     found = children.get(os.getpid(), [])
     for pid in found:
         found.extend(children.get(pid, ()))

@@ -1,0 +1,115 @@
+"""What a command, git and the record get to see of the host's keys: planted, and looked for.
+
+A secret of no shape that could be guessed stands in the environment, under a name that a
+vendor, a cloud or nobody uses, as the configured key or beside it. Commands print all they
+have; a file has the secret in it, and a command reads it out; git is asked with every trace
+switched on. It is looked for in the answer, in the tree, in the ledger's files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import string
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from ledger.planted import append_result, append_text, bytes_of
+from proof.claim import Claim, Trial
+from sightline.context.parts import ToolCall
+from sightline.hub.hub import Hub
+from sightline.ledger import Ledger, MemoShelf
+from sightline.models.keys import Key, know_secrets
+from sightline.toolbox import Bench, Toolbox
+from sightline.workspace import Workspace
+from sightline.workspace.git import Git
+from support.traps import ordinary
+
+NAMES = (
+    "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GITHUB_TOKEN", "GH_TOKEN",
+    "GITLAB_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AZURE_CLIENT_SECRET",
+    "GOOGLE_API_KEY", "NPM_TOKEN", "TWINE_PASSWORD", "PGPASSWORD", "DATABASE_URL", "REDIS_URL",
+    "SENTRY_DSN", "SLACK_WEBHOOK", "DOCKER_AUTH", "VAULT_TOKEN", "HF_TOKEN", "STRIPE_KEY",
+    "SIGNING_KEY", "GH_PAT", "DB_PWD", "WORK_KEY",
+)  # fmt: skip
+# What nobody can tell for a secret by its name; the user's configuration names them as keys.
+UNLIKELY = ("WORK", "MODEL_ACCESS", "X1", "TEAM_PASSPHRASE", "OPEN_SESAME")
+WAYS_OUT = (
+    "env", "printenv; false", "cat /proc/self/environ | tr '\\0' '\\n'",
+    "sh -c env; python3 -c 'import os; print(dict(os.environ))' 2>/dev/null || true",
+    "cat kept.txt", "cat kept.txt >&2; exit 3", "tr -d 'q' < kept.txt",
+    "yes '-' | head -c 32764; cat kept.txt; yes | head -c 100000",
+)  # fmt: skip
+ALPHABET = string.ascii_lowercase.replace("q", "") + string.digits + "$&%!"
+
+
+def planted(trial: Trial) -> None:
+    """Plant a secret for every round, and let everything that may run have a look."""
+    asyncio.run(_rounds(trial))
+    secret = "".join(trial.random.choices(ALPHABET, k=24))
+    shown = subprocess.run(
+        ["/bin/sh", "-c", "env"], env={**os.environ, "WORK_KEY": secret},
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    trial.control(secret in shown, "a command that inherits the environment prints the secret")
+
+
+async def _rounds(trial: Trial) -> None:
+    for number in range(trial.times(100, least=6)):
+        secret = "".join(trial.random.choices(ALPHABET, k=trial.random.randrange(8, 60)))
+        name = trial.random.choice(NAMES + UNLIKELY)
+        place = trial.directory("environment")
+        root = ordinary(place / "root")
+        (root / "kept.txt").write_text(f"before {secret} after\n")
+        env = {**os.environ, name: secret}
+        if name in UNLIKELY:
+            Key(secret, name)
+        know_secrets(env)
+        leaks = await _leaks(place, root, env, WAYS_OUT[number % len(WAYS_OUT)], secret)
+        trial.check(not leaks, f"{name} by {WAYS_OUT[number % len(WAYS_OUT)]!r}: seen in {leaks}")
+        shutil.rmtree(place)
+
+
+async def _leaks(
+    place: Path, root: Path, env: dict[str, str], command: str, secret: str
+) -> list[str]:
+    """Run a command through a model's tools; name everything in which the secret is seen."""
+    seen: dict[str, Any] = {}
+    workspace = Workspace(root, env=env)
+    with Ledger(place / "ledger" / "l.db") as ledger:
+        session = ledger.sessions.create("s")
+        async with Hub() as hub:
+            hub.add("workspace", workspace.dial)
+            bench = Bench(ledger, session.id, hub, MemoShelf({"project": ledger.memos}))
+            call = {
+                "app": "workspace",
+                "path": "/",
+                "action": "run",
+                "params": {"command": command},
+            }
+            ran = await Toolbox(bench).run(ToolCall("c", "slop_invoke", call))
+            seen["the result"] = ran.content
+            seen["the tree"] = str(await hub.query("workspace"))
+            seen["the output"] = workspace.output_of("run-1")
+            append_text(ledger, session.id, ran.content)
+            append_result(ledger, session.id, f"a tool says {secret}")
+            seen["the ledger"] = bytes_of(ledger).decode(errors="replace")
+    await workspace.close()
+    traced = {**env, "GIT_TRACE2_EVENT": str(place / "trace"), "GIT_TRACE2_ENV_VARS": ",".join(env)}
+    before = dict(os.environ)
+    os.environ.update(traced)
+    try:
+        seen["git"] = str(Git(root).look())
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    seen["git's trace"] = "".join(path.read_text() for path in place.glob("trace*"))
+    return [where for where, text in seen.items() if secret in str(text)]
+
+
+CLAIMS = (
+    Claim("environment", "planted secrets reach no command, no git, no answer and no record",
+          planted),
+)  # fmt: skip
