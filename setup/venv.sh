@@ -9,7 +9,7 @@ set -eu
 venv=${1:?usage: venv.sh VENV PYTHON}
 python=${2:?usage: venv.sh VENV PYTHON}
 
-install() { "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@" >&2; }
+install() { "$venv/bin/python" -m pip install -qq --disable-pip-version-check "$@" >&2; }
 
 if [ -e "$venv/.ready" ]; then
     echo "bringing $venv up to date" >&2
