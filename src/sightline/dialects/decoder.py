@@ -16,6 +16,8 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from sightline.context.parts import UNREADABLE, Message, Part, Raw, Reasoning, Text, ToolCall
+from sightline.context.storable import MAX_DEPTH, check_json, storable
+from sightline.context.strings import map_json
 from sightline.dialects.events import (
     Event,
     ReasoningDelta,
@@ -27,10 +29,15 @@ from sightline.dialects.events import (
 )
 from sightline.dialects.framing import BrokenStream, Frame, Reader
 from sightline.dialects.usage import CacheMiss, usage_from
+from sightline.errors import NotStorable
+from sightline.protocol.jsontext import clip, text_of
 
-__all__ = ["Decoder", "Open", "decode"]
+__all__ = ["Decoder", "Open", "decode", "read_frame"]
 
 UNREADABLE_CHARS: Final = 2_000
+# What stands in a frame around the arguments of a call is some ten levels in every API. So what is
+# left of something too deep is no problem for a parser, and still too deep to be stored.
+FRAME_DEPTH: Final = 2 * MAX_DEPTH
 
 
 class Open(msgspec.Struct):
@@ -81,7 +88,7 @@ class Decoder:
         """Take one event that somebody else has unpacked already, a vendor's SDK for one."""
         if self._ended:
             return []
-        return self._step(Frame(event, msgspec.json.encode(value)))
+        return self._step(Frame(event, bytes(text_of(value))))
 
     def whole(self, body: bytes | Mapping[str, Any]) -> list[Event]:
         """Take the body of a response that was not streamed; the last event is `Stopped`.
@@ -91,8 +98,8 @@ class Decoder:
         if self._ended:
             return []
         # Bytes in an SDK's mapping are base64 text in the JSON it came from.
-        data = body if isinstance(body, bytes) else msgspec.json.encode(body)
-        return [*self._tried(lambda: self._whole(msgspec.json.decode(data))), *self.close()]
+        data = body if isinstance(body, bytes) else bytes(text_of(body))
+        return [*self._tried(lambda: self._whole(read_frame(data))), *self.close()]
 
     def close(self) -> list[Event]:
         """Take the end of the stream; the last event is `Stopped` if it has not been."""
@@ -126,7 +133,7 @@ class Decoder:
             return self._end("incomplete", f"not understood: {error}"[:200])
 
     def _parse(self, frame: Frame) -> Any:
-        return msgspec.json.decode(frame.data)
+        return read_frame(frame.data)
 
     # What a dialect's `_receive` calls.
 
@@ -183,11 +190,8 @@ class Decoder:
         """Read a call. What a model wrote to its end and is no object, it has to hear of."""
         if not part.name:
             return None
-        try:
-            arguments = msgspec.json.decode(part.text) if part.text.strip() else {}
-        except msgspec.DecodeError:
-            arguments = None
-        if not isinstance(arguments, dict):
+        arguments = _arguments(part.text)
+        if arguments is None:
             if not whole:
                 return None
             arguments = {UNREADABLE: part.text[:UNREADABLE_CHARS]}
@@ -202,6 +206,24 @@ class Decoder:
         place = [other is part for other in self._open.values()].index(True)
         told = f"{self._response_id}/{place}/{part.name}/{part.text}"
         return f"call_{sha256(told.encode()).hexdigest()[:16]}"
+
+
+def read_frame(data: bytes) -> Any:
+    """Read what a vendor sent; of what nests deeper than anything we take, the outside."""
+    return msgspec.json.decode(clip(data, FRAME_DEPTH))
+
+
+def _arguments(text: str) -> dict[str, Any] | None:
+    """Read the arguments of a call; None if they are no object, or none that can be stored."""
+    data = text.encode()
+    if clip(data, MAX_DEPTH) is not data:
+        return None
+    try:
+        arguments = msgspec.json.decode(data) if data.strip() else {}
+        check_json(map_json(arguments, storable), "the arguments")
+    except (msgspec.DecodeError, NotStorable):
+        return None
+    return arguments if isinstance(arguments, dict) else None
 
 
 def decode(decoder: Decoder, chunks: Iterable[bytes]) -> Iterator[Event]:

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import msgspec
 
+from sightline.dialects.decoder import read_frame
 from sightline.errors import (
     ModelFailed,
     Overflow,
@@ -111,7 +112,7 @@ def broken(access: Access, error: BaseException) -> SightlineError:
 def _said(access: Access, body: bytes) -> str:
     """Find the vendor's sentence in what it sent."""
     try:
-        value = msgspec.json.decode(body)
+        value = read_frame(body)
     except msgspec.DecodeError:
         return (
             "" if body.lstrip().startswith(b"<") else _line(access, body.decode("utf-8", "replace"))
@@ -158,7 +159,7 @@ def _until(date: str) -> float | None:
 
 def _google(body: bytes) -> float | None:
     try:
-        value: Any = msgspec.json.decode(body)
+        value: Any = read_frame(body)
         for detail in value["error"]["details"]:
             if match := GOOGLE_DELAY.fullmatch(detail.get("retryDelay", "")):
                 return float(match[1])

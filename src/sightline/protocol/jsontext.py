@@ -31,6 +31,7 @@ from sightline.errors import InvalidJson
 __all__ = [
     "JsonText",
     "canonical",
+    "clip",
     "loads",
     "members",
     "read",
@@ -134,6 +135,39 @@ def text_from_bytes(data: bytes) -> str:
         line_start = data.rfind(b"\n", 0, error.start) + 1
         line = data.count(b"\n", 0, error.start) + 1
         raise InvalidJson("not UTF-8", line, error.start - line_start + 1) from None
+
+
+def clip(text: bytes, levels: int) -> bytes:
+    """Empty whatever a JSON text nests deeper than `levels`; the same object if nothing is.
+
+    Brackets are counted, so that how deep is too deep is never up to an interpreter.
+    """
+    if text.count(b"[") + text.count(b"{") <= levels:
+        return text
+    kept: list[bytes] = []
+    at = depth = 0
+    quoted = False
+    for found in _BRACKET_OR_QUOTE.finditer(text):
+        mark = found[0]
+        if mark == b'"':
+            quoted = not quoted
+        elif quoted or mark[0] == _BACKSLASH:
+            continue
+        elif mark in b"[{":
+            depth += 1
+            if depth == levels + 1:
+                kept.append(text[at : found.end()])
+                at = len(text)
+        else:
+            if depth == levels + 1:
+                at = found.start()
+            depth -= 1
+    return b"".join((*kept, text[at:])) if kept else text
+
+
+# A backslash takes the character behind it along, a quote for one.
+_BRACKET_OR_QUOTE: Final = re.compile(rb'\\.|["\[\]{}]', re.DOTALL)
+_BACKSLASH: Final = ord("\\")
 
 
 def loads(text: str) -> Any:

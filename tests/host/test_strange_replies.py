@@ -1,0 +1,79 @@
+"""Replies that no vendor should send, through real SDKs and a real ledger: the turn goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from host.helpers import ALONE, check_ledger, ended, messages, of_kind, turn
+from sightline.config import Settings
+from sightline.context.parts import UNREADABLE
+from sightline.events import CallFinished, CallStarted
+from sightline.host import Host
+from sightline.hub.hub import Hub
+from sightline.models.choose import open_model
+from support.vendors.answers import Answer, Sends, says
+from support.vendors.apis import sse
+from support.vendors.server import Vendor
+
+MODELS = {"chat": "openai-chat:gpt-6.1-sol", "gemini": "gemini:gemini-3.8-flash"}
+
+
+@asynccontextmanager
+async def asking(
+    directory: Path, way: str, *answers: Answer, settings: Settings | None = None
+) -> AsyncIterator[tuple[Host, Vendor]]:
+    """A host whose model is a vendor's, on loopback."""
+    made = settings or Settings(apps=ALONE)
+    with Vendor(*answers) as vendor:
+        model = open_model(MODELS[way], made, vendor.environment())
+        try:
+            async with (
+                Hub() as hub,
+                Host.open(made, model=model, ledger=directory / "work.db", hub=hub) as host,
+            ):
+                yield host, vendor
+        finally:
+            await model.close()
+
+
+def deep_call(way: str, levels: int) -> Sends:
+    """A reply with one call whose arguments nest so deep, and one that is all right."""
+    deep = '{"path":' + "[" * levels + "]" * levels + "}"
+    if way == "gemini":
+        calls = [{"functionCall": {"id": "a", "name": "slop_query", "args": "DEEP"}},
+                 {"functionCall": {"id": "b", "name": "describe_db", "args": {}}}]  # fmt: skip
+        told = {"candidates": [{"content": {"parts": calls}, "finishReason": "STOP"}]}
+        data = sse(told).replace(b'"DEEP"', deep.encode())
+    else:
+        pieces = [
+            {"index": 0, "id": "a", "function": {"name": "slop_query", "arguments": deep}},
+            {"index": 1, "id": "b", "function": {"name": "describe_db", "arguments": "{}"}},
+        ]
+        choice = {"index": 0, "delta": {"tool_calls": pieces}, "finish_reason": "tool_calls"}
+        data = sse({"id": "c1", "choices": [choice]}) + b"data: [DONE]\n\n"
+    return Sends(data, content_type="text/event-stream")
+
+
+@pytest.mark.parametrize("way", MODELS)
+@pytest.mark.parametrize("levels", [200, 600, 5_000, 100_000])
+async def test_a_call_that_nests_too_deep_is_that_call_s_error_and_the_turn_goes_on(
+    tmp_path: Path, way: str, levels: int
+) -> None:
+    async with asking(tmp_path, way, deep_call(way, levels), says("Then not.")) as (host, vendor):
+        events = await turn(host)
+        assert (ended(events).outcome, ended(events).text) == ("answered", "Then not.")
+        bad, good = of_kind(events, CallFinished)
+        assert (bad.ok, good.ok) == (False, True)
+        assert "not a JSON object" in bad.content
+        assert list(of_kind(events, CallStarted)[0].arguments) == [UNREADABLE]
+        assert len(vendor.requests) == 2
+        assert "unreadable_arguments" in json.dumps(json.loads(vendor.requests[1].body))
+    check_ledger(tmp_path)
+    assert [message.role for message in messages(tmp_path)] == [
+        "user", "assistant", "tool", "tool", "assistant",
+    ]  # fmt: skip
