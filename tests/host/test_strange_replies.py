@@ -12,9 +12,10 @@ import pytest
 from host.helpers import ALONE, check_ledger, ended, messages, of_kind, turn
 from sightline.config import Settings
 from sightline.context.parts import UNREADABLE
-from sightline.events import CallFinished, CallStarted
+from sightline.events import CallFinished, CallStarted, Noticed, UsageReported
 from sightline.host import Host
 from sightline.hub.hub import Hub
+from sightline.ledger import Ledger
 from sightline.models.choose import open_model
 from support.vendors.answers import Answer, Sends, says
 from support.vendors.apis import sse
@@ -77,3 +78,34 @@ async def test_a_call_that_nests_too_deep_is_that_call_s_error_and_the_turn_goes
     assert [message.role for message in messages(tmp_path)] == [
         "user", "assistant", "tool", "tool", "assistant",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", ["-5", "1e308", "1e999", "9" * 30, '"12"', "true", '{"n":1}'])
+async def test_an_absurd_count_costs_the_count_and_not_the_reply(
+    tmp_path: Path, number: str
+) -> None:
+    choice = {"index": 0, "delta": {"content": "Here."}, "finish_reason": "stop"}
+    told = sse({"choices": [choice], "usage": {"prompt_tokens": "N", "completion_tokens": 3}})
+    reply = Sends(
+        told.replace(b'"N"', number.encode()) + b"data: [DONE]\n\n",
+        content_type="text/event-stream",
+    )
+    async with asking(tmp_path, "chat", reply) as (host, _):
+        events = await turn(host)
+        assert (ended(events).outcome, ended(events).text) == ("answered", "Here.")
+        [notice] = of_kind(events, Noticed)
+        assert (notice.code, "prompt_tokens" in notice.message) == ("usage", True)
+        [used] = of_kind(events, UsageReported)
+        assert (used.input_tokens, used.output_tokens, used.cost_usd) == (0, 3, None)
+    check_ledger(tmp_path)
+    with Ledger(tmp_path / "work.db", mode="read") as ledger:
+        totals = ledger.accounts.totals()
+        assert (totals.prompt_tokens, totals.completion_tokens, totals.unpriced) == (0, 3, 1)
+
+
+async def test_a_price_beyond_measure_is_no_cost(tmp_path: Path) -> None:
+    dear = Settings(apps=ALONE, profiles={"*": {"prices": {"input": 1e300, "output": 1e300}}})
+    async with asking(tmp_path, "chat", says("Here."), settings=dear) as (host, _):
+        assert ended(await turn(host)).outcome == "answered"
+    with Ledger(tmp_path / "work.db", mode="read") as ledger:
+        assert ledger.accounts.totals().unpriced == 1

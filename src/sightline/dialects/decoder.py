@@ -9,6 +9,7 @@ one piece.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, ClassVar, Final
@@ -29,10 +30,10 @@ from sightline.dialects.events import (
 )
 from sightline.dialects.framing import BrokenStream, Frame, Reader
 from sightline.dialects.usage import CacheMiss, usage_from
-from sightline.errors import NotStorable
-from sightline.protocol.jsontext import clip, text_of
+from sightline.errors import InvalidJson, NotStorable
+from sightline.protocol.jsontext import clip, loads, text_from_bytes, text_of
 
-__all__ = ["Decoder", "Open", "decode", "read_frame"]
+__all__ = ["Decoder", "Open", "decode", "read_frame", "written"]
 
 UNREADABLE_CHARS: Final = 2_000
 # What stands in a frame around the arguments of a call is some ten levels in every API. So what is
@@ -60,7 +61,7 @@ class Decoder:
         self._names = names or {}
         self._open: dict[Any, Open] = {}
         self._stop: tuple[StopReason, str] | None = None
-        self._usage: Mapping[str, Any] | None = None
+        self._usage: Any = None  # as it came
         self._cache_miss: CacheMiss | None = None
         self._response_id = ""
         self._ended = False
@@ -209,8 +210,23 @@ class Decoder:
 
 
 def read_frame(data: bytes) -> Any:
-    """Read what a vendor sent; of what nests deeper than anything we take, the outside."""
-    return msgspec.json.decode(clip(data, FRAME_DEPTH))
+    """Read what a vendor sent; of what nests deeper than anything we take, the outside.
+
+    A number that is out of range, or half of a character, is that value's fault alone.
+    """
+    shallow = clip(data, FRAME_DEPTH)
+    try:
+        return msgspec.json.decode(shallow)
+    except msgspec.DecodeError as error:
+        try:
+            return map_json(loads(text_from_bytes(shallow)), storable)
+        except InvalidJson:
+            raise error from None
+
+
+def written(arguments: Any) -> str:
+    """Write arguments that a vendor sends as a value; what is no JSON in them stays none."""
+    return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"), default=float)
 
 
 def _arguments(text: str) -> dict[str, Any] | None:
