@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from host.helpers import ALONE, check_ledger, ended, messages, of_kind, turn
-from sightline.config import Settings
+from host.helpers import ALONE, check_ledger, ended, messages, of_kind, statuses, turn
+from sightline.cli.ask import exit_code_of
+from sightline.config import LimitSettings, ReplySettings, Settings
 from sightline.context.parts import UNREADABLE
 from sightline.events import CallFinished, CallStarted, Noticed, UsageReported
 from sightline.host import Host
 from sightline.hub.hub import Hub
 from sightline.ledger import Ledger
 from sightline.models.choose import open_model
-from support.vendors.answers import Answer, Sends, says
+from support.vendors.answers import Answer, Ignores, Sends, says
 from support.vendors.apis import sse
 from support.vendors.server import Vendor
 
@@ -109,3 +110,30 @@ async def test_a_price_beyond_measure_is_no_cost(tmp_path: Path) -> None:
         assert ended(await turn(host)).outcome == "answered"
     with Ledger(tmp_path / "work.db", mode="read") as ledger:
         assert ledger.accounts.totals().unpriced == 1
+
+
+@pytest.mark.parametrize(
+    ("limit", "code"), [({"idle_s": 0.05}, "timed_out"), ({"max_bytes": 5_000}, "too_large")]
+)
+async def test_a_reply_that_does_not_end_is_kept_as_far_as_it_came(
+    tmp_path: Path, limit: dict[str, float], code: str
+) -> None:
+    endless = says("one two", stall=2, repeat=b": ping\n\n")
+    limits = ReplySettings(**limit)  # type: ignore[arg-type]
+    made = Settings(apps=ALONE, reply=limits)
+    async with asking(tmp_path, "chat", endless, settings=made) as (host, _):
+        end = ended(await turn(host))
+        assert (end.outcome, end.code, end.text) == ("failed", code, "one ")
+    check_ledger(tmp_path)
+    assert [message.text for message in messages(tmp_path)] == ["hi", "one "]
+    assert statuses(tmp_path) == ["complete", "incomplete"]
+
+
+async def test_a_vendor_that_never_answers_ends_the_turn_as_timed_out(tmp_path: Path) -> None:
+    made = Settings(
+        apps=ALONE, reply=ReplySettings(silence_s=0.05), limits=LimitSettings(retries=0)
+    )
+    async with asking(tmp_path, "chat", Ignores(), settings=made) as (host, _):
+        end = ended(await turn(host))
+        assert (end.outcome, end.code, exit_code_of(end)) == ("failed", "timed_out", 4)
+    check_ledger(tmp_path)

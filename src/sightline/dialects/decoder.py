@@ -64,6 +64,7 @@ class Decoder:
         self._usage: Any = None  # as it came
         self._cache_miss: CacheMiss | None = None
         self._response_id = ""
+        self._code = ""
         self._ended = False
 
     # What a dialect provides.
@@ -111,6 +112,16 @@ class Decoder:
             reason, detail = self._stop or ("incomplete", "the stream ended before the reply did")
             events += self._end(reason, detail)
         return events
+
+    def abandon(self, code: str, why: str) -> list[Event]:
+        """End a stream that does not end by itself; what was said before its last word counts."""
+        self._code = "" if self._stop else code
+        return self._end(*(self._stop or ("incomplete", why)))
+
+    @property
+    def progress(self) -> int:
+        """How much of the reply there is, in characters and parts: pings add nothing to it."""
+        return len(self._open) + sum(len(part.text) for part in self._open.values())
 
     def _guarded(self, frames: Iterator[Frame]) -> list[Event]:
         events: list[Event] = []
@@ -179,7 +190,7 @@ class Decoder:
         if self._usage is not None:
             events.append(UsageReported(usage_from(self.dialect, self._usage), self._cache_miss))
         message = Message("assistant", tuple(parts))
-        return [*events, Stopped(reason, message, detail, self._response_id)]
+        return [*events, Stopped(reason, message, detail, self._response_id, self._code)]
 
     def _made(self, part: Open) -> Part | None:
         raw = None if part.raw is None else Raw(self.dialect, part.raw)

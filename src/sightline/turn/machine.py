@@ -193,7 +193,8 @@ class TurnMachine:
     def _replied(self, event: Replied) -> list[Effect]:
         stopped, reply = event.stopped, self._reply
         if stopped.incomplete and not reply.shown:
-            return self._failed(ModelError("incomplete", stopped.detail, retryable=True))
+            code = stopped.code or "incomplete"
+            return self._failed(ModelError(code, stopped.detail, retryable=True))
         message = self._with_new_ids(stopped.message)
         if stopped.incomplete:
             message = Message("assistant", tuple(p for p in message.parts if _is_said(p)))
@@ -238,7 +239,7 @@ class TurnMachine:
                 detail = stopped.detail or "the model declined"
                 return self._end("failed", "refused", detail, text)
             case "incomplete" | "error":
-                return self._end("failed", "incomplete", stopped.detail, text)
+                return self._end("failed", stopped.code or "incomplete", stopped.detail, text)
             case _:
                 return self._end("answered", text=text)
 
