@@ -21,8 +21,11 @@ zero-width and control characters, bidi overrides, tag characters, non-character
 Joiners and variation selectors, which scripts and emoji need, only where three
 come in a row. (3) Whatever looks like `<` before whatever looks like the name of a
 context block, however spelt, accented, spaced or interrupted, and before the
-control tokens of chat templates. (4) In canonical text, the punctuation without
-which a line's markers (`actions: {`, `salience=`, `— "`) are just words.
+control tokens of chat templates; an underscore is as good as a hyphen. The same where
+it shows only after entities or percent codes are decoded, once or several times: then
+every code of the text gets its escape. A backslash code (`\\u003c`) is left alone: it is
+how we ourselves show a character that opens nothing. (4) In canonical text, the
+punctuation without which a line's markers (`actions: {`, `salience=`, `— "`) are just words.
 
 *Cost.* Every pattern consumes what it scans or fails at the next `<`: linear in the
 text, whatever the text. Text with nothing to escape is only searched.
@@ -31,6 +34,7 @@ text, whatever the text. Text with nothing to escape is only searched.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -115,13 +119,20 @@ _TAG_LIKE: Final = re.compile(
 _HIDDEN: Final = f"\x00-\x08\x0e-\x1f\u0300-\u036f\u20d0-\u20f0\ufdd0-\ufdef{_JOINERS}{_UNSEEN}"
 _WITHIN: Final = f"[{_HIDDEN}]*+"
 _BEFORE: Final = f"[\\s/\u2044\u2215\u2571\u29f8\uff0f{_HIDDEN}]*+"
-_HYPHEN: Final = "[-\\s\u2010-\u2015\u2212\ufe58\ufe63\uff0d]*+"
+_HYPHEN: Final = "[-_\\s\u2010-\u2015\u2212\ufe58\ufe63\uff0d]*+"
 _KIND: Final = f"(?:{_S}{_WITHIN}{_T}|{_A}{_WITHIN}{_P})"
 _TAG: Final = re.compile(
     f"[&{_LESS}](?:(?<!&)|(?:[lL][tT]|#0*+60|#[xX]0*+3[cC]);?)"
     f"(?!(?:slop-state|slop-apps-available)-escaped>){_BEFORE}"
     + _WITHIN.join((_S, _L, _O, _P, _HYPHEN, _KIND))
 )
+# What begins a character's code, in HTML or in an address, and may stand for a `<`.
+_CODE: Final = "[&\uff06\ufe60%\uff05\ufe6a]"
+_CODES: Final = re.compile(_CODE)
+_PERCENT: Final = re.compile("%([0-7][0-9a-fA-F])")
+# The first of what an address spells a tag with: `<`, or the `%` or `&` of a deeper layer.
+_PERCENT_CODES: Final = ("%3C", "%3c", "%25", "%26")
+_LAYERS: Final = 8
 _TOKEN_LIKE: Final = re.compile(f"<(?={_TEMPLATE_TOKEN})|\\[(?=/?INST\\])")
 
 _BETWEEN: Final = f"[\\s{_JOINERS}]*+"
@@ -146,7 +157,9 @@ _LINE_PUNCTUATION: Final = re.compile(f"[{''.join(_alike(char) for char in '()`'
 # beyond the first 65,536 characters are slow to search, so all of those count as suspect.
 _FAR: Final = "\U00010000-\U0010ffff"
 _NEAR: Final = re.compile("(?:.-)?[\U00010000-\U0010ffff]")
-_SUSPECT: Final = re.compile(f"[&{_NEAR.sub('', _LESS + _UNSEEN + _JOINERS)}\ufdd0-\ufdef{_FAR}]")
+_SUSPECT: Final = re.compile(
+    f"[&\uff06\ufe60\uff05\ufe6a{_NEAR.sub('', _LESS + _UNSEEN + _JOINERS)}\ufdd0-\ufdef{_FAR}]"
+)
 _SUSPECT_MARKER: Final = re.compile(
     f"[{_alike(':')}{_alike('=')}{_alike('—')}](?:(?<=[{_alike('=')}])"
     f"|(?<=[{_alike('—')}])[\\\\\\s{_JOINERS}]*+[{_alike(chr(34))}]"
@@ -164,7 +177,7 @@ def escape_text(text: str) -> str:
 
 def escape_line(text: str) -> str:
     """Escape text that must stay one line: a description, a value, a moment."""
-    return _CONTROLS.sub(_visible, reveal(mark(text, lines=False)))
+    return _CONTROLS.sub(_visible, reveal(mark(text, lines=True)))
 
 
 def escape_name(text: str) -> str:
@@ -180,7 +193,7 @@ def mark(text: str, *, lines: bool) -> str:
     text = text if is_ascii else _SENTINELS.sub(_escaped, text)
     text = "".join(_substituted(text)) if "<" in text else text
     text = text if is_ascii else _INVISIBLE.sub(_escaped, text)
-    text = _TOKEN_LIKE.sub(_escaped, _TAG_LIKE.sub(_escaped, text))
+    text = _TOKEN_LIKE.sub(_escaped, _without_codes("".join(_without_tags(text))))
     return _MARKER.sub(_escaped_marker, text) if lines else text
 
 
@@ -228,6 +241,8 @@ def tag_like(text: str) -> Iterator[int]:
 def _is_innocent(text: str, *, lines: bool) -> bool:
     if "INST]" in text:
         return False
+    if "%" in text and any(code in text for code in _PERCENT_CODES):
+        return False
     if text.isascii():
         if "<" in text or "&" in text or "\x7f" in text:
             return False
@@ -248,6 +263,36 @@ def _substituted(text: str) -> Iterator[str]:
         yield (_CLOSED if head[1] else _OPENED)[_block_name(head[2])]
         at = text.index(">", head.end()) + 1
     yield text[at:]
+
+
+def _without_tags(text: str) -> Iterator[str]:
+    """Escape the first character of whatever looks like a tag."""
+    at = 0
+    for match in _TAG_LIKE.finditer(text.replace("_", "-")):
+        yield text[at : match.start()]
+        at = match.end()
+        yield _escape_char(text[match.start() : at])
+    yield text[at:]
+
+
+def _without_codes(text: str) -> str:
+    """Escape the codes of a text in which something looks like a tag once they are decoded."""
+    if not _CODES.search(text):
+        return text
+    plain = _decoded(text).replace("_", "-")
+    return _CODES.sub(_escaped, text) if _TAG_LIKE.search(plain) else text
+
+
+def _decoded(text: str) -> str:
+    from html import unescape  # its table of 2,231 names is rarely needed
+
+    for _ in range(_LAYERS):
+        plain = unescape(unicodedata.normalize("NFKC", text))
+        plain = _PERCENT.sub(lambda match: chr(int(match[1], 16)), plain)
+        if plain == text:
+            break
+        text = plain
+    return text
 
 
 def _block_name(spelt: str) -> str:
