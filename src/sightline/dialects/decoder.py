@@ -31,7 +31,7 @@ from sightline.dialects.events import (
 from sightline.dialects.framing import BrokenStream, Frame, Reader
 from sightline.dialects.usage import CacheMiss, usage_from
 from sightline.errors import InvalidJson, NotStorable
-from sightline.protocol.jsontext import clip, loads, text_from_bytes, text_of
+from sightline.protocol.jsontext import clip, loads, nests_deeper, text_from_bytes, text_of
 
 __all__ = ["Decoder", "Open", "decode", "read_frame", "written"]
 
@@ -242,11 +242,10 @@ def written(arguments: Any) -> str:
 
 def _arguments(text: str) -> dict[str, Any] | None:
     """Read the arguments of a call; None if they are no object, or none that can be stored."""
-    data = text.encode()
-    if clip(data, MAX_DEPTH) is not data:
+    if nests_deeper(text, MAX_DEPTH):
         return None
     try:
-        arguments = msgspec.json.decode(data) if data.strip() else {}
+        arguments = msgspec.json.decode(text) if text.strip() else {}
         check_json(map_json(arguments, storable), "the arguments")
     except (msgspec.DecodeError, NotStorable):
         return None

@@ -11,8 +11,7 @@ cannot be stored as it is, because half of it is worth nothing.
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -20,13 +19,9 @@ from sightline.context.parts import Message, Part, Raw, Reasoning, Text
 from sightline.context.storable import check_json, storable
 from sightline.context.strings import map_json, map_strings
 from sightline.errors import NotStorable
-from sightline.projection.strip import strip_blocks
+from sightline.projection.strip import TAG, strip_blocks
 
 __all__ = ["guarded", "guarded_text"]
-
-_TAG: Final = re.compile(
-    r"<\s*(?P<closing>/?)\s*(?P<name>slop-(?:state|apps-available))\b", re.IGNORECASE
-)
 
 
 def guarded_text(text: str) -> str:
@@ -49,7 +44,7 @@ def _ended(part: Part) -> Part:
     """Close the block that a text broke off in."""
     if not isinstance(part, Text | Reasoning):
         return part
-    tags = list(_TAG.finditer(part.text))
+    tags = list(TAG.finditer(part.text))
     if not tags or tags[-1]["closing"]:
         return part
     return msgspec.structs.replace(part, text=f"{part.text}></{tags[-1]['name']}>")

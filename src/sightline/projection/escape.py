@@ -27,20 +27,21 @@ every code of the text gets its escape. A backslash code (`\\u003c`) is left alo
 how we ourselves show a character that opens nothing. (4) In canonical text, the
 punctuation without which a line's markers (`actions: {`, `salience=`, `— "`) are just words.
 
-*Cost.* Every pattern consumes what it scans or fails at the next `<`: linear in the
-text, whatever the text. Text with nothing to escape is only searched.
+*Cost.* Every pattern consumes what it scans or fails at the next `<`, and what may
+follow a repeat is never in the class that it repeats, so that giving a character back
+never helps: linear in the text, whatever the text. Text with nothing to escape is only
+searched.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
 
-from sightline.projection.lookalikes import LOOKALIKES
+from sightline.projection.lookalikes import LATER_LETTERS, LOOKALIKES
 
 __all__ = [
     "BLOCK_NAMES",
@@ -71,7 +72,9 @@ _CLOSED: Final = {"slop-state": "\ufdd2", "slop-apps-available": "\ufdd4"}
 _SENTINELS: Final = re.compile("[\ufdd0-\ufdef]")
 
 # The beginning of a pattern of the substitution table; what follows is `[^>]*>`.
-_TABLE_HEAD: Final = re.compile(r"<\s*+(/?)\s*+(slop-state|slop-apps-available)\b", re.IGNORECASE)
+_TABLE_HEAD: Final = re.compile(
+    rf"<\s*(?!\s)(/?)\s*(slop-state|slop-apps-available)(?![\w{LATER_LETTERS}])", re.IGNORECASE
+)
 
 _UNSEEN: Final = (
     "\x7f-\x9f\xad\u115f\u1160\u17b4\u17b5\u180e\u200b\u2028-\u202e\u2060-\u206f\u3164\ufeff"
@@ -96,9 +99,9 @@ _LESS: Final = _alike("<")
 _SYMBOLS: Final = "".join(
     char for letter in "slopta" for char in LOOKALIKES[letter] if not char.isalnum()
 )
-_GAP: Final = f"[^\\w>{_LESS}{re.escape(_SYMBOLS)}]*+"
+_GAP: Final = f"[^\\w>{_LESS}{re.escape(_SYMBOLS)}{LATER_LETTERS}]*"
 # Where text becomes one line, a tab is shown as `\t`, and brings a letter of the name with it.
-_TAB: Final = f"[^\\w>\t{_LESS}{re.escape(_SYMBOLS)}]*+\t"
+_TAB: Final = f"[^\\w>\t{_LESS}{re.escape(_SYMBOLS)}{LATER_LETTERS}]*\t"
 _S, _L, _O, _P, _T, _A = (f"[{_alike(char)}]" for char in "slopta")
 _NAME: Final = (
     f"{_GAP}{_S}{_GAP}{_L}{_GAP}{_O}{_GAP}{_P}{_GAP}"
@@ -111,36 +114,43 @@ _TEMPLATE_TOKEN: Final = (
 _NEUTRAL: Final = r"(?!\\/slop-(?:state|apps-available)>)"
 # One character, then only conditions on it: a pattern that begins with a class is searched fast.
 _TAG_LIKE: Final = re.compile(
-    f"[&{_LESS}](?:(?<!&){_NEUTRAL}(?={_NAME})"
-    f"|(?<=&)(?=(?:[lL][tT]|#0*+60|#[xX]0*+3[cC]);?{_NAME}))"
+    f"[&{_LESS}](?:(?<!&){_NEUTRAL}(?={_NAME})|(?<=&)(?=(?:[lL][tT]|#0*60|#[xX]0*3[cC]);?{_NAME}))"
 )
 # The same in a finished text, where fields of a line have the host's own punctuation between them:
 # only space, slashes and what cannot be seen may stand before the name.
 _HIDDEN: Final = f"\x00-\x08\x0e-\x1f\u0300-\u036f\u20d0-\u20f0\ufdd0-\ufdef{_JOINERS}{_UNSEEN}"
-_WITHIN: Final = f"[{_HIDDEN}]*+"
-_BEFORE: Final = f"[\\s/\u2044\u2215\u2571\u29f8\uff0f{_HIDDEN}]*+"
-_HYPHEN: Final = "[-_\\s\u2010-\u2015\u2212\ufe58\ufe63\uff0d]*+"
+_WITHIN: Final = f"[{_HIDDEN}]*"
+_BEFORE: Final = f"[\\s/\u2044\u2215\u2571\u29f8\uff0f{_HIDDEN}]*"
+_HYPHEN: Final = f"[-_\\s\u2010-\u2015\u2212\ufe58\ufe63\uff0d{_HIDDEN}]*"
 _KIND: Final = f"(?:{_S}{_WITHIN}{_T}|{_A}{_WITHIN}{_P})"
 _TAG: Final = re.compile(
-    f"[&{_LESS}](?:(?<!&)|(?:[lL][tT]|#0*+60|#[xX]0*+3[cC]);?)"
+    f"[&{_LESS}](?:(?<!&)|(?<=&)(?:[lL][tT]|#0*60|#[xX]0*3[cC]);?)"
     f"(?!(?:slop-state|slop-apps-available)-escaped>){_BEFORE}"
-    + _WITHIN.join((_S, _L, _O, _P, _HYPHEN, _KIND))
+    + _WITHIN.join((_S, _L, _O, _P))
+    + _HYPHEN
+    + _KIND
 )
 # What begins a character's code, in HTML or in an address, and may stand for a `<`.
-_CODE: Final = "[&\uff06\ufe60%\uff05\ufe6a]"
-_CODES: Final = re.compile(_CODE)
+_CODES: Final = re.compile("[&\uff06\ufe60%\uff05\ufe6a]")
 _PERCENT: Final = re.compile("%([0-7][0-9a-fA-F])")
 # The first of what an address spells a tag with: `<`, or the `%` or `&` of a deeper layer.
 _PERCENT_CODES: Final = ("%3C", "%3c", "%25", "%26")
+_NO_WIDTH: Final = re.compile(f"[{_HIDDEN}]+")
 _LAYERS: Final = 8
+# Full-width and small forms of what codes are written with.
+_NARROW: Final = {0xFEE0 + code: chr(code) for code in range(0x21, 0x7F)} | dict(
+    zip((0xFE54, 0xFE5F, 0xFE60, 0xFE6A), ";#&%", strict=True)
+)
 _TOKEN_LIKE: Final = re.compile(f"<(?={_TEMPLATE_TOKEN})|\\[(?=/?INST\\])")
 
-_BETWEEN: Final = f"[\\s{_JOINERS}]*+"
+_BETWEEN: Final = f"[\\s{_JOINERS}]*"
 
 
 def _word(letters: str) -> str:
-    # Marks and joiners may sit on any letter; spaces inside make it another word.
-    return f"[\u0300-\u036f{_JOINERS}]*+".join(f"[{_alike(letter)}]" for letter in letters)
+    # Marks and joiners may sit on any letter; spaces inside make it another word, and so does a
+    # letter before it.
+    first, *others = (f"[{_alike(letter)}]" for letter in letters)
+    return f"[\u0300-\u036f{_JOINERS}]*".join((f"{first}(?<![{LATER_LETTERS}].)", *others))
 
 
 _MARKER: Final = re.compile(
@@ -162,12 +172,16 @@ _SUSPECT: Final = re.compile(
 )
 _SUSPECT_MARKER: Final = re.compile(
     f"[{_alike(':')}{_alike('=')}{_alike('—')}](?:(?<=[{_alike('=')}])"
-    f"|(?<=[{_alike('—')}])[\\\\\\s{_JOINERS}]*+[{_alike(chr(34))}]"
+    f"|(?<=[{_alike('—')}])[\\\\\\s{_JOINERS}]*[{_alike(chr(34))}]"
     f'|(?<=[{_alike(":")}])(?<!".){_BETWEEN}[{_alike("{")}])'
 )
-_ACTIONS: Final = re.compile(r"actions\s*+:\s*+\{")
-_SALIENCE: Final = re.compile(r"salience\s*+=")
-_JSON_STRING: Final = re.compile(r'"((?:[^"\\]++|\\.)*+)"(:?)')
+_ACTIONS: Final = re.compile(r"actions\s*:\s*\{")
+_SALIENCE: Final = re.compile(r"salience\s*=")
+# A string of a JSON document in which the two escapes that matter for its end are hidden, behind
+# controls that no JSON text has. A repeated group would remember every escape that it passed.
+_JSON_STRING: Final = re.compile(r'"([^"]*)"(:?)')
+_HIDDEN_BACKSLASH: Final = "\x00"
+_HIDDEN_QUOTE: Final = "\x01"
 
 
 def escape_text(text: str) -> str:
@@ -205,7 +219,9 @@ def mark_json(document: str, *, lines: bool, names: bool = False) -> str:
     """
     if is_innocent_json(document, lines=lines) and (document.isascii() or not names):
         return document
-    return _JSON_STRING.sub(_string_marker(lines=lines, names=names), document)
+    return _shown_escapes(
+        _JSON_STRING.sub(_string_marker(lines=lines, names=names), _hidden_escapes(document))
+    )
 
 
 def mark_word(text: str) -> str:
@@ -287,8 +303,9 @@ def _decoded(text: str) -> str:
     from html import unescape  # its table of 2,231 names is rarely needed
 
     for _ in range(_LAYERS):
-        plain = unescape(unicodedata.normalize("NFKC", text))
+        plain = unescape(text.translate(_NARROW))
         plain = _PERCENT.sub(lambda match: chr(int(match[1], 16)), plain)
+        plain = _NO_WIDTH.sub("", plain)
         if plain == text:
             break
         text = plain
@@ -305,7 +322,7 @@ def _string_marker(*, lines: bool, names: bool) -> Callable[[re.Match[str]], str
 
     def marked(match: re.Match[str]) -> str:
         nonlocal key
-        inner, colon = match[1], match[2]
+        inner, colon = _shown_escapes(match[1]), match[2]
         text = msgspec.json.decode(f'"{inner}"', type=str) if "\\" in inner else inner
         if colon:
             key = text
@@ -314,6 +331,14 @@ def _string_marker(*, lines: bool, names: bool) -> Callable[[re.Match[str]], str
         return match[0] if result is inner else msgspec.json.encode(result).decode() + colon
 
     return marked
+
+
+def _hidden_escapes(document: str) -> str:
+    return document.replace("\\\\", _HIDDEN_BACKSLASH).replace('\\"', _HIDDEN_QUOTE)
+
+
+def _shown_escapes(text: str) -> str:
+    return text.replace(_HIDDEN_BACKSLASH, "\\\\").replace(_HIDDEN_QUOTE, '\\"')
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from sightline.errors import InvalidJson, SightlineError
-from sightline.protocol.jsontext import loads, text_from_bytes
+from sightline.protocol.jsontext import NESTING, loads, nests_deeper, text_from_bytes
 from sightline.protocol.view import View
 
 __all__ = [
@@ -277,6 +277,8 @@ def _parse(
         text = data if isinstance(data, str) else text_from_bytes(data)
     except InvalidJson as error:
         raise BadMessage(str(error)) from None
+    if nests_deeper(data, NESTING):
+        raise _complaint(text, types, RecursionError())
     try:
         return decoder.decode(text)
     except UnicodeEncodeError:
@@ -300,7 +302,7 @@ def _complaint(text: str, types: frozenset[str], error: Exception) -> BadMessage
     if kind not in types:
         return BadMessage(f"unknown message type {kind[:80]!r}", request, unknown_type=kind)
     if isinstance(error, RecursionError):
-        return BadMessage("a message must not nest so deep", request)
+        return BadMessage(f"a message must not nest deeper than {NESTING} levels", request)
     return BadMessage(f"{kind}: {error}", request)
 
 
