@@ -132,9 +132,14 @@ _TAG: Final = re.compile(
 )
 # What begins a character's code, in HTML or in an address, and may stand for a `<`.
 _CODES: Final = re.compile("[&\uff06\ufe60%\uff05\ufe6a]")
+# What can stand behind one in the code of a `<`, or of the beginning of a deeper code.
+_CODED_LESS: Final = re.compile(
+    "[&\uff06\ufe60](?:[#\uff03\ufe5f]|[lLaA\uff4c\uff2c\uff41\uff21]|percnt|nvlt|num;)|[%\uff05\ufe6a]"
+)
 _PERCENT: Final = re.compile("%([0-7][0-9a-fA-F])")
-# The first of what an address spells a tag with: `<`, or the `%` or `&` of a deeper layer.
-_PERCENT_CODES: Final = ("%3C", "%3c", "%25", "%26")
+# What an address spells a tag with first: `<`, the `%` or `&` of a deeper layer, or a control,
+# which has no width and so may stand in the middle of another code.
+_PERCENT_CODES: Final = ("%3C", "%3c", "%25", "%26", "%0", "%1", "%7f", "%7F")
 _NO_WIDTH: Final = re.compile(f"[{_HIDDEN}]+")
 _LAYERS: Final = 8
 # Full-width and small forms of what codes are written with.
@@ -293,7 +298,7 @@ def _without_tags(text: str) -> Iterator[str]:
 
 def _without_codes(text: str) -> str:
     """Escape the codes of a text in which something looks like a tag once they are decoded."""
-    if not _CODES.search(text):
+    if not _CODED_LESS.search(text):
         return text
     plain = _decoded(text).replace("_", "-")
     return _CODES.sub(_escaped, text) if _TAG_LIKE.search(plain) else text
@@ -303,7 +308,7 @@ def _decoded(text: str) -> str:
     from html import unescape  # its table of 2,231 names is rarely needed
 
     for _ in range(_LAYERS):
-        plain = unescape(text.translate(_NARROW))
+        plain = unescape(text if text.isascii() else text.translate(_NARROW))
         plain = _PERCENT.sub(lambda match: chr(int(match[1], 16)), plain)
         plain = _NO_WIDTH.sub("", plain)
         if plain == text:
