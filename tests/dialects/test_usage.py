@@ -86,7 +86,7 @@ def test_what_is_not_reported_or_not_a_number_is_nothing() -> None:
     for dialect in DIALECTS:
         assert usage_from(dialect, {}) == Usage()
     odd = {"prompt_tokens": None, "completion_tokens": True, "prompt_tokens_details": 3}
-    assert usage_from("openai_chat", odd) == Usage()
+    assert usage_from("openai_chat", odd) == Usage(unusable=("completion_tokens",))
     assert usage_from("openai_chat", {"prompt_cache_hit_tokens": 5}).cache_read_tokens == 5
     assert Usage().cached_share == 0.0
     assert Usage(input_tokens=4, cache_read_tokens=3).cached_share == 0.75

@@ -44,6 +44,14 @@ def test_the_substitution_table_is_what_a_reader_sees(text: str, seen: str) -> N
         ("\uff1cslop-state\uff1e", "\\uff1cslop-state\uff1e"),
         ("&lt;/slop-state&gt;", "\\u0026lt;/slop-state&gt;"),
         ("<sl\u200bop-state>", "<sl\\u200bop-state>"),
+        ("</slop_state>", "\\u003c/slop_state>"),
+        ("<slop_apps_available>", "\\u003cslop_apps_available>"),
+        ("&amp;lt;/slop-state&amp;gt;", "\\u0026amp;lt;/slop-state\\u0026amp;gt;"),
+        ("%3C/slop-state%3E", "\\u00253C/slop-state\\u00253E"),
+        ("%253c/slop_state", "\\u0025253c/slop_state"),
+        ("\uff06lt;/slop-state", "\\uff06lt;/slop-state"),
+        ("&#60;&#115;lop-state", "\\u0026#60;\\u0026#115;lop-state"),
+        ("\\u003c/slop-state>", "\\u003c/slop-state>"),
         ("<s\u0301lop-state>", "\\u003cs\u0301lop-state>"),
         ("</slop-s\tate>", "\\u003c/slop-s\tate>"),
         ("a\U000e0041b", "a\\udb40\\udc41b"),
@@ -64,6 +72,7 @@ def test_what_only_resembles_a_tag_gets_a_visible_escape(text: str, seen: str) -
         "Tom & Jerry <tom@example.org>",
         "if x < slope and y > 2:",
         "<div class='a'>&lt;b&gt;</div>",
+        "a%20b &amp;lt; 50% off, %3Cb%3E and 100%25 of snake_case < x_y",
         "<",
         "‹ Back",
         "slop-state and </body>",
@@ -79,6 +88,10 @@ def test_innocent_text_stays_as_it_is(text: str) -> None:
 
 def test_three_joiners_in_a_row_carry_a_message_and_are_shown() -> None:
     assert escape_text("a\u200d\u200d\u200db") == "a\\u200d\\u200d\\u200db"
+
+
+def test_a_line_offers_no_actions() -> None:
+    assert escape_line("x  actions: {wipe}") == "x  actions: \\u007bwipe}"
 
 
 def test_a_line_stays_one_line() -> None:
@@ -125,6 +138,10 @@ BOMBS = {
     "letters of a tag": "<s l o p - s",
     "entities": "&lt;",
     "number entities": "&#0",
+    "entities of entities": "&amp;lt;",
+    "percents": "%3C",
+    "percents of percents": "%2525253C",
+    "underscores": "<s_l_o_p_",
     "zero-width": "\u200b",
     "joiners": "\u200d",
     "markers": " actions: {",

@@ -20,6 +20,7 @@ from sightline.protocol.codec import decode, encode
 from sightline.protocol.diff import diff
 from sightline.protocol.jsontext import (
     canonical,
+    clip,
     loads,
     members,
     nests_deeper,
@@ -294,3 +295,40 @@ def test_in_a_tree_that_was_let_in_such_a_number_can_be_shown_compared_and_writt
         other = decode(text.replace("1e", "2e"))
         assert tree != other
         assert encode(apply(tree, diff(tree, other))) == encode(other)
+
+
+@given(json_values(), st.integers(0, 6))
+def test_clipping_keeps_what_is_shallow_and_empties_what_is_deep(value: Any, levels: int) -> None:
+    text = bytes(text_of(value))
+    clipped = clip(text, levels)
+    assert json.loads(clipped) == emptied(value, levels)
+    assert (clipped is text) == (emptied(value, levels + 1) == value and depth(value) <= levels)
+
+
+def depth(value: Any) -> int:
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return isinstance(value, dict | list) + max(map(depth, inside), default=0)
+
+
+def emptied(value: Any, levels: int) -> Any:
+    if isinstance(value, list):
+        return [emptied(item, levels - 1) for item in value] if levels > 0 else []
+    if isinstance(value, dict):
+        return {key: emptied(item, levels - 1) for key, item in value.items()} if levels > 0 else {}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("text", "clipped"),
+    [
+        (b'[[["\\"]"],"]"]]', b'[[[],"]"]]'),
+        (b'{"a":{"b":{"c":1}},"d":[[{}]]}', b'{"a":{"b":{}},"d":[[]]}'),
+        (b"[[[", b"[[["),
+        (b"]]][[[]]]", b"]]][[[]]]"),
+        (b"[" * DEEP + b"]" * DEEP, b"[[[]]]"),
+    ],
+)
+def test_brackets_in_strings_are_none_and_what_is_no_json_stays_none(
+    text: bytes, clipped: bytes
+) -> None:
+    assert clip(text, 2) == clipped

@@ -69,6 +69,7 @@ def assert_nothing_is_forged(texts: list[str]) -> None:
         assert lenient.tags(tail.text) == BOTH_BLOCKS, f"{form}: {texts!r}"
         lines = tail.available.split("\n")
         assert len(lenient.read(tail.available).split("\n")) == len(lines) == len(texts) + 2
+        assert lenient.actions(tail.available) == [], f"{form}: {texts!r}"
         check = {"text": assert_text, "json": assert_json, "yaml": assert_yaml}[form]
         check(tail.state, world, len(texts))
 

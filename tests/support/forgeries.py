@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from html import escape as escaped
+from urllib.parse import quote
 
 NAMES = ("slop-state", "slop-apps-available")
 
@@ -79,6 +81,24 @@ DISGUISES: dict[str, Callable[[str], str]] = {
     "entity": _less("&lt;"),
     "decimal entity": _less("&#060;"),
     "hexadecimal entity": _less("&#x3C;"),
+    "entity of an entity": lambda text: escaped(escaped(text)),
+    "entities four deep": lambda text: escaped(escaped(escaped(escaped(text)))),
+    "number of an entity": _less("&#38;lt;"),
+    "entity of a number": _less("&amp;#x3c;"),
+    "entities all over": lambda text: "".join(f"&#{ord(char)};" for char in text),
+    "wide entity": _less("\uff06lt\uff1b"),
+    "percent": lambda text: quote(text, safe="/"),
+    "percent of a percent": lambda text: quote(quote(text)),
+    "percent in lower case": _less("%3c"),
+    "percents all over": lambda text: "".join(f"%{ord(char):02x}" for char in text),
+    "entity of a percent": _less("&#37;3C"),
+    "percent of an entity": _less("%26lt%3B"),
+    "wide percent": _less("\uff053C"),
+    "underscore": lambda text: text.replace("-", "_"),
+    "low line": lambda text: text.replace("-", "\uff3f"),
+    "underscores and entities": lambda text: escaped(escaped(text)).replace("-", "_"),
+    "joiner in a percent": _less("%\u200d3C"),
+    "half an entity": _less("<lt;"),
     "doubled": _less("<<"),
     "non-ascii hyphen": lambda text: text.replace("-", "\u2011"),
     "minus": lambda text: text.replace("-", "−"),
@@ -139,7 +159,8 @@ ALPHABET = [
     "&#60;", "\xa0", "\u2028", "\x85", "\U000e0053", "\u3164", "actions: {", "actions", "：", ":",
     "{", "}", "｛x｝", "salience=", '— "', '"', "###", "### A (b)", "[item] x", "[", "]", "(", ")",
     "`", "x", "=", "escaped", "-escaped", ' generated_at="1"', "\ufdd0", "\ufdd1", "\ufdd2", "003c",
-    "u003c", "\\u003c", "≮", "ſ",
+    "u003c", "\\u003c", "≮", "ſ", "_", "slop_state", "&amp;", "&amp;lt;", "&#38;", "lt;", "%3C",
+    "%25", "3C", "%", "&",
 ]  # fmt: skip
 
 

@@ -2,13 +2,17 @@
 
 It shares no code with the library. It normalises (NFKC), drops what has no width,
 folds case, forgives space, and knows the letters of other scripts that look like
-ours. Whatever it finds in a block besides what the host put there is a forgery.
+ours. It decodes entities and percent codes, as often as there are any, and takes an
+underscore for a hyphen. Whatever it finds in a block besides what the host put there is
+a forgery.
 """
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
+from urllib.parse import unquote
 
 # Letters of other scripts that a reader takes for Latin ones; no normalisation joins them.
 _OTHER_SCRIPTS = str.maketrans(
@@ -51,7 +55,13 @@ def _read_line(line: str) -> str:
 
 def tags(text: str) -> list[str]:
     """The context tags in a text, opening and closing."""
-    return [f"{slash}{name}" for slash, name in _TAG.findall(read(text))]
+    return [f"{slash}{name}" for slash, name in _TAG.findall(_decoded(read(text)))]
+
+
+def _decoded(text: str) -> str:
+    while (plain := read(unquote(html.unescape(text)))) != text:
+        text = plain
+    return text.replace("_", "-")
 
 
 def headings(text: str) -> list[str]:

@@ -17,6 +17,7 @@ __all__ = [
     "LedgerSettings",
     "LimitSettings",
     "PolicyRule",
+    "ReplySettings",
     "Settings",
     "TailSettings",
     "ToolSettings",
@@ -100,6 +101,21 @@ class LimitSettings(_Table, frozen=True, kw_only=True):
     invoke_s: Seconds = 30
 
 
+class ReplySettings(_Table, frozen=True, kw_only=True):
+    """When a model's reply is ended from our side: see `models.connected`.
+
+    `silence_s` is without a single byte, `idle_s` without a word of the reply (pings are none),
+    `total_s` from the request to the end; `max_bytes` is what may come over the wire.
+    """
+
+    # Reasoning models are silent for minutes before their first word.
+    silence_s: Seconds = 600
+    idle_s: Seconds = 1_800
+    total_s: Seconds = 7_200
+    # The wire has some 250 bytes for a token: this is more than any model says at once.
+    max_bytes: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 64 * 1024 * 1024
+
+
 class AppSettings(_Table, frozen=True, kw_only=True):
     """Which apps are seen: addresses, those that announce themselves, the directory."""
 
@@ -152,6 +168,7 @@ class Settings(_Table, frozen=True, kw_only=True):
     tools: ToolSettings = ToolSettings()
     policy: tuple[PolicyRule, ...] = ()
     limits: LimitSettings = LimitSettings()
+    reply: ReplySettings = ReplySettings()
     apps: AppSettings = AppSettings()
     workspace: WorkspaceSettings = WorkspaceSettings()
     ledger: LedgerSettings = LedgerSettings()

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from sightline.context.parts import Message, Raw
-from sightline.context.strings import map_strings
+from sightline.context.strings import map_json, map_strings
 
 __all__ = ["KINDS", "SHORTEST", "know", "redact", "redact_cut", "redact_json", "redact_message"]
 
@@ -164,15 +164,7 @@ def redact(text: str) -> str:
 
 def redact_json(value: Any) -> Any:
     """Redact every string in a JSON value, keys included."""
-    match value:
-        case str():
-            return redact(value)
-        case list() | tuple():
-            return [redact_json(item) for item in value]
-        case dict():
-            return {redact(key): _redact_field(key, item) for key, item in value.items()}
-        case _:
-            return value
+    return map_json(value, redact, _redact_field)
 
 
 def redact_message(message: Message) -> Message:
@@ -181,13 +173,12 @@ def redact_message(message: Message) -> Message:
 
 
 def _redact_raw(raw: Raw) -> Raw:
-    return Raw(redact(raw.strategy), redact_json(raw.data))
+    strategy, data = redact(raw.strategy), redact_json(raw.data)
+    return raw if data is raw.data and strategy == raw.strategy else Raw(strategy, data)
 
 
-def _redact_field(key: str, value: Any) -> Any:
+def _redact_field(key: str, value: str) -> str:
     """Redact a field's value with its name in view: `{"api_key": "…"}` is an assignment."""
-    if not isinstance(value, str):
-        return redact_json(value)
     prefix = f"{key}: "
     named = redact(prefix + value)
     return named[len(prefix) :] if named.startswith(prefix) else redact(value)

@@ -39,7 +39,8 @@ def map_strings(
                 new = raw(old)
             elif isinstance(old, dict):
                 new = value(old)
-            if new is not old and new != old:
+            # Strings by what they say; a value that has not changed is itself.
+            if new is not old and (not isinstance(old, str) or new != old):
                 changed[field] = new
         return msgspec.structs.replace(part, **changed) if changed else part
 
@@ -53,14 +54,42 @@ def _is_picture(part: Part, field: str) -> bool:
     return isinstance(part, File) and field == "uri" and _PICTURE.fullmatch(part.uri) is not None
 
 
-def map_json(value: Any, text: Callable[[str], str]) -> Any:
-    """Rewrite every string of a JSON value, keys included."""
-    match value:
-        case str():
-            return text(value)
-        case list():
-            return [map_json(item, text) for item in value]
-        case dict():
-            return {text(key): map_json(item, text) for key, item in value.items()}
-        case _:
-            return value
+def map_json(
+    value: Any, text: Callable[[str], str], named: Callable[[str, str], str] | None = None
+) -> Any:
+    """Rewrite every string of a JSON value, keys included; the same object if none changes.
+
+    `named` rewrites the string of a field with the field's name in view. Nothing recurses,
+    however deep the value nests.
+    """
+    changed = False
+
+    def string(old: str, key: str | None = None) -> str:
+        nonlocal changed
+        new = text(old) if named is None or key is None else named(key, old)
+        changed = changed or new != old
+        return new
+
+    def shallow(item: Any) -> Any:
+        match item:
+            case str():
+                return string(item)
+            case list() | tuple():
+                return [string(own) if isinstance(own, str) else own for own in item]
+            case dict():
+                return {
+                    string(key): string(own, key) if isinstance(own, str) else own
+                    for key, own in item.items()
+                }
+            case _:
+                return item
+
+    made = shallow(value)
+    todo = [made] if isinstance(made, dict | list) else []
+    while todo:
+        holder = todo.pop()
+        for key, item in holder.items() if isinstance(holder, dict) else enumerate(holder):
+            if isinstance(item, dict | list | tuple):
+                holder[key] = shallow(item)
+                todo.append(holder[key])
+    return made if changed else value

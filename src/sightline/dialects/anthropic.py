@@ -27,14 +27,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-import msgspec
-
 from sightline.context.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.prompt import Prompt
 from sightline.dialects.attachments import inline, is_web, placeholder
 from sightline.dialects.blocks import Block, marked_blocks, merged
 from sightline.dialects.decoder import Decoder as BaseDecoder
-from sightline.dialects.decoder import Open
+from sightline.dialects.decoder import Open, written
 from sightline.dialects.events import Event, StopReason
 from sightline.dialects.framing import SseReader
 from sightline.dialects.names import wire_id
@@ -223,7 +221,7 @@ class Decoder(BaseDecoder):
             yield from self._grow(value["index"], value["delta"])
         elif kind == "message_delta":
             # Cumulative, and without what `message_start` told already.
-            self._usage = {**(self._usage or {}), **_told(value.get("usage") or {})}
+            self._usage = _joined(self._usage, value.get("usage"))
             self._cache_miss = cache_miss_from(NAME, value) or self._cache_miss
             reason = value["delta"].get("stop_reason")
             if reason:
@@ -253,7 +251,7 @@ class Decoder(BaseDecoder):
             part = self._part(index, "tool_call")
             part.call_id, part.name = block["id"], block["name"]
             if block.get("input"):
-                part.text = msgspec.json.encode(block["input"]).decode()
+                part.text = written(block["input"])
         elif kind == "thinking":
             signature = block.get("signature") or ""
             raw = {"type": "thinking", "thinking": "", "signature": signature}
@@ -284,5 +282,7 @@ class Decoder(BaseDecoder):
         return super()._made(part)
 
 
-def _told(usage: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in usage.items() if value is not None}
+def _joined(before: Any, later: Any) -> Any:
+    if not isinstance(before, dict) or not isinstance(later, dict):
+        return before if later is None else later
+    return {**before, **{key: value for key, value in later.items() if value is not None}}

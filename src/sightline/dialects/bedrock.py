@@ -22,14 +22,12 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-import msgspec
-
 from sightline.context.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.prompt import Prompt
 from sightline.dialects.attachments import inline, placeholder
 from sightline.dialects.blocks import Block, marked_blocks, merged
 from sightline.dialects.decoder import Decoder as BaseDecoder
-from sightline.dialects.decoder import Open
+from sightline.dialects.decoder import Open, written
 from sightline.dialects.events import Event, StopReason
 from sightline.dialects.framing import EventStreamReader
 from sightline.dialects.names import wire_id
@@ -244,8 +242,8 @@ class Decoder(BaseDecoder):
                 yield from self._receive(
                     "contentBlockStart", {"contentBlockIndex": index, "start": block}
                 )
-                written = msgspec.json.encode(block["toolUse"].get("input") or {}).decode()
-                yield from self._grow(index, {"toolUse": {"input": written}})
+                text = written(block["toolUse"].get("input") or {})
+                yield from self._grow(index, {"toolUse": {"input": text}})
             elif "reasoningContent" in block:
                 thought = block["reasoningContent"]
                 said = {"reasoningContent": thought.get("reasoningText", thought)}

@@ -9,6 +9,7 @@ one piece.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, ClassVar, Final
@@ -16,6 +17,8 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from sightline.context.parts import UNREADABLE, Message, Part, Raw, Reasoning, Text, ToolCall
+from sightline.context.storable import MAX_DEPTH, check_json, storable
+from sightline.context.strings import map_json
 from sightline.dialects.events import (
     Event,
     ReasoningDelta,
@@ -27,10 +30,15 @@ from sightline.dialects.events import (
 )
 from sightline.dialects.framing import BrokenStream, Frame, Reader
 from sightline.dialects.usage import CacheMiss, usage_from
+from sightline.errors import InvalidJson, NotStorable
+from sightline.protocol.jsontext import clip, loads, nests_deeper, text_from_bytes, text_of
 
-__all__ = ["Decoder", "Open", "decode"]
+__all__ = ["Decoder", "Open", "decode", "read_frame", "written"]
 
 UNREADABLE_CHARS: Final = 2_000
+# What stands in a frame around the arguments of a call is some ten levels in every API. So what is
+# left of something too deep is no problem for a parser, and still too deep to be stored.
+FRAME_DEPTH: Final = 2 * MAX_DEPTH
 
 
 class Open(msgspec.Struct):
@@ -53,9 +61,10 @@ class Decoder:
         self._names = names or {}
         self._open: dict[Any, Open] = {}
         self._stop: tuple[StopReason, str] | None = None
-        self._usage: Mapping[str, Any] | None = None
+        self._usage: Any = None  # as it came
         self._cache_miss: CacheMiss | None = None
         self._response_id = ""
+        self._code = ""
         self._ended = False
 
     # What a dialect provides.
@@ -81,7 +90,7 @@ class Decoder:
         """Take one event that somebody else has unpacked already, a vendor's SDK for one."""
         if self._ended:
             return []
-        return self._step(Frame(event, msgspec.json.encode(value)))
+        return self._step(Frame(event, bytes(text_of(value))))
 
     def whole(self, body: bytes | Mapping[str, Any]) -> list[Event]:
         """Take the body of a response that was not streamed; the last event is `Stopped`.
@@ -91,8 +100,8 @@ class Decoder:
         if self._ended:
             return []
         # Bytes in an SDK's mapping are base64 text in the JSON it came from.
-        data = body if isinstance(body, bytes) else msgspec.json.encode(body)
-        return [*self._tried(lambda: self._whole(msgspec.json.decode(data))), *self.close()]
+        data = body if isinstance(body, bytes) else bytes(text_of(body))
+        return [*self._tried(lambda: self._whole(read_frame(data))), *self.close()]
 
     def close(self) -> list[Event]:
         """Take the end of the stream; the last event is `Stopped` if it has not been."""
@@ -103,6 +112,16 @@ class Decoder:
             reason, detail = self._stop or ("incomplete", "the stream ended before the reply did")
             events += self._end(reason, detail)
         return events
+
+    def abandon(self, code: str, why: str) -> list[Event]:
+        """End a stream that does not end by itself; what was said before its last word counts."""
+        self._code = "" if self._stop else code
+        return self._end(*(self._stop or ("incomplete", why)))
+
+    @property
+    def progress(self) -> int:
+        """How much of the reply there is, in characters and parts: pings add nothing to it."""
+        return len(self._open) + sum(len(part.text) for part in self._open.values())
 
     def _guarded(self, frames: Iterator[Frame]) -> list[Event]:
         events: list[Event] = []
@@ -126,7 +145,7 @@ class Decoder:
             return self._end("incomplete", f"not understood: {error}"[:200])
 
     def _parse(self, frame: Frame) -> Any:
-        return msgspec.json.decode(frame.data)
+        return read_frame(frame.data)
 
     # What a dialect's `_receive` calls.
 
@@ -171,7 +190,7 @@ class Decoder:
         if self._usage is not None:
             events.append(UsageReported(usage_from(self.dialect, self._usage), self._cache_miss))
         message = Message("assistant", tuple(parts))
-        return [*events, Stopped(reason, message, detail, self._response_id)]
+        return [*events, Stopped(reason, message, detail, self._response_id, self._code)]
 
     def _made(self, part: Open) -> Part | None:
         raw = None if part.raw is None else Raw(self.dialect, part.raw)
@@ -183,11 +202,8 @@ class Decoder:
         """Read a call. What a model wrote to its end and is no object, it has to hear of."""
         if not part.name:
             return None
-        try:
-            arguments = msgspec.json.decode(part.text) if part.text.strip() else {}
-        except msgspec.DecodeError:
-            arguments = None
-        if not isinstance(arguments, dict):
+        arguments = _arguments(part.text)
+        if arguments is None:
             if not whole:
                 return None
             arguments = {UNREADABLE: part.text[:UNREADABLE_CHARS]}
@@ -202,6 +218,38 @@ class Decoder:
         place = [other is part for other in self._open.values()].index(True)
         told = f"{self._response_id}/{place}/{part.name}/{part.text}"
         return f"call_{sha256(told.encode()).hexdigest()[:16]}"
+
+
+def read_frame(data: bytes) -> Any:
+    """Read what a vendor sent; of what nests deeper than anything we take, the outside.
+
+    A number that is out of range, or half of a character, is that value's fault alone.
+    """
+    shallow = clip(data, FRAME_DEPTH)
+    try:
+        return msgspec.json.decode(shallow)
+    except msgspec.DecodeError as error:
+        try:
+            return map_json(loads(text_from_bytes(shallow)), storable)
+        except InvalidJson:
+            raise error from None
+
+
+def written(arguments: Any) -> str:
+    """Write arguments that a vendor sends as a value; what is no JSON in them stays none."""
+    return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"), default=float)
+
+
+def _arguments(text: str) -> dict[str, Any] | None:
+    """Read the arguments of a call; None if they are no object, or none that can be stored."""
+    if nests_deeper(text, MAX_DEPTH):
+        return None
+    try:
+        arguments = msgspec.json.decode(text) if text.strip() else {}
+        check_json(map_json(arguments, storable), "the arguments")
+    except (msgspec.DecodeError, NotStorable):
+        return None
+    return arguments if isinstance(arguments, dict) else None
 
 
 def decode(decoder: Decoder, chunks: Iterable[bytes]) -> Iterator[Event]:

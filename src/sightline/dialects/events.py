@@ -63,12 +63,15 @@ class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
     refused            the vendor's filter or the model itself declined
     incomplete         the stream broke off, or a call could not be read
     error              the vendor said that it failed; `detail` is what it said
+
+    `code` is the error's where we ended an incomplete reply ourselves: see `models.connected`.
     """
 
     reason: StopReason
     message: Message
     detail: str = ""
     response_id: str = ""
+    code: str = ""
 
     @property
     def incomplete(self) -> bool:

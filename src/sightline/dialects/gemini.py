@@ -18,13 +18,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-import msgspec
-
 from sightline.context.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.prompt import Prompt
 from sightline.dialects.attachments import inline, placeholder
 from sightline.dialects.blocks import Block, merged
 from sightline.dialects.decoder import Decoder as BaseDecoder
+from sightline.dialects.decoder import written
 from sightline.dialects.events import Event, StopReason
 from sightline.dialects.framing import SseReader
 from sightline.dialects.names import wire_id
@@ -206,7 +205,7 @@ class Decoder(BaseDecoder):
             call = part["functionCall"]
             made = self._part(("call", len(self._open)), "tool_call")
             made.call_id, made.name, made.raw = call.get("id") or "", call["name"], raw
-            made.text = msgspec.json.encode(call.get("args") or {}).decode()
+            made.text = written(call.get("args") or {})
         elif part.get("thought"):
             yield from self._think("reasoning", part.get("text") or "")
         elif "text" in part:

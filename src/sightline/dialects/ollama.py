@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-import msgspec
-
 from sightline.context.parts import File, Part, Reasoning, Text
 from sightline.context.prompt import Prompt
 from sightline.dialects.attachments import inline, placeholder
 from sightline.dialects.decoder import Decoder as BaseDecoder
+from sightline.dialects.decoder import written
 from sightline.dialects.events import Event, StopReason
 from sightline.dialects.framing import LineReader
 from sightline.dialects.openai_chat import error_text, function_tools
@@ -128,7 +127,7 @@ class Decoder(BaseDecoder):
         for call in message.get("tool_calls") or ():
             part = self._part(("call", len(self._open)), "tool_call")
             part.name = call["function"]["name"]
-            part.text = msgspec.json.encode(call["function"].get("arguments") or {}).decode()
+            part.text = written(call["function"].get("arguments") or {})
         if value.get("done"):
             self._usage = value
             self._response_id = str(value.get("created_at") or "")

@@ -20,7 +20,7 @@ from sightline.context.prompt import Prompt
 from sightline.dialects.attachments import inline, is_web, placeholder
 from sightline.dialects.blocks import Block, marked_blocks
 from sightline.dialects.decoder import Decoder as BaseDecoder
-from sightline.dialects.decoder import Open
+from sightline.dialects.decoder import Open, read_frame
 from sightline.dialects.events import Event, StopReason
 from sightline.dialects.framing import Frame, SseReader
 from sightline.dialects.names import wire_id
@@ -214,7 +214,7 @@ class Decoder(BaseDecoder):
         return SseReader()
 
     def _parse(self, frame: Frame) -> Any:
-        return None if frame.data == DONE else msgspec.json.decode(frame.data)
+        return None if frame.data == DONE else read_frame(frame.data)
 
     def _receive(self, event: str, value: Any) -> Iterator[Event]:
         if value is None:

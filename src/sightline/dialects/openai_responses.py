@@ -170,6 +170,9 @@ class Decoder(BaseDecoder):
             yield from self._say((at, "text"), value["delta"])
         elif kind in ("response.reasoning_summary_text.delta", "response.reasoning_text.delta"):
             yield from self._think((at, "reasoning"), value["delta"])
+        elif kind == "response.function_call_arguments.delta":
+            # Said again, whole, when the item is done.
+            self._part((at, "call"), "tool_call").text += value["delta"]
         elif kind == "response.output_item.added":
             self._added(at, value["item"])
         elif kind == "response.output_item.done":

@@ -5,8 +5,8 @@
 
 A user may paste a whole request, a tool may return one, a model may repeat what it saw,
 in its words, its thoughts or the arguments of a call. Blocks are taken out of all of
-them; what a vendor wants back byte for byte (`raw`) goes if there was one in it, because
-half of it is worth nothing.
+them; what a vendor wants back byte for byte (`raw`) goes if there was one in it, or if it
+cannot be stored as it is, because half of it is worth nothing.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from typing import Any
 
 import msgspec
 
-from sightline.context.parts import File, Message, Part, Raw, Reasoning, Text, ToolCall
-from sightline.context.storable import storable
+from sightline.context.parts import Message, Part, Raw, Reasoning, Text
+from sightline.context.storable import check_json, storable
+from sightline.context.strings import map_json, map_strings
+from sightline.errors import NotStorable
 from sightline.projection.strip import TAG, strip_blocks
 
 __all__ = ["guarded", "guarded_text"]
@@ -32,14 +34,10 @@ def guarded(message: Message, *, broken_off: bool = False) -> Message:
 
     In one that broke off, a block that was opened goes to the end of what was said.
     """
-    parts: list[Part] = []
-    for part in message.parts:
-        clean = _guarded_part(_ended(part) if broken_off else part)
-        # A text that was nothing but a block is nothing.
-        if not (isinstance(clean, Text | Reasoning) and not clean.text and clean.raw is None):
-            parts.append(clean)
-    made = tuple(parts)
-    return message if made == message.parts else Message(message.role, made)
+    said = Message(message.role, tuple(map(_ended, message.parts))) if broken_off else message
+    clean = map_strings(said, text=guarded_text, value=_guarded_json, raw=_guarded_raw)
+    parts = tuple(filter(_says_something, map(_unbound, said.parts, clean.parts)))
+    return message if parts == message.parts else Message(message.role, parts)
 
 
 def _ended(part: Part) -> Part:
@@ -52,43 +50,27 @@ def _ended(part: Part) -> Part:
     return msgspec.structs.replace(part, text=f"{part.text}></{tags[-1]['name']}>")
 
 
-def _guarded_part(part: Part) -> Part:
-    raw = _guarded_raw(part.raw)
-    if isinstance(part, Text | Reasoning):
-        text = guarded_text(part.text)
-        # What a vendor signed or numbered belongs to the words as they were.
-        same = text == part.text
-        return part if same and raw is part.raw else type(part)(text, raw if same else None)
-    if isinstance(part, ToolCall):
-        arguments = _guarded_json(part.arguments)
-        name = guarded_text(part.name)
-        return ToolCall(guarded_text(part.id), name, arguments, raw)
-    if isinstance(part, File):
-        name = guarded_text(part.name)
-        return msgspec.structs.replace(part, uri=storable(part.uri), name=name, raw=raw)
-    return msgspec.structs.replace(
-        part,
-        call_id=guarded_text(part.call_id),
-        content=guarded_text(part.content),
-        name=guarded_text(part.name),
-        raw=raw,
-    )
+def _unbound(old: Part, new: Part) -> Part:
+    """Part a text that changed from what a vendor signed or numbered, which was the old one."""
+    if not isinstance(old, Text | Reasoning) or not isinstance(new, Text | Reasoning):
+        return new
+    return new if new.text == old.text else type(new)(new.text)
 
 
-def _guarded_raw(raw: Raw | None) -> Raw | None:
-    if raw is None or _guarded_json(raw.data) == raw.data:
-        return raw
-    return None
+def _says_something(part: Part) -> bool:
+    """Tell whether a part is left; a text that was nothing but a block is nothing."""
+    return not isinstance(part, Text | Reasoning) or bool(part.text) or part.raw is not None
 
 
 def _guarded_json(value: Any) -> Any:
-    """Guard every string of a JSON value. What a decoder read is never deep enough to matter."""
-    match value:
-        case str():
-            return guarded_text(value)
-        case list():
-            return [_guarded_json(item) for item in value]
-        case dict():
-            return {guarded_text(key): _guarded_json(item) for key, item in value.items()}
-        case _:
-            return value
+    return map_json(value, guarded_text)
+
+
+def _guarded_raw(raw: Raw | None) -> Raw | None:
+    if raw is None or _guarded_json(raw.data) is not raw.data:
+        return None
+    try:
+        check_json({"strategy": raw.strategy, "data": raw.data}, "raw")
+    except NotStorable:
+        return None
+    return raw

@@ -20,7 +20,7 @@ from sightline.context.redact import redact
 from sightline.context.tokens import Counter
 from sightline.dialects import encode
 from sightline.dialects.profile import Profile
-from sightline.dialects.usage import Usage, cost
+from sightline.dialects.usage import MAX_TOKENS, Usage, cost
 from sightline.errors import InvalidInput, LedgerUnavailable, SessionBusy
 from sightline.host.guard import guarded
 from sightline.host.journal import CallState, Ended, Journal, OpenWork, RequestLine, Sent
@@ -38,6 +38,7 @@ __all__ = ["Scribe", "whole_words"]
 
 T = TypeVar("T")
 _RECENT_GROUPS: Final = 200
+_DEAREST: Final = 1e6  # dollars for one request; by whatever prices, more is no cost
 # Every printable character of ASCII but the space: what a key is made of.
 _KEY_CHARACTERS: Final = "".join(map(chr, range(0x21, 0x7F)))
 
@@ -300,15 +301,19 @@ class Scribe:
 def ledger_usage(model: Model, usage: Usage) -> LedgerUsage:
     """Write a vendor's report as the ledger keeps it."""
     price = cost(usage, model.profile.prices)
-    # A vendor may report anything; what makes no sense must not cost the turn.
-    prompt_tokens = max(0, usage.input_tokens)
+    # A model may be anybody's; what it says that makes no sense must not cost the turn.
+    prompt_tokens = _bounded(usage.input_tokens)
     return LedgerUsage(
         model.label,
         prompt_tokens=prompt_tokens,
-        completion_tokens=max(0, usage.output_tokens),
-        cached_tokens=max(0, min(usage.cache_read_tokens, prompt_tokens)),
-        cost_nanousd=None if price is None else max(0, round(price * 1e9)),
+        completion_tokens=_bounded(usage.output_tokens),
+        cached_tokens=min(_bounded(usage.cache_read_tokens), prompt_tokens),
+        cost_nanousd=round(price * 1e9) if price is not None and 0 <= price <= _DEAREST else None,
     )
+
+
+def _bounded(tokens: int) -> int:
+    return max(0, min(tokens, MAX_TOKENS))
 
 
 def _receipt_body(turn: OpenTurn, model: Model, composed: Composed, data: bytes) -> dict[str, Any]:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from sightline.config.settings import ReplySettings
 from sightline.dialects.profile import Profile
 from sightline.models.keys import Key
 
-__all__ = ["CONNECT_S", "READ_S", "Access", "address", "place_of"]
+__all__ = ["CONNECT_S", "Access", "address", "place_of"]
 
 CONNECT_S: Final = 10.0
-# Reasoning models are silent for minutes before their first word.
-READ_S: Final = 600.0
+LIMITS: Final = ReplySettings()
 VERSIONED: Final = re.compile(r"^.*?/v\d+(?=/)")
 
 
@@ -30,7 +30,7 @@ class Access:
     base_url: str = ""
     key: Key | None = None
     remedy: str = ""
-    read_s: float = READ_S
+    limits: ReplySettings = LIMITS
     region: str = ""
 
     @property

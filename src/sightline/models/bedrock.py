@@ -56,7 +56,7 @@ class Bedrock:
             "config": botocore.config.Config(
                 retries={"total_max_attempts": 1},
                 connect_timeout=CONNECT_S,
-                read_timeout=access.read_s,
+                read_timeout=access.limits.silence_s,
             ),
         }
         self._threads = ThreadPoolExecutor(4, "bedrock")

@@ -296,6 +296,7 @@ def _access(
         base_url=_base(service, env),
         key=found,
         remedy=_remedy(service, found),
+        limits=settings.reply,
         region=next((env[name] for name in REGIONS if env.get(name)), ""),
     )
 

@@ -3,6 +3,10 @@
 What is sent is `request.data`, and nothing between us and the socket writes it anew; so
 what a receipt reproduces is what the vendor got. Authentication, addresses, proxies and
 connections are the SDK's. It does not retry: the turn does, which also tells the user.
+
+A reply that does not end is ended here, for every vendor: by silence, by nothing but pings,
+by its whole time or by its size (`config.settings.ReplySettings`). Before the first event
+that is an error, `TimedOut` or `TooLarge`; later the reply is incomplete, with that code.
 """
 
 from __future__ import annotations
@@ -12,13 +16,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from contextlib import aclosing
 from typing import NamedTuple, Protocol
 
-from sightline.dialects import decoder_for
+from sightline.dialects import Decoder, decoder_for
 from sightline.dialects.events import Event, Stopped
 from sightline.dialects.profile import Profile
 from sightline.dialects.request import Request
-from sightline.errors import Unreachable
+from sightline.errors import SightlineError, TimedOut, TooLarge, Unreachable
 from sightline.models.access import Access
-from sightline.models.failure import broken, refused, told
+from sightline.models.failure import broken, is_timeout, refused, told
 
 __all__ = ["ConnectedModel", "Connection", "Refusal", "Response", "decoded", "refusal_of"]
 
@@ -87,7 +91,11 @@ class ConnectedModel:
     async def stream(self, request: Request) -> AsyncGenerator[Event, None]:
         connection = await self._connected()
         try:
-            response = await connection.send(request)
+            # Silence until then is the SDK's to notice; it does not mind a crawl.
+            async with asyncio.timeout(self._access.limits.total_s):
+                response = await connection.send(request)
+        except TimeoutError as error:
+            raise broken(self._access, error) from None
         except connection.errors as error:
             # Without its cause: an SDK's error holds the request, and that holds the key.
             answer = connection.refusal(error)
@@ -121,20 +129,72 @@ async def decoded(
     """
     decoder = decoder_for(request)
     begun = False
-    async for chunk in chunks:
-        events = decoder.feed(chunk)
-        if events and not begun:
-            _check_first(access, events)
-            begun = True
-        for event in events:
-            yield event
-        if events and isinstance(events[-1], Stopped):
-            return
-    events = decoder.close()
+    patience = _Patience(access, decoder)
+    try:
+        while (chunk := await patience.next_of(chunks)) is not None:
+            events = decoder.feed(chunk)
+            if events and not begun:
+                _check_first(access, events)
+                begun = True
+            for event in events:
+                yield event
+            if events and isinstance(events[-1], Stopped):
+                return
+    except _Over as over:
+        if not begun:
+            raise over.error from None
+        events = decoder.abandon(over.error.code, str(over.error))
+    else:
+        events = decoder.close()
     if not begun:
         _check_first(access, events)
     for event in events:
         yield event
+
+
+class _Over(Exception):
+    """A reply is over one of its limits."""
+
+    def __init__(self, error: SightlineError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class _Patience:
+    """How long, and for how much, one reply is waited for."""
+
+    def __init__(self, access: Access, decoder: Decoder) -> None:
+        self._access = access
+        self._decoder = decoder
+        self._now = asyncio.get_running_loop().time
+        self._began = self._moved = self._now()
+        self._progress = 0
+        self._bytes = 0
+
+    async def next_of(self, chunks: AsyncGenerator[bytes, None]) -> bytes | None:
+        """Wait for more of a body; None at its end. Raises `_Over` at the first limit."""
+        limits = self._access.limits
+        if self._decoder.progress != self._progress:
+            self._progress, self._moved = self._decoder.progress, self._now()
+        until, limit = min(
+            (self._now() + limits.silence_s, f"sent nothing for {limits.silence_s:g} s"),
+            (self._moved + limits.idle_s, f"sent no word for {limits.idle_s:g} s"),
+            (self._began + limits.total_s, f"was not done after {limits.total_s:g} s"),
+        )
+        try:
+            async with asyncio.timeout_at(until):
+                chunk = await anext(chunks, None)
+        except TimeoutError:
+            raise _Over(TimedOut(f"{self._who} {limit}; its reply was ended")) from None
+        self._bytes += len(chunk or b"")
+        if self._bytes > limits.max_bytes:
+            over = f"sent more than {limits.max_bytes:,} bytes (reply.max_bytes)"
+            raise _Over(TooLarge(f"{self._who} {over}; its reply was ended"))
+        return chunk
+
+    @property
+    def _who(self) -> str:
+        return f"{self._access.label}: {self._access.place}"
 
 
 def _check_first(access: Access, events: Sequence[Event]) -> None:
@@ -154,7 +214,8 @@ async def _chunks(
     try:
         async for chunk in response.aiter_bytes():
             yield chunk
-    except errors:
-        return
+    except errors as error:
+        if is_timeout(error):
+            raise TimeoutError from None
     finally:
         await response.aclose()

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import msgspec
 
+from sightline.dialects.decoder import read_frame
 from sightline.errors import (
     ModelFailed,
     Overflow,
@@ -34,7 +35,7 @@ from sightline.errors import (
 from sightline.models.access import Access
 from sightline.models.keys import scrub
 
-__all__ = ["broken", "refused", "told"]
+__all__ = ["broken", "is_timeout", "refused", "told"]
 
 MAX_MESSAGE: Final = 300
 # Each with whose words they are, as of November 2026.
@@ -102,16 +103,21 @@ def told(access: Access, detail: str) -> SightlineError:
 
 def broken(access: Access, error: BaseException) -> SightlineError:
     """Make the error of a connection that never was, or did not last to the first event."""
-    causes = (error, error.__cause__, error.__context__)
-    if any("Timeout" in type(cause).__name__ for cause in causes):
+    if is_timeout(error):
         return TimedOut(f"{access.label}: {access.place} did not answer in time")
     return Unreachable(f"{access.label}: {access.place} cannot be reached, or hung up")
+
+
+def is_timeout(error: BaseException) -> bool:
+    """Whether an SDK's error, or what it was made of, says that something took too long."""
+    causes = (error, error.__cause__, error.__context__)
+    return any("Timeout" in type(cause).__name__ for cause in causes)
 
 
 def _said(access: Access, body: bytes) -> str:
     """Find the vendor's sentence in what it sent."""
     try:
-        value = msgspec.json.decode(body)
+        value = read_frame(body)
     except msgspec.DecodeError:
         return (
             "" if body.lstrip().startswith(b"<") else _line(access, body.decode("utf-8", "replace"))
@@ -158,7 +164,7 @@ def _until(date: str) -> float | None:
 
 def _google(body: bytes) -> float | None:
     try:
-        value: Any = msgspec.json.decode(body)
+        value: Any = read_frame(body)
         for detail in value["error"]["details"]:
             if match := GOOGLE_DELAY.fullmatch(detail.get("retryDelay", "")):
                 return float(match[1])

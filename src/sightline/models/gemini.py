@@ -29,6 +29,7 @@ class Gemini:
     errors = (errors.APIError, httpx2.HTTPError)
 
     def __init__(self, access: Access) -> None:
+        self._silence_s = access.limits.silence_s
         self._http = httpx2.AsyncClient(timeout=timeout_of(access))
         options = types.HttpOptions(
             base_url=access.base_url, api_version=VERSION, httpx_async_client=self._http
@@ -44,6 +45,8 @@ class Gemini:
         path = request.path.removeprefix(f"/{VERSION}/")
         prepared = api._build_request("post", path, {}, {"headers": request.headers})
         prepared.data = request.data
+        # Without one of its own the SDK would put none in place of the client's.
+        prepared.timeout = self._silence_s
         response = await api._async_request_once(prepared, stream=True, implicit_retry=False)
         return cast("Response", response.response_stream)
 

@@ -53,4 +53,4 @@ class Posting:
 
 def timeout_of(access: Access) -> httpx2.Timeout:
     """Wait long for words, and not long for a connection."""
-    return httpx2.Timeout(access.read_s, connect=CONNECT_S)
+    return httpx2.Timeout(access.limits.silence_s, connect=CONNECT_S)

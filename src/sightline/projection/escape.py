@@ -21,8 +21,11 @@ zero-width and control characters, bidi overrides, tag characters, non-character
 Joiners and variation selectors, which scripts and emoji need, only where three
 come in a row. (3) Whatever looks like `<` before whatever looks like the name of a
 context block, however spelt, accented, spaced or interrupted, and before the
-control tokens of chat templates. (4) In canonical text, the punctuation without
-which a line's markers (`actions: {`, `salience=`, `— "`) are just words.
+control tokens of chat templates; an underscore is as good as a hyphen. The same where
+it shows only after entities or percent codes are decoded, once or several times: then
+every code of the text gets its escape. A backslash code (`\\u003c`) is left alone: it is
+how we ourselves show a character that opens nothing. (4) In canonical text, the
+punctuation without which a line's markers (`actions: {`, `salience=`, `— "`) are just words.
 
 *Cost.* Every pattern consumes what it scans or fails at the next `<`, and what may
 follow a repeat is never in the class that it repeats, so that giving a character back
@@ -118,14 +121,30 @@ _TAG_LIKE: Final = re.compile(
 _HIDDEN: Final = f"\x00-\x08\x0e-\x1f\u0300-\u036f\u20d0-\u20f0\ufdd0-\ufdef{_JOINERS}{_UNSEEN}"
 _WITHIN: Final = f"[{_HIDDEN}]*"
 _BEFORE: Final = f"[\\s/\u2044\u2215\u2571\u29f8\uff0f{_HIDDEN}]*"
-_HYPHEN: Final = f"[-\\s\u2010-\u2015\u2212\ufe58\ufe63\uff0d{_HIDDEN}]*"
+_HYPHEN: Final = f"[-_\\s\u2010-\u2015\u2212\ufe58\ufe63\uff0d{_HIDDEN}]*"
 _KIND: Final = f"(?:{_S}{_WITHIN}{_T}|{_A}{_WITHIN}{_P})"
 _TAG: Final = re.compile(
-    f"[&{_LESS}](?:(?<!&)|(?:[lL][tT]|#0*60|#[xX]0*3[cC]);?)"
+    f"[&{_LESS}](?:(?<!&)|(?<=&)(?:[lL][tT]|#0*60|#[xX]0*3[cC]);?)"
     f"(?!(?:slop-state|slop-apps-available)-escaped>){_BEFORE}"
     + _WITHIN.join((_S, _L, _O, _P))
     + _HYPHEN
     + _KIND
+)
+# What begins a character's code, in HTML or in an address, and may stand for a `<`.
+_CODES: Final = re.compile("[&\uff06\ufe60%\uff05\ufe6a]")
+# What can stand behind one in the code of a `<`, or of the beginning of a deeper code.
+_CODED_LESS: Final = re.compile(
+    "[&\uff06\ufe60](?:[#\uff03\ufe5f]|[lLaA\uff4c\uff2c\uff41\uff21]|percnt|nvlt|num;)|[%\uff05\ufe6a]"
+)
+_PERCENT: Final = re.compile("%([0-7][0-9a-fA-F])")
+# What an address spells a tag with first: `<`, the `%` or `&` of a deeper layer, or a control,
+# which has no width and so may stand in the middle of another code.
+_PERCENT_CODES: Final = ("%3C", "%3c", "%25", "%26", "%0", "%1", "%7f", "%7F")
+_NO_WIDTH: Final = re.compile(f"[{_HIDDEN}]+")
+_LAYERS: Final = 8
+# Full-width and small forms of what codes are written with.
+_NARROW: Final = {0xFEE0 + code: chr(code) for code in range(0x21, 0x7F)} | dict(
+    zip((0xFE54, 0xFE5F, 0xFE60, 0xFE6A), ";#&%", strict=True)
 )
 _TOKEN_LIKE: Final = re.compile(f"<(?={_TEMPLATE_TOKEN})|\\[(?=/?INST\\])")
 
@@ -153,7 +172,9 @@ _LINE_PUNCTUATION: Final = re.compile(f"[{''.join(_alike(char) for char in '()`'
 # beyond the first 65,536 characters are slow to search, so all of those count as suspect.
 _FAR: Final = "\U00010000-\U0010ffff"
 _NEAR: Final = re.compile("(?:.-)?[\U00010000-\U0010ffff]")
-_SUSPECT: Final = re.compile(f"[&{_NEAR.sub('', _LESS + _UNSEEN + _JOINERS)}\ufdd0-\ufdef{_FAR}]")
+_SUSPECT: Final = re.compile(
+    f"[&\uff06\ufe60\uff05\ufe6a{_NEAR.sub('', _LESS + _UNSEEN + _JOINERS)}\ufdd0-\ufdef{_FAR}]"
+)
 _SUSPECT_MARKER: Final = re.compile(
     f"[{_alike(':')}{_alike('=')}{_alike('—')}](?:(?<=[{_alike('=')}])"
     f"|(?<=[{_alike('—')}])[\\\\\\s{_JOINERS}]*[{_alike(chr(34))}]"
@@ -175,7 +196,7 @@ def escape_text(text: str) -> str:
 
 def escape_line(text: str) -> str:
     """Escape text that must stay one line: a description, a value, a moment."""
-    return _CONTROLS.sub(_visible, reveal(mark(text, lines=False)))
+    return _CONTROLS.sub(_visible, reveal(mark(text, lines=True)))
 
 
 def escape_name(text: str) -> str:
@@ -191,7 +212,7 @@ def mark(text: str, *, lines: bool) -> str:
     text = text if is_ascii else _SENTINELS.sub(_escaped, text)
     text = "".join(_substituted(text)) if "<" in text else text
     text = text if is_ascii else _INVISIBLE.sub(_escaped, text)
-    text = _TOKEN_LIKE.sub(_escaped, _TAG_LIKE.sub(_escaped, text))
+    text = _TOKEN_LIKE.sub(_escaped, _without_codes("".join(_without_tags(text))))
     return _MARKER.sub(_escaped_marker, text) if lines else text
 
 
@@ -241,6 +262,8 @@ def tag_like(text: str) -> Iterator[int]:
 def _is_innocent(text: str, *, lines: bool) -> bool:
     if "INST]" in text:
         return False
+    if "%" in text and any(code in text for code in _PERCENT_CODES):
+        return False
     if text.isascii():
         if "<" in text or "&" in text or "\x7f" in text:
             return False
@@ -261,6 +284,37 @@ def _substituted(text: str) -> Iterator[str]:
         yield (_CLOSED if head[1] else _OPENED)[_block_name(head[2])]
         at = text.index(">", head.end()) + 1
     yield text[at:]
+
+
+def _without_tags(text: str) -> Iterator[str]:
+    """Escape the first character of whatever looks like a tag."""
+    at = 0
+    for match in _TAG_LIKE.finditer(text.replace("_", "-")):
+        yield text[at : match.start()]
+        at = match.end()
+        yield _escape_char(text[match.start() : at])
+    yield text[at:]
+
+
+def _without_codes(text: str) -> str:
+    """Escape the codes of a text in which something looks like a tag once they are decoded."""
+    if not _CODED_LESS.search(text):
+        return text
+    plain = _decoded(text).replace("_", "-")
+    return _CODES.sub(_escaped, text) if _TAG_LIKE.search(plain) else text
+
+
+def _decoded(text: str) -> str:
+    from html import unescape  # its table of 2,231 names is rarely needed
+
+    for _ in range(_LAYERS):
+        plain = unescape(text if text.isascii() else text.translate(_NARROW))
+        plain = _PERCENT.sub(lambda match: chr(int(match[1], 16)), plain)
+        plain = _NO_WIDTH.sub("", plain)
+        if plain == text:
+            break
+        text = plain
+    return text
 
 
 def _block_name(spelt: str) -> str:

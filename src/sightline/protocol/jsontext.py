@@ -36,6 +36,7 @@ __all__ = [
     "NESTING",
     "JsonText",
     "canonical",
+    "clip",
     "escape_controls",
     "loads",
     "members",
@@ -181,6 +182,39 @@ def nests_deeper(data: bytes | str, levels: int) -> bool:
     marks = data.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NO_BRACKET_OR_QUOTE)
     outside = b"".join(marks.replace(b'""', b"").split(b'"')[::2])
     return max(accumulate(array("b", outside.translate(_STEPS))), default=0) > levels
+
+
+def clip(text: bytes, levels: int) -> bytes:
+    """Empty whatever a JSON text nests deeper than `levels`; the same object if nothing is.
+
+    For a text of which all but the deep is wanted; see `nests_deeper`.
+    """
+    if not nests_deeper(text, levels):
+        return text
+    kept: list[bytes] = []
+    at = depth = 0
+    quoted = False
+    for found in _BRACKET_OR_QUOTE.finditer(text):
+        mark = found[0]
+        if mark == b'"':
+            quoted = not quoted
+        elif quoted or mark[0] == _BACKSLASH:
+            continue
+        elif mark in b"[{":
+            depth += 1
+            if depth == levels + 1:
+                kept.append(text[at : found.end()])
+                at = len(text)
+        else:
+            if depth == levels + 1:
+                at = found.start()
+            depth -= 1
+    return b"".join((*kept, text[at:]))
+
+
+# A backslash takes the character behind it along, a quote for one.
+_BRACKET_OR_QUOTE: Final = re.compile(rb'\\.|["\[\]{}]', re.DOTALL)
+_BACKSLASH: Final = ord("\\")
 
 
 def loads(text: str) -> Any:

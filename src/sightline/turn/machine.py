@@ -191,7 +191,7 @@ class TurnMachine:
                 return [Emit(events.ReasoningDelta(text=text))]
             case UsageReported(usage):
                 self._reply.usage = usage
-                return [Report(event.event)]
+                return [Report(event.event), *_unusable(usage)]
             case ToolCalled():
                 pass  # the whole reply has them, in order
         return []
@@ -199,15 +199,15 @@ class TurnMachine:
     def _replied(self, event: Replied) -> list[Effect]:
         stopped, reply = event.stopped, self._reply
         if stopped.incomplete and not reply.shown:
-            return self._failed(ModelError("incomplete", stopped.detail, retryable=True))
+            code = stopped.code or "incomplete"
+            return self._failed(ModelError(code, stopped.detail, retryable=True))
         message = self._with_new_ids(stopped.message)
         if stopped.incomplete:
             message = Message("assistant", tuple(p for p in message.parts if _is_said(p)))
         self._replies += 1
         self._failures = 0
-        usage = reply.usage
-        known = usage.input_tokens + usage.output_tokens if usage else 0
-        self._spent_tokens += known or reply.prompt_tokens
+        usage = reply.usage or Usage()
+        self._spent_tokens += (usage.input_tokens or reply.prompt_tokens) + usage.output_tokens
         ended = events.ReplyEnded(reason=stopped.reason, detail=stopped.detail)
         effects = self._store_reply(message, ended, incomplete=stopped.incomplete)
         calls = message.tool_calls
@@ -245,7 +245,7 @@ class TurnMachine:
                 detail = stopped.detail or "the model declined"
                 return self._end("failed", "refused", detail, text)
             case "incomplete" | "error":
-                return self._end("failed", "incomplete", stopped.detail, text)
+                return self._end("failed", stopped.code or "incomplete", stopped.detail, text)
             case _:
                 return self._end("answered", text=text)
 
@@ -484,6 +484,14 @@ class TurnMachine:
             for own, message_id in zip(told, event.message_ids, strict=True)
         ]
         return effects + self._say_the_end()
+
+
+def _unusable(usage: Usage) -> list[Effect]:
+    """Tell which counts of a vendor's are none, so that nobody takes them for zero."""
+    if not usage.unusable:
+        return []
+    told = f"the vendor's {', '.join(usage.unusable)} make no sense and count as not reported"
+    return [Emit(events.Noticed(code="usage", message=told))]
 
 
 def _is_said(part: Part) -> bool:

@@ -28,6 +28,7 @@ class Says:
 
     cut     the connection breaks after so many frames of the wire format
     stall   the connection stays open after so many, until the client hangs up
+    repeat  what is sent again and again meanwhile
     """
 
     pieces: tuple[str, ...] = ()
@@ -35,6 +36,7 @@ class Says:
     usage: Usage = USED
     cut: int | None = None
     stall: int | None = None
+    repeat: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,12 @@ class Sends:
     content_type: str = "text/html"
 
 
-Answer: TypeAlias = Says | Refuses | Fails | Sends
+@dataclass(frozen=True, slots=True)
+class Ignores:
+    """No answer at all, until the client hangs up."""
+
+
+Answer: TypeAlias = Says | Refuses | Fails | Sends | Ignores
 
 
 def says(text: str, *calls: Call, **more: Any) -> Says:

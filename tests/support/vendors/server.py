@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from support.vendors.answers import Answer, Fails, Refuses, Says, Sends
+from support.vendors.answers import Answer, Fails, Ignores, Refuses, Says, Sends
 from support.vendors.apis import APIS, api_of, refusal_headers, refusal_status
 
 KEY = "test-key-canary-0123456789abcdef"
@@ -140,6 +140,8 @@ class Vendor:
         if name is None:
             return await _whole(writer, 404, b'{"error":{"message":"no such path"}}', {})
         api = APIS[name]
+        if isinstance(answer, Ignores):
+            return await self._hold(reader, writer, b"")
         if isinstance(answer, Sends):
             kind = {"content-type": answer.content_type}
             return await _whole(writer, answer.status, answer.body, kind)
@@ -160,13 +162,26 @@ class Vendor:
                 if answer.cut == number:
                     return False
                 if answer.stall == number:
-                    await reader.read(1)
-                    self.hung_up.set()
-                    return False
+                    return await self._hold(reader, writer, answer.repeat)
                 await _chunk(writer, frame)
         writer.write(b"0\r\n\r\n")
         await writer.drain()
         return True
+
+    async def _hold(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, repeat: bytes
+    ) -> bool:
+        """Keep the connection until the client hangs up."""
+        gone = asyncio.ensure_future(reader.read(1))
+        try:
+            while repeat and not gone.done():
+                await _chunk(writer, repeat)
+                await asyncio.sleep(0)
+            await gone
+        finally:
+            gone.cancel()
+        self.hung_up.set()
+        return False
 
 
 def _ends(frame: bytes, pieces: tuple[str, ...]) -> bool:

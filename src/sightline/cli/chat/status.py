@@ -79,7 +79,8 @@ def after(status: Status, event: HostEvent) -> Status:
 
 
 def _used(status: Status, event: UsageReported) -> Status:
-    reported = event.cache_read_tokens / event.input_tokens if event.input_tokens else 0.0
+    share = event.cache_read_tokens / event.input_tokens if event.input_tokens else 0.0
+    reported = min(1.0, share)
     lost = status.expected is not None and reported < status.expected * _EXPECTED
     why = event.cache_miss or status.cause or ("lost by the vendor" if lost else "")
     return replace(
