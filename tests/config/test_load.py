@@ -174,6 +174,7 @@ def test_the_users_file_may_be_a_link_and_is_where_the_environment_says(at: Path
         '[ledger]\npath = "/tmp/mine.db"',
         '[apps]\nconnect = ["ws://evil.example"]',
         "[apps]\nworkspace = false",
+        '[workspace]\nenv = ["WORK_KEY"]',
         "[limits]\nrounds = 10000",
     ],
 )

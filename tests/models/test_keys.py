@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import pickle
+from pathlib import Path
 
 import keyring
 import pytest
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked
 
-from sightline.models.keys import Key, find_key, scrub
+from sightline.context.redact import redact
+from sightline.models.keys import Key, find_key, know_secrets, scrub
 
 CANARY = "canary-7f3a9c51e2d84b06"
 
@@ -82,3 +84,17 @@ def test_what_comes_back_has_no_key_in_it() -> None:
     # One that is not ours is known by its shape.
     other = "sk-ant-" + "a1B2" * 8
     assert other not in scrub(f"bad key {other}", None)
+
+
+def test_a_key_that_is_known_is_redacted_whatever_it_looks_like(tmp_path: Path) -> None:
+    path = tmp_path / "credentials.json"
+    path.touch()
+    env = {
+        "ODD": "plain words of a key", "DB_PWD": "tiger-lily-9", "MAX_TOKENS": "200000",
+        "GOOGLE_APPLICATION_CREDENTIALS": str(path), "HARMLESS": "nothing to hide",
+    }  # fmt: skip
+    know_secrets(env, ["ODD"])
+    shown = redact(" | ".join(env.values()))
+    mark = "[redacted:known-key]"
+    assert shown == f"{mark} | {mark} | 200000 | {path} | nothing to hide"
+    assert redact(shown) == shown
