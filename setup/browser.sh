@@ -1,19 +1,13 @@
 #!/bin/sh
-# Find a Chromium for the browser tests, or get one; say clearly if there is none.
+# Unpack a Chromium for the browser tests where `system.sh` found none; say if there is none.
 # Prints nothing when one is there. Never fails: without a browser those tests are skipped.
-dir=${1:?usage: setup.sh DIRECTORY}
+dir=${1:?usage: browser.sh DIRECTORY}
 
 for name in chromium chromium-browser google-chrome; do
     command -v "$name" >/dev/null 2>&1 && exit 0
 done
 [ -x "$dir/chromium" ] && exit 0
 
-if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-    echo "browser tests: installing Debian's chromium"
-    apt-get update -qq >/dev/null 2>&1
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium \
-        >/dev/null 2>&1 && exit 0
-fi
 if command -v npm >/dev/null 2>&1; then
     echo "browser tests: unpacking the chromium of an npm package"
     mkdir -p "$dir" && cd "$dir" || exit 0
