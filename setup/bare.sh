@@ -114,7 +114,7 @@ furnish() {
     chroot "$root" useradd --create-home --shell /bin/sh user
 }
 
-# FILE PATH: have a copy of it in the root, if it is there and the root has none.
+# FILE PATH: have a copy of it in the root, if there is one.
 lend() {
     if [ -f "$1" ] && [ -s "$1" ]; then
         mkdir -p "$root${2%/*}"
@@ -137,7 +137,7 @@ home_of() { chroot "$root" getent passwd "$1" | cut -d : -f 6; }
 
 # WHO COMMAND…: run it in their clone, with nothing of our environment but the network.
 enter() {
-    who=$1
+    name=$1
     shift
     set -- sh -c 'cd "$HOME/sightline" && exec "$@"' sh "$@"
     while read -r setting; do
@@ -145,7 +145,7 @@ enter() {
     done <<END
 $(network)
 END
-    chroot --userspec="$who:$who" "$root" env -i LANG=C HOME="$(home_of "$who")" USER="$who" \
+    chroot --userspec="$name:$name" "$root" env -i LANG=C HOME="$(home_of "$name")" USER="$name" \
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
 }
 
