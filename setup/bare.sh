@@ -31,7 +31,6 @@ fail() {
 outside() {
     [ "$(id -u)" = 0 ] || cannot "only root can make a root"
     unshare --mount --pid --fork true 2>/dev/null || cannot "no namespaces (unshare)"
-    git rev-parse -q --verify HEAD >/dev/null 2>&1 || cannot "no commit to try (git)"
     if ! command -v debootstrap >/dev/null 2>&1; then
         { apt-get -q update && apt-get -q -y install debootstrap; } >/dev/null 2>&1 ||
             cannot "no debootstrap, and no apt that brings it"
@@ -41,6 +40,10 @@ outside() {
     trap leave EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
+    # A checkout that root reads for somebody else is still the one to try.
+    export GIT_CONFIG_GLOBAL="$work/gitconfig"
+    printf '[safe]\n\tdirectory = *\n' >"$GIT_CONFIG_GLOBAL"
+    git rev-parse -q --verify HEAD >/dev/null 2>&1 || cannot "no commit to try (git)"
     # Killed when we are; it takes the first process of its namespace with it, and that one all.
     setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child --mount-proc \
         sh "$0" inside "$work" &
@@ -49,7 +52,9 @@ outside() {
 }
 
 leave() {
-    kill -KILL "$namespace" 2>/dev/null && wait "$namespace" 2>/dev/null || true
+    if [ -n "$namespace" ] && kill -KILL "$namespace" 2>/dev/null; then
+        wait "$namespace" 2>/dev/null || true
+    fi
     # The last process may still be about to go.
     rm -rf "$work" 2>/dev/null || { sleep 1 && rm -rf "$work"; }
 }
@@ -129,7 +134,7 @@ network() {
 
 # WHO: have the last commit, as they would clone it.
 settle() {
-    git -c safe.directory='*' clone --quiet --depth 1 "file://$PWD" "$root$(home_of "$1")/sightline"
+    git clone --quiet --depth 1 "file://$PWD" "$root$(home_of "$1")/sightline"
     chroot "$root" chown -R "$1:" "$(home_of "$1")"
 }
 
