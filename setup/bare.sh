@@ -29,6 +29,10 @@ fail() {
 
 # Outside: what it takes, and the directory that goes when it ends.
 outside() {
+    case ${ONLY:-chat}:${AS:-root} in
+        chat:root | chat:user | test:root | test:user) ;;
+        *) fail "ONLY is chat or test, AS is root or user" ;;
+    esac
     [ "$(id -u)" = 0 ] || cannot "only root can make a root"
     unshare --mount --pid --fork true 2>/dev/null || cannot "no namespaces (unshare)"
     if ! command -v debootstrap >/dev/null 2>&1; then

@@ -283,3 +283,9 @@ def test_a_bare_root_is_only_made_where_it_can_be(tmp_path: Path) -> None:
     done = Machine(tmp_path, set()).run("sh", ROOT / "setup" / "bare.sh")
     assert done.returncode == 77
     assert done.stderr == "bare bookworm: cannot be done here: only root can make a root\n"
+
+
+def test_a_bare_run_of_nothing_is_refused(tmp_path: Path) -> None:
+    done = Machine(tmp_path, set()).run("sh", ROOT / "setup" / "bare.sh", ONLY="chats")
+    assert done.returncode == 1
+    assert done.stderr == "bare bookworm: FAILED: ONLY is chat or test, AS is root or user\n"
