@@ -289,3 +289,25 @@ def test_a_bare_run_of_nothing_is_refused(tmp_path: Path) -> None:
     done = Machine(tmp_path, set()).run("sh", ROOT / "setup" / "bare.sh", ONLY="chats")
     assert done.returncode == 1
     assert done.stderr == "bare bookworm: FAILED: ONLY is chat or test, AS is root or user\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome", "ran"),
+    [(0, 0, ["lint", "test"]), (77, 0, ["lint", "test"]), (1, 1, ["lint"])],
+)
+def test_ci_fails_with_the_bare_machine_and_goes_on_where_there_can_be_none(
+    code: int, outcome: int, ran: list[str], tmp_path: Path
+) -> None:
+    machine = Machine(tmp_path, set())
+    machine.has("make", f'echo "$*" >>{machine.record}')
+    for tool in ("bash", "cat", "dirname", "mktemp"):
+        (tmp_path / "bin" / tool).symlink_to(str(shutil.which(tool)))
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci")
+    (tmp_path / "setup").mkdir()
+    (tmp_path / "setup" / "system.sh").touch()
+    (tmp_path / "setup" / "bare.sh").write_text(f"echo $ONLY: why; exit {code}")
+    done = machine.run("bash", tmp_path / ".ci" / "run", TMPDIR=str(tmp_path))
+    assert (done.returncode, done.stdout) == (outcome, "chat: why\n")
+    assert machine.asked() == ran
+    assert not list(tmp_path.glob("tmp.*"))
