@@ -154,7 +154,8 @@ enter() {
     done <<END
 $(network)
 END
-    chroot --userspec="$name:$name" "$root" env -i LANG=C HOME="$(home_of "$name")" USER="$name" \
+    # A shell's background ignores SIGINT, and so would all that is started from here.
+    chroot --userspec="$name:$name" "$root" env --default-signal -i LANG=C HOME="$(home_of "$name")" USER="$name" \
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,10 @@ import pytest
 from hypothesis import settings
 
 from support.shell import Run, runner
+
+# What a shell starts in its background ignores SIGINT, and so would every program that we start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is no failure: properties have no deadline.
 settings.register_profile("sightline", deadline=None)
