@@ -184,7 +184,8 @@ try_test() {
     enter "$1" make test </dev/null || fail "$1: make test"
 }
 
+# Leaves at once: a shell reads on behind the last command, in a file that may have changed.
 case ${1:-} in
-    inside) inside "$2" ;;
-    *) outside ;;
+    inside) inside "$2"; exit ;;
+    *) outside; exit ;;
 esac
