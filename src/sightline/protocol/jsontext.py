@@ -18,8 +18,10 @@ from __future__ import annotations
 import json
 import math
 import re
+from array import array
 from collections.abc import Callable, Iterator, Mapping
 from decimal import MAX_EMAX, Decimal, InvalidOperation
+from itertools import accumulate
 from json import decoder as json_decoder
 from typing import Any, Final, TypeAlias
 
@@ -31,7 +33,9 @@ from sightline.errors import InvalidJson
 __all__ = [
     "JsonText",
     "canonical",
+    "is_deeper",
     "loads",
+    "masked",
     "members",
     "read",
     "same",
@@ -124,6 +128,46 @@ def same(a: JsonText, b: JsonText) -> bool:
 _NULL: Final = Raw(b"null")
 # An exponent that no Decimal has; looked for in single values only.
 _EXPONENT: Final = re.compile(rb"[eE][+-]?[0-9]{18}")
+
+
+_NO_BRACKET: Final = bytes(set(range(256)) - set(b"[]{}"))
+# One level down or up, as signed bytes.
+_UP_AND_DOWN: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+_WINDOW_BYTES: Final = 64 * 1024
+
+
+def is_deeper(text: bytes, levels: int) -> bool:
+    """Tell whether a text nests deeper than so many levels, without parsing it.
+
+    The text alone decides, on every interpreter; what is no JSON may be called either.
+    """
+    if text.count(b"[") + text.count(b"{") <= levels:
+        return False
+    level = 0
+    for _, window in masked(text, _WINDOW_BYTES):
+        steps = array("b", window.translate(_UP_AND_DOWN, _NO_BRACKET))
+        if max(accumulate(steps, initial=level)) > levels:
+            return True
+        level += sum(steps)
+    return False
+
+
+def masked(text: bytes, window_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """Go through a text by windows, each with its offset; what is in strings is blanked out."""
+    at, inside = 0, False
+    while at < len(text):
+        window = text[at : at + window_bytes]
+        if (len(window) - len(window.rstrip(b"\\"))) % 2:
+            window = text[at : at + window_bytes + 1]  # not between a backslash and what it escapes
+        plain = window
+        if b"\\" in window:
+            plain = window.replace(b"\\\\", b"__").replace(b'\\"', b"__")
+        pieces = plain.split(b'"')
+        first = 0 if inside else 1
+        pieces[first::2] = [b"_" * len(piece) for piece in pieces[first::2]]
+        inside ^= len(pieces) % 2 == 0
+        yield at, b'"'.join(pieces)
+        at += len(window)
 
 
 def text_from_bytes(data: bytes) -> str:
