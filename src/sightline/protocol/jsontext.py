@@ -31,6 +31,8 @@ from msgspec import UNSET, Raw, UnsetType
 from sightline.errors import InvalidJson
 
 __all__ = [
+    "NO_BRACKET",
+    "UP_AND_DOWN",
     "JsonText",
     "canonical",
     "is_deeper",
@@ -130,9 +132,9 @@ _NULL: Final = Raw(b"null")
 _EXPONENT: Final = re.compile(rb"[eE][+-]?[0-9]{18}")
 
 
-_NO_BRACKET: Final = bytes(set(range(256)) - set(b"[]{}"))
+NO_BRACKET: Final = bytes(set(range(256)) - set(b"[]{}"))
 # One level down or up, as signed bytes.
-_UP_AND_DOWN: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+UP_AND_DOWN: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _WINDOW_BYTES: Final = 64 * 1024
 
 
@@ -145,7 +147,7 @@ def is_deeper(text: bytes, levels: int) -> bool:
         return False
     level = 0
     for _, window in masked(text, _WINDOW_BYTES):
-        steps = array("b", window.translate(_UP_AND_DOWN, _NO_BRACKET))
+        steps = array("b", window.translate(UP_AND_DOWN, NO_BRACKET))
         if max(accumulate(steps, initial=level)) > levels:
             return True
         level += sum(steps)

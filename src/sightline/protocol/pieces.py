@@ -17,14 +17,16 @@ opened natively.
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Generator, Iterator
+from itertools import accumulate
 from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw
 
 from sightline.errors import InvalidJson
-from sightline.protocol.jsontext import masked, read
+from sightline.protocol.jsontext import NO_BRACKET, UP_AND_DOWN, masked, read
 
 __all__ = [
     "PIECE_BYTES",
@@ -49,6 +51,7 @@ _WINDOW_BYTES: Final = 32 * 1024
 # Values that are read into Python objects, at some hundred bytes of memory each.
 _VALUES: Final = 500_000
 _BRACKET: Final = re.compile(rb"[][{}]")
+_BRACKETS: Final = (b"[", b"]", b"{", b"}")
 _CLOSING: Final = {0x5B: 0x5D, 0x7B: 0x7D}
 _OBJECT: Final = 0x7B
 
@@ -108,6 +111,13 @@ class _Open:
             self.part.entries.append(Raw(_compact(whole)))
         self.run = end + 1
 
+    def note_comma(self, text: bytes, at: int, comma: int, max_bytes: int) -> None:
+        """Note the last comma between members that was seen, if any; end a run that is long."""
+        if comma >= 0:
+            self.comma = at + comma
+            if self.comma - self.run > PIECE_BYTES:
+                self.end_run(text, self.comma, max_bytes)
+
     def add_part(self, text: bytes, part: Part, start: int, end: int, max_bytes: int) -> None:
         """Keep a member that was opened itself."""
         if self.comma >= self.run:
@@ -135,43 +145,71 @@ def cut(text: bytes, levels: int, string_bytes: int) -> Steps[Text]:
     """Open a text as far as it is large. Raises InvalidJson where it cannot be JSON."""
     # An escape takes at most six bytes for one.
     max_bytes = 6 * string_bytes + 2 * PIECE_BYTES
+    stripped = text.strip()
+    if len(stripped) <= PIECE_BYTES:
+        return Raw(_compact(stripped))
     stack: list[_Open] = []
-    result: Text | None = None
+    result: Part | None = None
+    after = len(text)
     for at, window in masked(text, _WINDOW_BYTES):
-        seen = 0
-        for match in _BRACKET.finditer(window):
-            here = match.start()
+        for before, here in _crossing(window, levels - len(stack)):
             if stack:
-                _note_comma(stack[-1], text, window, seen, here, at, max_bytes)
-            seen = here + 1
-            kind = window[here]
+                stack[-1].note_comma(text, at, window.rfind(b",", before, here), max_bytes)
+            kind, place = window[here], at + here
             if kind in _CLOSING:
-                if len(stack) >= levels:
-                    raise InvalidJson(f"nested deeper than {levels} levels", 1, at + here + 1)
-                if result is not None:
-                    raise InvalidJson("extra data", 1, at + here + 1)
-                stack.append(_Open(kind, at + here))
+                stack.append(_Open(kind, place))
                 continue
             if not stack or _CLOSING[stack[-1].kind] != kind:
-                raise InvalidJson("a bracket that closes nothing", 1, at + here + 1)
-            ended, end = stack.pop(), at + here
-            if not ended.part.entries and end - ended.start <= PIECE_BYTES and stack:
+                raise InvalidJson("a bracket that closes nothing", 1, place + 1)
+            ended = stack.pop()
+            if stack and not ended.part.entries and place - ended.start <= PIECE_BYTES:
                 continue
-            ended.end_run(text, end, max_bytes, closes=True)
+            ended.end_run(text, place, max_bytes, closes=True)
             if stack:
-                stack[-1].add_part(text, ended.part, ended.start, end, max_bytes)
-            elif text[: ended.start].strip():
+                stack[-1].add_part(text, ended.part, ended.start, place, max_bytes)
+            elif result is not None or text[: ended.start].strip():
                 raise InvalidJson("expecting value", 1, 1)
             else:
-                result = ended.part
+                result, after = ended.part, place + 1
         if stack:
-            _note_comma(stack[-1], text, window, seen, len(window), at, max_bytes)
-        elif result is not None and window[seen:].strip():
-            raise InvalidJson("extra data", 1, at + seen + 1)
+            bare = max(map(window.rfind, _BRACKETS)) + 1
+            stack[-1].note_comma(text, at, window.rfind(b",", bare), max_bytes)
         yield
+    if text[after:].strip():
+        raise InvalidJson("extra data", 1, after + 1)
     if result is None:
         raise InvalidJson("the text ends too early, or holds one value that is too long", 1, 1)
     return result
+
+
+def _crossing(window: bytes, levels: int) -> Iterator[tuple[int, int]]:
+    """Find the brackets that have no partner in a window, each with the end of the one before.
+
+    A container within a window is short, so these are the only ones that matter. Raises
+    InvalidJson where the window goes down more than so many levels.
+    """
+    steps = array("b", window.translate(UP_AND_DOWN, NO_BRACKET))
+    if not steps:
+        return
+    level = list(accumulate(steps))
+    if max(level) > levels:
+        raise InvalidJson("nested too deep", 1, 1)
+    found: list[int] = []
+    for closed in range(-1, min(level) - 1, -1):
+        found.append(level.index(closed, found[-1] + 1 if found else 0))
+    lowest, last = min(0, *level), len(level) - 1
+    opened: list[int] = []
+    level.reverse()
+    start = 0
+    for still in range(level[0] - 1, lowest - 1, -1):
+        # Before the first bracket the level is 0.
+        start = level.index(still, start) if still in level else last + 1
+        opened.append(last + 1 - start)
+    found += reversed(opened)
+    if found:
+        places = [match.start() for match in _BRACKET.finditer(window)]
+        for number in found:
+            yield places[number - 1] + 1 if number else 0, places[number]
 
 
 def fields(text: Text) -> dict[str, Text]:
@@ -256,17 +294,6 @@ def _chunks(text: Text) -> Iterator[bytes]:
         else:
             yield bytes(entry)[1:-1]
     yield b"}" if text.is_object else b"]"
-
-
-def _note_comma(
-    holder: _Open, text: bytes, window: bytes, start: int, end: int, at: int, max_bytes: int
-) -> None:
-    comma = window.rfind(b",", start, end)
-    if comma < 0:
-        return
-    holder.comma = at + comma
-    if holder.comma - holder.run > PIECE_BYTES:
-        holder.end_run(text, holder.comma, max_bytes)
 
 
 def _name(head: bytes, at: int) -> str:
