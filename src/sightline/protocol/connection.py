@@ -26,7 +26,7 @@ import msgspec
 from msgspec import UNSET
 
 from sightline.errors import InvalidPath, TooLarge
-from sightline.protocol.jsontext import text_of
+from sightline.protocol.jsontext import sendable, text_of
 from sightline.protocol.messages import (
     BadMessage,
     ErrorInfo,
@@ -165,7 +165,8 @@ class Connection:
         if self._closed:
             return []
         try:
-            message = parse_consumer_message(data, self._provider.limits.message_bytes)
+            limits = self._provider.limits
+            message = parse_consumer_message(data, limits.message_bytes, limits.message_levels)
         except BadMessage as error:
             self.refuse(error.request, "bad_request", error.reason)
             return []
@@ -430,4 +431,4 @@ def event_body(name: str, data: object = UNSET) -> Body:
 
 def _legible(error: ErrorInfo) -> ErrorInfo:
     """Make a message that can be sent of one that an app wrote, from a file's name perhaps."""
-    return ErrorInfo(error.code, error.message.encode(errors="replace").decode())
+    return ErrorInfo(sendable(error.code), sendable(error.message))

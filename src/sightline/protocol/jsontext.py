@@ -41,6 +41,8 @@ __all__ = [
     "members",
     "read",
     "same",
+    "sendable",
+    "shallow",
     "text_from_bytes",
     "text_of",
 ]
@@ -132,6 +134,7 @@ _NULL: Final = Raw(b"null")
 _EXPONENT: Final = re.compile(rb"[eE][+-]?[0-9]{18}")
 
 
+_BRACKET: Final = re.compile(rb"[][{}]")
 NO_BRACKET: Final = bytes(set(range(256)) - set(b"[]{}"))
 # One level down or up, as signed bytes.
 UP_AND_DOWN: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
@@ -152,6 +155,35 @@ def is_deeper(text: bytes, levels: int) -> bool:
             return True
         level += sum(steps)
     return False
+
+
+def shallow(text: bytes) -> bytes:
+    """Return an object's text with `null` for every container in it; its end may be missing.
+
+    Enough to see what an object that cannot be read was meant to be.
+    """
+    kept: list[bytes] = []
+    level = 0
+    for at, window in masked(text, _WINDOW_BYTES):
+        steps = array("b", window.translate(UP_AND_DOWN, NO_BRACKET))
+        levels = list(accumulate(steps, initial=level))
+        start = 0
+        for number, match in enumerate(_BRACKET.finditer(window) if _stays(levels) else ()):
+            here, before, after = match.start(), levels[number], levels[number + 1]
+            if (before, after) == (1, 2):
+                kept += (text[at + start : at + here], b"null")
+            elif (before, after) in {(0, 1), (1, 0)}:
+                kept.append(text[at + start : at + here + 1])
+            start = here + 1
+        level = levels[-1]
+        if level < 2:
+            kept.append(text[at + start : at + len(window)])
+    return b"".join(kept) if level < 1 else b"".join(kept) + b"}"
+
+
+def _stays(levels: list[int]) -> bool:
+    """Whether the outermost level is seen at all."""
+    return min(levels) < 2
 
 
 def masked(text: bytes, window_bytes: int) -> Iterator[tuple[int, bytes]]:
@@ -180,6 +212,11 @@ def text_from_bytes(data: bytes) -> str:
         line_start = data.rfind(b"\n", 0, error.start) + 1
         line = data.count(b"\n", 0, error.start) + 1
         raise InvalidJson("not UTF-8", line, error.start - line_start + 1) from None
+
+
+def sendable(text: str) -> str:
+    """Return a text that can be sent: a lone surrogate, which no UTF-8 can hold, becomes `?`."""
+    return text.encode(errors="replace").decode()
 
 
 def loads(text: str) -> Any:

@@ -12,21 +12,30 @@ from typing import Final
 
 from sightline.protocol.ids import ID_BYTES
 
-__all__ = ["DEFAULT", "NODE_BYTES", "WIRE", "Limits", "ProviderLimits"]
+__all__ = ["DEFAULT", "MESSAGE_LEVELS", "NODE_BYTES", "WIRE", "Limits", "ProviderLimits"]
 
 # The shortest node, as JSON. So a text has at most one node for each so many bytes.
 NODE_BYTES: Final = len('{"id":"a","type":"b"}')
+# A tree of 64 levels takes two for each, its values 64 more, and the message a few. No
+# interpreter's own limit is lower, so that this one decides on all of them.
+MESSAGE_LEVELS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Upper bounds, all settable. None is no bound."""
+    """Upper bounds, all settable. None is no bound.
+
+    `node_bytes` is for all of a node but its children; `message_levels` for the nesting of
+    the JSON in which a tree travels.
+    """
 
     levels: int | None = None
     nodes: int | None = None
+    node_bytes: int | None = None
     id_bytes: int = ID_BYTES
     string_bytes: int = 256 * 1024
     value_levels: int = 64
+    message_levels: int = MESSAGE_LEVELS
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +49,7 @@ class ProviderLimits:
     """
 
     message_bytes: int = 1024 * 1024
+    message_levels: int = MESSAGE_LEVELS
     snapshot_bytes: int = 16 * 1024 * 1024
     snapshot_nodes: int = 50_000
     subscriptions: int = 64
@@ -51,4 +61,4 @@ class ProviderLimits:
 
 
 DEFAULT: Final = Limits()
-WIRE: Final = Limits(levels=64, nodes=50_000)
+WIRE: Final = Limits(levels=64, nodes=50_000, node_bytes=1024 * 1024)

@@ -18,7 +18,17 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from sightline.errors import InvalidJson, SightlineError
-from sightline.protocol.jsontext import loads, text_from_bytes
+from sightline.protocol.jsontext import is_deeper, loads, sendable, shallow, text_from_bytes
+from sightline.protocol.limits import MESSAGE_LEVELS, Limits
+from sightline.protocol.pieces import (
+    GROUP_BYTES,
+    WHOLE_BYTES,
+    Part,
+    Steps,
+    Text,
+    cut,
+    fields,
+)
 from sightline.protocol.view import View
 
 __all__ = [
@@ -47,6 +57,7 @@ __all__ = [
     "Unsubscribe",
     "parse_consumer_message",
     "parse_provider_message",
+    "provider_message_steps",
     "serialize",
 ]
 
@@ -62,7 +73,8 @@ ErrorCode: TypeAlias = Literal[
     "bad_request",
     "not_supported",
 ]
-_Id: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+_ID_CHARS: Final = 256
+_Id: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=_ID_CHARS)]
 _Path: TypeAlias = Annotated[str, msgspec.Meta(max_length=65_536)]
 _Depth: TypeAlias = Annotated[int, msgspec.Meta(ge=-1)]
 _Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
@@ -256,20 +268,65 @@ def serialize(message: ConsumerMessage | ProviderMessage) -> bytes:
     return _encoder.encode(message)
 
 
-def parse_consumer_message(data: bytes | str, max_bytes: int = MESSAGE_BYTES) -> ConsumerMessage:
+def parse_consumer_message(
+    data: bytes | str, max_bytes: int = MESSAGE_BYTES, levels: int = MESSAGE_LEVELS
+) -> ConsumerMessage:
     """Read what a consumer sent. Raises BadMessage."""
-    message: ConsumerMessage = _parse(_from_consumer, data, max_bytes, _CONSUMER_TYPES)
+    message: ConsumerMessage = _parse(_from_consumer, data, max_bytes, levels, _CONSUMER_TYPES)
     return message
 
 
-def parse_provider_message(data: bytes | str, max_bytes: int) -> ProviderMessage:
+def parse_provider_message(
+    data: bytes | str, max_bytes: int, levels: int = MESSAGE_LEVELS
+) -> ProviderMessage:
     """Read what a provider sent. Raises BadMessage."""
-    message: ProviderMessage = _parse(_from_provider, data, max_bytes, _PROVIDER_TYPES)
+    message: ProviderMessage = _parse(_from_provider, data, max_bytes, levels, _PROVIDER_TYPES)
     return message
+
+
+def provider_message_steps(
+    data: bytes | str | Text, max_bytes: int, limits: Limits
+) -> Steps[tuple[ProviderMessage, dict[str, Part]]]:
+    """Read what a provider sent, if it is large piece by piece. Raises BadMessage.
+
+    Returns the message, and those of its fields that were cut: in the message itself they
+    stand empty.
+    """
+    if isinstance(data, Raw):
+        data = bytes(data)
+    if isinstance(data, str) and len(data) > WHOLE_BYTES:
+        data = data.encode("utf-8", "surrogatepass")
+    if not isinstance(data, Part):
+        if len(data) <= WHOLE_BYTES or len(data) > max_bytes:
+            return parse_provider_message(data, max_bytes, limits.message_levels), {}
+        try:
+            cut_text = yield from cut(data, limits.message_levels, limits.string_bytes)
+        except InvalidJson as error:
+            raise BadMessage(f"not JSON: {error}") from None
+        if not isinstance(cut_text, Part):
+            return parse_provider_message(bytes(cut_text), max_bytes, limits.message_levels), {}
+        data = cut_text
+    if not data.is_object:
+        raise BadMessage("a message must be an object")
+    own = fields(data)
+    large = {name: text for name, text in own.items() if isinstance(text, Part)}
+    small = {name: text for name, text in own.items() if not isinstance(text, Part)}
+    head = _encoder.encode({**small, **{name: _EMPTY.get(name, _NULL) for name in large}})
+    return parse_provider_message(head, max_bytes, limits.message_levels), large
+
+
+_NULL: Final = Raw(b"null")
+_TOO_DEEP: Final = "a message must not nest so deep"
+# What stands in the place of a field that was cut: `messages` must be a list.
+_EMPTY: Final = {"messages": Raw(b"[]")}
 
 
 def _parse(
-    decoder: msgspec.json.Decoder[_T], data: bytes | str, max_bytes: int, types: frozenset[str]
+    decoder: msgspec.json.Decoder[_T],
+    data: bytes | str,
+    max_bytes: int,
+    levels: int,
+    types: frozenset[str],
 ) -> _T:
     if len(data) > max_bytes:
         raise BadMessage(f"a message must not be longer than {max_bytes} bytes")
@@ -277,31 +334,40 @@ def _parse(
         text = data if isinstance(data, str) else text_from_bytes(data)
     except InvalidJson as error:
         raise BadMessage(str(error)) from None
+    plain = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    if is_deeper(plain, levels):
+        raise _complaint(shallow(plain), types, _TOO_DEEP)
     try:
         return decoder.decode(text)
     except UnicodeEncodeError:
         raise BadMessage("a string must not contain a lone surrogate") from None
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise _complaint(text, types, error) from None
+    except msgspec.DecodeError as error:
+        # A short one is read whole, to say exactly where it stops being JSON.
+        raise _complaint(plain if len(plain) <= GROUP_BYTES else shallow(plain), types, str(error)) from None
 
 
-def _complaint(text: str, types: frozenset[str], error: Exception) -> BadMessage:
+def _complaint(text: bytes, types: frozenset[str], reason: str) -> BadMessage:
     """Find out what a message that cannot be read was meant to be."""
     try:
-        value = loads(text)
+        value = loads(text.decode("utf-8", "surrogatepass"))
     except InvalidJson as invalid:
         return BadMessage(f"not JSON: {invalid}")
     if not isinstance(value, dict):
         return BadMessage("a message must be an object")
     kind, request = value.get("type"), value.get("id")
-    request = request if isinstance(request, str) and len(request) <= 256 else None
+    request = request if isinstance(request, str) and _is_sendable(request) else None
     if not isinstance(kind, str):
         return BadMessage("a message must have a 'type', a string", request)
     if kind not in types:
         return BadMessage(f"unknown message type {kind[:80]!r}", request, unknown_type=kind)
-    if isinstance(error, RecursionError):
-        return BadMessage("a message must not nest so deep", request)
-    return BadMessage(f"{kind}: {error}", request)
+    if reason == _TOO_DEEP:
+        return BadMessage(reason, request)
+    return BadMessage(f"{kind}: {reason}", request)
+
+
+def _is_sendable(request: str) -> bool:
+    """Whether an id can be given back: not if it is too long, or no text at all."""
+    return len(request) <= _ID_CHARS and sendable(request) == request
 
 
 def _view(

@@ -29,6 +29,7 @@ from sightline.errors import InvalidJson
 from sightline.protocol.jsontext import NO_BRACKET, UP_AND_DOWN, masked, read
 
 __all__ = [
+    "GROUP_BYTES",
     "PIECE_BYTES",
     "WHOLE_BYTES",
     "Part",
@@ -37,6 +38,7 @@ __all__ = [
     "cut",
     "fields",
     "finish",
+    "groups",
     "items",
     "joined",
     "size",
@@ -47,6 +49,8 @@ __all__ = [
 WHOLE_BYTES: Final = 1024 * 1024
 # How long a container may be before it is opened, and a run of members before it ends.
 PIECE_BYTES: Final = 128 * 1024
+# How much of a list is handled in one go by what looks at each item in turn: some 10 ms.
+GROUP_BYTES: Final = 32 * 1024
 _WINDOW_BYTES: Final = 32 * 1024
 # Values that are read into Python objects, at some hundred bytes of memory each.
 _VALUES: Final = 500_000
@@ -232,6 +236,26 @@ def items(text: Text) -> Iterator[Text]:
             yield entry[1]
         else:
             yield from _list.decode(entry)
+
+
+def groups(text: Text) -> Iterator[list[Raw] | Text]:
+    """Open a list by one level: short items together, a long one alone."""
+    group: list[Raw] = []
+    length = 0
+    for item in items(text):
+        if isinstance(item, Part) or len(item) > GROUP_BYTES:
+            if group:
+                yield group
+            group, length = [], 0
+            yield item
+            continue
+        group.append(item)
+        length += len(item)
+        if length > GROUP_BYTES:
+            yield group
+            group, length = [], 0
+    if group:
+        yield group
 
 
 def size(text: Text) -> int:
