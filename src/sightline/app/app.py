@@ -40,13 +40,14 @@ from sightline.app.invoking import Invoker, running
 from sightline.app.registry import Registry, Where
 from sightline.app.resolving import Resolvers
 from sightline.app.scope import Scope
-from sightline.app.serving import COALESCE_S, Serving
+from sightline.app.serving import COALESCE_S, PATIENCE, Serving
 from sightline.app.tasks import Clock, Task, Tasks, system_clock
 from sightline.app.values import as_json
 from sightline.errors import ActionError, InvalidInput, InvalidPath, InvalidTree, Violation
 from sightline.protocol.connection import Connection, QueryRequested, event_body
 from sightline.protocol.ids import id_problem
 from sightline.protocol.limits import ProviderLimits
+from sightline.protocol.patience import Patience
 from sightline.protocol.messages import ErrorInfo, ErrorMessage, ProviderInfo, serialize
 from sightline.protocol.path import parse_path
 from sightline.protocol.provider import CAPABILITIES, Provider
@@ -81,6 +82,7 @@ class App(Scope):
         coalesce_s: float = COALESCE_S,
         clock: Clock = system_clock,
         limits: ProviderLimits | None = None,
+        patience: Patience = PATIENCE,
     ) -> None:
         """Make an app. Raises InvalidTree if its id is not a legal one."""
         problem = id_problem(id)
@@ -102,7 +104,11 @@ class App(Scope):
             timeout_s=invoke_timeout_s, threads=threads,
         )  # fmt: skip
         self._serving = Serving(
-            self._provider, self._invoker.invoke, self._query, coalesce_s=coalesce_s
+            self._provider,
+            self._invoker.invoke,
+            self._query,
+            coalesce_s=coalesce_s,
+            patience=patience,
         )
         self._authenticate: Callable[[Peer], Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -93,7 +93,7 @@ def decode_steps(text: Text, limits: Limits) -> Steps[Node]:
 
 
 def is_sound_field(name: str, text: Raw, limits: Limits) -> bool:
-    """Vouch for one of TEXT_FIELDS, without a look at each of its values. False is "look closer"."""
+    """Vouch for one of TEXT_FIELDS without reading its values. False is "look closer"."""
     return _texts_are_sound([Node("a", "a").with_text(name, text)], limits)
 
 
@@ -109,7 +109,9 @@ class _Stepwise:
         try:
             own = fields(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise InvalidTree([Violation(where or "/", f"a node must be an object: {error}")]) from None
+            raise InvalidTree(
+                [Violation(where or "/", f"a node must be an object: {error}")]
+            ) from None
         levels = self._limits.levels
         if levels is not None and len(above) >= levels:
             rule = f"a tree must not have more than {levels} levels"
@@ -192,7 +194,9 @@ def _prefixed(data: bytes, limits: Limits, where: str, before: int = 0) -> Node:
     try:
         return decode(data, limits)
     except InvalidTree as error:
-        found = [Violation(_moved(item.path, where, before), item.rule) for item in error.violations]
+        found = [
+            Violation(_moved(item.path, where, before), item.rule) for item in error.violations
+        ]
         raise InvalidTree(found) from None
 
 

@@ -140,6 +140,7 @@ class Connection:
         self._invocations: set[str] = set()
         self._outbox = Outbox(provider.limits)
         self._closed = False
+        self.faults = 0
         self._hello: bytes | None = serialize(Hello(provider.info))
         provider.ready.add(self)
 
@@ -168,6 +169,7 @@ class Connection:
             limits = self._provider.limits
             message = parse_consumer_message(data, limits.message_bytes, limits.message_levels)
         except BadMessage as error:
+            self.faults += 1
             self.refuse(error.request, "bad_request", error.reason)
             return []
         match message:

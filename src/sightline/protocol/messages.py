@@ -294,13 +294,12 @@ def provider_message_steps(
     """
     if isinstance(data, Raw):
         data = bytes(data)
-    if isinstance(data, str) and len(data) > WHOLE_BYTES:
-        data = data.encode("utf-8", "surrogatepass")
     if not isinstance(data, Part):
         if len(data) <= WHOLE_BYTES or len(data) > max_bytes:
             return parse_provider_message(data, max_bytes, limits.message_levels), {}
+        plain = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
         try:
-            cut_text = yield from cut(data, limits.message_levels, limits.string_bytes)
+            cut_text = yield from cut(plain, limits.message_levels, limits.string_bytes)
         except InvalidJson as error:
             raise BadMessage(f"not JSON: {error}") from None
         if not isinstance(cut_text, Part):
@@ -343,7 +342,9 @@ def _parse(
         raise BadMessage("a string must not contain a lone surrogate") from None
     except msgspec.DecodeError as error:
         # A short one is read whole, to say exactly where it stops being JSON.
-        raise _complaint(plain if len(plain) <= GROUP_BYTES else shallow(plain), types, str(error)) from None
+        raise _complaint(
+            plain if len(plain) <= GROUP_BYTES else shallow(plain), types, str(error)
+        ) from None
 
 
 def _complaint(text: bytes, types: frozenset[str], reason: str) -> BadMessage:

@@ -145,24 +145,34 @@ def _apply_large(tree: Node, i: int, text: Text, limits: Limits) -> Steps[Node]:
         if path.field is None and op.op in ("add", "replace"):
             node = yield from codec.decode_steps(value, limits)
             return (yield from _placed(tree, op, path.ids, _fitting(node, path.ids, limits)))
-        if path.field == "children" and not path.tokens and op.op != "move":
-            target = tree.at(format_path(path.ids))
-            if op.op == "replace" and target.child_list is UNSET:
-                raise _Refused("there is no field 'children'")
-            holder = yield from codec.decode_steps(_holder(value), limits)
-            _check_levels(holder, len(path.ids), limits)
-            made = target.with_child_list(holder.child_list)
-            made = yield from share_steps(target, made)
-            return tree.change_at(path.ids, lambda _: made)
-        most = limits.node_bytes
-        if most is not None and size(value) > most:
-            raise _Refused(f"a value must not have more than {most} bytes")
+        if path.field == "children" and not path.tokens and op.op in ("add", "replace"):
+            return (yield from _adopted(tree, op, path.ids, value, limits))
+        text = _small_enough(value, limits)
     except InvalidPath as error:
         raise InvalidPatch(i, op.op, op.path, error.reason) from None
     except (_Refused, InvalidJson, InvalidTree) as error:
         raise InvalidPatch(i, op.op, op.path, str(error)) from None
-    [op] = decode_ops(b"[%b]" % _encoder.encode({**small, "value": joined(value)}))
-    return _numbered(tree, i, op, limits)
+    return _numbered(tree, i, msgspec.structs.replace(op, value=text), limits)
+
+
+def _small_enough(value: Text, limits: Limits) -> Raw:
+    most = limits.node_bytes
+    if most is not None and size(value) > most:
+        raise _Refused(f"a value must not have more than {most} bytes")
+    return Raw(msgspec.json.format(bytes(joined(value)), indent=-1))
+
+
+def _adopted(
+    tree: Node, op: Op, ids: tuple[str, ...], children: Text, limits: Limits
+) -> Steps[Node]:
+    """Replace the children of a node by a long list."""
+    target = tree.at(format_path(ids))
+    if op.op == "replace" and target.child_list is UNSET:
+        raise _Refused("there is no field 'children'")
+    holder = yield from codec.decode_steps(_holder(children), limits)
+    _check_levels(holder, len(ids), limits)
+    made = yield from share_steps(target, target.with_child_list(holder.child_list))
+    return tree.change_at(ids, lambda _: made)
 
 
 def _placed(tree: Node, op: Op, ids: tuple[str, ...], node: Node) -> Steps[Node]:
@@ -332,8 +342,12 @@ def _with_inner_value(
     for token in tokens[:-1]:
         holder = holder[_key_in(holder, token)]
     _change_member(holder, tokens[-1], op)
+    if len(text) <= _LARGE_BYTES and (op.value is UNSET or len(_value(op)) <= _LARGE_BYTES):
+        _check(field, whole, limits)
+        return _with_text(node, field, text_of(whole), limits)
+    _check("properties", {tokens[-1]: None}, limits)
     changed = text_of(whole)
-    if len(changed) <= _LARGE_BYTES or not codec.is_sound_field(field, changed, limits):
+    if not codec.is_sound_field(field, changed, limits):
         _check(field, whole, limits)
     return _with_text(node, field, changed, limits)
 
