@@ -47,9 +47,9 @@ from sightline.errors import ActionError, InvalidInput, InvalidPath, InvalidTree
 from sightline.protocol.connection import Connection, QueryRequested, event_body
 from sightline.protocol.ids import id_problem
 from sightline.protocol.limits import ProviderLimits
-from sightline.protocol.patience import Patience
 from sightline.protocol.messages import ErrorInfo, ErrorMessage, ProviderInfo, serialize
 from sightline.protocol.path import parse_path
+from sightline.protocol.patience import Patience
 from sightline.protocol.provider import CAPABILITIES, Provider
 from sightline.protocol.tree import Node
 from sightline.transports.door import Door

@@ -53,7 +53,7 @@ PIECE_BYTES: Final = 128 * 1024
 GROUP_BYTES: Final = 32 * 1024
 _WINDOW_BYTES: Final = 32 * 1024
 # Values that are read into Python objects, at some hundred bytes of memory each.
-_VALUES: Final = 500_000
+_VALUES: Final = 250_000
 _BRACKET: Final = re.compile(rb"[][{}]")
 _BRACKETS: Final = (b"[", b"]", b"{", b"}")
 _CLOSING: Final = {0x5B: 0x5D, 0x7B: 0x7D}
