@@ -173,8 +173,6 @@ class FloodingApp(threading.Thread):
             while self.sent < self._times:
                 self.sent += 1
                 line.sendall(self._message(ask["id"], self.sent))
-            while line.recv(65536):
-                pass
 
     def stop(self) -> None:
         """Serve nobody else."""

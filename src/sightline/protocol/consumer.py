@@ -207,9 +207,9 @@ class Consumer:
         if own_id in self.mirrors:
             raise InvalidInput(f"there is a subscription {own_id!r} already")
         ask = Subscribe(own_id, path, depth, max_nodes, filter)
-        self.mirrors[own_id] = Mirror(ask)
         if self._greeted:
             self._send(ask)
+        self.mirrors[own_id] = Mirror(ask)
         return own_id
 
     def unsubscribe(self, subscription_id: str) -> None:
@@ -234,15 +234,15 @@ class Consumer:
     ) -> str:
         """Ask for one snapshot; returns the id under which it will be answered."""
         request = f"q{next(self._ids)}"
-        self._queries.add(request)
         self._send(Query(request, path, depth, max_nodes, filter, window))
+        self._queries.add(request)
         return request
 
     def invoke(self, path: str, action: str, params: dict[str, Any] | None = None) -> str:
         """Ask for an action; returns the id under which it will be answered."""
         request = f"i{next(self._ids)}"
-        self._invokes.add(request)
         self._send(Invoke(request, path, action, params))
+        self._invokes.add(request)
         return request
 
     def pause(self, subscription_id: str) -> None:
@@ -441,7 +441,10 @@ class Consumer:
         return self.provider is not None and capability in self.provider.capabilities
 
     def _send(self, message: Subscribe | Unsubscribe | Query | Invoke | Pause | Resume) -> None:
-        self._outbox.append(serialize(message))
+        try:
+            self._outbox.append(serialize(message))
+        except UnicodeEncodeError:  # a model may write one as an escape
+            raise InvalidInput("a string must not contain a lone surrogate") from None
 
 
 def _value(text: Text | UnsetType) -> Steps[Any]:
