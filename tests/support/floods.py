@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 from unittest import mock
@@ -44,41 +45,61 @@ def host_floods(size: float = 1.0) -> dict[str, Callable[[str, int], bytes]]:
     room = round(16 * MIB * size)
     node = b'{"id":"a","type":"t","children":['
     levels = deep // 20
-    whole = {
-        "a nested array": b"[" * deep + b"]" * deep + b"\n",
-        "an unclosed array": b"[" * deep * 2 + b"\n",
-        "nested objects": b'{"type":"event","name":"e","data":'
-        + b'{"a":' * levels + b"1" + b"}" * levels + b"}\n",
-        "a long batch": b'{"type":"batch","messages":['
-        + b",".join([b'{"type":"event","name":"e"}'] * min(9_000, wide)) + b"]}\n",
-        "batches in batches": b'{"type":"batch","messages":[' * 60
-        + b'{"type":"event","name":"e","data":"' + b"x" * (room // 2) + b'"}' + b"]}" * 60 + b"\n",
-        "a wide event": b'{"type":"event","name":"e","data":[' + b"[]," * (room // 3) + b"0]}\n",
-        "events": b'{"type":"event","name":"e"}\n' * 2_000,
-        "an unknown type": b'{"type":"x","data":[' + b"{}," * (room // 3) + b"0]}\n",
-        "rubbish": b"{}\n\xff\xff\n\"\n" * 50,
-    }  # fmt: skip
-    trees = {
-        "a deep tree": node * levels + b"]}" * levels,
-        "deep properties": b'{"id":"a","type":"t","properties":{"p":' + b"[" * deep + b"]" * deep
-        + b"}}",
-        "too many nodes": _tree(wide),
-        "unknown fields": _tree(round(49_000 * size), b',"x":1'),
-        "a large tree": _tree(
+    whole: dict[str, Callable[[], bytes]] = {
+        "a nested array": lambda: b"[" * deep + b"]" * deep + b"\n",
+        "an unclosed array": lambda: b"[" * deep * 2 + b"\n",
+        "nested objects": lambda: (
+            b'{"type":"event","name":"e","data":'
+            + b'{"a":' * levels
+            + b"1"
+            + b"}" * levels
+            + b"}\n"
+        ),
+        "a long batch": lambda: (
+            b'{"type":"batch","messages":['
+            + b",".join([b'{"type":"event","name":"e"}'] * min(9_000, wide))
+            + b"]}\n"
+        ),
+        "batches in batches": lambda: (
+            b'{"type":"batch","messages":[' * 60
+            + b'{"type":"event","name":"e","data":"'
+            + b"x" * (room // 2)
+            + b'"}'
+            + b"]}" * 60
+            + b"\n"
+        ),
+        "a wide event": lambda: (
+            b'{"type":"event","name":"e","data":[' + b"[]," * (room // 3) + b"0]}\n"
+        ),
+        "events": lambda: b'{"type":"event","name":"e"}\n' * 2_000,
+        "an unknown type": lambda: b'{"type":"x","data":[' + b"{}," * (room // 3) + b"0]}\n",
+        "rubbish": lambda: b'{}\n\xff\xff\n"\n' * 50,
+    }
+    trees: dict[str, Callable[[], bytes]] = {
+        "a deep tree": lambda: node * levels + b"]}" * levels,
+        "deep properties": lambda: (
+            b'{"id":"a","type":"t","properties":{"p":' + b"[" * deep + b"]" * deep + b"}}"
+        ),
+        "too many nodes": lambda: _tree(wide),
+        "unknown fields": lambda: _tree(round(49_000 * size), b',"x":1'),
+        "a large tree": lambda: _tree(
             round(45_000 * size), b',"properties":{"t":"%b","k":[1,2]}' % (b"x" * 250)
         ),
-        "twins": node + b",".join([b'{"id":"twin","type":"t"}'] * wide) + b"]}",
-        "one long string": b'{"id":"a","type":"t","properties":{"p":"' + b"x" * room + b'"}}',
-        "long properties": b'{"id":"a","type":"t","properties":{"p":[' + b"[]," * (room // 3)
-        + b"0]}}",
-    }  # fmt: skip
-    kinds: dict[str, Callable[[str, int], bytes]] = {
-        name: (lambda _own, _number, data=data: data) for name, data in whole.items()
+        "twins": lambda: node + b",".join([b'{"id":"twin","type":"t"}'] * wide) + b"]}",
+        "one long string": lambda: (
+            b'{"id":"a","type":"t","properties":{"p":"' + b"x" * room + b'"}}'
+        ),
+        "long properties": lambda: (
+            b'{"id":"a","type":"t","properties":{"p":[' + b"[]," * (room // 3) + b"0]}}"
+        ),
     }
-    for name, tree in trees.items():
-        kinds[name] = lambda own, number, tree=tree: _snapshot(tree, own, number)  # type: ignore[misc]  # bound now
-    ops = b",".join(
-        b'{"op":"add","path":"/properties/k%d","value":%d}' % (n % 50, n) for n in range(wide)
+    kinds: dict[str, Callable[[str, int], bytes]] = {}
+    kinds.update((name, _repeated(cache(make))) for name, make in whole.items())
+    kinds.update((name, _snapshots(cache(make))) for name, make in trees.items())
+    ops = cache(
+        lambda: b",".join(
+            b'{"op":"add","path":"/properties/k%d","value":%d}' % (n % 50, n) for n in range(wide)
+        )
     )
     small = b'{"id":"r","type":"t","properties":{}}'
 
@@ -86,7 +107,7 @@ def host_floods(size: float = 1.0) -> dict[str, Callable[[str, int], bytes]]:
         if number == 1:
             return _snapshot(small, own, number)
         head = b'{"type":"patch","subscription":"%b","version":%d,"seq":%d,"ops":['
-        return head % (own.encode(), number, number - 1) + ops + b"]}\n"
+        return head % (own.encode(), number, number - 1) + ops() + b"]}\n"
 
     kinds["long patches"] = patches
     return kinds
@@ -112,6 +133,14 @@ def provider_floods(size: float = 1.0) -> dict[str, bytes]:
             for n in range(400)
         ),
     }
+
+
+def _repeated(make: Callable[[], bytes]) -> Callable[[str, int], bytes]:
+    return lambda _own, _number: make()
+
+
+def _snapshots(make: Callable[[], bytes]) -> Callable[[str, int], bytes]:
+    return lambda own, number: _snapshot(make(), own, number)
 
 
 @dataclass(slots=True)

@@ -104,10 +104,8 @@ class Serving:
         answers: set[asyncio.Task[None]] = set()
         try:
             while (message := await link.receive()) is not None:
-                with line.pace.work():
-                    faults = connection.faults
-                    requests = connection.receive(message)
-                for request in requests:
+                faults = connection.faults
+                for request in await line.pace.run(connection.receive_steps(message)):
                     answer = asyncio.create_task(self._answer(line, request))
                     answers.add(answer)
                     answer.add_done_callback(answers.discard)

@@ -41,11 +41,12 @@ from sightline.protocol.messages import (
     ResumePoint,
     Subscribe,
     Unsubscribe,
-    parse_consumer_message,
+    consumer_message_steps,
     serialize,
 )
 from sightline.protocol.outbox import Body, Outbox
 from sightline.protocol.path import parse_path
+from sightline.protocol.pieces import Steps, finish
 from sightline.protocol.tree import Affordance, Node
 from sightline.protocol.view import View
 
@@ -163,11 +164,17 @@ class Connection:
 
     def receive(self, data: bytes | str) -> list[Request]:
         """Take in one message; return what only the app can answer."""
+        return finish(self.receive_steps(data))
+
+    def receive_steps(self, data: bytes | str) -> Steps[list[Request]]:
+        """Like `receive`, in steps; see `pieces`. The next message waits for the end."""
         if self._closed:
             return []
         try:
             limits = self._provider.limits
-            message = parse_consumer_message(data, limits.message_bytes, limits.message_levels)
+            message = yield from consumer_message_steps(
+                data, limits.message_bytes, limits.message_levels
+            )
         except BadMessage as error:
             self.faults += 1
             self.refuse(error.request, "bad_request", error.reason)

@@ -28,6 +28,7 @@ from sightline.protocol.pieces import (
     Text,
     cut,
     fields,
+    finish,
 )
 from sightline.protocol.view import View
 
@@ -55,6 +56,7 @@ __all__ = [
     "Snapshot",
     "Subscribe",
     "Unsubscribe",
+    "consumer_message_steps",
     "parse_consumer_message",
     "parse_provider_message",
     "provider_message_steps",
@@ -272,16 +274,27 @@ def parse_consumer_message(
     data: bytes | str, max_bytes: int = MESSAGE_BYTES, levels: int = MESSAGE_LEVELS
 ) -> ConsumerMessage:
     """Read what a consumer sent. Raises BadMessage."""
-    message: ConsumerMessage = _parse(_from_consumer, data, max_bytes, levels, _CONSUMER_TYPES)
-    return message
+    return finish(consumer_message_steps(data, max_bytes, levels))
 
 
 def parse_provider_message(
     data: bytes | str, max_bytes: int, levels: int = MESSAGE_LEVELS
 ) -> ProviderMessage:
     """Read what a provider sent. Raises BadMessage."""
-    message: ProviderMessage = _parse(_from_provider, data, max_bytes, levels, _PROVIDER_TYPES)
-    return message
+    return finish(_provider_message(data, max_bytes, levels))
+
+
+def consumer_message_steps(
+    data: bytes | str, max_bytes: int, levels: int
+) -> Steps[ConsumerMessage]:
+    """Like `parse_consumer_message`, in steps; see `pieces`."""
+    steps: Steps[ConsumerMessage] = _parse(_from_consumer, data, max_bytes, levels, _CONSUMER_TYPES)
+    return (yield from steps)
+
+
+def _provider_message(data: bytes | str, max_bytes: int, levels: int) -> Steps[ProviderMessage]:
+    steps: Steps[ProviderMessage] = _parse(_from_provider, data, max_bytes, levels, _PROVIDER_TYPES)
+    return (yield from steps)
 
 
 def provider_message_steps(
@@ -296,7 +309,7 @@ def provider_message_steps(
         data = bytes(data)
     if not isinstance(data, Part):
         if len(data) <= WHOLE_BYTES or len(data) > max_bytes:
-            return parse_provider_message(data, max_bytes, limits.message_levels), {}
+            return (yield from _provider_message(data, max_bytes, limits.message_levels)), {}
         plain = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
         try:
             cut_text = yield from cut(plain, limits.message_levels, limits.string_bytes)
@@ -326,7 +339,7 @@ def _parse(
     max_bytes: int,
     levels: int,
     types: frozenset[str],
-) -> _T:
+) -> Steps[_T]:
     if len(data) > max_bytes:
         raise BadMessage(f"a message must not be longer than {max_bytes} bytes")
     try:
@@ -334,13 +347,17 @@ def _parse(
     except InvalidJson as error:
         raise BadMessage(str(error)) from None
     plain = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-    if is_deeper(plain, levels):
+    is_deep = is_deeper(plain, levels)
+    if len(plain) > GROUP_BYTES:
+        yield
+    if is_deep:
         raise _complaint(shallow(plain), types, _TOO_DEEP)
     try:
         return decoder.decode(text)
     except UnicodeEncodeError:
         raise BadMessage("a string must not contain a lone surrogate") from None
     except msgspec.DecodeError as error:
+        yield
         # A short one is read whole, to say exactly where it stops being JSON.
         raise _complaint(
             plain if len(plain) <= GROUP_BYTES else shallow(plain), types, str(error)
