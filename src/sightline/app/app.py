@@ -40,7 +40,7 @@ from sightline.app.invoking import Invoker, running
 from sightline.app.registry import Registry, Where
 from sightline.app.resolving import Resolvers
 from sightline.app.scope import Scope
-from sightline.app.serving import COALESCE_S, PATIENCE, Serving
+from sightline.app.serving import COALESCE_S, Serving
 from sightline.app.tasks import Clock, Task, Tasks, system_clock
 from sightline.app.values import as_json
 from sightline.errors import ActionError, InvalidInput, InvalidPath, InvalidTree, Violation
@@ -82,7 +82,7 @@ class App(Scope):
         coalesce_s: float = COALESCE_S,
         clock: Clock = system_clock,
         limits: ProviderLimits | None = None,
-        patience: Patience = PATIENCE,
+        patience: Patience | None = None,
     ) -> None:
         """Make an app. Raises InvalidTree if its id is not a legal one."""
         problem = id_problem(id)

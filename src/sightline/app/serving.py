@@ -83,13 +83,13 @@ class Serving:
         on_query: OnQuery | None = None,
         *,
         coalesce_s: float = COALESCE_S,
-        patience: Patience = PATIENCE,
+        patience: Patience | None = None,
     ) -> None:
         self._provider = provider
         self._on_invoke = on_invoke
         self._on_query = on_query
         self._coalesce_s = coalesce_s
-        self._patience = patience
+        self._patience = patience or PATIENCE
         self._loop: asyncio.AbstractEventLoop | None = None
         self._flush_at: asyncio.TimerHandle | None = None
         self._lines: dict[Connection, _Line] = {}
