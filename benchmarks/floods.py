@@ -27,7 +27,7 @@ __all__ = ["PROMISE_S", "run"]
 
 PROMISE_S = 0.05
 _BEAT_S = 0.01
-_SECONDS = 5.0
+_SECONDS = 3.0
 
 
 def run(*, quick: bool = False) -> list[Row]:
