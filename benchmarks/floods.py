@@ -3,8 +3,10 @@
     python -m benchmarks --only floods
 
 Each flood comes over a real Unix socket from another thread, as fast as it is taken, with the
-host's own limits; it runs until it is let go, or for some seconds. Lateness is wall clock, so
-this is for a machine that does nothing else. The peer is the promise: 50 ms.
+host's own limits; it runs until it is let go, or for some seconds. What is measured is how
+long the loop's thread worked between two beats that were due at once: on a machine that does
+nothing else this is how late the second one is, by the clock, which the note has. On a busy
+machine only the first is a measure. The peer is the promise: 50 ms.
 """
 
 from __future__ import annotations
@@ -21,13 +23,13 @@ from sightline.hub.hub import Hub
 
 # The floods are the tests' own, so that what is measured is what is tried.
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
-from support.floods import FloodingApp, heartbeat, host_floods
+from support.floods import Beat, FloodingApp, heartbeat, host_floods
 
 __all__ = ["PROMISE_S", "run"]
 
 PROMISE_S = 0.05
-_BEAT_S = 0.01
-_SECONDS = 3.0
+_BEAT_S = 0.001
+_SECONDS = 2.0
 
 
 def run(*, quick: bool = False) -> list[Row]:
@@ -38,19 +40,21 @@ def run(*, quick: bool = False) -> list[Row]:
 
 
 def _lateness(kind: str, size: float, seconds: float) -> Row:
-    late = asyncio.run(_flooded(kind, size, seconds))
+    beats = asyncio.run(_flooded(kind, size, seconds))
     slug = kind.replace(" ", "-")
     work = f"a heartbeat during {kind}"
-    return Row(slug, work, len(late), max(late), PROMISE_S, 1, note="the latest of all beats")
+    held_s, late_s = max(beat.worked_s for beat in beats), max(beat.late_s for beat in beats)
+    note = f"by the clock {late_s * 1000:.0f} ms"
+    return Row(slug, work, len(beats), held_s, PROMISE_S, 1, note=note)
 
 
-async def _flooded(kind: str, size: float, seconds: float) -> list[float]:
+async def _flooded(kind: str, size: float, seconds: float) -> list[Beat]:
     with tempfile.TemporaryDirectory() as place:
         message = host_floods(size)[kind]
         message("s1", 1)  # made now, so that it is not made while the heart beats
         flood = FloodingApp(Path(place) / "s", message, 1 << 30)
         flood.start()
-        async with Hub() as hub, heartbeat(_BEAT_S) as late:
+        async with Hub() as hub, heartbeat(_BEAT_S) as beats:
             hub.add("flood", flood.dial)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
@@ -59,4 +63,4 @@ async def _flooded(kind: str, size: float, seconds: float) -> list[float]:
                             break
             await asyncio.sleep(_BEAT_S * 2)
         flood.stop()
-        return list(late)
+        return list(beats)

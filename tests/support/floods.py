@@ -240,20 +240,29 @@ class FloodingConsumer(threading.Thread):
         self.ended.set()
 
 
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """How late one beat was by the clock, and how long the loop's thread had worked before it."""
+
+    late_s: float
+    worked_s: float
+
+
 @contextlib.asynccontextmanager
-async def heartbeat(every_s: float) -> AsyncIterator[list[float]]:
-    """Beat in the same loop; gives how late each beat was."""
-    late: list[float] = []
+async def heartbeat(every_s: float) -> AsyncIterator[list[Beat]]:
+    """Beat in the same loop; gives the beats."""
+    beats: list[Beat] = []
 
     async def beat() -> None:
         while True:
-            due = time.perf_counter() + every_s
+            due, began = time.perf_counter() + every_s, time.thread_time()
             await asyncio.sleep(every_s)
-            late.append(time.perf_counter() - due)
+            worked_s = time.thread_time() - began
+            beats.append(Beat(time.perf_counter() - due, worked_s))
 
-    beats = asyncio.create_task(beat())
+    beating = asyncio.create_task(beat())
     try:
-        yield late
+        yield beats
     finally:
-        beats.cancel()
-        await asyncio.gather(beats, return_exceptions=True)
+        beating.cancel()
+        await asyncio.gather(beating, return_exceptions=True)
