@@ -29,10 +29,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 
+from benchmarks.data import WORDS
 from benchmarks.harness import Row
 from benchmarks.slots import tiktoken_offline
 from sightline.context.entries import Entry, by_group
@@ -115,10 +115,9 @@ def measure(turns: int, *, every_request: bool = True) -> dict[str, Outcome]:
 def conversation(turns: int, *, every_request: bool = True) -> Iterator[Moment]:
     """Grow a conversation; yield a moment each time the model is asked."""
     chance, moods = random.Random(7), random.Random(8)
-    words = Path(random.__file__).read_text(encoding="utf-8").split()
 
     def text(count: int) -> str:
-        return " ".join(chance.choices(words, k=count))
+        return " ".join(chance.choices(WORDS, k=count))
 
     entries: list[Entry] = []
     states: dict[int, str] = {}

@@ -10,6 +10,8 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterator
+from types import NoneType, UnionType
+from typing import Union, get_args, get_origin
 
 import click
 
@@ -100,6 +102,10 @@ def _said(annotation: object) -> object:
         return annotation
     if isinstance(annotation, str):
         return _Text(annotation)
+    if get_origin(annotation) in {Union, UnionType}:  # which interpreters spell in two ways
+        return _Text(" | ".join(repr(_said(kind)) for kind in get_args(annotation)))
+    if annotation is NoneType:
+        return _Text("None")
     return _Text(inspect.formatannotation(annotation).replace("typing.", ""))
 
 

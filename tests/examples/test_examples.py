@@ -70,8 +70,9 @@ async def test_the_shop_shows_every_user_their_own_cart() -> None:
             with pytest.raises(ActionFailed, match="the cart is empty"):
                 await bob.invoke("/cart", "check_out")
             assert (await ana.invoke("/cart", "check_out")).data == "paid 17.48"
-        with pytest.raises(urllib.error.HTTPError):
+        with pytest.raises(urllib.error.HTTPError) as refused:
             await asyncio.to_thread(post, f"http://{at}/cart/mug", "nobody")
+        refused.value.close()
         async with Client(lambda: connect_websocket(url, "nobody"), reconnect=False) as nobody:
             with pytest.raises(SightlineError):
                 await nobody.query()

@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 
@@ -180,8 +181,11 @@ async def test_an_allowed_origin_is_asked_and_speaks_for_no_other(client: Client
         moved = f"HTTP/1.0 302 Found\r\nLocation: {origin}/secret\r\n\r\n"
     async with web(moved.encode()) as pointing:
         access = ContentAccess(frozenset({pointing}))
-        with pytest.raises(Unreachable, match="302"):
+        with pytest.raises(Unreachable, match="302") as caught:
             await read_content(client, ref(f"{pointing}/a"), access)
+        refused = caught.value.__cause__
+        assert isinstance(refused, HTTPError)
+        assert refused.closed, "the answer is held open"
     with pytest.raises(Unreachable):
         await read_content(client, ref(f"{pointing}/a"), access)
     async with web(b"nonsense\r\n\r\n") as garbled:

@@ -60,7 +60,7 @@ class DiskFile(apsw.VFSFile):
         self._name = name.filename() if isinstance(name, apsw.URIFilename) else name
         super().__init__("", name, flags)
 
-    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802 - SQLite's name
+    def xWrite(self, data: Any, offset: int) -> None:  # noqa: N802 - SQLite's name
         disk = self._disk
         disk.on_operation()
         if "write" in disk.failing:

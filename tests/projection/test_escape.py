@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import unicodedata
 
@@ -12,6 +13,7 @@ import pytest
 from projection.requirements import proves
 from sightline.projection.escape import escape_line, escape_name, escape_text, mark_json, reveal
 from sightline.projection.lookalikes import LOOKALIKES
+from sightline.projection.strip import strip_blocks
 
 
 @proves("CI-E")
@@ -87,6 +89,12 @@ def test_a_name_cannot_leave_its_parentheses_or_backticks() -> None:
     assert escape_name("a) (`b`\uff09") == "a\\u0029 \\u0028\\u0060b\\u0060\\uff09"
 
 
+def test_quotes_and_backslashes_do_not_end_a_string_of_json_too_early() -> None:
+    texts = ['a"<slop-state', "b\\", 'c\\"<slop-state', '"', '\\"', "plain \\ é", '<slop-state"']
+    marked = mark_json(json.dumps(texts), lines=False)
+    assert [reveal(text) for text in json.loads(marked)] == [escape_text(text) for text in texts]
+
+
 def test_json_is_escaped_string_by_string_keys_included() -> None:
     document = '{"<slop-state":["x>","\\u003c/slop-state>"],"n":1}'
     assert reveal(mark_json(document, lines=False)) == (
@@ -122,6 +130,8 @@ BOMBS = {
     "markers": " actions: {",
     "marker words": "actions",
     "dashes": "—",
+    "slashes": " /",
+    "line separators": "\u2028",
     "quotes": '"',
     "backslashes": "\\",
 }
@@ -132,3 +142,5 @@ def test_a_bomb_is_only_large(unit: str) -> None:
     text = "<" + unit * (1_000_000 // len(unit))
     assert escape_text(text)
     assert escape_name(text[:100_000])
+    assert strip_blocks(f"<slop{text[1:]}")
+    assert mark_json(f'{{"<é":{json.dumps(text, ensure_ascii=False)}}}', lines=True)

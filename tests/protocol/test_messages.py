@@ -7,6 +7,7 @@ import json
 import pytest
 from msgspec import Raw
 
+from sightline.protocol.jsontext import NESTING
 from sightline.protocol.messages import (
     BadMessage,
     Batch,
@@ -154,11 +155,10 @@ def test_bytes_that_are_not_text_are_named() -> None:
 
 
 def test_nesting_is_refused_not_followed() -> None:
-    # How deep a message may be is the interpreter's limit, from 1,000 to 10,000 levels.
     depth = 100_000
     deep = '{"a":' * depth + "1" + "}" * depth
     text = '{"type":"invoke","id":"i","path":"/","action":"a","params":' + deep + "}"
-    with pytest.raises(BadMessage, match="must not nest so deep") as caught:
+    with pytest.raises(BadMessage, match=f"must not nest deeper than {NESTING} levels") as caught:
         parse_consumer_message(text)
     assert caught.value.request == "i"
 

@@ -12,7 +12,7 @@ from sightline.errors import InvalidInput, InvalidJson, InvalidTree
 from sightline.protocol import pieces
 from sightline.protocol.codec import decode, decode_steps, encode
 from sightline.protocol.consumer import Consumer, EventArrived, Garbled, MirrorChanged
-from sightline.protocol.jsontext import is_deeper, shallow
+from sightline.protocol.jsontext import nests_deeper, shallow
 from sightline.protocol.limits import WIRE
 from sightline.protocol.messages import BadMessage, parse_consumer_message
 from sightline.protocol.patch import apply, apply_steps, decode_ops
@@ -77,14 +77,14 @@ def test_depth_is_judged_by_the_text_alone() -> None:
     for _ in range(1_000):
         item = [some_value(chance)]
         text, depth = json.dumps(item).encode(), depth_of(item)
-        assert not is_deeper(text, depth)
-        assert is_deeper(text, depth - 1)
+        assert not nests_deeper(text, depth)
+        assert nests_deeper(text, depth - 1)
 
 
 def test_a_deep_message_is_refused_before_it_is_parsed_and_its_sender_is_told() -> None:
-    deep = b'{"a":' * 257 + b"1" + b"}" * 257
+    deep = b'{"a":' * 640 + b"1" + b"}" * 640
     head = b'{"type":"invoke","id":"i1","path":"/","action":"a","params":'
-    with pytest.raises(BadMessage, match="must not nest so deep") as caught:
+    with pytest.raises(BadMessage, match="must not nest deeper than 640 levels") as caught:
         parse_consumer_message(head + deep + b"}")
     assert caught.value.request == "i1"
     parse_consumer_message(head + deep[5 * 3 : -3] + b"}")

@@ -26,6 +26,10 @@ def _circled(text: str) -> str:
     return "".join(chr(0x24D0 + ord(c) - 97) if "a" <= c <= "z" else c for c in text)
 
 
+def _outlined(text: str) -> str:
+    return "".join(chr(0x1CCD6 + ord(c) - 97) if "a" <= c <= "z" else c for c in text)
+
+
 def _between(char: str) -> Callable[[str], str]:
     return lambda text: char.join(text)
 
@@ -45,6 +49,8 @@ DISGUISES: dict[str, Callable[[str], str]] = {
     "wide": _wide,
     "bold": _bold,
     "circled": _circled,
+    "outlined, of Unicode 16": _outlined,
+    "a letter of Unicode 17": lambda text: text.replace("s", "\ua7f1"),
     "cyrillic": lambda text: text.translate(_CYRILLIC),
     "small capitals": lambda text: text.translate(_SMALL_CAPS),
     "greek": lambda text: text.translate(_GREEK),

@@ -157,6 +157,7 @@ def test_names_beyond_loopback_take_a_token_or_a_hook(
     [
         ("localhost", True), ("LocalHost:80", True), ("127.0.0.1", True), ("127.9.9.9:1", True),
         ("::1", True), ("[::1]", True), ("[::1]:80", True),
+        ("::ffff:127.0.0.1", True), ("[::ffff:127.0.0.1]:80", True), ("::ffff:192.0.2.1", False),
         ("", False), ("192.0.2.1", False), ("localhost.", False), ("localhost:", False),
         ("localhost:x", False), ("localhost:80:80", False), ("[::1].evil.example", False),
         ("[::1]80", False), ("127.0.0.1.evil.example", False), ("2130706433", False),

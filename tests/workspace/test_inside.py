@@ -50,6 +50,8 @@ def test_what_is_inside_is_read(inside: Inside) -> None:
         (".git/config", "unauthorized"),
         (".GIT/hooks/pre-commit", "unauthorized"),
         (".g\u200cit/config", "unauthorized"),
+        (".\U0001ccdc\U0001ccde\U0001cce9/config", "unauthorized"),  # letters of Unicode 16
+        (".g\U00013439it/config", "unauthorized"),  # a format character of Unicode 15
         ("src/.git", "unauthorized"),
         ("/".join(["a"] * 70), "invalid_params"),
         ("none.txt", "not_found"),

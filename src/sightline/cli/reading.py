@@ -13,7 +13,7 @@ import msgspec
 
 from sightline.context.parts import Message, Part, Text, ToolResult
 from sightline.errors import InvalidInput, InvalidJson
-from sightline.protocol.jsontext import loads, text_from_bytes
+from sightline.protocol.jsontext import NESTING, loads, nests_deeper, text_from_bytes
 
 __all__ = ["message_from_json", "message_to_json", "read_json", "read_session"]
 
@@ -24,11 +24,11 @@ PARTS: Mapping[str, type[msgspec.Struct]] = {
 
 def read_json(data: bytes | str) -> Any:
     """Parse JSON strictly, except that NaN is left for whoever can say whose number it is."""
+    if nests_deeper(data, NESTING):
+        raise InvalidInput(f"the JSON is nested too deeply, more than {NESTING} levels")
     value = loads(data if isinstance(data, str) else text_from_bytes(data))
     try:
         msgspec.json.encode(value)
-    except RecursionError as error:
-        raise InvalidInput("the JSON is nested too deeply") from error
     except UnicodeEncodeError as error:
         raise InvalidInput("the JSON has a lone surrogate, which no text can hold") from error
     return value

@@ -35,6 +35,7 @@ from sightline.context.settings import Config, Schema, read_schema
 from sightline.context.slots import Slots
 from sightline.context.tokens import Counter
 from sightline.errors import InvalidStrategy, SightlineError
+from sightline.protocol.jsontext import NESTING, nests_deeper
 
 __all__ = [
     "Capabilities",
@@ -261,9 +262,10 @@ class StateLog(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def copy_of_state(state: Mapping[str, Any]) -> dict[str, Any]:
     """Copy a state through JSON; raise `InvalidStrategy` for what JSON cannot hold."""
     try:
-        copied: dict[str, Any] = msgspec.json.decode(
-            msgspec.json.encode(dict(state)), type=dict[str, Any]
-        )
+        text = msgspec.json.encode(dict(state))
+        if nests_deeper(text, NESTING):
+            raise InvalidStrategy(f"state must not nest deeper than {NESTING} levels")
+        copied: dict[str, Any] = msgspec.json.decode(text, type=dict[str, Any])
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidStrategy(f"state must be a JSON object: {error}") from error
     return copied

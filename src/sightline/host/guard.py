@@ -11,20 +11,15 @@ half of it is worth nothing.
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from sightline.context.parts import File, Message, Part, Raw, Reasoning, Text, ToolCall
 from sightline.context.storable import storable
-from sightline.projection.strip import strip_blocks
+from sightline.projection.strip import TAG, strip_blocks
 
 __all__ = ["guarded", "guarded_text"]
-
-_TAG: Final = re.compile(
-    r"<\s*(?P<closing>/?)\s*(?P<name>slop-(?:state|apps-available))\b", re.IGNORECASE
-)
 
 
 def guarded_text(text: str) -> str:
@@ -51,7 +46,7 @@ def _ended(part: Part) -> Part:
     """Close the block that a text broke off in."""
     if not isinstance(part, Text | Reasoning):
         return part
-    tags = list(_TAG.finditer(part.text))
+    tags = list(TAG.finditer(part.text))
     if not tags or tags[-1]["closing"]:
         return part
     return msgspec.structs.replace(part, text=f"{part.text}></{tags[-1]['name']}>")

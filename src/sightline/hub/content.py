@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
+from urllib.error import HTTPError
 from urllib.parse import SplitResult, unquote, unquote_to_bytes, urlsplit
 
 from sightline.errors import InvalidInput, TimedOut, TooLarge, Unauthorized, Unreachable
@@ -143,6 +144,8 @@ def _fetched(uri: str, access: ContentAccess) -> bytes:
         with opener.open(uri, timeout=access.timeout_s) as answer:
             return _bounded(answer.read, uri, access)
     except (OSError, HTTPException) as error:
+        if isinstance(error, HTTPError):  # which holds the answer open
+            error.close()
         raise Unreachable(f"{uri}: {error}") from error
 
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from sightline.errors import InvalidInput
-from sightline.protocol.jsontext import text_from_bytes
+from sightline.protocol.jsontext import NESTING, nests_deeper, text_from_bytes
 from sightline.protocol.messages import SLOP_VERSION
 from sightline.transports.door import is_loopback
 
@@ -97,9 +97,11 @@ class Descriptor:
         """Read a descriptor file's content. Raises InvalidInput naming what is wrong with it."""
         if len(data) > DESCRIPTOR_BYTES:
             raise InvalidInput(f"a descriptor has at most {DESCRIPTOR_BYTES} bytes")
+        if nests_deeper(data, NESTING):
+            raise InvalidInput(f"not a descriptor: nested deeper than {NESTING} levels")
         try:
             wire = msgspec.json.decode(text_from_bytes(data), type=_Wire)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except msgspec.DecodeError as error:
             raise InvalidInput(f"not a descriptor: {error}") from None
         if wire.slop_version.split(".")[0] != SLOP_VERSION.split(".")[0]:
             raise InvalidInput(f"speaks SLOP {wire.slop_version[:20]}, not {SLOP_VERSION}")

@@ -27,6 +27,7 @@ from sightline.errors import InvalidInput, NotFound, SightlineError
 from sightline.inspector.door import COOKIE, HEADERS, Door, Refusal, policy
 from sightline.inspector.pages import importmap_hash, served_page, static_file
 from sightline.inspector.records import ROW_DIGITS
+from sightline.protocol.jsontext import NESTING, nests_deeper
 
 __all__ = ["Answers", "inspector_app"]
 
@@ -321,6 +322,8 @@ async def _body(request: Request) -> bytes:
 
 
 def _read(body: bytes, kind: type[T]) -> T:
+    if nests_deeper(body, NESTING):
+        raise InvalidInput(f"the body: nested deeper than {NESTING} levels")
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.DecodeError as error:

@@ -45,6 +45,7 @@ from sightline.ledger import Ledger, MemoShelf
 from sightline.models.choose import label_of, profile_of
 from sightline.plugins.run import StrategyRunner
 from sightline.projection.body import Format
+from sightline.protocol.jsontext import NESTING, nests_deeper
 
 __all__ = ["Again", "SightRules", "Then", "Wishes", "assemble_again", "read_wishes", "sight_of"]
 
@@ -96,6 +97,8 @@ class Wishes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_wishes(body: bytes, strategies: Collection[str]) -> Wishes:
     """Read what the page asks for. Raises `InvalidInput` naming what makes no sense."""
+    if nests_deeper(body, NESTING):
+        raise InvalidInput(f"what if: nested deeper than {NESTING} levels")
     try:
         wishes = msgspec.json.decode(body, type=Wishes)
     except msgspec.DecodeError as error:

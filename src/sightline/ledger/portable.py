@@ -34,6 +34,7 @@ from sightline.ledger.transaction import Row, Transaction, find_session, many
 from sightline.ledger.usage import Usage, add_usage
 from sightline.ledger.writer import Writer, put_state
 from sightline.projection.moment import parse_moment
+from sightline.protocol.jsontext import NESTING, nests_deeper
 
 __all__ = ["FORMAT", "export_session", "import_session"]
 
@@ -272,9 +273,11 @@ def _moment(text: str | None) -> str | None:
 def _decode(line: bytes, kind: type[_T], gate: Gate) -> _T:
     if len(line) > 2 * gate.limits.message:
         raise TooLarge(f"a line of {len(line):,} bytes; the limit is {2 * gate.limits.message:,}")
+    if nests_deeper(line, NESTING):
+        raise InvalidInput(f"nested deeper than {NESTING} levels")
     try:
         return msgspec.json.decode(line, type=kind)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(str(error)) from error
 
 

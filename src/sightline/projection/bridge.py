@@ -25,6 +25,7 @@ import msgspec
 
 from sightline.errors import InvalidInput
 from sightline.projection.moment import format_moment, parse_moment
+from sightline.protocol.jsontext import NESTING, nests_deeper
 
 __all__ = ["BUDGET", "WINDOW_S", "BridgeRecord", "decode_bridge", "encode_bridge", "reason_to_drop"]
 
@@ -69,6 +70,8 @@ def encode_bridge(record: BridgeRecord) -> bytes:
 
 def decode_bridge(data: bytes) -> BridgeRecord:
     """Read the content of a bridge file. Raises InvalidInput if it is not one."""
+    if nests_deeper(data, NESTING):
+        raise InvalidInput(f"not a bridge file: nested deeper than {NESTING} levels")
     try:
         wire = msgspec.json.decode(data, type=_Wire)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -24,8 +24,10 @@ context block, however spelt, accented, spaced or interrupted, and before the
 control tokens of chat templates. (4) In canonical text, the punctuation without
 which a line's markers (`actions: {`, `salience=`, `— "`) are just words.
 
-*Cost.* Every pattern consumes what it scans or fails at the next `<`: linear in the
-text, whatever the text. Text with nothing to escape is only searched.
+*Cost.* Every pattern consumes what it scans or fails at the next `<`, and what may
+follow a repeat is never in the class that it repeats, so that giving a character back
+never helps: linear in the text, whatever the text. Text with nothing to escape is only
+searched.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from typing import Final
 
 import msgspec
 
-from sightline.projection.lookalikes import LOOKALIKES
+from sightline.projection.lookalikes import LATER_LETTERS, LOOKALIKES
 
 __all__ = [
     "BLOCK_NAMES",
@@ -67,7 +69,9 @@ _CLOSED: Final = {"slop-state": "\ufdd2", "slop-apps-available": "\ufdd4"}
 _SENTINELS: Final = re.compile("[\ufdd0-\ufdef]")
 
 # The beginning of a pattern of the substitution table; what follows is `[^>]*>`.
-_TABLE_HEAD: Final = re.compile(r"<\s*+(/?)\s*+(slop-state|slop-apps-available)\b", re.IGNORECASE)
+_TABLE_HEAD: Final = re.compile(
+    rf"<\s*(?!\s)(/?)\s*(slop-state|slop-apps-available)(?![\w{LATER_LETTERS}])", re.IGNORECASE
+)
 
 _UNSEEN: Final = (
     "\x7f-\x9f\xad\u115f\u1160\u17b4\u17b5\u180e\u200b\u2028-\u202e\u2060-\u206f\u3164\ufeff"
@@ -92,9 +96,9 @@ _LESS: Final = _alike("<")
 _SYMBOLS: Final = "".join(
     char for letter in "slopta" for char in LOOKALIKES[letter] if not char.isalnum()
 )
-_GAP: Final = f"[^\\w>{_LESS}{re.escape(_SYMBOLS)}]*+"
+_GAP: Final = f"[^\\w>{_LESS}{re.escape(_SYMBOLS)}{LATER_LETTERS}]*"
 # Where text becomes one line, a tab is shown as `\t`, and brings a letter of the name with it.
-_TAB: Final = f"[^\\w>\t{_LESS}{re.escape(_SYMBOLS)}]*+\t"
+_TAB: Final = f"[^\\w>\t{_LESS}{re.escape(_SYMBOLS)}{LATER_LETTERS}]*\t"
 _S, _L, _O, _P, _T, _A = (f"[{_alike(char)}]" for char in "slopta")
 _NAME: Final = (
     f"{_GAP}{_S}{_GAP}{_L}{_GAP}{_O}{_GAP}{_P}{_GAP}"
@@ -107,29 +111,32 @@ _TEMPLATE_TOKEN: Final = (
 _NEUTRAL: Final = r"(?!\\/slop-(?:state|apps-available)>)"
 # One character, then only conditions on it: a pattern that begins with a class is searched fast.
 _TAG_LIKE: Final = re.compile(
-    f"[&{_LESS}](?:(?<!&){_NEUTRAL}(?={_NAME})"
-    f"|(?<=&)(?=(?:[lL][tT]|#0*+60|#[xX]0*+3[cC]);?{_NAME}))"
+    f"[&{_LESS}](?:(?<!&){_NEUTRAL}(?={_NAME})|(?<=&)(?=(?:[lL][tT]|#0*60|#[xX]0*3[cC]);?{_NAME}))"
 )
 # The same in a finished text, where fields of a line have the host's own punctuation between them:
 # only space, slashes and what cannot be seen may stand before the name.
 _HIDDEN: Final = f"\x00-\x08\x0e-\x1f\u0300-\u036f\u20d0-\u20f0\ufdd0-\ufdef{_JOINERS}{_UNSEEN}"
-_WITHIN: Final = f"[{_HIDDEN}]*+"
-_BEFORE: Final = f"[\\s/\u2044\u2215\u2571\u29f8\uff0f{_HIDDEN}]*+"
-_HYPHEN: Final = "[-\\s\u2010-\u2015\u2212\ufe58\ufe63\uff0d]*+"
+_WITHIN: Final = f"[{_HIDDEN}]*"
+_BEFORE: Final = f"[\\s/\u2044\u2215\u2571\u29f8\uff0f{_HIDDEN}]*"
+_HYPHEN: Final = f"[-\\s\u2010-\u2015\u2212\ufe58\ufe63\uff0d{_HIDDEN}]*"
 _KIND: Final = f"(?:{_S}{_WITHIN}{_T}|{_A}{_WITHIN}{_P})"
 _TAG: Final = re.compile(
-    f"[&{_LESS}](?:(?<!&)|(?:[lL][tT]|#0*+60|#[xX]0*+3[cC]);?)"
+    f"[&{_LESS}](?:(?<!&)|(?:[lL][tT]|#0*60|#[xX]0*3[cC]);?)"
     f"(?!(?:slop-state|slop-apps-available)-escaped>){_BEFORE}"
-    + _WITHIN.join((_S, _L, _O, _P, _HYPHEN, _KIND))
+    + _WITHIN.join((_S, _L, _O, _P))
+    + _HYPHEN
+    + _KIND
 )
 _TOKEN_LIKE: Final = re.compile(f"<(?={_TEMPLATE_TOKEN})|\\[(?=/?INST\\])")
 
-_BETWEEN: Final = f"[\\s{_JOINERS}]*+"
+_BETWEEN: Final = f"[\\s{_JOINERS}]*"
 
 
 def _word(letters: str) -> str:
-    # Marks and joiners may sit on any letter; spaces inside make it another word.
-    return f"[\u0300-\u036f{_JOINERS}]*+".join(f"[{_alike(letter)}]" for letter in letters)
+    # Marks and joiners may sit on any letter; spaces inside make it another word, and so does a
+    # letter before it.
+    first, *others = (f"[{_alike(letter)}]" for letter in letters)
+    return f"[\u0300-\u036f{_JOINERS}]*".join((f"{first}(?<![{LATER_LETTERS}].)", *others))
 
 
 _MARKER: Final = re.compile(
@@ -149,12 +156,16 @@ _NEAR: Final = re.compile("(?:.-)?[\U00010000-\U0010ffff]")
 _SUSPECT: Final = re.compile(f"[&{_NEAR.sub('', _LESS + _UNSEEN + _JOINERS)}\ufdd0-\ufdef{_FAR}]")
 _SUSPECT_MARKER: Final = re.compile(
     f"[{_alike(':')}{_alike('=')}{_alike('—')}](?:(?<=[{_alike('=')}])"
-    f"|(?<=[{_alike('—')}])[\\\\\\s{_JOINERS}]*+[{_alike(chr(34))}]"
+    f"|(?<=[{_alike('—')}])[\\\\\\s{_JOINERS}]*[{_alike(chr(34))}]"
     f'|(?<=[{_alike(":")}])(?<!".){_BETWEEN}[{_alike("{")}])'
 )
-_ACTIONS: Final = re.compile(r"actions\s*+:\s*+\{")
-_SALIENCE: Final = re.compile(r"salience\s*+=")
-_JSON_STRING: Final = re.compile(r'"((?:[^"\\]++|\\.)*+)"(:?)')
+_ACTIONS: Final = re.compile(r"actions\s*:\s*\{")
+_SALIENCE: Final = re.compile(r"salience\s*=")
+# A string of a JSON document in which the two escapes that matter for its end are hidden, behind
+# controls that no JSON text has. A repeated group would remember every escape that it passed.
+_JSON_STRING: Final = re.compile(r'"([^"]*)"(:?)')
+_HIDDEN_BACKSLASH: Final = "\x00"
+_HIDDEN_QUOTE: Final = "\x01"
 
 
 def escape_text(text: str) -> str:
@@ -192,7 +203,9 @@ def mark_json(document: str, *, lines: bool, names: bool = False) -> str:
     """
     if is_innocent_json(document, lines=lines) and (document.isascii() or not names):
         return document
-    return _JSON_STRING.sub(_string_marker(lines=lines, names=names), document)
+    return _shown_escapes(
+        _JSON_STRING.sub(_string_marker(lines=lines, names=names), _hidden_escapes(document))
+    )
 
 
 def mark_word(text: str) -> str:
@@ -260,7 +273,7 @@ def _string_marker(*, lines: bool, names: bool) -> Callable[[re.Match[str]], str
 
     def marked(match: re.Match[str]) -> str:
         nonlocal key
-        inner, colon = match[1], match[2]
+        inner, colon = _shown_escapes(match[1]), match[2]
         text = msgspec.json.decode(f'"{inner}"', type=str) if "\\" in inner else inner
         if colon:
             key = text
@@ -269,6 +282,14 @@ def _string_marker(*, lines: bool, names: bool) -> Callable[[re.Match[str]], str
         return match[0] if result is inner else msgspec.json.encode(result).decode() + colon
 
     return marked
+
+
+def _hidden_escapes(document: str) -> str:
+    return document.replace("\\\\", _HIDDEN_BACKSLASH).replace('\\"', _HIDDEN_QUOTE)
+
+
+def _shown_escapes(text: str) -> str:
+    return text.replace(_HIDDEN_BACKSLASH, "\\\\").replace(_HIDDEN_QUOTE, '\\"')
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -14,11 +14,15 @@ import re
 from typing import Final
 
 from sightline.projection.escape import mark, reveal, tag_like
+from sightline.projection.lookalikes import LATER_LETTERS
 
-__all__ = ["has_block", "strip_blocks"]
+__all__ = ["TAG", "has_block", "strip_blocks"]
 
 # Complete tags as hosts write them; the escaped forms are words of their own.
-_TAG: Final = re.compile(r"<\s*+(/?)\s*+slop-(?:state|apps-available)(?![\w-])", re.IGNORECASE)
+TAG: Final = re.compile(
+    rf"<\s*(?!\s)(?P<closing>/?)\s*(?P<name>slop-(?:state|apps-available))(?![\w{LATER_LETTERS}-])",
+    re.IGNORECASE,
+)
 
 
 def strip_blocks(text: str) -> str:
@@ -48,9 +52,9 @@ def _blocks(text: str) -> list[tuple[int, int]]:
     depth = start = last_close = 0
     at = 0
     last = text.rfind(">")
-    while (tag := _TAG.search(text, at)) and tag.end() <= last:
+    while (tag := TAG.search(text, at)) and tag.end() <= last:
         at = text.index(">", tag.end()) + 1
-        if not tag[1]:
+        if not tag["closing"]:
             start = start if depth else tag.start()
             depth += 1
         elif depth:

@@ -17,7 +17,7 @@ from msgspec import Raw
 from sightline.errors import InvalidInput, InvalidJson
 from sightline.projection.moment import format_moment, parse_moment
 from sightline.protocol.codec import decode
-from sightline.protocol.jsontext import loads, text_from_bytes
+from sightline.protocol.jsontext import NESTING, loads, nests_deeper, text_from_bytes
 from sightline.protocol.world import AppState, AvailableApp, Status, World
 
 __all__ = ["read_world"]
@@ -53,11 +53,13 @@ def read_world(data: bytes) -> World:
     """Read a world. Raises InvalidInput, or InvalidJson with line and column."""
     # Text first: the items are kept as bytes, and would be found out one by one.
     text = text_from_bytes(data)
+    if nests_deeper(data, NESTING):
+        raise InvalidInput(f"nested deeper than {NESTING} levels")
     try:
         outer = msgspec.json.decode(text, type=_World)
     except msgspec.ValidationError as error:
         raise InvalidInput(_reason(error)) from None
-    except (msgspec.DecodeError, RecursionError):
+    except msgspec.DecodeError:
         loads(text)  # says where it stops being JSON
         raise InvalidJson("not JSON that can be read", 1, 1) from None
     apps = tuple(_each(outer.apps, "apps", _app))

@@ -29,7 +29,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from sightline.errors import InvalidJson, InvalidTree, Violation
 from sightline.protocol.ids import ID_BYTES, RESERVED
-from sightline.protocol.jsontext import is_deeper, loads, members, text_from_bytes
+from sightline.protocol.jsontext import loads, members, nests_deeper, text_from_bytes
 from sightline.protocol.limits import DEFAULT, Limits
 from sightline.protocol.path import format_path, join
 from sightline.protocol.pieces import GROUP_BYTES, Part, Steps, Text, fields, groups, joined, size
@@ -386,7 +386,7 @@ def _sizes_are_sound(texts: list[Raw], limits: Limits) -> bool:
         return False
     openings = together.translate(None, _NOT_OPENING).split(b"\0")
     return max(map(len, openings)) <= limits.value_levels or not any(
-        is_deeper(bytes(text), limits.value_levels) for text in texts
+        nests_deeper(bytes(text), limits.value_levels) for text in texts
     )
 
 

@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from sightline.protocol.ids import ID_BYTES
+from sightline.protocol.jsontext import NESTING
 
-__all__ = ["DEFAULT", "MESSAGE_LEVELS", "NODE_BYTES", "WIRE", "Limits", "ProviderLimits"]
+__all__ = ["DEFAULT", "NODE_BYTES", "WIRE", "Limits", "ProviderLimits"]
 
 # The shortest node, as JSON. So a text has at most one node for each so many bytes.
 NODE_BYTES: Final = len('{"id":"a","type":"b"}')
-# A tree of 64 levels takes two for each, its values 64 more, and the message a few. No
-# interpreter's own limit is lower, so that this one decides on all of them.
-MESSAGE_LEVELS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ class Limits:
     id_bytes: int = ID_BYTES
     string_bytes: int = 256 * 1024
     value_levels: int = 64
-    message_levels: int = MESSAGE_LEVELS
+    message_levels: int = NESTING
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ class ProviderLimits:
     """
 
     message_bytes: int = 1024 * 1024
-    message_levels: int = MESSAGE_LEVELS
+    message_levels: int = NESTING
     snapshot_bytes: int = 16 * 1024 * 1024
     snapshot_nodes: int = 50_000
     subscriptions: int = 64

@@ -18,8 +18,15 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from sightline.errors import InvalidJson, SightlineError
-from sightline.protocol.jsontext import is_deeper, loads, sendable, shallow, text_from_bytes
-from sightline.protocol.limits import MESSAGE_LEVELS, Limits
+from sightline.protocol.jsontext import (
+    NESTING,
+    loads,
+    nests_deeper,
+    sendable,
+    shallow,
+    text_from_bytes,
+)
+from sightline.protocol.limits import Limits
 from sightline.protocol.pieces import (
     GROUP_BYTES,
     WHOLE_BYTES,
@@ -271,14 +278,14 @@ def serialize(message: ConsumerMessage | ProviderMessage) -> bytes:
 
 
 def parse_consumer_message(
-    data: bytes | str, max_bytes: int = MESSAGE_BYTES, levels: int = MESSAGE_LEVELS
+    data: bytes | str, max_bytes: int = MESSAGE_BYTES, levels: int = NESTING
 ) -> ConsumerMessage:
     """Read what a consumer sent. Raises BadMessage."""
     return finish(consumer_message_steps(data, max_bytes, levels))
 
 
 def parse_provider_message(
-    data: bytes | str, max_bytes: int, levels: int = MESSAGE_LEVELS
+    data: bytes | str, max_bytes: int, levels: int = NESTING
 ) -> ProviderMessage:
     """Read what a provider sent. Raises BadMessage."""
     return finish(_provider_message(data, max_bytes, levels))
@@ -328,7 +335,6 @@ def provider_message_steps(
 
 
 _NULL: Final = Raw(b"null")
-_TOO_DEEP: Final = "a message must not nest so deep"
 # What stands in the place of a field that was cut: `messages` must be a list.
 _EMPTY: Final = {"messages": Raw(b"[]")}
 
@@ -347,11 +353,13 @@ def _parse(
     except InvalidJson as error:
         raise BadMessage(str(error)) from None
     plain = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-    is_deep = is_deeper(plain, levels)
+    is_deep = nests_deeper(plain, levels)
     if len(plain) > GROUP_BYTES:
         yield
     if is_deep:
-        raise _complaint(shallow(plain), types, _TOO_DEEP)
+        raise _complaint(
+            shallow(plain), types, f"a message must not nest deeper than {levels} levels"
+        )
     try:
         return decoder.decode(text)
     except UnicodeEncodeError:
@@ -378,8 +386,6 @@ def _complaint(text: bytes, types: frozenset[str], reason: str) -> BadMessage:
         return BadMessage("a message must have a 'type', a string", request)
     if kind not in types:
         return BadMessage(f"unknown message type {kind[:80]!r}", request, unknown_type=kind)
-    if reason == _TOO_DEEP:
-        return BadMessage(reason, request)
     return BadMessage(f"{kind}: {reason}", request)
 
 

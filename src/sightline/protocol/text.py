@@ -48,8 +48,8 @@ _INVISIBLE: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 # Space before one of the line's own markers. It can only match where a run of space begins, and
-# takes the run whole, so that no run is scanned twice.
-_MARKER: Final = re.compile(r'(?<!\s)\s++(?=actions:\s?\{|salience=|—\s?")')
+# ends before no space, so that no run is scanned twice.
+_MARKER: Final = re.compile(r'(?<!\s)\s+(?=actions:\s?\{|salience=|—\s?")')
 _TYPE_PUNCTUATION: Final = re.compile(r"[\[\]]")
 _NAME_PUNCTUATION: Final = re.compile(r"[{}(),:]")
 

@@ -139,6 +139,9 @@ def is_loopback(host: str) -> bool:
     if name.lower() == "localhost":
         return True
     try:
-        return ipaddress.ip_address(name).is_loopback
+        address = ipaddress.ip_address(name)
     except ValueError:
         return False
+    # Interpreters before 3.13 do not see through an IPv4 address in an IPv6 one.
+    mapped = None if address.version == 4 else address.ipv4_mapped
+    return (mapped or address).is_loopback

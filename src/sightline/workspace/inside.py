@@ -8,13 +8,15 @@ opened is a regular file, or nothing: a FIFO or a device cannot make us wait.
 `.git` is not part of it: what stands there can run programs.
 """
 
+# ruff: noqa: RUF001 - what a file system may take for `.git`
+
 from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import stat
-import unicodedata
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +33,20 @@ Parts = tuple[str, ...]
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FORBIDDEN: Final = ".git"
+# Some file systems take a name in other cases or widths, and with what cannot be seen in it, for
+# the same. Tables of Unicode 18 (format characters; what NFKC and case folding make of a
+# character), so that it is not up to the interpreter which names lead there.
+_UNSEEN: Final = re.compile(
+    "[\xad\u0600-\u0605\u061c\u06dd\u070f\u0890-\u0891\u08e2\u180e\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f]"
+)
+_READS_AS_FORBIDDEN: Final = re.compile(
+    "[.․﹒．]"
+    "[gGᴳᵍℊⒼⓖＧｇ\U0001ccdc𝐆𝐠𝐺𝑔𝑮𝒈𝒢𝓖𝓰𝔊𝔤𝔾𝕘𝕲𝖌𝖦𝗀𝗚𝗴𝘎𝘨𝙂𝙜𝙶𝚐🄶]"
+    "[iIᴵᵢⁱℐℑℹⅈⅠⅰⒾⓘＩｉ\U0001ccde𝐈𝐢𝐼𝑖𝑰𝒊𝒾𝓘𝓲𝔦𝕀𝕚𝕴𝖎𝖨𝗂𝗜𝗶𝘐𝘪𝙄𝙞𝙸𝚒🄸]"
+    "[tTᵀᵗₜⓉⓣＴｔ\U0001cce9𝐓𝐭𝑇𝑡𝑻𝒕𝒯𝓉𝓣𝓽𝔗𝔱𝕋𝕥𝕿𝖙𝖳𝗍𝗧𝘁𝘛𝘵𝙏𝙩𝚃𝚝🅃]"
+)
 _DEEPEST: Final = 60
 
 
@@ -62,9 +78,7 @@ def shown(path: str) -> str:
 
 
 def _is_forbidden(part: str) -> bool:
-    """Some file systems take a name in other cases, and with what cannot be seen, for the same."""
-    seen = "".join(char for char in part if unicodedata.category(char) != "Cf")
-    return unicodedata.normalize("NFKC", seen).casefold() == _FORBIDDEN
+    return _READS_AS_FORBIDDEN.fullmatch(_UNSEEN.sub("", part)) is not None
 
 
 class Inside:
