@@ -36,6 +36,7 @@ MODULES = (
     "hosts",
     "mirrors",
     "wire",
+    "floods",
     "readers",
     "forging",
     "repositories",

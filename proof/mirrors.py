@@ -18,6 +18,7 @@ from sightline.hub.client import Client
 from sightline.protocol.codec import decode, encode
 from sightline.protocol.consumer import Consumer, ConsumerEvent, MirrorChanged
 from sightline.protocol.messages import Patch
+from sightline.protocol.pieces import Steps, Text
 from sightline.transports.link import Link, LinkClosed
 from sightline.transports.memory import memory_pair
 from support.convergence import World
@@ -27,24 +28,24 @@ from support.trees import value
 class _Deaf(Consumer):
     """Takes any patch for the next one, whatever its seq."""
 
-    def _take_patch(self, message: Patch) -> list[ConsumerEvent]:
+    def _take_patch(self, message: Patch, ops: Text) -> Steps[list[ConsumerEvent]]:
         if mirror := self.mirrors.get(message.subscription):
             mirror.seq = message.seq - 1
             mirror.version = message.base if isinstance(message.base, int) else mirror.version
-        return super()._take_patch(message)
+        return (yield from super()._take_patch(message, ops))
 
 
 class _Repeating(Consumer):
     """Applies a patch that it has had already once more."""
 
-    def _take_patch(self, message: Patch) -> list[ConsumerEvent]:
+    def _take_patch(self, message: Patch, ops: Text) -> Steps[list[ConsumerEvent]]:
         mirror = self.mirrors.get(message.subscription)
         if mirror is None or mirror.tree is None or message.seq > mirror.seq:
-            return super()._take_patch(message)
+            return (yield from super()._take_patch(message, ops))
         seq, version = mirror.seq, mirror.version
         mirror.base_version, mirror.seq = message.version - 1, message.seq - 1
         mirror.version = message.base if isinstance(message.base, int) else version
-        happened = super()._take_patch(message)
+        happened = yield from super()._take_patch(message, ops)
         mirror.seq, mirror.version = seq, version
         return [
             dataclasses.replace(event, version=version)
@@ -57,11 +58,11 @@ class _Repeating(Consumer):
 class _Stubborn(Consumer):
     """Does not ask for a snapshot after a gap."""
 
-    def _take_patch(self, message: Patch) -> list[ConsumerEvent]:
+    def _take_patch(self, message: Patch, ops: Text) -> Steps[list[ConsumerEvent]]:
         mirror = self.mirrors.get(message.subscription)
         if mirror is not None and message.seq > mirror.seq + 1:
             return []
-        return super()._take_patch(message)
+        return (yield from super()._take_patch(message, ops))
 
 
 _BROKEN: dict[str, type[Consumer]] = {

@@ -9,6 +9,7 @@ import pytest
 
 from proof import reference
 from sightline.app import app as app_module
+from sightline.app.serving import PATIENCE
 from sightline.cli.io import MAX_BYTES
 from sightline.hub import client
 from sightline.hub.descriptor import DESCRIPTOR_BYTES
@@ -17,6 +18,7 @@ from sightline.ledger.connect import BUSY_TIMEOUT_MS
 from sightline.ledger.retrieval import QueryLimits
 from sightline.protocol.consumer import MESSAGE_BYTES
 from sightline.protocol.limits import WIRE, ProviderLimits
+from sightline.protocol.patience import Patience
 from sightline.protocol.provider import CAPABILITIES
 from support.page import Page
 
@@ -60,6 +62,7 @@ def test_the_limits_are_the_real_ones() -> None:
     rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("| ")]
     shown = {row[0].strip(): row[1].strip() for row in rows[2:]}
     provider, ledger, query = ProviderLimits(), LedgerLimits(), QueryLimits()
+    patience = Patience()
     assert app_module.INVOKE_S == client.INVOKE_S
     assert ledger.memo == ledger.scratchpad
     assert shown == {
@@ -68,6 +71,8 @@ def test_the_limits_are_the_real_ones() -> None:
         "a snapshot": in_binary(provider.snapshot_bytes),
         "nodes of a tree on the wire": f"{provider.snapshot_nodes:,}",
         "levels of a tree on the wire": str(WIRE.levels),
+        "levels of a message's JSON": str(WIRE.message_levels),
+        "a node on the wire, its children not counted": in_binary(WIRE.node_bytes or 0),
         "a string in a tree": in_binary(WIRE.string_bytes),
         "an id": f"{WIRE.id_bytes} bytes",
         "subscriptions of a connection": str(provider.subscriptions),
@@ -75,6 +80,13 @@ def test_the_limits_are_the_real_ones() -> None:
         "operations of a patch": f"{provider.patch_ops:,}",
         "queued for a slow reader": in_binary(provider.queue_bytes),
         "versions kept for resuming": str(provider.kept_versions),
+        "work on what one connection sends": (
+            f"{patience.busy_share * 100:g} % of the time, {patience.busy_s:g} s at once"
+        ),
+        "held back for too much work": f"{patience.held_s:g} s",
+        "unreadable messages of an app": f"{patience.faults} in {patience.faults_s:g} s",
+        "unreadable messages of a consumer": f"{PATIENCE.faults:,} in {PATIENCE.faults_s:g} s",
+        "before an app that was let go is tried again": f"{patience.rest_s:g} s",
         "an action": f"{client.INVOKE_S:g} s",
         "connecting and hello": f"{client.HANDSHAKE_S:g} s",
         "a descriptor file": in_binary(DESCRIPTOR_BYTES),

@@ -28,7 +28,8 @@ the command line returns for it.
     ├── ApprovalNeeded                7  approval_needed an action wants a yes, and nobody is there
     ├── Unauthorized                  3  unauthorized    the other side does not let us in
     ├── Unreachable                   4  unreachable     nobody there, or no longer there
-    │   └── TimedOut                     timed_out       there, but too slow to answer
+    │   ├── TimedOut                     timed_out       there, but too slow to answer
+    │   └── LetGo                        let_go          it took too much, or sent too much rubbish
     ├── LedgerUnavailable             4  ledger_unavailable  locked too long, disk full, I/O error
     │   └── SessionBusy                  session_busy    another program runs a turn in it
     ├── ActionFailed                  5  action_failed   the app did not do it, and says why
@@ -58,6 +59,7 @@ __all__ = [
     "LedgerDamaged",
     "LedgerUnavailable",
     "LedgerUnusable",
+    "LetGo",
     "MissingExtra",
     "ModelFailed",
     "NotFound",
@@ -270,6 +272,12 @@ class TimedOut(Unreachable):
     """The other side is there and did not answer in time; what it did is not known."""
 
     code = "timed_out"
+
+
+class LetGo(Unreachable):
+    """We ended a connection that took more time, or sent more rubbish, than one may."""
+
+    code = "let_go"
 
 
 class ActionFailed(SightlineError):

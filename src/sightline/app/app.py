@@ -50,6 +50,7 @@ from sightline.protocol.ids import id_problem
 from sightline.protocol.limits import ProviderLimits
 from sightline.protocol.messages import ErrorInfo, ErrorMessage, ProviderInfo, serialize
 from sightline.protocol.path import parse_path
+from sightline.protocol.patience import Patience
 from sightline.protocol.provider import CAPABILITIES, Provider
 from sightline.protocol.tree import Node
 from sightline.transports.door import Door
@@ -82,6 +83,7 @@ class App(Scope):
         coalesce_s: float = COALESCE_S,
         clock: Clock = system_clock,
         limits: ProviderLimits | None = None,
+        patience: Patience | None = None,
     ) -> None:
         """Make an app. Raises InvalidTree if its id is not a legal one."""
         problem = id_problem(id)
@@ -103,7 +105,11 @@ class App(Scope):
             timeout_s=invoke_timeout_s, threads=threads,
         )  # fmt: skip
         self._serving = Serving(
-            self._provider, self._invoker.invoke, self._query, coalesce_s=coalesce_s
+            self._provider,
+            self._invoker.invoke,
+            self._query,
+            coalesce_s=coalesce_s,
+            patience=patience,
         )
         self._authenticate: Callable[[Peer], Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -11,17 +11,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Final
 
+from sightline.errors import LetGo
 from sightline.protocol.connection import Connection, InvokeRequested, QueryRequested, Request
+from sightline.protocol.messages import ErrorInfo, ErrorMessage, serialize
+from sightline.protocol.patience import Patience
 from sightline.protocol.provider import Provider
 from sightline.transports.link import Link, LinkClosed
+from sightline.transports.pace import Pace
 
-__all__ = ["COALESCE_S", "Serving"]
+__all__ = ["COALESCE_S", "PATIENCE", "Serving"]
 
 COALESCE_S: Final = 0.05
+# A refusal costs little, and a program under test makes many mistakes.
+PATIENCE: Final = Patience(faults=1_000)
 _QUERIES: Final = 4
+_GOODBYE_S: Final = 1.0
+
+_log: Final = logging.getLogger(__name__)
 
 OnInvoke = Callable[[Connection, InvokeRequested], Awaitable[None]]
 OnQuery = Callable[[Connection, QueryRequested], Awaitable[None]]
@@ -30,9 +40,10 @@ OnQuery = Callable[[Connection, QueryRequested], Awaitable[None]]
 class _Line:
     """A connection on its link, and what its two loops wait for."""
 
-    def __init__(self, connection: Connection, link: Link) -> None:
+    def __init__(self, connection: Connection, link: Link, patience: Patience) -> None:
         self.connection = connection
         self.link = link
+        self.pace = Pace(patience)
         self.has_output = asyncio.Event()
         self.has_room = asyncio.Event()
         # An answer may have megabytes: not all that is asked at once is answered at once.
@@ -47,6 +58,13 @@ class _Line:
                 while frames := self.connection.frames_to_send():
                     await self.link.send(frames)
                     self.has_room.set()
+
+    async def say_goodbye(self, reason: str) -> None:
+        """Tell why the link ends, if the other side listens."""
+        farewell = serialize(ErrorMessage(ErrorInfo("bad_request", reason)))
+        with contextlib.suppress(LinkClosed, TimeoutError):
+            async with asyncio.timeout(_GOODBYE_S):
+                await self.link.send([farewell])
 
     async def room(self) -> None:
         """Wait until there is room for answers."""
@@ -65,11 +83,13 @@ class Serving:
         on_query: OnQuery | None = None,
         *,
         coalesce_s: float = COALESCE_S,
+        patience: Patience | None = None,
     ) -> None:
         self._provider = provider
         self._on_invoke = on_invoke
         self._on_query = on_query
         self._coalesce_s = coalesce_s
+        self._patience = patience or PATIENCE
         self._loop: asyncio.AbstractEventLoop | None = None
         self._flush_at: asyncio.TimerHandle | None = None
         self._lines: dict[Connection, _Line] = {}
@@ -78,20 +98,28 @@ class Serving:
         """Serve one link until it ends; ends it when cancelled."""
         self._loop = asyncio.get_running_loop()
         connection = self._provider.connect(audience)
-        line = self._lines[connection] = _Line(connection, link)
+        line = self._lines[connection] = _Line(connection, link, self._patience)
         self.wake()
         writer = asyncio.create_task(line.write())
         answers: set[asyncio.Task[None]] = set()
         try:
             while (message := await link.receive()) is not None:
-                for request in connection.receive(message):
+                faults = connection.faults
+                for request in await line.pace.run(connection.receive_steps(message)):
                     answer = asyncio.create_task(self._answer(line, request))
                     answers.add(answer)
                     answer.add_done_callback(answers.discard)
                 self.wake()
+                if connection.faults > faults:
+                    line.pace.fault()
+                await line.pace.turn()
                 while len(answers) > self._provider.limits.invocations:
                     await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
                 await line.room()
+        except LetGo as error:
+            _log.warning("%s: %s", link.peer.address or link.peer.transport, error)
+            writer.cancel()
+            await line.say_goodbye(str(error))
         finally:
             connection.close()
             del self._lines[connection]
@@ -136,6 +164,7 @@ class Serving:
                 if self._on_query is not None:
                     await self._on_query(line.connection, request)
                 else:
-                    line.connection.answer_query(request.query)
+                    with line.pace.work():
+                        line.connection.answer_query(request.query)
         line.has_room.set()
         self.wake()

@@ -9,6 +9,9 @@ way a request waits for it; between attempts it fails at once.
 
 Nothing is awaited without a limit: connecting and the hello have the handshake time
 together, a snapshot that does not come in that time is asked for again.
+
+And no provider holds us: what it sends is read piece by piece, with a turn for everybody
+else in between, and one that takes more than its share, or sends rubbish, is let go (`pace`).
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from msgspec import UnsetType
 from sightline.errors import (
     ActionFailed,
     InvalidInput,
+    LetGo,
     RequestRefused,
     SightlineError,
     TimedOut,
@@ -51,8 +55,10 @@ from sightline.protocol.consumer import (
 from sightline.protocol.ids import app_id_problem, app_name_problem
 from sightline.protocol.jsontext import read
 from sightline.protocol.messages import Filter, ProviderInfo, Result
+from sightline.protocol.patience import Patience
 from sightline.protocol.tree import Node
 from sightline.transports.link import Link, LinkClosed, Peer
+from sightline.transports.pace import Pace
 
 __all__ = ["Client", "Dial", "Lost", "Outcome", "State"]
 
@@ -98,6 +104,7 @@ class Client:
         backoff: Backoff | None = None,
         handshake_s: float = HANDSHAKE_S,
         invoke_s: float = INVOKE_S,
+        patience: Patience | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
@@ -108,6 +115,7 @@ class Client:
         self._backoff = backoff or Backoff()
         self._handshake_s = handshake_s
         self._invoke_s = invoke_s
+        self._patience = patience or Patience()
         self._sleep = sleep
         self._chance = chance
         self._consumer = Consumer()
@@ -254,6 +262,8 @@ class Client:
                 await self._hang_up()
                 if not self._reconnect:
                     return
+                if isinstance(error, LetGo):
+                    await self._sleep(self._patience.rest_s)
                 await self._rest(self._backoff.delay_s(failures, self._chance()))
                 failures += 1
         finally:
@@ -281,16 +291,22 @@ class Client:
             await link.close()
 
     async def _talk(self, link: Link, limit: asyncio.Timeout) -> SightlineError:
+        pace = Pace(self._patience)
         helpers = [asyncio.create_task(self._write(link)), asyncio.create_task(self._remind())]
         try:
             while (message := await link.receive()) is not None:
-                for event in self._consumer.receive(message):
+                for event in await pace.run(self._consumer.receive_steps(message)):
                     if isinstance(event, Connected):
                         self._meet(event.provider)
                         limit.reschedule(None)
                     else:
-                        self._take(event)
+                        with pace.work():
+                            self._take(event)
+                    if isinstance(event, Garbled):
+                        pace.fault()
+                    await pace.turn()
                 self._has_output.set()
+                await pace.turn()
             return self._turned_away or Unreachable("the connection is gone")
         finally:
             for helper in helpers:
@@ -373,7 +389,7 @@ class Client:
             case QueryAnswered():
                 self._settle(event.request, event.tree)
             case InvokeAnswered():
-                self._settle(event.request, _outcome(event.result))
+                self._settle(event.request, _outcome(event))
             case RequestFailed():
                 self._settle(event.request, Unreachable(event.reason))
             case Refused(request=None) if self.state == "connecting":
@@ -416,10 +432,10 @@ def _turned_away(refusal: Refused) -> SightlineError:
     return RequestRefused(refusal.code[:_REASON_CHARS], message)
 
 
-def _outcome(result: Result) -> Outcome | SightlineError:
+def _outcome(answer: InvokeAnswered) -> Outcome | SightlineError:
+    result = answer.result
     if result.status == "error":
         if isinstance(result.error, UnsetType):
             return ActionFailed("internal", "")
         return ActionFailed(result.error.code, result.error.message)
-    data = None if isinstance(result.data, UnsetType) else read(result.data)
-    return Outcome(result.status, data)
+    return Outcome(result.status, answer.data)

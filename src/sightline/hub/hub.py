@@ -10,6 +10,7 @@ lazy, of one that nobody has asked anything of.
 from __future__ import annotations
 
 import asyncio
+import operator
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,6 +28,7 @@ from sightline.hub.signal import Signal
 from sightline.hub.watch import Watch
 from sightline.protocol.ids import app_id_problem, reads_as_own
 from sightline.protocol.messages import Filter
+from sightline.protocol.patience import Patience
 from sightline.protocol.tree import Node
 from sightline.protocol.world import AppState, AvailableApp, Status, World
 
@@ -54,12 +56,12 @@ class _Seat:
 
     def __init__(
         self, own: str, name: str, dial: Dial, descriptor: Descriptor | None, wanted: Wanted,
-        backoff: Backoff | None, *, is_own: bool,
+        backoff: Backoff | None, patience: Patience | None, *, is_own: bool,
     ) -> None:  # fmt: skip
         self.state = AppState(own, name, "awaiting")
         self.descriptor = descriptor
         self.is_own = is_own
-        self.client = Client(dial, backoff=backoff)
+        self.client = Client(dial, backoff=backoff, patience=patience)
         self.watch: Watch = self.client.subscribe(
             wanted.path, depth=wanted.depth, max_nodes=wanted.max_nodes, filter=wanted.filter
         )
@@ -98,7 +100,8 @@ class _Seat:
             last_seen,
             reason,
         )
-        return was if seen == was else seen
+        # By identity first: two trees that say the same take long to compare.
+        return was if seen.tree is was.tree and seen == was else seen
 
 
 class Hub:
@@ -115,6 +118,7 @@ class Hub:
         token: Callable[[str], str | None] = lambda _: None,
         clock: Callable[[], datetime] = _now,
         backoff: Backoff | None = None,
+        patience: Patience | None = None,
     ) -> None:
         self.world = World()
         self._discovery = discovery
@@ -125,6 +129,7 @@ class Hub:
         self._token = token
         self._clock = clock
         self._backoff = backoff
+        self._patience = patience
         self._seats: dict[str, _Seat] = {}
         self._found: dict[str, Descriptor] = {}
         self._changed = Signal()
@@ -240,7 +245,10 @@ class Hub:
         self, own: str, name: str, dial: Dial, descriptor: Descriptor | None, *,
         is_own: bool = False,
     ) -> _Seat:  # fmt: skip
-        seat = _Seat(own, name, dial, descriptor, self._wanted, self._backoff, is_own=is_own)
+        seat = _Seat(
+            own, name, dial, descriptor, self._wanted, self._backoff, self._patience,
+            is_own=is_own,
+        )  # fmt: skip
         self._seats[own] = seat
         seat.client.listen(lambda _: self._publish())
         seat.client.start()
@@ -280,7 +288,7 @@ class Hub:
             tuple(seat.state for seat in self._seats.values()),
             tuple(_available(item) for own, item in self._found.items() if own not in self._seats),
         )
-        if world != self.world:
+        if not _is_same(world, self.world):
             self.world = world
             self._count += 1
             self._changed.fire()
@@ -290,6 +298,15 @@ class Hub:
 
     def _has_news(self, seen: int) -> bool:
         return self._count != seen or self._closed
+
+
+def _is_same(a: World, b: World) -> bool:
+    """Tell whether nothing is new; a seat that shows nothing new keeps its state."""
+    return (
+        len(a.apps) == len(b.apps)
+        and all(map(operator.is_, a.apps, b.apps))
+        and a.available == b.available
+    )
 
 
 def _available(descriptor: Descriptor) -> AvailableApp:

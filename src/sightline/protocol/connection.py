@@ -26,7 +26,7 @@ import msgspec
 from msgspec import UNSET
 
 from sightline.errors import InvalidPath, TooLarge
-from sightline.protocol.jsontext import text_of
+from sightline.protocol.jsontext import sendable, text_of
 from sightline.protocol.messages import (
     BadMessage,
     ErrorInfo,
@@ -41,11 +41,12 @@ from sightline.protocol.messages import (
     ResumePoint,
     Subscribe,
     Unsubscribe,
-    parse_consumer_message,
+    consumer_message_steps,
     serialize,
 )
 from sightline.protocol.outbox import Body, Outbox
 from sightline.protocol.path import parse_path
+from sightline.protocol.pieces import Steps, finish
 from sightline.protocol.tree import Affordance, Node
 from sightline.protocol.view import View
 
@@ -140,6 +141,7 @@ class Connection:
         self._invocations: set[str] = set()
         self._outbox = Outbox(provider.limits)
         self._closed = False
+        self.faults = 0
         self._hello: bytes | None = serialize(Hello(provider.info))
         provider.ready.add(self)
 
@@ -162,11 +164,19 @@ class Connection:
 
     def receive(self, data: bytes | str) -> list[Request]:
         """Take in one message; return what only the app can answer."""
+        return finish(self.receive_steps(data))
+
+    def receive_steps(self, data: bytes | str) -> Steps[list[Request]]:
+        """Like `receive`, in steps; see `pieces`. The next message waits for the end."""
         if self._closed:
             return []
         try:
-            message = parse_consumer_message(data, self._provider.limits.message_bytes)
+            limits = self._provider.limits
+            message = yield from consumer_message_steps(
+                data, limits.message_bytes, limits.message_levels
+            )
         except BadMessage as error:
+            self.faults += 1
             self.refuse(error.request, "bad_request", error.reason)
             return []
         match message:
@@ -430,4 +440,4 @@ def event_body(name: str, data: object = UNSET) -> Body:
 
 def _legible(error: ErrorInfo) -> ErrorInfo:
     """Make a message that can be sent of one that an app wrote, from a file's name perhaps."""
-    return ErrorInfo(error.code, error.message.encode(errors="replace").decode())
+    return ErrorInfo(sendable(error.code), sendable(error.message))

@@ -26,15 +26,15 @@ from itertools import count, islice
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, UnsetType
 
-from sightline.errors import InvalidInput, TooLarge
-from sightline.protocol.codec import decode, encode
-from sightline.protocol.jsontext import read
+from sightline.errors import InvalidInput, InvalidJson, TooLarge
+from sightline.protocol.codec import decode_steps
 from sightline.protocol.limits import NODE_BYTES, WIRE, Limits
 from sightline.protocol.messages import (
     BadMessage,
     Batch,
+    ErrorInfo,
     ErrorMessage,
     Event,
     Filter,
@@ -51,11 +51,12 @@ from sightline.protocol.messages import (
     Snapshot,
     Subscribe,
     Unsubscribe,
-    parse_provider_message,
+    provider_message_steps,
     serialize,
 )
-from sightline.protocol.patch import apply, decode_ops
-from sightline.protocol.tree import Node
+from sightline.protocol.patch import apply_steps
+from sightline.protocol.pieces import Part, Steps, Text, finish, items, size, value
+from sightline.protocol.tree import TEXT_FIELDS, Node
 
 __all__ = [
     "Connected",
@@ -72,6 +73,7 @@ __all__ = [
 
 MESSAGE_BYTES: Final = 17 * 1024 * 1024
 _BATCHED_MESSAGES: Final = 10_000
+_MEASURED_NODES: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +104,11 @@ class QueryAnswered:
 
 @dataclass(frozen=True, slots=True)
 class InvokeAnswered:
-    """What became of an invoke."""
+    """What became of an invoke; `data` is what its result carries, read."""
 
     request: str
     result: Result
+    data: Any = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +207,9 @@ class Consumer:
         if own_id in self.mirrors:
             raise InvalidInput(f"there is a subscription {own_id!r} already")
         ask = Subscribe(own_id, path, depth, max_nodes, filter)
-        self.mirrors[own_id] = Mirror(ask)
         if self._greeted:
             self._send(ask)
+        self.mirrors[own_id] = Mirror(ask)
         return own_id
 
     def unsubscribe(self, subscription_id: str) -> None:
@@ -231,15 +234,15 @@ class Consumer:
     ) -> str:
         """Ask for one snapshot; returns the id under which it will be answered."""
         request = f"q{next(self._ids)}"
-        self._queries.add(request)
         self._send(Query(request, path, depth, max_nodes, filter, window))
+        self._queries.add(request)
         return request
 
     def invoke(self, path: str, action: str, params: dict[str, Any] | None = None) -> str:
         """Ask for an action; returns the id under which it will be answered."""
         request = f"i{next(self._ids)}"
-        self._invokes.add(request)
         self._send(Invoke(request, path, action, params))
+        self._invokes.add(request)
         return request
 
     def pause(self, subscription_id: str) -> None:
@@ -271,42 +274,56 @@ class Consumer:
 
     def receive(self, data: bytes | str) -> list[ConsumerEvent]:
         """Take in one message from the provider; returns what happened."""
+        return finish(self.receive_steps(data))
+
+    def receive_steps(self, data: bytes | str) -> Steps[list[ConsumerEvent]]:
+        """Like `receive`, piece by piece; see `pieces`. The next message waits for the end."""
         events: list[ConsumerEvent] = []
-        waiting: deque[bytes | str | Raw] = deque([data])
+        waiting: deque[bytes | str | Text] = deque([data])
         unwrapped = 0
         while waiting:
             item = waiting.popleft()
             try:
-                text = bytes(item) if isinstance(item, Raw) else item
-                message = parse_provider_message(text, self.message_bytes)
+                message, large = yield from provider_message_steps(
+                    item, self.message_bytes, self.limits
+                )
             except BadMessage as error:
                 if error.unknown_type is None:
                     events.append(Garbled(error.reason))
                 continue
             if isinstance(message, Batch):
-                unwrapped += len(message.messages)
+                inner = list(items(large["messages"])) if "messages" in large else message.messages
+                unwrapped += len(inner)
                 if unwrapped > _BATCHED_MESSAGES:
                     events.append(Garbled(f"more than {_BATCHED_MESSAGES} messages in a batch"))
                     break
-                waiting.extendleft(reversed(message.messages))
+                waiting.extendleft(reversed(inner))
             else:
-                events.extend(self._handle(message))
+                events.extend((yield from self._handle(message, large)))
+            yield
         return events
 
-    def _handle(self, message: ProviderMessage) -> list[ConsumerEvent]:
+    def _handle(
+        self, message: ProviderMessage, large: dict[str, Part]
+    ) -> Steps[list[ConsumerEvent]]:
         match message:
             case Hello():
                 return self._greet(message.provider)
             case Snapshot():
-                return self._take_snapshot(message)
+                return (yield from self._take_snapshot(message, large.get("tree", message.tree)))
             case Patch():
-                return self._take_patch(message)
+                return (yield from self._take_patch(message, large.get("ops", message.ops)))
             case Result():
                 if message.id in self._invokes:
+                    answer = yield from _answered(message, large)
                     self._invokes.discard(message.id)
-                    return [InvokeAnswered(message.id, message)]
+                    return [answer]
             case Event():
-                return [EventArrived(message.name, _value(message.data))]
+                try:
+                    data = yield from _value(large.get("data", message.data))
+                except InvalidJson as error:
+                    return [Garbled(f"event {message.name[:80]!r}: {error}")]
+                return [EventArrived(message.name, data)]
             case ErrorMessage():
                 return self._take_error(message)
         return []
@@ -335,23 +352,28 @@ class Consumer:
             return None
         return ResumePoint(mirror.epoch, mirror.version, mirror.seq)
 
-    def _take_snapshot(self, message: Snapshot) -> list[ConsumerEvent]:
+    def _take_snapshot(self, message: Snapshot, text: Text) -> Steps[list[ConsumerEvent]]:
         mirror = self.mirrors.get(message.id)
         is_query = message.id in self._queries
         if mirror is None and not is_query:
             return []
-        self._queries.discard(message.id)
         try:
-            tree = decode(bytes(message.tree), self.limits)
+            tree = yield from decode_steps(text, self.limits)
         except InvalidInput as error:
             reason = f"an illegal tree: {error}"
             if is_query:
+                self._queries.discard(message.id)
                 return [Refused(message.id, "internal", reason)]
             return [Garbled(f"snapshot of {message.id!r}: {reason}")]
-        if mirror is None:
+        if is_query:
+            self._queries.discard(message.id)
             return [QueryAnswered(message.id, tree, message.version)]
+        # It may have been given up while its snapshot was read.
+        mirror = self.mirrors.get(message.id)
+        if mirror is None:
+            return []
         mirror.tree = tree
-        mirror.most_bytes = len(message.tree)
+        mirror.most_bytes = size(text)
         mirror.most_nodes = mirror.most_bytes // NODE_BYTES
         mirror.version = mirror.base_version = message.version
         mirror.seq = 0 if isinstance(message.seq, UnsetType) else message.seq
@@ -359,7 +381,7 @@ class Consumer:
         mirror.awaits_snapshot = mirror.awaits_resume = False
         return [MirrorChanged(message.id, tree, message.version, patched=False)]
 
-    def _take_patch(self, message: Patch) -> list[ConsumerEvent]:
+    def _take_patch(self, message: Patch, ops: Text) -> Steps[list[ConsumerEvent]]:
         mirror = self.mirrors.get(message.subscription)
         if mirror is None or mirror.tree is None or mirror.awaits_snapshot:
             return []
@@ -370,11 +392,14 @@ class Consumer:
             self._ask_again(mirror)
             return []
         try:
-            tree = apply(mirror.tree, decode_ops(bytes(message.ops)), self.limits)
-            self._measure(mirror, tree, len(message.ops))
+            tree = yield from apply_steps(mirror.tree, ops, self.limits)
+            yield from self._measure(mirror, tree, size(ops))
         except InvalidInput as error:
             self._ask_again(mirror)
             return [Garbled(f"patch of {message.subscription!r}: {error}")]
+        # Asked for again while the patch was read.
+        if not mirror.is_current and not mirror.awaits_resume:
+            return []
         mirror.awaits_resume = False
         mirror.seq, mirror.version = message.seq, message.version
         if tree is mirror.tree:
@@ -382,12 +407,12 @@ class Consumer:
         mirror.tree = tree
         return [MirrorChanged(message.subscription, tree, message.version, patched=True)]
 
-    def _measure(self, mirror: Mirror, tree: Node, added_bytes: int) -> None:
+    def _measure(self, mirror: Mirror, tree: Node, added_bytes: int) -> Steps[None]:
         """Note how a patch makes a mirror grow. Raises TooLarge where that is beyond the limits."""
         mirror.most_bytes += added_bytes
         mirror.most_nodes += added_bytes // NODE_BYTES
         if mirror.most_bytes > self.message_bytes:
-            mirror.most_bytes = len(encode(tree))
+            mirror.most_bytes = yield from _bytes_of(tree)
             if mirror.most_bytes > self.message_bytes:
                 raise TooLarge(f"the mirror would have more than {self.message_bytes} bytes")
         most_nodes = self.limits.nodes
@@ -416,8 +441,34 @@ class Consumer:
         return self.provider is not None and capability in self.provider.capabilities
 
     def _send(self, message: Subscribe | Unsubscribe | Query | Invoke | Pause | Resume) -> None:
-        self._outbox.append(serialize(message))
+        try:
+            self._outbox.append(serialize(message))
+        except UnicodeEncodeError:  # a model may write one as an escape
+            raise InvalidInput("a string must not contain a lone surrogate") from None
 
 
-def _value(text: Raw | UnsetType) -> Any:
-    return None if isinstance(text, UnsetType) else read(text)
+def _value(text: Text | UnsetType) -> Steps[Any]:
+    return None if isinstance(text, UnsetType) else (yield from value(text))
+
+
+def _answered(message: Result, large: dict[str, Part]) -> Steps[InvokeAnswered]:
+    try:
+        data = yield from _value(large.get("data", message.data))
+    except InvalidJson as error:
+        failed = Result(message.id, "error", error=ErrorInfo("internal", str(error)))
+        return InvokeAnswered(message.id, failed)
+    return InvokeAnswered(message.id, message, data)
+
+
+def _bytes_of(tree: Node) -> Steps[int]:
+    """How many bytes a tree takes as JSON, about: its texts, its ids, and what stands between."""
+    total = 0
+    for number, node in enumerate(tree.walk()):
+        texts = (node.text(name) for name in TEXT_FIELDS)
+        total += sum(len(text) for text in texts if not isinstance(text, UnsetType))
+        total += NODE_BYTES + len(node.id) + len(node.type)
+        if not isinstance(node.extra, UnsetType):
+            total += len(node.extra.json)
+        if not number % _MEASURED_NODES:
+            yield
+    return total

@@ -34,15 +34,20 @@ from sightline.errors import InvalidJson
 
 __all__ = [
     "NESTING",
+    "NO_BRACKET",
+    "UP_AND_DOWN",
     "JsonText",
     "canonical",
     "clip",
     "escape_controls",
     "loads",
+    "masked",
     "members",
     "nests_deeper",
     "read",
     "same",
+    "sendable",
+    "shallow",
     "text_from_bytes",
     "text_of",
 ]
@@ -94,7 +99,6 @@ NESTING: Final = 640
 _INT_DIGITS: Final = 4300
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _NO_BRACKET_OR_QUOTE: Final = bytes(set(range(256)) - set(b'[]{}"'))
-_STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _CONSTANTS: Final[dict[str, Any]] = {
     "null": None,
@@ -159,6 +163,60 @@ _NULL: Final = Raw(b"null")
 _EXPONENT: Final = re.compile(rb"[eE][+-]?[0-9]{18}")
 
 
+_BRACKET: Final = re.compile(rb"[][{}]")
+NO_BRACKET: Final = bytes(set(range(256)) - set(b"[]{}"))
+# One level down or up, as signed bytes.
+UP_AND_DOWN: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+_WINDOW_BYTES: Final = 64 * 1024
+
+
+def shallow(text: bytes) -> bytes:
+    """Return an object's text with `null` for every container in it; its end may be missing.
+
+    Enough to see what an object that cannot be read was meant to be.
+    """
+    kept: list[bytes] = []
+    level = 0
+    for at, window in masked(text, _WINDOW_BYTES):
+        steps = array("b", window.translate(UP_AND_DOWN, NO_BRACKET))
+        levels = list(accumulate(steps, initial=level))
+        start = 0
+        for number, match in enumerate(_BRACKET.finditer(window) if _stays(levels) else ()):
+            here, before, after = match.start(), levels[number], levels[number + 1]
+            if (before, after) == (1, 2):
+                kept += (text[at + start : at + here], b"null")
+            elif (before, after) in {(0, 1), (1, 0)}:
+                kept.append(text[at + start : at + here + 1])
+            start = here + 1
+        level = levels[-1]
+        if level < 2:
+            kept.append(text[at + start : at + len(window)])
+    return b"".join(kept) if level < 1 else b"".join(kept) + b"}"
+
+
+def _stays(levels: list[int]) -> bool:
+    """Whether the outermost level is seen at all."""
+    return min(levels) < 2
+
+
+def masked(text: bytes, window_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """Go through a text by windows, each with its offset; what is in strings is blanked out."""
+    at, inside = 0, False
+    while at < len(text):
+        window = text[at : at + window_bytes]
+        if (len(window) - len(window.rstrip(b"\\"))) % 2:
+            window = text[at : at + window_bytes + 1]  # not between a backslash and what it escapes
+        plain = window
+        if b"\\" in window:
+            plain = window.replace(b"\\\\", b"__").replace(b'\\"', b"__")
+        pieces = plain.split(b'"')
+        first = 0 if inside else 1
+        pieces[first::2] = [b"_" * len(piece) for piece in pieces[first::2]]
+        inside ^= len(pieces) % 2 == 0
+        yield at, b'"'.join(pieces)
+        at += len(window)
+
+
 def text_from_bytes(data: bytes) -> str:
     """Read bytes as UTF-8. Raises InvalidJson at the first byte that is not."""
     try:
@@ -167,6 +225,11 @@ def text_from_bytes(data: bytes) -> str:
         line_start = data.rfind(b"\n", 0, error.start) + 1
         line = data.count(b"\n", 0, error.start) + 1
         raise InvalidJson("not UTF-8", line, error.start - line_start + 1) from None
+
+
+def sendable(text: str) -> str:
+    """Return a text that can be sent: a lone surrogate, which no UTF-8 can hold, becomes `?`."""
+    return text.encode(errors="replace").decode()
 
 
 def nests_deeper(data: bytes | str, levels: int) -> bool:
@@ -181,7 +244,7 @@ def nests_deeper(data: bytes | str, levels: int) -> bool:
     # Without escaped quotes every second piece between quotes is a string.
     marks = data.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NO_BRACKET_OR_QUOTE)
     outside = b"".join(marks.replace(b'""', b"").split(b'"')[::2])
-    return max(accumulate(array("b", outside.translate(_STEPS))), default=0) > levels
+    return max(accumulate(array("b", outside.translate(UP_AND_DOWN))), default=0) > levels
 
 
 def clip(text: bytes, levels: int) -> bytes:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sightline.protocol.ids import ID_BYTES
+from sightline.protocol.jsontext import NESTING
 
 __all__ = ["DEFAULT", "NODE_BYTES", "WIRE", "Limits", "ProviderLimits"]
 
@@ -20,13 +21,19 @@ NODE_BYTES: Final = len('{"id":"a","type":"b"}')
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Upper bounds, all settable. None is no bound."""
+    """Upper bounds, all settable. None is no bound.
+
+    `node_bytes` is for all of a node but its children; `message_levels` for the nesting of
+    the JSON in which a tree travels.
+    """
 
     levels: int | None = None
     nodes: int | None = None
+    node_bytes: int | None = None
     id_bytes: int = ID_BYTES
     string_bytes: int = 256 * 1024
     value_levels: int = 64
+    message_levels: int = NESTING
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,7 @@ class ProviderLimits:
     """
 
     message_bytes: int = 1024 * 1024
+    message_levels: int = NESTING
     snapshot_bytes: int = 16 * 1024 * 1024
     snapshot_nodes: int = 50_000
     subscriptions: int = 64
@@ -51,4 +59,4 @@ class ProviderLimits:
 
 
 DEFAULT: Final = Limits()
-WIRE: Final = Limits(levels=64, nodes=50_000)
+WIRE: Final = Limits(levels=64, nodes=50_000, node_bytes=1024 * 1024)

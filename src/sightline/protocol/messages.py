@@ -18,7 +18,25 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from sightline.errors import InvalidJson, SightlineError
-from sightline.protocol.jsontext import NESTING, loads, nests_deeper, text_from_bytes
+from sightline.protocol.jsontext import (
+    NESTING,
+    loads,
+    nests_deeper,
+    sendable,
+    shallow,
+    text_from_bytes,
+)
+from sightline.protocol.limits import Limits
+from sightline.protocol.pieces import (
+    GROUP_BYTES,
+    WHOLE_BYTES,
+    Part,
+    Steps,
+    Text,
+    cut,
+    fields,
+    finish,
+)
 from sightline.protocol.view import View
 
 __all__ = [
@@ -45,8 +63,10 @@ __all__ = [
     "Snapshot",
     "Subscribe",
     "Unsubscribe",
+    "consumer_message_steps",
     "parse_consumer_message",
     "parse_provider_message",
+    "provider_message_steps",
     "serialize",
 ]
 
@@ -62,7 +82,8 @@ ErrorCode: TypeAlias = Literal[
     "bad_request",
     "not_supported",
 ]
-_Id: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+_ID_CHARS: Final = 256
+_Id: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=_ID_CHARS)]
 _Path: TypeAlias = Annotated[str, msgspec.Meta(max_length=65_536)]
 _Depth: TypeAlias = Annotated[int, msgspec.Meta(ge=-1)]
 _Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
@@ -256,54 +277,121 @@ def serialize(message: ConsumerMessage | ProviderMessage) -> bytes:
     return _encoder.encode(message)
 
 
-def parse_consumer_message(data: bytes | str, max_bytes: int = MESSAGE_BYTES) -> ConsumerMessage:
+def parse_consumer_message(
+    data: bytes | str, max_bytes: int = MESSAGE_BYTES, levels: int = NESTING
+) -> ConsumerMessage:
     """Read what a consumer sent. Raises BadMessage."""
-    message: ConsumerMessage = _parse(_from_consumer, data, max_bytes, _CONSUMER_TYPES)
-    return message
+    return finish(consumer_message_steps(data, max_bytes, levels))
 
 
-def parse_provider_message(data: bytes | str, max_bytes: int) -> ProviderMessage:
+def parse_provider_message(
+    data: bytes | str, max_bytes: int, levels: int = NESTING
+) -> ProviderMessage:
     """Read what a provider sent. Raises BadMessage."""
-    message: ProviderMessage = _parse(_from_provider, data, max_bytes, _PROVIDER_TYPES)
-    return message
+    return finish(_provider_message(data, max_bytes, levels))
+
+
+def consumer_message_steps(
+    data: bytes | str, max_bytes: int, levels: int
+) -> Steps[ConsumerMessage]:
+    """Like `parse_consumer_message`, in steps; see `pieces`."""
+    steps: Steps[ConsumerMessage] = _parse(_from_consumer, data, max_bytes, levels, _CONSUMER_TYPES)
+    return (yield from steps)
+
+
+def _provider_message(data: bytes | str, max_bytes: int, levels: int) -> Steps[ProviderMessage]:
+    steps: Steps[ProviderMessage] = _parse(_from_provider, data, max_bytes, levels, _PROVIDER_TYPES)
+    return (yield from steps)
+
+
+def provider_message_steps(
+    data: bytes | str | Text, max_bytes: int, limits: Limits
+) -> Steps[tuple[ProviderMessage, dict[str, Part]]]:
+    """Read what a provider sent, if it is large piece by piece. Raises BadMessage.
+
+    Returns the message, and those of its fields that were cut: in the message itself they
+    stand empty.
+    """
+    if isinstance(data, Raw):
+        data = bytes(data)
+    if not isinstance(data, Part):
+        if len(data) <= WHOLE_BYTES or len(data) > max_bytes:
+            return (yield from _provider_message(data, max_bytes, limits.message_levels)), {}
+        plain = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+        try:
+            cut_text = yield from cut(plain, limits.message_levels, limits.string_bytes)
+        except InvalidJson as error:
+            raise BadMessage(f"not JSON: {error}") from None
+        if not isinstance(cut_text, Part):
+            return parse_provider_message(bytes(cut_text), max_bytes, limits.message_levels), {}
+        data = cut_text
+    if not data.is_object:
+        raise BadMessage("a message must be an object")
+    own = fields(data)
+    large = {name: text for name, text in own.items() if isinstance(text, Part)}
+    small = {name: text for name, text in own.items() if not isinstance(text, Part)}
+    head = _encoder.encode({**small, **{name: _EMPTY.get(name, _NULL) for name in large}})
+    return parse_provider_message(head, max_bytes, limits.message_levels), large
+
+
+_NULL: Final = Raw(b"null")
+# What stands in the place of a field that was cut: `messages` must be a list.
+_EMPTY: Final = {"messages": Raw(b"[]")}
 
 
 def _parse(
-    decoder: msgspec.json.Decoder[_T], data: bytes | str, max_bytes: int, types: frozenset[str]
-) -> _T:
+    decoder: msgspec.json.Decoder[_T],
+    data: bytes | str,
+    max_bytes: int,
+    levels: int,
+    types: frozenset[str],
+) -> Steps[_T]:
     if len(data) > max_bytes:
         raise BadMessage(f"a message must not be longer than {max_bytes} bytes")
     try:
         text = data if isinstance(data, str) else text_from_bytes(data)
     except InvalidJson as error:
         raise BadMessage(str(error)) from None
-    if nests_deeper(data, NESTING):
-        raise _complaint(text, types, RecursionError())
+    plain = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    is_deep = nests_deeper(plain, levels)
+    if len(plain) > GROUP_BYTES:
+        yield
+    if is_deep:
+        raise _complaint(
+            shallow(plain), types, f"a message must not nest deeper than {levels} levels"
+        )
     try:
         return decoder.decode(text)
     except UnicodeEncodeError:
         raise BadMessage("a string must not contain a lone surrogate") from None
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise _complaint(text, types, error) from None
+    except msgspec.DecodeError as error:
+        yield
+        # A short one is read whole, to say exactly where it stops being JSON.
+        raise _complaint(
+            plain if len(plain) <= GROUP_BYTES else shallow(plain), types, str(error)
+        ) from None
 
 
-def _complaint(text: str, types: frozenset[str], error: Exception) -> BadMessage:
+def _complaint(text: bytes, types: frozenset[str], reason: str) -> BadMessage:
     """Find out what a message that cannot be read was meant to be."""
     try:
-        value = loads(text)
+        value = loads(text.decode("utf-8", "surrogatepass"))
     except InvalidJson as invalid:
         return BadMessage(f"not JSON: {invalid}")
     if not isinstance(value, dict):
         return BadMessage("a message must be an object")
     kind, request = value.get("type"), value.get("id")
-    request = request if isinstance(request, str) and len(request) <= 256 else None
+    request = request if isinstance(request, str) and _is_sendable(request) else None
     if not isinstance(kind, str):
         return BadMessage("a message must have a 'type', a string", request)
     if kind not in types:
         return BadMessage(f"unknown message type {kind[:80]!r}", request, unknown_type=kind)
-    if isinstance(error, RecursionError):
-        return BadMessage(f"a message must not nest deeper than {NESTING} levels", request)
-    return BadMessage(f"{kind}: {error}", request)
+    return BadMessage(f"{kind}: {reason}", request)
+
+
+def _is_sendable(request: str) -> bool:
+    """Whether an id can be given back: not if it is too long, or no text at all."""
+    return len(request) <= _ID_CHARS and sendable(request) == request
 
 
 def _view(

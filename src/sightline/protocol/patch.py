@@ -13,7 +13,7 @@ the list, and `replace` and `remove` must find what they name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -23,12 +23,13 @@ from sightline.errors import InvalidInput, InvalidJson, InvalidPatch, InvalidPat
 from sightline.protocol import codec
 from sightline.protocol.jsontext import loads, members, read, text_from_bytes, text_of
 from sightline.protocol.limits import DEFAULT, Limits
-from sightline.protocol.path import PatchPath, escape, parse_patch_path
+from sightline.protocol.path import PatchPath, escape, format_path, parse_patch_path
+from sightline.protocol.pieces import Part, Steps, Text, fields, groups, joined, size
 from sightline.protocol.rules import field_violations, value_violations
-from sightline.protocol.share import share
+from sightline.protocol.share import share, share_steps
 from sightline.protocol.tree import ChildList, Node
 
-__all__ = ["Op", "apply", "decode_ops", "encode_ops", "ops_from_value"]
+__all__ = ["Op", "apply", "apply_steps", "decode_ops", "encode_ops", "ops_from_value"]
 
 
 class Op(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -49,6 +50,10 @@ _encoder: Final = msgspec.json.Encoder()
 # How large a value may be is for `apply` to say, who knows whether it is a tree.
 _ANY_SIZE: Final = Limits(string_bytes=1 << 62, value_levels=1 << 62)
 _SOME: Final = 1 << 64
+# A value that is longer is not looked at piece by piece where its text alone can vouch for it.
+_LARGE_BYTES: Final = 32 * 1024
+# The op, path and index of an operation, each.
+_OP_BYTES: Final = 64 * 1024
 
 
 def encode_ops(ops: Sequence[Op]) -> bytes:
@@ -98,13 +103,106 @@ def apply(tree: Node, ops: Iterable[Op], limits: Limits = DEFAULT) -> Node:
     nodes a tree may have after many patches is for its owner to watch: see `consumer`.
     """
     for i, op in enumerate(ops):
-        try:
-            tree = _applied(tree, op, parse_patch_path(op.path), limits)
-        except InvalidPath as error:
-            raise InvalidPatch(i, op.op, op.path, error.reason) from None
-        except (_Refused, InvalidJson, InvalidTree) as error:
-            raise InvalidPatch(i, op.op, op.path, str(error)) from None
+        tree = _numbered(tree, i, op, limits)
     return tree
+
+
+def apply_steps(tree: Node, text: Text, limits: Limits) -> Steps[Node]:
+    """Read ops and apply them, one by one, with limits that hold for all of it; see `pieces`."""
+    i = 0
+    for group in _groups(text):
+        if isinstance(group, list):
+            for op in decode_ops(b"[%b]" % b",".join(group)):
+                tree = _numbered(tree, i, op, limits)
+                i += 1
+                yield
+        else:
+            tree = yield from _apply_large(tree, i, group, limits)
+            i += 1
+    return tree
+
+
+def _groups(text: Text) -> Iterator[list[Raw] | Text]:
+    try:
+        yield from groups(text)
+    except msgspec.DecodeError:
+        raise InvalidInput("a patch must be a list of operations") from None
+
+
+def _apply_large(tree: Node, i: int, text: Text, limits: Limits) -> Steps[Node]:
+    """Apply an op with a large value."""
+    try:
+        own = fields(text)
+    except msgspec.DecodeError:
+        raise InvalidPatch(i, "?", "?", "an operation must be an object") from None
+    value = own.get("value")
+    small = {name: item for name, item in own.items() if name in {"op", "path", "index"}}
+    if value is None or any(size(item) > _OP_BYTES for item in small.values()):
+        raise InvalidPatch(i, "?", "?", "an operation must not be so long")
+    [op] = decode_ops(b"[%b]" % _encoder.encode(small))
+    try:
+        path = parse_patch_path(op.path)
+        if path.field is None and op.op in ("add", "replace"):
+            node = yield from codec.decode_steps(value, limits)
+            return (yield from _placed(tree, op, path.ids, _fitting(node, path.ids, limits)))
+        if path.field == "children" and not path.tokens and op.op in ("add", "replace"):
+            return (yield from _adopted(tree, op, path.ids, value, limits))
+        text = _small_enough(value, limits)
+    except InvalidPath as error:
+        raise InvalidPatch(i, op.op, op.path, error.reason) from None
+    except (_Refused, InvalidJson, InvalidTree) as error:
+        raise InvalidPatch(i, op.op, op.path, str(error)) from None
+    return _numbered(tree, i, msgspec.structs.replace(op, value=text), limits)
+
+
+def _small_enough(value: Text, limits: Limits) -> Raw:
+    most = limits.node_bytes
+    if most is not None and size(value) > most:
+        raise _Refused(f"a value must not have more than {most} bytes")
+    return Raw(msgspec.json.format(bytes(joined(value)), indent=-1))
+
+
+def _adopted(
+    tree: Node, op: Op, ids: tuple[str, ...], children: Text, limits: Limits
+) -> Steps[Node]:
+    """Replace the children of a node by a long list."""
+    target = tree.at(format_path(ids))
+    if op.op == "replace" and target.child_list is UNSET:
+        raise _Refused("there is no field 'children'")
+    holder = yield from codec.decode_steps(_holder(children), limits)
+    _check_levels(holder, len(ids), limits)
+    made = yield from share_steps(target, target.with_child_list(holder.child_list))
+    return tree.change_at(ids, lambda _: made)
+
+
+def _placed(tree: Node, op: Op, ids: tuple[str, ...], node: Node) -> Steps[Node]:
+    if op.op == "add" and not ids:
+        raise _Refused("the root can only be replaced")
+    if op.op == "replace":
+        merged = yield from share_steps(tree.at(format_path(ids)), node)
+        return tree.change_at(ids, lambda _: merged)
+    index = _index(op)
+    return tree.change_at(ids[:-1], lambda parent: parent.with_child(node, index))
+
+
+def _holder(children: Text) -> Part:
+    """A node that stands for the one whose children are replaced."""
+    holder = Part(is_object=True)
+    holder.entries.append(Raw(b'{"id":"a","type":"a"}'))
+    if isinstance(children, Part):
+        holder.entries.append(("children", children))
+    else:
+        holder.entries.append(Raw(b'{"children":%b}' % bytes(children)))
+    return holder
+
+
+def _numbered(tree: Node, i: int, op: Op, limits: Limits) -> Node:
+    try:
+        return _applied(tree, op, parse_patch_path(op.path), limits)
+    except InvalidPath as error:
+        raise InvalidPatch(i, op.op, op.path, error.reason) from None
+    except (_Refused, InvalidJson, InvalidTree) as error:
+        raise InvalidPatch(i, op.op, op.path, str(error)) from None
 
 
 def _applied(tree: Node, op: Op, path: PatchPath, limits: Limits) -> Node:
@@ -130,7 +228,11 @@ def _applied(tree: Node, op: Op, path: PatchPath, limits: Limits) -> Node:
 
 
 def _node(op: Op, limits: Limits, ids: tuple[str, ...] = ()) -> Node:
-    node = codec.decode(bytes(_value(op)), limits)
+    return _fitting(codec.decode(bytes(_value(op)), limits), ids, limits)
+
+
+def _fitting(node: Node, ids: tuple[str, ...], limits: Limits) -> Node:
+    """Check that a node can stand at a path."""
     if ids and node.id != ids[-1]:
         raise _Refused(f"the path ends in {ids[-1]!r}, but the node's id is {node.id!r}")
     _check_levels(node, len(ids), limits)
@@ -196,8 +298,10 @@ def _with_whole_field(node: Node, field: str, op: Op, limits: Limits) -> Node:
         raise _Refused(f"there is no field {field!r}")
     if op.op == "remove":
         return node.with_field(field, UNSET)
-    _check(field, read(_value(op)), limits)
-    return node.with_text(field, _value(op))
+    text = _value(op)
+    if len(text) <= _LARGE_BYTES or not codec.is_sound_field(field, text, limits):
+        _check(field, read(text), limits)
+    return _with_text(node, field, text, limits)
 
 
 def _with_member(node: Node, field: str, key: str, op: Op, limits: Limits) -> Node:
@@ -207,11 +311,14 @@ def _with_member(node: Node, field: str, key: str, op: Op, limits: Limits) -> No
     if op.op == "remove":
         del current[key]
         return node.with_text(field, text_of(current))
-    current[key] = _value(op)
-    value = read(_value(op))
+    current[key] = text = _value(op)
+    value = read(text)
     if field == "meta" or not _is_harmless(key, value, limits):
-        _check(field, {key: value}, limits)
-    return node.with_text(field, text_of(current))
+        _check(field, {key: value} if len(text) <= _LARGE_BYTES else {key: None}, limits)
+        alone = text_of({key: text})
+        if len(text) > _LARGE_BYTES and not codec.is_sound_field(field, alone, limits):
+            _check(field, {key: value}, limits)
+    return _with_text(node, field, text_of(current), limits)
 
 
 def _is_harmless(key: str, value: object, limits: Limits) -> bool:
@@ -235,8 +342,21 @@ def _with_inner_value(
     for token in tokens[:-1]:
         holder = holder[_key_in(holder, token)]
     _change_member(holder, tokens[-1], op)
-    _check(field, whole, limits)
-    return node.with_text(field, text_of(whole))
+    if len(text) <= _LARGE_BYTES and (op.value is UNSET or len(_value(op)) <= _LARGE_BYTES):
+        _check(field, whole, limits)
+        return _with_text(node, field, text_of(whole), limits)
+    _check("properties", {tokens[-1]: None}, limits)
+    changed = text_of(whole)
+    if not codec.is_sound_field(field, changed, limits):
+        _check(field, whole, limits)
+    return _with_text(node, field, changed, limits)
+
+
+def _with_text(node: Node, field: str, text: Raw, limits: Limits) -> Node:
+    most = limits.node_bytes
+    if most is not None and len(text) > most:
+        raise _Refused(f"{field!r} must not have more than {most} bytes")
+    return node.with_text(field, text)
 
 
 def _change_member(holder: Any, token: str, op: Op) -> None:

@@ -8,14 +8,23 @@ costs what changed, not what is there.
 from __future__ import annotations
 
 from operator import is_
+from typing import Final
 
+from sightline.protocol.pieces import Steps, finish
 from sightline.protocol.tree import Node, same_presence
 
-__all__ = ["share"]
+__all__ = ["share", "share_steps"]
+
+_NODES: Final = 256
 
 
 def share(old: Node, new: Node) -> Node:
     """Return `new`, made of the parts of `old` that did not change."""
+    return finish(share_steps(old, new))
+
+
+def share_steps(old: Node, new: Node) -> Steps[Node]:
+    """Like `share`, some nodes at a time; see `pieces`."""
     # Document order: every parent comes before its children, so backwards is bottom-up.
     order: list[tuple[Node | None, Node, int]] = []
     stack: list[tuple[Node | None, Node, int]] = [(old, new, 0)]
@@ -23,6 +32,8 @@ def share(old: Node, new: Node) -> Node:
         before, after, parent = stack.pop()
         mine = len(order)
         order.append((before, after, parent))
+        if not mine % _NODES:
+            yield
         if before is not None and before is not after:
             stack.extend(
                 (before.child(child.id), child, mine) for child in reversed(after.children)
@@ -32,6 +43,8 @@ def share(old: Node, new: Node) -> Node:
         before, after, parent = order[mine]
         result = after if before is None else _merged(before, after, results[mine][::-1])
         results[parent].append(result)
+        if not mine % _NODES:
+            yield
     return results[0][-1]
 
 

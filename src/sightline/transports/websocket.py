@@ -36,6 +36,7 @@ _SLOP: Final = Subprotocol(SUBPROTOCOL)
 _OPEN_S: Final = 5.0
 _CLOSE_S: Final = 1.0
 _WRITE_BYTES: Final = 16 * 1024
+_READ_BYTES: Final = 8 * 1024
 # A message over the machine's limit is refused there, and the connection lives on. One that
 # is this many times over it is not worth reading to its end: the connection closes (1009).
 _FAR_OVER: Final = 4
@@ -48,6 +49,10 @@ class WebSocketLink:
     def __init__(self, socket: ServerConnection | ClientConnection, peer: Peer) -> None:
         self.peer = peer
         self._socket = socket
+        # Frames are taken apart as they are read, thousands in one go if they are tiny.
+        transport = socket.transport
+        if hasattr(transport, "max_size"):
+            transport.max_size = _READ_BYTES
 
     async def receive(self) -> bytes | None:
         """Return the next message, or None at the end."""

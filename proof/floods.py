@@ -1,0 +1,185 @@
+"""Apps and consumers that send what holds a careless reader, without end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import resource
+import sys
+from collections.abc import Iterable, Iterator
+from unittest import mock
+
+from proof.claim import Claim, Trial
+from sightline.hub.hub import Hub
+from sightline.protocol.patience import Patience
+from sightline.testing import connect
+from sightline.transports import pace
+from sightline.transports.memory import memory_pair
+from sightline.transports.unix import serve_unix
+from support import real
+from support.floods import (
+    MIB,
+    FloodingApp,
+    FloodingConsumer,
+    host_floods,
+    provider_floods,
+    watched_loop,
+)
+
+# What one callback may keep the loop, in CPU time: some five times what it does, for the
+# interpreter's own collector of garbage runs in whichever it likes.
+HELD_S = 0.15
+GROWTH_BYTES = 150 * MIB
+# So hasty that a flood is let go within a second, and so generous that it never is.
+HASTY = Patience(busy_s=0.1, busy_share=0.02, held_s=0.2, faults=5, rest_s=3600)
+ENDLESS = Patience(busy_s=math.inf, faults=1 << 60)
+_LIMIT_S = 120.0
+
+
+def floods(trial: Trial) -> None:
+    """Flood a host and an app in every way, until they let go and to the end."""
+    size = min(1.0, max(0.05, trial.scale))
+    before = _memory()
+    longest = (0.0, "")
+    with _quiet():
+        for kind in _some(trial, host_floods(size)):
+            for _ in range(trial.times(3)):
+                took_s = asyncio.run(_flood_host(trial, kind, size, HASTY, 1 << 30))
+                longest = max(longest, (took_s, kind))
+            took_s = asyncio.run(_flood_host(trial, kind, size, ENDLESS, 2))
+            longest = max(longest, (took_s, f"{kind}, to its end"))
+        for kind in _some(trial, provider_floods(size)):
+            for _ in range(trial.times(3)):
+                took_s = asyncio.run(_flood_app(trial, kind, size))
+                longest = max(longest, (took_s, f"an app, {kind}"))
+        grown = _memory() - before
+        held = asyncio.run(_held_by_one_go(trial))
+    trial.check(grown <= GROWTH_BYTES, f"memory grew by {grown:,} bytes")
+    trial.control(held > HELD_S, f"with no turns in between the loop is held {held:.1f} s")
+    trial.note("memory", f"{grown / MIB:.0f} MiB more at most, the floods themselves included")
+    took_s, what = longest
+    trial.note("longest", f"{took_s * 1000:.0f} ms of CPU ({what})")
+
+
+def _some(trial: Trial, kinds: Iterable[str]) -> list[str]:
+    """All of them, or a few in a small run."""
+    known = list(kinds)
+    return trial.random.sample(known, min(len(known), trial.times(len(known), least=4)))
+
+
+async def _flood_host(
+    trial: Trial, kind: str, size: float, patience: Patience, times: int
+) -> float:
+    """One app floods; another one changes, and is seen to."""
+    path = trial.directory("host") / "s"
+    flood = FloodingApp(path, host_floods(size)[kind], times)
+    flood.start()
+    honest = real.Mailbox()
+    with watched_loop() as steps:
+        async with Hub(patience=patience) as hub:
+            serving = await _seat(hub, honest)
+            hub.add("flood", flood.dial)
+            let_go = await _until_over(hub, flood)
+            honest.app.update("me", props={"user": f"after {kind}"})
+            fresh = await _shows(hub, f"after {kind}")
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+    flood.stop()
+    trial.check(steps.longest_s <= HELD_S, f"{kind}: {steps.longest_s:.2f} s in {steps.what}")
+    trial.check(fresh, f"{kind}: another app is not fresh")
+    if times > 2:
+        trial.check(let_go.startswith("let go: "), f"{kind}: {let_go!r}")
+    await honest.app.close()
+    return steps.longest_s
+
+
+async def _seat(hub: Hub, honest: real.Mailbox) -> asyncio.Task[None]:
+    ours, theirs = memory_pair()
+
+    async def dial() -> object:
+        return ours
+
+    serving = asyncio.create_task(honest.app.handle(theirs))
+    hub.add("honest", dial)  # type: ignore[arg-type]  # a memory link is a link
+    await _shows(hub, "ada")
+    return serving
+
+
+async def _shows(hub: Hub, user: str) -> bool:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LIMIT_S):
+            async for world in hub.changes():
+                app = world.app("honest")
+                me = None if app is None or app.tree is None else app.tree.child("me")
+                if me is not None and me.properties["user"] == user:
+                    return True
+    return False
+
+
+async def _until_over(hub: Hub, flood: FloodingApp) -> str:
+    """Wait until the flood is let go, or has been taken to its end; returns why it ended."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LIMIT_S):
+            async for world in hub.changes():
+                app = world.app("flood")
+                if app is not None and app.status == "disconnected":
+                    return app.reason
+    return f"not over after {flood.sent} messages"
+
+
+async def _flood_app(trial: Trial, kind: str, size: float) -> float:
+    """One consumer floods an app; another one uses it."""
+    path = trial.directory("app") / "s"
+    mailbox = real.Mailbox(patience=HASTY)
+    with watched_loop() as steps:
+        async with serve_unix(mailbox.app.handle, path), connect(mailbox.app) as other:
+            flood = FloodingConsumer(path, provider_floods(size)[kind], 1 << 30)
+            flood.start()
+            await other.invoke("/", "count")
+            await asyncio.to_thread(flood.ended.wait, _LIMIT_S)
+            await other.invoke("/", "count")
+            fresh = other.tree.properties["n"] == 2
+    trial.check(steps.longest_s <= HELD_S, f"app, {kind}: {steps.longest_s:.2f} s in {steps.what}")
+    trial.check(fresh, f"app, {kind}: another consumer is not served")
+    trial.check(b"let go: " in flood.last, f"app, {kind}: {flood.last[-200:]!r}")
+    await mailbox.app.close()
+    return steps.longest_s
+
+
+async def _held_by_one_go(trial: Trial) -> float:
+    """What the harness sees if large messages are read in one go, with no end to patience."""
+    path = trial.directory("control") / "s"
+    flood = FloodingApp(path, host_floods()["a large tree"], 2)
+    flood.start()
+    with mock.patch.object(pace, "STEP_S", math.inf), watched_loop() as steps:
+        async with Hub(patience=ENDLESS) as hub:
+            hub.add("flood", flood.dial)
+            await _until_over(hub, flood)
+    flood.stop()
+    return steps.longest_s
+
+
+def _memory() -> int:
+    """The most memory that this process ever had."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Every message that is skipped is logged; here that is the point."""
+    logger = logging.getLogger("sightline")
+    before, logger.disabled = logger.level, False
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+CLAIMS = (
+    Claim("floods", "floods of every kind: nobody waits, others are fresh, the flooder is let go",
+          floods),
+)  # fmt: skip
