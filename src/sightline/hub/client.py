@@ -53,8 +53,7 @@ from sightline.protocol.consumer import (
     RequestFailed,
 )
 from sightline.protocol.ids import app_id_problem, app_name_problem
-from sightline.protocol.jsontext import read
-from sightline.protocol.messages import Filter, ProviderInfo, Result
+from sightline.protocol.messages import Filter, ProviderInfo
 from sightline.protocol.patience import Patience
 from sightline.protocol.tree import Node
 from sightline.transports.link import Link, LinkClosed, Peer
