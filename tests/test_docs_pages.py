@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from proof import reference
+from proof.__main__ import claims
 from sightline.app import app as app_module
 from sightline.app.serving import PATIENCE
 from sightline.cli.io import MAX_BYTES
@@ -107,3 +108,17 @@ def test_the_additions_are_those_that_a_provider_announces() -> None:
 
 async def test_the_commands_of_the_operations_page_print_what_it_shows(tmp_path: Path) -> None:
     assert await Page(DOCS / "operations.md", tmp_path).run() == 2
+
+
+def test_every_boundary_of_the_security_page_names_tests_that_exist() -> None:
+    page = (DOCS / "security.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (?!boundary|---)(.*) \|$", page, re.MULTILINE)
+    assert len(rows) >= 25
+    for row in rows:
+        *_, tests = cells = row.split(" | ")
+        assert len(cells) == 5, row
+        files = re.findall(r"`(tests/[\w/]+\.py)`", tests)
+        assert files, row
+        assert all((DOCS.parent / name).is_file() for name in files), row
+        named = re.findall(r"`([a-z]+)`", tests.partition("claim")[2])
+        assert set(named) <= set(claims()), row
