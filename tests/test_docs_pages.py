@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+from proof.__main__ import claims
 
 from proof import reference
-from proof.__main__ import claims
 from sightline.app import app as app_module
 from sightline.app.serving import PATIENCE
 from sightline.cli.io import MAX_BYTES
