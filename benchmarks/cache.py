@@ -35,12 +35,12 @@ import msgspec
 from benchmarks.data import WORDS
 from benchmarks.harness import Row
 from benchmarks.slots import tiktoken_offline
-from sightline.context.entries import Entry, by_group
-from sightline.context.parts import Message, Text, ToolCall, ToolResult
-from sightline.context.replay import fresh_groups, replay
-from sightline.context.truncate import Tiers, truncate
-from sightline.context.window import Window
-from sightline.dialects.observations import SentTail, observe, running
+from sightline.context.dialects.observations import SentTail, observe, running
+from sightline.context.messages.entries import Entry, by_group
+from sightline.context.messages.parts import Message, Text, ToolCall, ToolResult
+from sightline.context.messages.replay import fresh_groups, replay
+from sightline.context.messages.truncate import Tiers, truncate
+from sightline.context.messages.window import Window
 
 TURNS, QUICK_TURNS = 50, 12
 BLOCK = 16

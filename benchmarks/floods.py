@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.harness import Row
-from sightline.hub.hub import Hub
+from sightline.slop.hub.hub import Hub
 
 # The floods are the tests' own, so that what is measured is what is tried.
 sys.path.append(str(Path(__file__).parent.parent / "tests"))

@@ -26,11 +26,11 @@ from playwright.sync_api import Page, sync_playwright
 
 from benchmarks.harness import LeftOut, Row
 from benchmarks.inspector_hour import resident_mb
+from sightline.agent.host import Host
+from sightline.agent.models.scripted import ScriptedModel
 from sightline.config import AppSettings, Settings
-from sightline.dialects.request import Request
-from sightline.host import Host
-from sightline.hub.hub import Hub
-from sightline.models.scripted import ScriptedModel
+from sightline.context.dialects.request import Request
+from sightline.slop.hub.hub import Hub
 
 ROOT = Path(__file__).parent.parent
 PROMISE_S = 1.0

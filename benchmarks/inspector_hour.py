@@ -32,11 +32,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from sightline import App, Host, Hub
-from sightline.app.local import local_dial
+from sightline.agent.models.scripted import ScriptedModel
 from sightline.config import AppSettings, Settings
-from sightline.context.parts import ToolCall
-from sightline.dialects.request import Request
-from sightline.models.scripted import ScriptedModel
+from sightline.context.dialects.request import Request
+from sightline.context.messages.parts import ToolCall
+from sightline.slop.app.local import local_dial
 
 TURN_S: Final = 1.0
 VIEW_S: Final = 3.0

@@ -17,7 +17,7 @@ import msgspec
 from benchmarks.data import as_json, mail_tree
 from benchmarks.harness import Row, allocated, measure
 from benchmarks.peers import run_peer
-from sightline.protocol import codec
+from sightline.slop.protocol import codec
 
 __all__ = ["run"]
 

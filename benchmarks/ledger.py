@@ -18,10 +18,10 @@ from pathlib import Path
 from benchmarks.harness import Row
 from benchmarks.ledger_peers import turn
 from benchmarks.peers import run_peer
-from sightline.context.entries import Draft
-from sightline.context.parts import Message, ToolCall, ToolResult
-from sightline.context.window import Window
-from sightline.ledger import Ledger
+from sightline.context.ledger import Ledger
+from sightline.context.messages.entries import Draft
+from sightline.context.messages.parts import Message, ToolCall, ToolResult
+from sightline.context.messages.window import Window
 
 SIZES = (1_000, 100_000, 1_000_000)
 WINDOW = Window(50)

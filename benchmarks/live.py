@@ -19,10 +19,10 @@ from typing import Any
 from slop_ai import SlopServer
 
 from benchmarks.harness import Row, allocated, measure
-from sightline.app.app import App
-from sightline.protocol.connection import Connection
-from sightline.protocol.messages import Subscribe, serialize
-from sightline.protocol.provider import Provider
+from sightline.slop.app.app import App
+from sightline.slop.protocol.connection import Connection
+from sightline.slop.protocol.messages import Subscribe, serialize
+from sightline.slop.protocol.provider import Provider
 
 __all__ = ["run"]
 

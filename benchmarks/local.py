@@ -18,19 +18,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from benchmarks.harness import LeftOut, Row
+from sightline.agent.models.base import Model
+from sightline.agent.models.choose import open_model
 from sightline.config import Settings
-from sightline.context.parts import Message
-from sightline.context.prompt import Prompt, digest_of
-from sightline.context.receipt import Receipt
-from sightline.context.standing import system_text
-from sightline.dialects import Options, encode
-from sightline.dialects.events import UsageReported
+from sightline.context.dialects import Options, encode
+from sightline.context.dialects.events import UsageReported
+from sightline.context.messages.parts import Message
+from sightline.context.projection.tail import render_tail
+from sightline.context.slots.prompt import Prompt, digest_of
+from sightline.context.slots.receipt import Receipt
+from sightline.context.slots.standing import system_text
 from sightline.errors import MissingExtra
-from sightline.models.base import Model
-from sightline.models.choose import open_model
-from sightline.projection.tail import render_tail
-from sightline.protocol.tree import Node
-from sightline.protocol.world import AppState, World
+from sightline.slop.protocol.tree import Node
+from sightline.slop.protocol.world import AppState, World
 
 TURNS, QUICK_TURNS = 20, 3
 START = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)

@@ -30,9 +30,9 @@ from tiktoken_ext import openai_public
 
 from benchmarks.harness import Row
 from benchmarks.peers import run_peer
-from sightline.context.parts import Message, Role, Text, ToolCall, ToolResult
-from sightline.context.slots import Slots
-from sightline.context.tokens import counter_for
+from sightline.context.messages.parts import Message, Role, Text, ToolCall, ToolResult
+from sightline.context.slots.slots import Slots
+from sightline.context.tokens.tokens import counter_for
 
 BUDGET = 128_000
 ENCODING = "o200k_base"

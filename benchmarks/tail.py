@@ -15,12 +15,12 @@ from collections.abc import Callable
 from functools import partial
 
 from benchmarks.harness import Row, measure
-from sightline.projection.escape import escape_text, mark_json
-from sightline.projection.moment import parse_moment
-from sightline.projection.select import select
-from sightline.projection.tail import render_tail
-from sightline.protocol.tree import Node
-from sightline.protocol.world import AppState, World
+from sightline.context.projection.escape import escape_text, mark_json
+from sightline.context.projection.moment import parse_moment
+from sightline.context.projection.select import select
+from sightline.context.projection.tail import render_tail
+from sightline.slop.protocol.tree import Node
+from sightline.slop.protocol.world import AppState, World
 
 _AT = parse_moment("2026-04-28T10:30:00Z")
 _PROMISE_BYTES_PER_S = 50_000_000

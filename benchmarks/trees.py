@@ -22,12 +22,12 @@ from slop_ai import format_tree as peer_format_tree
 
 from benchmarks.data import Tree, as_json, flat_list, mail_tree
 from benchmarks.harness import Row, allocated, measure, measure_each
-from sightline.protocol import codec
-from sightline.protocol.diff import diff
-from sightline.protocol.patch import Op, apply, encode_ops
-from sightline.protocol.text import format_tree
-from sightline.protocol.tree import Node
-from sightline.protocol.view import compact
+from sightline.slop.protocol import codec
+from sightline.slop.protocol.diff import diff
+from sightline.slop.protocol.patch import Op, apply, encode_ops
+from sightline.slop.protocol.text import format_tree
+from sightline.slop.protocol.tree import Node
+from sightline.slop.protocol.view import compact
 
 __all__ = ["run"]
 

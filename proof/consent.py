@@ -10,19 +10,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from host.helpers import ALONE
+from agent.host.helpers import ALONE
 from proof.claim import Claim, Trial
+from sightline.agent.host import Host
+from sightline.agent.host.running import TurnRun
+from sightline.agent.models.scripted import ScriptedModel
 from sightline.config import LimitSettings, Settings
-from sightline.context.parts import ToolCall
+from sightline.context.messages.parts import ToolCall
 from sightline.events import ApprovalAsked, CallFinished
-from sightline.host import Host
-from sightline.host.running import TurnRun
-from sightline.hub.hub import Hub
-from sightline.models.scripted import ScriptedModel
-from sightline.protocol.codec import from_value
-from sightline.protocol.connection import Connection, InvokeRequested
-from sightline.protocol.tree import Node
-from sightline.transports.unix import connect_unix, serve_unix
+from sightline.slop.hub.hub import Hub
+from sightline.slop.protocol.codec import from_value
+from sightline.slop.protocol.connection import Connection, InvokeRequested
+from sightline.slop.protocol.tree import Node
+from sightline.slop.transports.unix import connect_unix, serve_unix
 from support.live import LiveApp
 
 NODES = 4

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ledger.damage import is_found, make_sound, sqlite_finds
-from ledger.helpers import contents
+from context.ledger.damage import is_found, make_sound, sqlite_finds
+from context.ledger.helpers import contents
 from proof.claim import Claim, Trial
 
 

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ledger import kill_batch
-from ledger.disk import Disk
-from ledger.helpers import contents, turn
-from ledger.storm import CUTS, lost, run_with_cuts
+from context.ledger import kill_batch
+from context.ledger.disk import Disk
+from context.ledger.helpers import contents, turn
+from context.ledger.storm import CUTS, lost, run_with_cuts
 from proof.claim import Claim, Trial
+from sightline.context.ledger import Ledger, Usage
 from sightline.errors import LedgerUnavailable, LedgerUnusable
-from sightline.ledger import Ledger, Usage
 
 BATCH = 50
 FAULTS = ("ENOSPC", "EIO on write", "EIO on sync", "EROFS")

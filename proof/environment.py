@@ -16,15 +16,15 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from ledger.planted import append_result, append_text, bytes_of
+from context.ledger.planted import append_result, append_text, bytes_of
 from proof.claim import Claim, Trial
-from sightline.context.parts import ToolCall
-from sightline.hub.hub import Hub
-from sightline.ledger import Ledger, MemoShelf
-from sightline.models.keys import Key, know_secrets
-from sightline.toolbox import Bench, Toolbox
-from sightline.workspace import Workspace
-from sightline.workspace.git import Git
+from sightline.agent.models.keys import Key, know_secrets
+from sightline.agent.toolbox import Bench, Toolbox
+from sightline.agent.workspace import Workspace
+from sightline.agent.workspace.git import Git
+from sightline.context.ledger import Ledger, MemoShelf
+from sightline.context.messages.parts import ToolCall
+from sightline.slop.hub.hub import Hub
 from support.traps import ordinary
 
 NAMES = (

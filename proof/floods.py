@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator
 from unittest import mock
 
 from proof.claim import Claim, Trial
-from sightline.hub.hub import Hub
-from sightline.protocol.patience import Patience
+from sightline.slop.hub.hub import Hub
+from sightline.slop.protocol.patience import Patience
+from sightline.slop.transports import pace
+from sightline.slop.transports.memory import memory_pair
+from sightline.slop.transports.unix import serve_unix
 from sightline.testing import connect
-from sightline.transports import pace
-from sightline.transports.memory import memory_pair
-from sightline.transports.unix import serve_unix
 from support import real
 from support.floods import (
     MIB,

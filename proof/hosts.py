@@ -10,10 +10,10 @@ from hashlib import sha256
 from typing import Any
 
 from proof.claim import Claim, Trial
-from sightline.context.entries import Entry
-from sightline.dialects import encode
-from sightline.host.journal import Journal
-from sightline.ledger import Ledger
+from sightline.agent.host.journal import Journal
+from sightline.context.dialects import encode
+from sightline.context.ledger import Ledger
+from sightline.context.messages.entries import Entry
 from support.live import command_of
 
 # What a turn of `host.beside` leaves, in order.

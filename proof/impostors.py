@@ -10,17 +10,17 @@ from pathlib import Path
 from unittest.mock import patch
 
 from proof.claim import Claim, Trial
-from sightline.app.app import App
-from sightline.app.local import local_dial
+from sightline.agent.policy import Facts, decide
 from sightline.config import PolicyRule
 from sightline.errors import SightlineError
-from sightline.hub.address import dial_address
-from sightline.hub.client import Client
-from sightline.hub.discovery import Discovery
-from sightline.hub.hub import Hub
-from sightline.policy import Facts, decide
-from sightline.protocol.world import World
-from sightline.transports.unix import serve_unix
+from sightline.slop.app.app import App
+from sightline.slop.app.local import local_dial
+from sightline.slop.discovery.directory import Discovery
+from sightline.slop.hub.address import dial_address
+from sightline.slop.hub.client import Client
+from sightline.slop.hub.hub import Hub
+from sightline.slop.protocol.world import World
+from sightline.slop.transports.unix import serve_unix
 from support.impostors import IDS, NAMES, OWN, Impostor, is_misleading, serves
 
 SETTLE_S = 20.0

@@ -14,13 +14,13 @@ from typing import Any
 
 from proof.claim import Claim, Trial
 from sightline.errors import SightlineError
-from sightline.hub.client import Client
-from sightline.protocol.codec import decode, encode
-from sightline.protocol.consumer import Consumer, ConsumerEvent, MirrorChanged
-from sightline.protocol.messages import Patch
-from sightline.protocol.pieces import Steps, Text
-from sightline.transports.link import Link, LinkClosed
-from sightline.transports.memory import memory_pair
+from sightline.slop.hub.client import Client
+from sightline.slop.protocol.codec import decode, encode
+from sightline.slop.protocol.consumer import Consumer, ConsumerEvent, MirrorChanged
+from sightline.slop.protocol.messages import Patch
+from sightline.slop.protocol.pieces import Steps, Text
+from sightline.slop.transports.link import Link, LinkClosed
+from sightline.slop.transports.memory import memory_pair
 from support.convergence import World
 from support.trees import value
 

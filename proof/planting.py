@@ -24,21 +24,21 @@ import httpx
 import keyring
 from keyring.backends import null
 
-from host.helpers import ALONE
-from ledger.planted import WAYS, bytes_of
+from agent.host.helpers import ALONE
+from context.ledger.planted import WAYS, bytes_of
 from proof.claim import Claim, Trial
+from sightline.agent.host import Host
 from sightline.config import LimitSettings, Settings
+from sightline.context.ledger import Ledger
 from sightline.errors import InvalidInput
 from sightline.events import TextDelta
-from sightline.host import Host
-from sightline.hub.hub import Hub
 from sightline.inspector.door import COOKIE, Door
 from sightline.inspector.reader import Reader
 from sightline.inspector.server import inspector_app
-from sightline.ledger import Ledger
-from sightline.protocol.connection import Connection, InvokeRequested
-from sightline.protocol.messages import ErrorInfo
-from sightline.transports.link import Link
+from sightline.slop.hub.hub import Hub
+from sightline.slop.protocol.connection import Connection, InvokeRequested
+from sightline.slop.protocol.messages import ErrorInfo
+from sightline.slop.transports.link import Link
 from support.live import TREE, LiveApp, served
 from support.vendors.answers import Answer, Call, Fails, Refuses, Says, Sends, says
 from support.vendors.server import KEY, Vendor

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from ledger.helpers import contents, fill
-from ledger.hostile import HOSTILE
+from context.ledger.helpers import contents, fill
+from context.ledger.hostile import HOSTILE
 from proof.claim import Claim, Trial
+from sightline.context.ledger import Ledger
+from sightline.context.ledger.retrieval import QueryLimits
 from sightline.errors import QueryRefused
-from sightline.ledger import Ledger
-from sightline.ledger.retrieval import QueryLimits
 
 LIMITS = QueryLimits(seconds=0.3, memory_mib=16)
 

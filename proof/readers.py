@@ -10,10 +10,10 @@ import tracemalloc
 from dataclasses import replace
 
 from proof.claim import Claim, Trial
-from sightline.hub.client import Client
-from sightline.protocol.connection import Connection
-from sightline.transports.lines import LineLink
-from sightline.transports.unix import connect_unix, serve_unix
+from sightline.slop.hub.client import Client
+from sightline.slop.protocol.connection import Connection
+from sightline.slop.transports.lines import LineLink
+from sightline.slop.transports.unix import connect_unix, serve_unix
 from support.live import TREE, LiveApp
 from support.stalled import LIMITS, PER_READER, memory_traced, subscribed, transport_of
 from support.wire import PATIENCE_S

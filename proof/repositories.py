@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 
 from proof.claim import Claim, Trial
-from sightline.workspace import Workspace
+from sightline.agent.workspace import Workspace
 from support.traps import TRAPS, Planted, Trap, nobodys_environment
 
 # Git is given up after ten seconds; whoever waits for it all the same is held.

@@ -9,15 +9,15 @@ from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from ledger import append_many
-from ledger.helpers import turn
+from context.ledger import append_many
+from context.ledger.helpers import turn
 from proof.claim import Claim, Trial
-from sightline.app.app import App
-from sightline.bridge import BridgeWriter, read_bridge
+from sightline.agent.bridge import BridgeWriter, read_bridge
+from sightline.context.ledger import Ledger
 from sightline.errors import InvalidInput
-from sightline.ledger import Ledger
-from sightline.protocol.tree import Node
-from sightline.protocol.world import World
+from sightline.slop.app.app import App
+from sightline.slop.protocol.tree import Node
+from sightline.slop.protocol.world import World
 from sightline.testing import connect
 
 WRITERS = 8

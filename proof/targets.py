@@ -13,11 +13,8 @@ import msgspec
 
 from sightline.cli.reading import message_to_json, read_json, read_session
 from sightline.cli.slots import read_slots
-from sightline.context.parser import STRATEGIES, parse
-from sightline.context.parts import Message
-from sightline.context.state import HEADING, extract_state, strip_state
-from sightline.dialects import DIALECTS, decode
-from sightline.dialects.framing import (
+from sightline.context.dialects import DIALECTS, decode
+from sightline.context.dialects.framing import (
     BrokenStream,
     EventStreamReader,
     Frame,
@@ -25,20 +22,27 @@ from sightline.dialects.framing import (
     Reader,
     SseReader,
 )
+from sightline.context.messages.parser import STRATEGIES, parse
+from sightline.context.messages.parts import Message
+from sightline.context.messages.state import HEADING, extract_state, strip_state
+from sightline.context.projection.bridge import decode_bridge, encode_bridge
+from sightline.context.projection.escape import escape_line, escape_name, escape_text
+from sightline.context.projection.moment import parse_moment
+from sightline.context.projection.strip import strip_blocks
+from sightline.context.projection.tail import render_tail
+from sightline.context.projection.world_json import read_world
 from sightline.errors import SightlineError
-from sightline.hub.descriptor import Descriptor
-from sightline.projection.bridge import decode_bridge, encode_bridge
-from sightline.projection.escape import escape_line, escape_name, escape_text
-from sightline.projection.moment import parse_moment
-from sightline.projection.strip import strip_blocks
-from sightline.projection.tail import render_tail
-from sightline.projection.world_json import read_world
-from sightline.protocol import codec
-from sightline.protocol.limits import WIRE
-from sightline.protocol.messages import parse_consumer_message, parse_provider_message, serialize
-from sightline.protocol.patch import apply, decode_ops, encode_ops
-from sightline.protocol.text import format_tree
-from sightline.protocol.tree import Node
+from sightline.slop.discovery.descriptor import Descriptor
+from sightline.slop.protocol import codec
+from sightline.slop.protocol.limits import WIRE
+from sightline.slop.protocol.messages import (
+    parse_consumer_message,
+    parse_provider_message,
+    serialize,
+)
+from sightline.slop.protocol.patch import apply, decode_ops, encode_ops
+from sightline.slop.protocol.text import format_tree
+from sightline.slop.protocol.tree import Node
 from support import lenient
 from support.live import TREE
 

@@ -12,14 +12,14 @@ from itertools import islice
 from proof.claim import Claim, Trial
 from sightline.cli.reading import read_json, read_session
 from sightline.cli.slots import read_slots
+from sightline.context.projection.world_json import read_world
 from sightline.errors import SightlineError
-from sightline.hub.descriptor import Descriptor
-from sightline.projection.world_json import read_world
-from sightline.protocol.codec import decode, encode
-from sightline.protocol.consumer import Consumer
-from sightline.protocol.limits import WIRE
-from sightline.protocol.patch import apply, decode_ops
-from sightline.protocol.text import format_blocks
+from sightline.slop.discovery.descriptor import Descriptor
+from sightline.slop.protocol.codec import decode, encode
+from sightline.slop.protocol.consumer import Consumer
+from sightline.slop.protocol.limits import WIRE
+from sightline.slop.protocol.patch import apply, decode_ops
+from sightline.slop.protocol.text import format_blocks
 from sightline.testing import connect
 from support import real
 from support.live import TRANSPORTS, TREE, LiveApp, served

@@ -113,7 +113,7 @@ def test_a_module_imports_only_from_its_left(path: Path) -> None:
         ("protocol", "import os"),
         ("protocol", "import asyncio"),
         ("protocol", "def f():\n    from time import time"),
-        ("projection", "from sightline.context import slots"),
+        ("projection", "from sightline.context.slots import slots"),
         ("context", "import sqlite3"),
         ("dialects", "import httpx"),
         ("protocol", "import sightline"),

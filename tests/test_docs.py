@@ -16,15 +16,15 @@ import click
 import pytest
 
 import sightline
+from sightline.agent.host import Host
+from sightline.agent.models.scripted import ScriptedModel
 from sightline.cli.main import cli
 from sightline.config import AppSettings, Settings
-from sightline.context.parts import Message
+from sightline.context.ledger import Ledger
+from sightline.context.messages.parts import Message
 from sightline.demo import demo_tree
-from sightline.host import Host
-from sightline.ledger import Ledger
-from sightline.models.scripted import ScriptedModel
-from sightline.protocol.codec import encode
-from sightline.protocol.text import format_tree
+from sightline.slop.protocol.codec import encode
+from sightline.slop.protocol.text import format_tree
 from support.live import LiveApp, announced_app
 from support.shell import PROGRAM
 from support.vendors.answers import says

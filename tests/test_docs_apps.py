@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from sightline.app import descriptor
-from sightline.app.app import App
-from sightline.protocol.text import format_tree
+from sightline.slop.app import descriptor
+from sightline.slop.app.app import App
+from sightline.slop.protocol.text import format_tree
 from sightline.testing import connect
 
 PAGE = (Path(__file__).parent.parent / "docs" / "apps.md").read_text(encoding="utf-8")

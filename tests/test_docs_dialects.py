@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sightline.dialects import endpoints
+from sightline.context.dialects import endpoints
 
 PAGE = Path(__file__).parent.parent / "docs" / "dialects.md"
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S)

@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 
 import sightline.errors
-from sightline.policy import Mode
+from sightline.agent.policy import Mode
 from support.vendors.answers import says
 from support.vendors.server import Vendor
 from test_docs import shell

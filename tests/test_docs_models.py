@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
+from sightline.agent.models.extras import EXTRAS
+from sightline.agent.models.local import INSTALL
+from sightline.agent.models.vendors import VENDORS
 from sightline.config import Settings
-from sightline.models.extras import EXTRAS
-from sightline.models.local import INSTALL
-from sightline.models.vendors import VENDORS
 
 PAGE = Path(__file__).parent.parent / "docs" / "models.md"
 TEXT = PAGE.read_text("utf-8")

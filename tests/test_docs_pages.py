@@ -9,18 +9,18 @@ import pytest
 from proof.__main__ import claims
 
 from proof import reference
-from sightline.app import app as app_module
-from sightline.app.serving import PATIENCE
 from sightline.cli.io import MAX_BYTES
-from sightline.hub import client
-from sightline.hub.descriptor import DESCRIPTOR_BYTES
-from sightline.ledger import Limits as LedgerLimits
-from sightline.ledger.connect import BUSY_TIMEOUT_MS
-from sightline.ledger.retrieval import QueryLimits
-from sightline.protocol.consumer import MESSAGE_BYTES
-from sightline.protocol.limits import WIRE, ProviderLimits
-from sightline.protocol.patience import Patience
-from sightline.protocol.provider import CAPABILITIES
+from sightline.context.ledger import Limits as LedgerLimits
+from sightline.context.ledger.connect import BUSY_TIMEOUT_MS
+from sightline.context.ledger.retrieval import QueryLimits
+from sightline.slop.app import app as app_module
+from sightline.slop.app.serving import PATIENCE
+from sightline.slop.discovery.descriptor import DESCRIPTOR_BYTES
+from sightline.slop.hub import client
+from sightline.slop.protocol.consumer import MESSAGE_BYTES
+from sightline.slop.protocol.limits import WIRE, ProviderLimits
+from sightline.slop.protocol.patience import Patience
+from sightline.slop.protocol.provider import CAPABILITIES
 from support.page import Page
 
 DOCS = Path(__file__).parent.parent / "docs"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sightline.context.options import SlotOptions
+from sightline.context.slots.options import SlotOptions
 
 PAGE = Path(__file__).parent.parent / "docs" / "slots.md"
 BLOCKS = re.findall(

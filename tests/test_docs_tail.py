@@ -7,9 +7,9 @@ import io
 import re
 from pathlib import Path
 
-from projection.requirements import proves
-from sightline.projection.body import MEDIA_TYPES
-from sightline.projection.bridge import WINDOW_S
+from context.projection.requirements import proves
+from sightline.context.projection.body import MEDIA_TYPES
+from sightline.context.projection.bridge import WINDOW_S
 
 PAGE = (Path(__file__).parent.parent / "docs" / "tail.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.M | re.S)

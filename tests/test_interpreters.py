@@ -17,17 +17,17 @@ from typing import Any
 import pytest
 
 import sightline
+from sightline.agent.workspace.inside import parts_of
 from sightline.cli.reading import read_json
-from sightline.context.strategy import copy_of_state
+from sightline.context.projection.bridge import decode_bridge
+from sightline.context.projection.lookalikes import LATER_LETTERS
+from sightline.context.projection.world_json import read_world
+from sightline.context.slots.strategy import copy_of_state
 from sightline.errors import InvalidInput, InvalidStrategy, SightlineError
-from sightline.hub.descriptor import Descriptor
 from sightline.inspector.whatif import read_wishes
-from sightline.projection.bridge import decode_bridge
-from sightline.projection.lookalikes import LATER_LETTERS
-from sightline.projection.world_json import read_world
-from sightline.protocol.jsontext import NESTING, loads
-from sightline.protocol.messages import parse_consumer_message, parse_provider_message
-from sightline.workspace.inside import parts_of
+from sightline.slop.discovery.descriptor import Descriptor
+from sightline.slop.protocol.jsontext import NESTING, loads
+from sightline.slop.protocol.messages import parse_consumer_message, parse_provider_message
 
 ROOT = Path(sightline.__file__).parent
 # The parser of patterns, which the standard library keeps for itself.

@@ -10,27 +10,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sightline.app.app import App
-    from sightline.app.call import Call
-    from sightline.context.budget import Budget
-    from sightline.context.parts import Message
-    from sightline.context.prompt import Prompt
-    from sightline.context.slots import Slots
+    from sightline.agent.host import Host
+    from sightline.context.ledger import Ledger
+    from sightline.context.messages.parts import Message
+    from sightline.context.slots.budget import Budget
+    from sightline.context.slots.prompt import Prompt
+    from sightline.context.slots.slots import Slots
     from sightline.errors import ActionError, InvalidTree, SightlineError, Violation
-    from sightline.host import Host
-    from sightline.hub.client import Client
-    from sightline.hub.hub import Hub
-    from sightline.ledger import Ledger
-    from sightline.protocol.codec import decode as decode_tree
-    from sightline.protocol.codec import encode as encode_tree
-    from sightline.protocol.codec import from_value as tree_from_value
-    from sightline.protocol.diff import diff
-    from sightline.protocol.ids import legal_id
-    from sightline.protocol.patch import Op, apply
-    from sightline.protocol.text import format_tree
-    from sightline.protocol.tree import Affordance, ContentRef, Meta, Node
-    from sightline.protocol.view import Projector, View, project
-    from sightline.protocol.world import World
+    from sightline.slop.app.app import App
+    from sightline.slop.app.call import Call
+    from sightline.slop.hub.client import Client
+    from sightline.slop.hub.hub import Hub
+    from sightline.slop.protocol.codec import decode as decode_tree
+    from sightline.slop.protocol.codec import encode as encode_tree
+    from sightline.slop.protocol.codec import from_value as tree_from_value
+    from sightline.slop.protocol.diff import diff
+    from sightline.slop.protocol.ids import legal_id
+    from sightline.slop.protocol.patch import Op, apply
+    from sightline.slop.protocol.text import format_tree
+    from sightline.slop.protocol.tree import Affordance, ContentRef, Meta, Node
+    from sightline.slop.protocol.view import Projector, View, project
+    from sightline.slop.protocol.world import World
 
 __all__ = [
     "ActionError",

@@ -19,10 +19,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import UnsetType
 
-from sightline.app.app import App
+from sightline.agent.models.scripted import Cut, Reply, ScriptedModel, Stall
 from sightline.errors import ActionError
-from sightline.models.scripted import Cut, Reply, ScriptedModel, Stall
-from sightline.protocol.consumer import (
+from sightline.slop.app.app import App
+from sightline.slop.protocol.consumer import (
     Consumer,
     ConsumerEvent,
     EventArrived,
@@ -31,10 +31,10 @@ from sightline.protocol.consumer import (
     Refused,
     RequestFailed,
 )
-from sightline.protocol.messages import Filter, Result
-from sightline.protocol.tree import Node
-from sightline.transports.link import Link, LinkClosed, Peer
-from sightline.transports.memory import MemoryLink, memory_pair
+from sightline.slop.protocol.messages import Filter, Result
+from sightline.slop.protocol.tree import Node
+from sightline.slop.transports.link import Link, LinkClosed, Peer
+from sightline.slop.transports.memory import MemoryLink, memory_pair
 
 __all__ = [
     "Client",

@@ -18,7 +18,7 @@ from benchmarks.cache import (
 )
 
 import benchmarks
-from sightline.context.parts import Message
+from sightline.context.messages.parts import Message
 
 NOTES = Path(benchmarks.__file__).with_name("README.md").read_text(encoding="utf-8")
 

@@ -15,7 +15,7 @@ from benchmarks.harness import Row, table
 from benchmarks.report import files
 from benchmarks.results import RESULTS, Part, load, save
 
-from sightline.protocol import codec
+from sightline.slop.protocol import codec
 
 ROOT = Path(__file__).parent.parent.parent
 TIMES = "\N{MULTIPLICATION SIGN}"

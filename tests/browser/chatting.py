@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from host.helpers import hosted, invoke, turn
-from sightline.dialects.request import Request
-from sightline.protocol.tree import Node
+from agent.host.helpers import hosted, invoke, turn
+from sightline.context.dialects.request import Request
+from sightline.slop.protocol.tree import Node
 from support.live import TREE, LiveApp
 
 HOSTILE = (

@@ -18,15 +18,15 @@ from typing import Any
 
 import msgspec
 
-from host.helpers import hosted, turn
+from agent.host.helpers import hosted, turn
 from sightline import App, Message
-from sightline.app.local import local_dial
-from sightline.context.receipt import Receipt
-from sightline.dialects import encode
-from sightline.host import Host
-from sightline.host.journal import Journal, Recorded, Sent
-from sightline.ledger import Ledger
-from sightline.ledger.usage import Usage
+from sightline.agent.host import Host
+from sightline.agent.host.journal import Journal, Recorded, Sent
+from sightline.context.dialects import encode
+from sightline.context.ledger import Ledger
+from sightline.context.ledger.usage import Usage
+from sightline.context.slots.receipt import Receipt
+from sightline.slop.app.local import local_dial
 
 TURNS = 1_000
 NODES = 50_000

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from browser.chatting import HOSTILE
 from browser.conftest import LINES, Chat, Inspector
-from sightline.ledger import Ledger
+from sightline.context.ledger import Ledger
 from support.live import LiveApp, announced_app
 
 BRIEF = """

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sightline.ledger import Ledger
+from sightline.context.ledger import Ledger
 from support.live import LiveApp, announced_app
 from support.shell import PROGRAM
 from support.vendors.answers import Answer, Call, Refuses, Says, says

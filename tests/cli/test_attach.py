@@ -12,14 +12,14 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from context.test_attach import PNG
-from host.helpers import hosted, messages
+from agent.host.helpers import hosted, messages
+from context.messages.test_attach import PNG
+from sightline.agent.host import Host
 from sightline.cli.attach import MAX_FILES, MAX_IMAGE, MAX_TEXT, Attached, attach
-from sightline.context.parts import File
-from sightline.dialects.profiles import profile_for
+from sightline.context.dialects.profiles import profile_for
+from sightline.context.ledger import Ledger
+from sightline.context.messages.parts import File
 from sightline.errors import InvalidInput
-from sightline.host import Host
-from sightline.ledger import Ledger
 from support.person import environment
 from support.shell import PROGRAM
 from support.vendors.answers import says

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sightline.projection.bridge import decode_bridge
+from sightline.context.projection.bridge import decode_bridge
 from support.shell import PROGRAM, Run
 from support.wire import PATIENCE_S
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from host.helpers import hosted, turn
+from agent.host.helpers import hosted, turn
 from sightline.cli.main import run
 from sightline.errors import LedgerUnavailable
 from sightline.inspector.reader import Reader

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from sightline.agent.models.choose import open_with_key
+from sightline.agent.models.keys import Key
 from sightline.cli.keyfile import read_key
 from sightline.cli.main import run
 from sightline.config import EndpointSettings, Settings
 from sightline.errors import InvalidInput
-from sightline.models.choose import open_with_key
-from sightline.models.keys import Key
 from support.person import environment
 from support.shell import PROGRAM
 from support.vendors.answers import Sends, says

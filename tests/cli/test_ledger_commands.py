@@ -13,12 +13,12 @@ from pathlib import Path
 import click
 import pytest
 
-from ledger.helpers import example_files, fill, tamper
+from context.ledger.helpers import example_files, fill, tamper
+from sightline.agent.host.journal import Journal
 from sightline.cli.ledger import ledger as ledger_command
 from sightline.cli.main import run
-from sightline.context.parts import Message
-from sightline.host.journal import Journal
-from sightline.ledger import Ledger
+from sightline.context.ledger import Ledger
+from sightline.context.messages.parts import Message
 
 COMMANDS = [
     *["path", "verify", "query", "export", "import", "backup", "sessions"],

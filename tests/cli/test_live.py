@@ -17,8 +17,8 @@ import pytest
 
 from sightline import ActionError, App
 from sightline.cli.main import run as run_here
-from sightline.transports.link import Peer
-from sightline.transports.websocket import serve_websocket
+from sightline.slop.transports.link import Peer
+from sightline.slop.transports.websocket import serve_websocket
 from support.live import LiveApp, announced_app, command
 from support.shell import PROGRAM
 from support.web import served

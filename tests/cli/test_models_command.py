@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from sightline.ledger import Ledger
-from sightline.models.vendors import VENDORS
+from sightline.agent.models.vendors import VENDORS
+from sightline.context.ledger import Ledger
 from support.shell import PROGRAM
 
 CANARY = "canary-7f3a9c51e2d84b06"

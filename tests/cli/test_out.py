@@ -22,12 +22,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sightline.cli
-from host.helpers import hosted, turn
+from agent.host.helpers import hosted, turn
 from sightline import ActionError, App
+from sightline.agent.workspace.command import _plain
 from sightline.cli import out
 from sightline.cli.clean import clean_json, harmless
-from sightline.protocol.jsontext import escape_controls
-from sightline.workspace.command import _plain
+from sightline.slop.protocol.jsontext import escape_controls
 from support.terminal_attacks import ATTACKS, FORBIDDEN
 
 CONTROLS = frozenset({chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))} - {"\t", "\n"})

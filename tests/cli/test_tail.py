@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from sightline.context.projection.moment import parse_moment
+from sightline.context.projection.tail import render_tail
+from sightline.context.projection.tools import fixed_tools
 from sightline.demo import demo_tree
-from sightline.projection.moment import parse_moment
-from sightline.projection.tail import render_tail
-from sightline.projection.tools import fixed_tools
-from sightline.protocol.codec import encode
-from sightline.protocol.world import AppState, AvailableApp, World
+from sightline.slop.protocol.codec import encode
+from sightline.slop.protocol.world import AppState, AvailableApp, World
 from support.shell import PROGRAM, Run
 
 AT = "2026-04-28T10:30:00Z"

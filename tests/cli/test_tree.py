@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sightline.demo import demo_tree
-from sightline.protocol.codec import encode
-from sightline.protocol.text import format_tree
+from sightline.slop.protocol.codec import encode
+from sightline.slop.protocol.text import format_tree
 from support.shell import Run
 
 DEMO = encode(demo_tree())

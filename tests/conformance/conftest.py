@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sightline.transports.websocket import WebSocketLink, connect_websocket
+from sightline.slop.transports.websocket import WebSocketLink, connect_websocket
 from support import real, web
 from support.live import TRANSPORTS, served
 from support.wire import Wire

@@ -11,15 +11,15 @@ import msgspec
 import pytest
 
 from conformance.conftest import APPS
-from sightline.app.app import App
-from sightline.app.serving import COALESCE_S
 from sightline.errors import ActionError, InvalidInput, InvalidTree, Unauthorized
-from sightline.hub.client import Client as HubClient
-from sightline.hub.content import ContentAccess, read_content
-from sightline.protocol.codec import encode
-from sightline.protocol.limits import ProviderLimits
+from sightline.slop.app.app import App
+from sightline.slop.app.serving import COALESCE_S
+from sightline.slop.hub.client import Client as HubClient
+from sightline.slop.hub.content import ContentAccess, read_content
+from sightline.slop.protocol.codec import encode
+from sightline.slop.protocol.limits import ProviderLimits
+from sightline.slop.transports.link import Link
 from sightline.testing import Client, FixedClock, connect
-from sightline.transports.link import Link
 from support.live import served
 from support.wire import Wire
 

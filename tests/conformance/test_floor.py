@@ -17,14 +17,14 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin, Subprotocol
 
-from sightline.app.app import App
 from sightline.errors import InvalidInput, Unauthorized
-from sightline.hub.address import dial_descriptor
-from sightline.hub.descriptor import Descriptor, Stdio, Unix
-from sightline.hub.discovery import Discovery, announced, standard_directories
-from sightline.transports.stdio import spawn_stdio
-from sightline.transports.unix import serve_unix
-from sightline.transports.websocket import serve_websocket
+from sightline.slop.app.app import App
+from sightline.slop.discovery.descriptor import Descriptor, Stdio, Unix
+from sightline.slop.discovery.directory import Discovery, announced, standard_directories
+from sightline.slop.hub.address import dial_descriptor
+from sightline.slop.transports.stdio import spawn_stdio
+from sightline.slop.transports.unix import serve_unix
+from sightline.slop.transports.websocket import serve_websocket
 from support.live import LiveApp, command
 from support.real import Mailbox
 from support.web import served

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from sightline.protocol.connection import Connection, QueryRequested
-from sightline.protocol.consumer import Consumer, ConsumerEvent, EventArrived, MirrorChanged
-from sightline.protocol.limits import ProviderLimits
-from sightline.protocol.provider import CAPABILITIES
-from sightline.protocol.tree import Node
+from sightline.slop.protocol.connection import Connection, QueryRequested
+from sightline.slop.protocol.consumer import Consumer, ConsumerEvent, EventArrived, MirrorChanged
+from sightline.slop.protocol.limits import ProviderLimits
+from sightline.slop.protocol.provider import CAPABILITIES
+from sightline.slop.protocol.tree import Node
 from support.live import TREE, LiveApp
 
 

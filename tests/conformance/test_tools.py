@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from sightline.projection.tools import Call, ToolSet, dynamic_tools
-from sightline.protocol.tree import Node
-from sightline.protocol.world import AppState, World
+from sightline.context.projection.tools import Call, ToolSet, dynamic_tools
+from sightline.slop.protocol.tree import Node
+from sightline.slop.protocol.world import AppState, World
 
 
 def doing(node_id: str, *actions: str, children: tuple[Node, ...] = ()) -> Node:

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from sightline.errors import InvalidTree
-from sightline.protocol.codec import encode, from_value
-from sightline.protocol.diff import diff
-from sightline.protocol.ids import RESERVED, id_problem, legal_id
-from sightline.protocol.patch import apply, ops_from_value
-from sightline.protocol.scope import find_action, inherited_context
-from sightline.protocol.text import format_tree
-from sightline.protocol.tree import Node
-from sightline.protocol.view import View, project
+from sightline.slop.protocol.codec import encode, from_value
+from sightline.slop.protocol.diff import diff
+from sightline.slop.protocol.ids import RESERVED, id_problem, legal_id
+from sightline.slop.protocol.patch import apply, ops_from_value
+from sightline.slop.protocol.scope import find_action, inherited_context
+from sightline.slop.protocol.text import format_tree
+from sightline.slop.protocol.tree import Node
+from sightline.slop.protocol.view import View, project
 from support.live import TREE
 
 

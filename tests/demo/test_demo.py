@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from sightline.demo import demo_tree
-from sightline.protocol.codec import encode
-from sightline.protocol.limits import WIRE
-from sightline.protocol.rules import violations
-from sightline.protocol.text import format_tree
+from sightline.slop.protocol.codec import encode
+from sightline.slop.protocol.limits import WIRE
+from sightline.slop.protocol.rules import violations
+from sightline.slop.protocol.text import format_tree
 
 
 def test_it_breaks_no_rule() -> None:

@@ -9,8 +9,8 @@ import pytest
 from sightline.demo import demo_tree
 from sightline.demo.app import Desk, demo_app
 from sightline.errors import ActionError
-from sightline.protocol.codec import encode
-from sightline.protocol.text import format_tree
+from sightline.slop.protocol.codec import encode
+from sightline.slop.protocol.text import format_tree
 from sightline.testing import connect
 
 

@@ -13,11 +13,11 @@ from textual.widgets import Input, OptionList
 
 from examples import shop, todo
 from sightline.errors import ActionFailed, SightlineError
-from sightline.hub.client import Client
-from sightline.hub.watch import Watch
-from sightline.transports.stdio import spawn_stdio
-from sightline.transports.unix import connect_unix
-from sightline.transports.websocket import connect_websocket
+from sightline.slop.hub.client import Client
+from sightline.slop.hub.watch import Watch
+from sightline.slop.transports.stdio import spawn_stdio
+from sightline.slop.transports.unix import connect_unix
+from sightline.slop.transports.websocket import connect_websocket
 from support import notebook
 from support.web import served
 from support.wire import PATIENCE_S

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from host.helpers import hosted, turn
+from agent.host.helpers import hosted, turn
+from sightline.agent.models.scripted import ScriptedModel
+from sightline.context.ledger import Ledger
 from sightline.errors import NotFound, Unreachable
 from sightline.inspector.beside import exported_beside
 from sightline.inspector.reader import Reader
-from sightline.ledger import Ledger
-from sightline.models.scripted import ScriptedModel
 from support.live import LiveApp
 
 

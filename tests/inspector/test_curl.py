@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from host.helpers import hosted, turn
+from agent.host.helpers import hosted, turn
+from sightline.agent.models.choose import reach_of
+from sightline.agent.models.scripted import ScriptedModel
+from sightline.agent.models.vendors import VENDORS
 from sightline.config import EndpointSettings, Settings
-from sightline.context.budget import Budget
-from sightline.context.slots import Slots
-from sightline.context.tokens import counter_for
-from sightline.dialects import encode
-from sightline.dialects.profiles import profile_for
+from sightline.context.dialects import encode
+from sightline.context.dialects.profiles import profile_for
+from sightline.context.ledger import Ledger
+from sightline.context.slots.budget import Budget
+from sightline.context.slots.slots import Slots
+from sightline.context.tokens.tokens import counter_for
 from sightline.inspector.curl import curl
 from sightline.inspector.reader import Reader
-from sightline.ledger import Ledger
-from sightline.models.choose import reach_of
-from sightline.models.scripted import ScriptedModel
-from sightline.models.vendors import VENDORS
 
 SAID = 'it\'s $HOME, `id` and "quotes"'
 OWN = Settings(

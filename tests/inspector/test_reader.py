@@ -10,15 +10,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from host.helpers import hosted, invoke, turn
-from sightline.context.parts import ToolCall
-from sightline.context.tokens import ESTIMATES
-from sightline.dialects.profiles import profile_for
+from agent.host.helpers import hosted, invoke, turn
+from sightline.agent.models.scripted import ScriptedModel
+from sightline.context.dialects.profiles import profile_for
+from sightline.context.ledger import Ledger
+from sightline.context.messages.parts import ToolCall
+from sightline.context.tokens.tokens import ESTIMATES
 from sightline.errors import DoesNotFit, InvalidInput, NotFound
 from sightline.inspector import wires
 from sightline.inspector.reader import Reader
-from sightline.ledger import Ledger
-from sightline.models.scripted import ScriptedModel
 from support.exports import recorded
 from support.live import LiveApp
 

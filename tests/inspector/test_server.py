@@ -13,12 +13,12 @@ from typing import Any
 import httpx2
 import pytest
 
-from host.helpers import hosted, turn
+from agent.host.helpers import hosted, turn
+from sightline.context.ledger import Ledger
 from sightline.errors import Unreachable
 from sightline.inspector.door import COOKIE, Door
 from sightline.inspector.reader import Reader
 from sightline.inspector.server import Lanes, inspector_app
-from sightline.ledger import Ledger
 from support.web import served_on
 
 

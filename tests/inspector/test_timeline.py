@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from host.helpers import NOW, hosted, invoke, turn
+from agent.host.helpers import NOW, hosted, invoke, turn
+from sightline.agent.host.journal import RequestLine
+from sightline.context.ledger import Ledger
 from sightline.errors import RateLimited
 from sightline.events import ApprovalAsked
-from sightline.host.journal import RequestLine
 from sightline.inspector.reader import Reader
 from sightline.inspector.timeline import Span, timeline_of
-from sightline.ledger import Ledger
-from sightline.protocol.connection import Connection, InvokeRequested
-from sightline.protocol.tree import Affordance
+from sightline.slop.protocol.connection import Connection, InvokeRequested
+from sightline.slop.protocol.tree import Affordance
 from support.live import TREE, LiveApp
 
 

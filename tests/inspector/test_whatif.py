@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from host.helpers import NOW, hosted, invoke, turn
+from agent.host.helpers import NOW, hosted, invoke, turn
 from sightline.config import Settings, WindowSettings
-from sightline.context.budget import Budget
-from sightline.dialects.profiles import profile_for
+from sightline.context.dialects.profiles import profile_for
+from sightline.context.ledger import Ledger
+from sightline.context.slots.budget import Budget
 from sightline.errors import InvalidInput
 from sightline.inspector.reader import Reader
 from sightline.inspector.whatif import Wishes
-from sightline.ledger import Ledger
 from support.live import LiveApp
 
 SUPPORT = """
@@ -150,7 +150,7 @@ def test_a_strategy_can_only_be_named_as_it_is_offered(tmp_path: Path) -> None:
     record(tmp_path)
     for settings in (Settings(), Settings(strategy=str(file))):
         with reading(tmp_path, settings) as reader:
-            for name in (str(file), "os", "../support.py", "sightline.plugins.load"):
+            for name in (str(file), "os", "../support.py", "sightline.agent.plugins.load"):
                 with pytest.raises(InvalidInput, match="there is no strategy"):
                     what_if(reader, strategy=name)
 

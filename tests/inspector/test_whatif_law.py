@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from host.helpers import hosted, invoke, turn
+from agent.host.helpers import hosted, invoke, turn
 from sightline.config import (
     EndpointSettings,
     Settings,
@@ -18,12 +18,12 @@ from sightline.config import (
     TruncationSettings,
     WindowSettings,
 )
-from sightline.context.parts import ToolCall
-from sightline.dialects.profile import Profile
-from sightline.dialects.profiles import profile_for
+from sightline.context.dialects.profile import Profile
+from sightline.context.dialects.profiles import profile_for
+from sightline.context.ledger import Ledger
+from sightline.context.messages.parts import ToolCall
 from sightline.errors import InvalidInput
 from sightline.inspector.reader import Reader
-from sightline.ledger import Ledger
 from support.live import LiveApp
 
 LONG = "A result that is longer than what is left of it once its turn is over. " * 30

@@ -2,7 +2,7 @@
 
 Trees here stay within what its types can hold: the meta keys it knows, no unknown
 fields, no nulls, no empty-string keys. Where the list of what deployed mirrors
-mishandle (see `sightline.protocol.diff`) leaves no way out, a snapshot is sent.
+mishandle (see `sightline.slop.protocol.diff`) leaves no way out, a snapshot is sent.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from slop_ai.diff import diff_nodes
 from slop_ai.state_mirror import StateMirror
 from slop_ai.types import SlopNode
 
-from sightline.protocol.codec import encode, from_value
-from sightline.protocol.diff import diff, needs_snapshot
-from sightline.protocol.patch import Op, apply, encode_ops, ops_from_value
-from sightline.protocol.path import parse_patch_path
+from sightline.slop.protocol.codec import encode, from_value
+from sightline.slop.protocol.diff import diff, needs_snapshot
+from sightline.slop.protocol.patch import Op, apply, encode_ops, ops_from_value
+from sightline.slop.protocol.path import parse_patch_path
 from support.trees import Tree, edited, tree
 
 # Thousands of pairs; the other tests say which lines are covered.

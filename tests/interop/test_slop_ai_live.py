@@ -18,13 +18,13 @@ from slop_ai.transports.unix_client import UnixClientTransport
 from slop_ai.transports.ws_client import WebSocketClientTransport
 
 from sightline.errors import ActionFailed, RequestRefused
-from sightline.hub.address import dial_address
-from sightline.hub.client import Client
-from sightline.protocol.codec import encode
-from sightline.protocol.messages import Filter
-from sightline.protocol.view import View, project
-from sightline.transports.unix import serve_unix
-from sightline.transports.websocket import serve_websocket
+from sightline.slop.hub.address import dial_address
+from sightline.slop.hub.client import Client
+from sightline.slop.protocol.codec import encode
+from sightline.slop.protocol.messages import Filter
+from sightline.slop.protocol.view import View, project
+from sightline.slop.transports.unix import serve_unix
+from sightline.slop.transports.websocket import serve_websocket
 from support.live import Handles, LiveApp
 from support.real import Mailbox
 from support.wire import PATIENCE_S

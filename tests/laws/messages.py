@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from sightline.context.parts import (
+from sightline.context.messages.parts import (
     File,
     Message,
     Part,

@@ -14,8 +14,8 @@ from itertools import product
 from math import floor
 
 from laws.slot_sets import SlotSet
-from sightline.context.parts import Message, ToolCall, ToolResult
-from sightline.context.tokens import CharsPerFour
+from sightline.context.messages.parts import Message, ToolCall, ToolResult
+from sightline.context.tokens.tokens import CharsPerFour
 
 
 @dataclass

@@ -13,9 +13,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from sightline.context.parts import File, Message, Text, ToolCall, ToolResult
-from sightline.context.prompt import Prompt
-from sightline.context.slots import Content, Slots
+from sightline.context.messages.parts import File, Message, Text, ToolCall, ToolResult
+from sightline.context.slots.prompt import Prompt
+from sightline.context.slots.slots import Content, Slots
 
 ALPHABET = ("a", "word ", "字", "é", "e\u0301", "👩‍👩‍👧", "🇫🇷", "\r\n", " ", "1")
 ROLES = ("user", "assistant", "system", "user")

@@ -9,18 +9,18 @@ import apsw.unicode
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from context.entry_values import entry, result_entry
+from context.messages.entry_values import entry, result_entry
 from laws.messages import texts
-from sightline.context.entries import Entry
-from sightline.context.memos import keywords, normal_tags
-from sightline.context.parts import Message, Raw, Text
-from sightline.context.redact import redact
-from sightline.context.state import HEADING, extract_state, strip_state, strip_states
-from sightline.context.storable import check_text, storable
-from sightline.context.truncate import Tiers, hint_for, truncate
-from sightline.context.window import TokenWindow, Window
+from sightline.context.ledger.statement import one_statement
+from sightline.context.messages.entries import Entry
+from sightline.context.messages.memos import keywords, normal_tags
+from sightline.context.messages.parts import Message, Raw, Text
+from sightline.context.messages.redact import redact
+from sightline.context.messages.state import HEADING, extract_state, strip_state, strip_states
+from sightline.context.messages.storable import check_text, storable
+from sightline.context.messages.truncate import Tiers, hint_for, truncate
+from sightline.context.messages.window import TokenWindow, Window
 from sightline.errors import QueryRefused
-from sightline.ledger.statement import one_statement
 
 
 @settings(deadline=None)

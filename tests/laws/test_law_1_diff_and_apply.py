@@ -8,10 +8,10 @@ import random
 
 import pytest
 
-from sightline.protocol.codec import decode, encode
-from sightline.protocol.diff import diff
-from sightline.protocol.patch import apply, decode_ops, encode_ops
-from sightline.protocol.tree import Node
+from sightline.slop.protocol.codec import decode, encode
+from sightline.slop.protocol.diff import diff
+from sightline.slop.protocol.patch import apply, decode_ops, encode_ops
+from sightline.slop.protocol.tree import Node
 from support.exact import exact
 from support.mirror import mirror_apply
 from support.trees import pair

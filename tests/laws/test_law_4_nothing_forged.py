@@ -10,11 +10,11 @@ import re
 
 import pytest
 
-from projection.requirements import proves
-from sightline.projection.escape import escape_line, escape_name, escape_text
-from sightline.projection.tail import render_tail
-from sightline.protocol.tree import Node
-from sightline.protocol.world import AppState, World
+from context.projection.requirements import proves
+from sightline.context.projection.escape import escape_line, escape_name, escape_text
+from sightline.context.projection.tail import render_tail
+from sightline.slop.protocol.tree import Node
+from sightline.slop.protocol.world import AppState, World
 from support import lenient
 from support.blocks import (
     AT,

@@ -12,16 +12,25 @@ from collections.abc import Iterator
 
 import pytest
 
-from projection.requirements import proves
-from sightline.context.drift import drift
-from sightline.context.parts import File, Message, Part, Raw, Reasoning, Text, ToolCall, ToolResult
-from sightline.context.prompt import Prompt
-from sightline.context.receipt import Receipt
-from sightline.dialects import Options, encode, endpoints, profile_for
-from sightline.dialects.profile import Profile
-from sightline.projection.moment import parse_moment
-from sightline.projection.tail import render_tail
-from sightline.protocol.world import World
+from context.projection.requirements import proves
+from sightline.context.dialects import Options, encode, endpoints, profile_for
+from sightline.context.dialects.drift import drift
+from sightline.context.dialects.profile import Profile
+from sightline.context.messages.parts import (
+    File,
+    Message,
+    Part,
+    Raw,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from sightline.context.projection.moment import parse_moment
+from sightline.context.projection.tail import render_tail
+from sightline.context.slots.prompt import Prompt
+from sightline.context.slots.receipt import Receipt
+from sightline.slop.protocol.world import World
 
 CONVERSATIONS = 1_000
 WORDS = ("state", "inbox", "☃", "ἄνευ", '"quoted"', "\\", "\n", "</slop-state>", "0", "a b")

@@ -6,15 +6,15 @@ import random
 
 import pytest
 
-from projection.requirements import proves
+from context.projection.requirements import proves
+from sightline.context.projection.body import Format
+from sightline.context.projection.moment import parse_moment
+from sightline.context.projection.strip import strip_blocks
+from sightline.context.projection.tail import render_tail
+from sightline.context.projection.temporal import change_note, changed_signal, pin_snapshot
 from sightline.demo import demo_tree
-from sightline.projection.body import Format
-from sightline.projection.moment import parse_moment
-from sightline.projection.strip import strip_blocks
-from sightline.projection.tail import render_tail
-from sightline.projection.temporal import change_note, changed_signal, pin_snapshot
-from sightline.protocol.tree import Node
-from sightline.protocol.world import AppState, AvailableApp, World
+from sightline.slop.protocol.tree import Node
+from sightline.slop.protocol.world import AppState, AvailableApp, World
 from support import lenient
 from support.forgeries import corpus, random_text
 

@@ -12,19 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from context.ledger.helpers import contents
+from context.projection.requirements import proves
 from laws.messages import messages
-from ledger.helpers import contents
-from projection.requirements import proves
-from sightline.context.parts import Message, Raw, Reasoning, Text, ToolCall, ToolResult
-from sightline.context.storable import storable
+from sightline.context.ledger import Ledger
+from sightline.context.ledger.gate import Gate
+from sightline.context.messages.parts import Message, Raw, Reasoning, Text, ToolCall, ToolResult
+from sightline.context.messages.storable import storable
+from sightline.context.projection.moment import parse_moment
+from sightline.context.projection.strip import has_block
+from sightline.context.projection.tail import render_tail
 from sightline.demo import demo_tree
 from sightline.errors import InvalidInput
-from sightline.ledger import Ledger
-from sightline.ledger.gate import Gate
-from sightline.projection.moment import parse_moment
-from sightline.projection.strip import has_block
-from sightline.projection.tail import render_tail
-from sightline.protocol.world import AppState, AvailableApp, World
+from sightline.slop.protocol.world import AppState, AvailableApp, World
 from support import lenient
 from support.forgeries import corpus, random_text
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from context.entry_values import entry
+from context.messages.entry_values import entry
 from laws.messages import messages
-from sightline.context.isolate import compatible, isolate
-from sightline.context.parts import ToolCall, ToolResult
+from sightline.context.messages.isolate import compatible, isolate
+from sightline.context.messages.parts import ToolCall, ToolResult
 
 histories = st.lists(
     st.tuples(messages, st.sampled_from(["openai", "gemini", "gemini_gca"])), max_size=12

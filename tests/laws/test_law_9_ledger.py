@@ -8,14 +8,14 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from context.ledger.helpers import contents, turn
 from laws.messages import messages
-from ledger.helpers import contents, turn
-from sightline.context.entries import Draft
-from sightline.context.parts import Message
-from sightline.context.window import TokenWindow, Window
+from sightline.context.ledger import Ledger
+from sightline.context.ledger.codec import from_columns, to_columns
+from sightline.context.messages.entries import Draft
+from sightline.context.messages.parts import Message
+from sightline.context.messages.window import TokenWindow, Window
 from sightline.errors import InvalidInput
-from sightline.ledger import Ledger
-from sightline.ledger.codec import from_columns, to_columns
 
 OPERATIONS = ["append", "append", "append", "undo", "redo", "drop", "restore", "remove", "clone"]
 operations = st.lists(

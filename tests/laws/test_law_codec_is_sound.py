@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from sightline.errors import InvalidJson, InvalidTree
-from sightline.protocol.codec import decode, from_value
-from sightline.protocol.jsontext import loads
-from sightline.protocol.limits import DEFAULT, Limits
-from sightline.protocol.rules import violations
+from sightline.slop.protocol.codec import decode, from_value
+from sightline.slop.protocol.jsontext import loads
+from sightline.slop.protocol.limits import DEFAULT, Limits
+from sightline.slop.protocol.rules import violations
 from support.trees import Tree, copy_of, every_node, tree
 
 TIGHT = Limits(levels=3, nodes=12, id_bytes=6, string_bytes=40, value_levels=3)

@@ -8,14 +8,14 @@ import sys
 import pytest
 
 from sightline.errors import InvalidTree
-from sightline.protocol.codec import decode, encode, from_value
-from sightline.protocol.diff import diff
-from sightline.protocol.limits import WIRE
-from sightline.protocol.patch import apply, decode_ops, encode_ops
-from sightline.protocol.share import share
-from sightline.protocol.text import format_blocks
-from sightline.protocol.tree import Node
-from sightline.protocol.view import Projector, View, project
+from sightline.slop.protocol.codec import decode, encode, from_value
+from sightline.slop.protocol.diff import diff
+from sightline.slop.protocol.limits import WIRE
+from sightline.slop.protocol.patch import apply, decode_ops, encode_ops
+from sightline.slop.protocol.share import share
+from sightline.slop.protocol.text import format_blocks
+from sightline.slop.protocol.tree import Node
+from sightline.slop.protocol.view import Projector, View, project
 
 LEVELS = 10_000
 WIDTH = 100_000

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from laws.slot_oracle import by_hand, exhaustive
 from laws.slot_sets import SlotSet, slot_sets
-from sightline.context.options import TrimBehavior
-from sightline.context.parts import Message, ToolCall, ToolResult
-from sightline.context.prompt import Prompt
-from sightline.context.receipt import Receipt
-from sightline.context.slots import Slots
-from sightline.context.tokens import counter_for
-from sightline.dialects.request import slot_names
+from sightline.context.dialects.request import slot_names
+from sightline.context.messages.parts import Message, ToolCall, ToolResult
+from sightline.context.slots.options import TrimBehavior
+from sightline.context.slots.prompt import Prompt
+from sightline.context.slots.receipt import Receipt
+from sightline.context.slots.slots import Slots
+from sightline.context.tokens.tokens import counter_for
 from sightline.errors import DoesNotFit
 
 # Each law sees 10,000 slot sets; law 6 has two halves. Drawing may be slow on a busy machine.

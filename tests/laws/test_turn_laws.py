@@ -8,13 +8,10 @@ from typing import get_args
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline.context.parts import Message, Part
-from sightline.dialects.events import ReasoningDelta, StopReason, TextDelta, UsageReported
-from sightline.dialects.usage import Usage
-from sightline.events import TurnEnded
-from sightline.policy import Decision
-from sightline.turn.machine import MAX_CHANGES, TurnLimits
-from sightline.turn.steps import (
+from agent.turn.driver import READY, START, Driver, call, reply
+from sightline.agent.policy import Decision
+from sightline.agent.turn.machine import MAX_CHANGES, TurnLimits
+from sightline.agent.turn.steps import (
     ActionDone,
     Approved,
     AskApproval,
@@ -36,7 +33,10 @@ from sightline.turn.steps import (
     Wait,
     Waited,
 )
-from turn.driver import READY, START, Driver, call, reply
+from sightline.context.dialects.events import ReasoningDelta, StopReason, TextDelta, UsageReported
+from sightline.context.dialects.usage import Usage
+from sightline.context.messages.parts import Message, Part
+from sightline.events import TurnEnded
 
 ids = st.sampled_from("abc")
 reasons: st.SearchStrategy[StopReason] = st.sampled_from(get_args(StopReason))

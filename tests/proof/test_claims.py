@@ -9,7 +9,7 @@ import pytest
 from proof.__main__ import attempt, claims, main
 from proof.claim import Claim, Trial
 
-from ledger.hostile import HOSTILE
+from context.ledger.hostile import HOSTILE
 from proof import __main__ as program
 from support.forgeries import corpus
 from support.impostors import IDS, NAMES

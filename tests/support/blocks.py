@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from sightline.projection.body import Format
-from sightline.projection.moment import parse_moment
-from sightline.projection.tail import render_tail
-from sightline.protocol.tree import Node
-from sightline.protocol.world import AppState, AvailableApp, World
+from sightline.context.projection.body import Format
+from sightline.context.projection.moment import parse_moment
+from sightline.context.projection.tail import render_tail
+from sightline.slop.protocol.tree import Node
+from sightline.slop.protocol.world import AppState, AvailableApp, World
 from support import lenient
 from support.forgeries import random_text
 

@@ -11,14 +11,14 @@ import json
 import random
 
 from sightline.errors import InvalidPath
-from sightline.protocol.codec import _from_checked, encode
-from sightline.protocol.connection import Connection, QueryRequested
-from sightline.protocol.consumer import Consumer, MirrorChanged
-from sightline.protocol.limits import DEFAULT, ProviderLimits
-from sightline.protocol.messages import Filter, ProviderInfo
-from sightline.protocol.provider import CAPABILITIES, Provider
-from sightline.protocol.tree import Node
-from sightline.protocol.view import View, project
+from sightline.slop.protocol.codec import _from_checked, encode
+from sightline.slop.protocol.connection import Connection, QueryRequested
+from sightline.slop.protocol.consumer import Consumer, MirrorChanged
+from sightline.slop.protocol.limits import DEFAULT, ProviderLimits
+from sightline.slop.protocol.messages import Filter, ProviderInfo
+from sightline.slop.protocol.provider import CAPABILITIES, Provider
+from sightline.slop.protocol.tree import Node
+from sightline.slop.protocol.view import View, project
 from support.trees import edited, every_node, touched, tree
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 from unittest import mock
 
-from sightline.hub.client import Dial
-from sightline.transports.link import Link
-from sightline.transports.unix import connect_unix
+from sightline.slop.hub.client import Dial
+from sightline.slop.transports.link import Link
+from sightline.slop.transports.unix import connect_unix
 
 MIB: Final = 1024 * 1024
 HELLO: Final = (

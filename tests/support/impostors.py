@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sightline.projection.lookalikes import LOOKALIKES
-from sightline.transports.link import Handler, Link, LinkClosed
+from sightline.context.projection.lookalikes import LOOKALIKES
+from sightline.slop.transports.link import Handler, Link, LinkClosed
 
 __all__ = ["IDS", "NAMES", "OWN", "Impostor", "is_misleading", "serves"]
 

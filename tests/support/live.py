@@ -18,22 +18,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from sightline.app.serving import Serving
-from sightline.hub.client import Dial
-from sightline.hub.descriptor import Descriptor, Unix, Ws
-from sightline.hub.discovery import announced
-from sightline.protocol.codec import from_value
-from sightline.protocol.connection import Connection, InvokeRequested, event_body
-from sightline.protocol.limits import ProviderLimits
-from sightline.protocol.messages import ErrorInfo, ProviderInfo
-from sightline.protocol.path import format_path, parse_path
-from sightline.protocol.provider import CAPABILITIES, Provider
-from sightline.protocol.tree import Node
-from sightline.transports.link import Link
-from sightline.transports.memory import memory_pair
-from sightline.transports.stdio import serve_stdio, spawn_stdio
-from sightline.transports.unix import connect_unix, serve_unix
-from sightline.transports.websocket import connect_websocket, serve_websocket
+from sightline.slop.app.serving import Serving
+from sightline.slop.discovery.descriptor import Descriptor, Unix, Ws
+from sightline.slop.discovery.directory import announced
+from sightline.slop.hub.client import Dial
+from sightline.slop.protocol.codec import from_value
+from sightline.slop.protocol.connection import Connection, InvokeRequested, event_body
+from sightline.slop.protocol.limits import ProviderLimits
+from sightline.slop.protocol.messages import ErrorInfo, ProviderInfo
+from sightline.slop.protocol.path import format_path, parse_path
+from sightline.slop.protocol.provider import CAPABILITIES, Provider
+from sightline.slop.protocol.tree import Node
+from sightline.slop.transports.link import Link
+from sightline.slop.transports.memory import memory_pair
+from sightline.slop.transports.stdio import serve_stdio, spawn_stdio
+from sightline.slop.transports.unix import connect_unix, serve_unix
+from sightline.slop.transports.websocket import connect_websocket, serve_websocket
 
 TRANSPORTS = ("memory", "unix", "stdio", "ws")
 TESTS = Path(__file__).parent.parent

@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sightline.app.app import App
-from sightline.transports.stdio import serve_stdio
+from sightline.slop.app.app import App
+from sightline.slop.transports.stdio import serve_stdio
 from support.live import command_of
 
 MESSAGES: list[dict[str, Any]] = [

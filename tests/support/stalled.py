@@ -8,10 +8,10 @@ import json
 import tracemalloc
 from collections.abc import Iterator
 
-from sightline.protocol.connection import Connection
-from sightline.protocol.limits import ProviderLimits
-from sightline.transports.lines import LineLink
-from sightline.transports.websocket import WebSocketLink
+from sightline.slop.protocol.connection import Connection
+from sightline.slop.protocol.limits import ProviderLimits
+from sightline.slop.transports.lines import LineLink
+from sightline.slop.transports.websocket import WebSocketLink
 from support.live import LiveApp
 
 PER_READER = 128 * 1024

@@ -28,10 +28,10 @@ import asyncio, encodings.idna, json, os, sys
 import sightline.cli.demo, sightline.demo.app, websockets.asyncio.client, websockets.asyncio.server
 from sightline import App
 from sightline.cli.main import run
-from sightline.hub.address import dial_address
-from sightline.hub.client import Client
-from sightline.hub.discovery import Discovery
-from sightline.hub.hub import Hub
+from sightline.slop.hub.address import dial_address
+from sightline.slop.hub.client import Client
+from sightline.slop.discovery.directory import Discovery
+from sightline.slop.hub.hub import Hub
 os.setgroups([]); os.setgid({uid}); os.setuid({uid})
 os.environ.update({environment!r})
 os.chdir("/")

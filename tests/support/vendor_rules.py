@@ -19,7 +19,7 @@ from ollama._types import ChatRequest
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
-from sightline.dialects import Request
+from sightline.context.dialects import Request
 from support.vendor_types import faults
 
 # What these endpoints take beside OpenAI's fields, by their own documentation.

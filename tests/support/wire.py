@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sightline.transports.link import Link
+from sightline.slop.transports.link import Link
 
 # Nothing in the tests takes long; this bounds what would otherwise hang.
 PATIENCE_S = 20.0

@@ -20,7 +20,7 @@ from sightline.cli.commands.console import PlainConsole
 from sightline.cli.commands.lines import Line, cells, text_of
 from sightline.cli.out import Writable
 from sightline.events import ApprovalAsked
-from sightline.protocol.jsontext import text_of as text_of_json
+from sightline.slop.protocol.jsontext import text_of as text_of_json
 
 __all__ = ["Ask", "Asker", "Consent", "LineAsker", "approval_card", "consent_to", "visible"]
 

@@ -36,10 +36,10 @@ from sightline.events import (
 )
 
 if TYPE_CHECKING:
+    from sightline.agent.host import Host
+    from sightline.agent.models.keys import Key
     from sightline.config import Settings
-    from sightline.host import Host
-    from sightline.ledger import Ledger, Session
-    from sightline.models.keys import Key
+    from sightline.context.ledger import Ledger, Session
 
 __all__ = ["ask", "exit_code_of", "latest_session"]
 
@@ -140,9 +140,9 @@ def _question(text: str | None, key_file: str | None) -> str:
 
 
 async def _run(settings: Settings, asked: _Asked) -> int:
+    from sightline.agent.host import Host
     from sightline.cli.keyfile import keyed
-    from sightline.host import Host
-    from sightline.ledger.place import user_path
+    from sightline.context.ledger.place import user_path
 
     async with AsyncExitStack() as stack:
         model, env = await stack.enter_async_context(keyed(settings, asked.key))

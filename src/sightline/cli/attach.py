@@ -12,12 +12,12 @@ import stat
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from sightline.context.attach import Mention, image_of, mentions, quoted
-from sightline.context.parts import File
+from sightline.agent.host import Host
+from sightline.agent.workspace.inside import Inside, Parts, parts_of, shown
+from sightline.agent.workspace.text import is_binary
+from sightline.context.messages.attach import Mention, image_of, mentions, quoted
+from sightline.context.messages.parts import File
 from sightline.errors import ActionError, InvalidInput
-from sightline.host import Host
-from sightline.workspace.inside import Inside, Parts, parts_of, shown
-from sightline.workspace.text import is_binary
 
 __all__ = ["Attached", "attach"]
 

@@ -9,15 +9,15 @@ import threading
 
 import click
 
-from sightline.bridge import BridgeWriter, read_bridge, run_bridge
+from sightline.agent.bridge import BridgeWriter, read_bridge, run_bridge
 from sightline.cli.io import MAX_BYTES, read_as
 from sightline.cli.out import notice, write_text
-from sightline.hub.discovery import Discovery
-from sightline.hub.hub import Hub
-from sightline.projection.body import FORMATS, check_format
-from sightline.projection.bridge import BUDGET, WINDOW_S
-from sightline.projection.world_json import read_world
-from sightline.protocol.world import World
+from sightline.context.projection.body import FORMATS, check_format
+from sightline.context.projection.bridge import BUDGET, WINDOW_S
+from sightline.context.projection.world_json import read_world
+from sightline.slop.discovery.directory import Discovery
+from sightline.slop.hub.hub import Hub
+from sightline.slop.protocol.world import World
 
 # Written three times in a window, one late beat does not make a live bridge look dead.
 _BEATS_PER_WINDOW = 3

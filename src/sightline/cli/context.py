@@ -13,13 +13,13 @@ import msgspec
 from sightline.cli.clean import clean, clean_line
 from sightline.cli.out import say, write_exactly, write_json_lines
 from sightline.cli.place import DB_HELP, ledger_place
+from sightline.context.ledger import Ledger, Session
 from sightline.errors import InvalidInput, LedgerDamaged, NotFound
-from sightline.ledger import Ledger, Session
 
 if TYPE_CHECKING:
-    from sightline.context.parts import Message
-    from sightline.dialects.request import Request
-    from sightline.host.journal import Journal, Recorded, RequestLine
+    from sightline.agent.host.journal import Journal, Recorded, RequestLine
+    from sightline.context.dialects.request import Request
+    from sightline.context.messages.parts import Message
 
 __all__ = ["context"]
 
@@ -65,7 +65,7 @@ def context(
         raise InvalidInput("--raw is for one request: give --turn, and not --json")
     if request is not None and turn is None:
         raise InvalidInput("--request counts within a turn: give --turn, too")
-    from sightline.host.journal import Journal
+    from sightline.agent.host.journal import Journal
 
     with Ledger(ledger_place(db), mode="read") as ledger:
         found = ledger.sessions.resolve(session) if session else _latest(ledger)
@@ -103,8 +103,8 @@ def _latest(ledger: Ledger) -> Session:
 
 
 def _list(ledger: Ledger, journal: Journal, session: Session, *, as_json: bool) -> None:
-    from sightline.host.owner import hold_on
-    from sightline.host.status import by_group, status_of
+    from sightline.agent.host.owner import hold_on
+    from sightline.agent.host.status import by_group, status_of
 
     hold = hold_on(journal, session.id)
     lines = journal.requests(session.id)
@@ -143,7 +143,7 @@ def _receipt(ledger: Ledger, receipt_id: int | None) -> dict[str, Any]:
 
 def _made_again(recorded: Recorded, receipt: dict[str, Any]) -> Request:
     """Encode a recorded request; raise `LedgerDamaged` unless it is the one that was sent."""
-    from sightline.dialects import encode
+    from sightline.context.dialects import encode
 
     made = encode(recorded.prompt, recorded.profile, recorded.options)
     digest = sha256(made.data).hexdigest()
@@ -159,7 +159,7 @@ def _made_again(recorded: Recorded, receipt: dict[str, Any]) -> Request:
 
 
 def _text(recorded: Recorded, receipt: dict[str, Any]) -> Iterator[str]:
-    from sightline.context.receipt import Receipt
+    from sightline.context.slots.receipt import Receipt
 
     account = msgspec.convert({k: v for k, v in receipt.items() if k != "request"}, Receipt)
     yield f"{recorded.line.model}, {recorded.line.bytes} bytes, sent {recorded.line.sent_at}"
@@ -173,7 +173,7 @@ def _text(recorded: Recorded, receipt: dict[str, Any]) -> Iterator[str]:
 
 
 def _parts(message: Message) -> Iterator[str]:
-    from sightline.context.parts import File, Reasoning, ToolCall, ToolResult
+    from sightline.context.messages.parts import File, Reasoning, ToolCall, ToolResult
 
     for part in message.parts:
         match part:

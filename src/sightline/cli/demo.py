@@ -8,8 +8,8 @@ import click
 
 from sightline.cli.out import write_json, write_text
 from sightline.demo import demo_tree
-from sightline.protocol.codec import encode
-from sightline.protocol.text import format_blocks
+from sightline.slop.protocol.codec import encode
+from sightline.slop.protocol.text import format_blocks
 
 
 @click.command(

@@ -16,16 +16,16 @@ from typing import Final, Literal, TypeAlias
 import click
 import msgspec
 
+from sightline.agent.models.choose import examine
+from sightline.agent.models.extras import EXTRAS, install, is_installed
+from sightline.agent.models.keys import find_key
+from sightline.agent.models.local import why_not
+from sightline.agent.models.vendors import VENDORS
 from sightline.cli.out import say, write_json_lines
 from sightline.cli.place import place_in
 from sightline.config import Settings, load
 from sightline.errors import SightlineError
-from sightline.hub.discovery import Discovery, standard_directories
-from sightline.models.choose import examine
-from sightline.models.extras import EXTRAS, install, is_installed
-from sightline.models.keys import find_key
-from sightline.models.local import why_not
-from sightline.models.vendors import VENDORS
+from sightline.slop.discovery.directory import Discovery, standard_directories
 
 __all__ = ["Finding", "doctor"]
 
@@ -152,7 +152,7 @@ def _model(settings: Settings) -> Finding:
 
 
 def _ledger(settings: Settings, *, verify: bool) -> Finding:
-    from sightline.ledger import Ledger
+    from sightline.context.ledger import Ledger
 
     path = place_in(settings)
     if not path.exists():

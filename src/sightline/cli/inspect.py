@@ -21,8 +21,8 @@ import click
 
 from sightline.cli.out import notice, say, write_page
 from sightline.cli.place import DB_HELP, ledger_place
+from sightline.context.ledger import Ledger
 from sightline.errors import InvalidInput, MissingExtra, Unreachable
-from sightline.ledger import Ledger
 
 if TYPE_CHECKING:
     from sightline.inspector.door import Door
@@ -138,8 +138,8 @@ async def _serve(reader: Reader, port: int, *, opens: bool, allow_invoke: bool) 
     except ImportError as error:
         needed = "the inspector needs starlette and uvicorn: pip install 'sightline[inspector]'"
         raise MissingExtra(needed) from error
-    from sightline.hub.discovery import Discovery
-    from sightline.hub.hub import Hub
+    from sightline.slop.discovery.directory import Discovery
+    from sightline.slop.hub.hub import Hub
 
     listening = _listen(port)
     door = Door(_secret(), _secret(), listening.getsockname()[1])

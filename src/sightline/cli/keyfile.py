@@ -15,12 +15,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from sightline.agent.models.base import Model
+from sightline.agent.models.choose import open_with_key
+from sightline.agent.models.keys import Key
 from sightline.cli.io import STDIN, naming
 from sightline.config import Settings
 from sightline.errors import InvalidInput
-from sightline.models.base import Model
-from sightline.models.choose import open_with_key
-from sightline.models.keys import Key
 
 __all__ = ["keyed", "read_key"]
 

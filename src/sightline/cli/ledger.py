@@ -11,11 +11,11 @@ import msgspec
 
 from sightline.cli.out import confirm, say, tell, write_json_lines
 from sightline.cli.place import DB_HELP, ledger_place
+from sightline.context.ledger import Ledger, Session
+from sightline.context.ledger.retrieval import QueryLimits
+from sightline.context.ledger.store import Mode
 from sightline.errors import InvalidInput
-from sightline.ledger import Ledger, Session
-from sightline.ledger.retrieval import QueryLimits
-from sightline.ledger.store import Mode
-from sightline.protocol.jsontext import escape_controls
+from sightline.slop.protocol.jsontext import escape_controls
 
 __all__ = ["ledger"]
 

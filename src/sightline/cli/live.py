@@ -13,13 +13,13 @@ from sightline.cli.clean import clean_line
 from sightline.cli.io import read_window
 from sightline.cli.out import say, tell, write_json, write_json_lines, write_text
 from sightline.errors import InvalidInput
-from sightline.hub.address import dial_address
-from sightline.hub.client import Client
-from sightline.hub.descriptor import Descriptor
-from sightline.hub.discovery import Discovery
-from sightline.protocol.codec import encode
-from sightline.protocol.messages import Filter
-from sightline.protocol.text import format_blocks
+from sightline.slop.discovery.descriptor import Descriptor
+from sightline.slop.discovery.directory import Discovery
+from sightline.slop.hub.address import dial_address
+from sightline.slop.hub.client import Client
+from sightline.slop.protocol.codec import encode
+from sightline.slop.protocol.messages import Filter
+from sightline.slop.protocol.text import format_blocks
 
 __all__ = ["address_argument", "connected", "token_option", "view_options", "wanted_filter"]
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 import click
 import msgspec
 
+from sightline.agent.models.choose import Choice, chosen, profile_of, usable
 from sightline.cli.out import notice, say, write_json_lines
 from sightline.config import Settings, load
 from sightline.errors import SightlineError
-from sightline.models.choose import Choice, chosen, profile_of, usable
 
 __all__ = ["models"]
 

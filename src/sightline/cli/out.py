@@ -54,7 +54,7 @@ def write_json(data: bytes) -> None:
 
 def write_json_lines(values: Iterable[bytes]) -> None:
     """Write JSON values, each with a line break after it."""
-    from sightline.protocol.jsontext import escape_controls
+    from sightline.slop.protocol.jsontext import escape_controls
 
     for value in values:
         text = escape_controls(value).decode()

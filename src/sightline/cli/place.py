@@ -27,7 +27,7 @@ def ledger_place(db: Path | None) -> Path:
     """
     # Imported here: the chat shows this help, and nothing else of it, before its prompt.
     from sightline.config import load
-    from sightline.ledger.place import default_path
+    from sightline.context.ledger.place import default_path
 
     if db is not None:
         return db.expanduser()
@@ -39,7 +39,7 @@ def ledger_place(db: Path | None) -> Path:
 
 def place_in(settings: Settings) -> Path:
     """Give the ledger that settings in force name, which is the user's own if they name none."""
-    from sightline.ledger.place import default_path
+    from sightline.context.ledger.place import default_path
 
     given = settings.ledger.path
     return Path(given).expanduser() if given else default_path()

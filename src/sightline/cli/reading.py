@@ -11,9 +11,9 @@ from typing import Any, get_args
 
 import msgspec
 
-from sightline.context.parts import Message, Part, Text, ToolResult
+from sightline.context.messages.parts import Message, Part, Text, ToolResult
 from sightline.errors import InvalidInput, InvalidJson
-from sightline.protocol.jsontext import NESTING, loads, nests_deeper, text_from_bytes
+from sightline.slop.protocol.jsontext import NESTING, loads, nests_deeper, text_from_bytes
 
 __all__ = ["message_from_json", "message_to_json", "read_json", "read_session"]
 

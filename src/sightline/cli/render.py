@@ -11,12 +11,12 @@ import msgspec
 from sightline.cli.io import max_bytes_option, naming, read_as
 from sightline.cli.out import write_json
 from sightline.cli.reading import message_from_json, read_json
-from sightline.context.drift import drift
-from sightline.context.parts import Message
-from sightline.context.prompt import Prompt, digest_of
-from sightline.context.receipt import Receipt
-from sightline.dialects import Options, Request, encode, profile_for
-from sightline.dialects.request import Thinking
+from sightline.context.dialects import Options, Request, encode, profile_for
+from sightline.context.dialects.drift import drift
+from sightline.context.dialects.request import Thinking
+from sightline.context.messages.parts import Message
+from sightline.context.slots.prompt import Prompt, digest_of
+from sightline.context.slots.receipt import Receipt
 from sightline.errors import InvalidInput
 
 PROMPT_KEYS: Final = {"messages", "boundary", "tail", "tools", "receipt", "resolve"}

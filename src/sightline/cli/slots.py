@@ -10,10 +10,10 @@ import msgspec
 from sightline.cli.io import max_bytes_option, read_as, source_argument
 from sightline.cli.out import write_json, write_text
 from sightline.cli.reading import message_from_json, message_to_json, read_json
-from sightline.context.budget import Budget
-from sightline.context.options import SlotOptions
-from sightline.context.parts import Input
-from sightline.context.slots import Content, Slots
+from sightline.context.messages.parts import Input
+from sightline.context.slots.budget import Budget
+from sightline.context.slots.options import SlotOptions
+from sightline.context.slots.slots import Content, Slots
 from sightline.errors import InvalidInput, InvalidSlot
 
 REQUEST_KEYS: Final = {"budget", "counter", "slots", "tools"}

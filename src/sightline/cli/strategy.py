@@ -8,16 +8,16 @@ from pathlib import Path
 import click
 import msgspec
 
+from sightline.agent.plugins.load import available, load_strategy
+from sightline.agent.plugins.run import StrategyRunner
 from sightline.cli.io import max_bytes_option, read_as
 from sightline.cli.out import say, write_json_lines
 from sightline.cli.reading import read_json, read_session
-from sightline.context.budget import Budget
-from sightline.context.parts import File, Input, Message
-from sightline.context.strategy import Layers, Turn
-from sightline.context.tokens import counter_for, default_counter
+from sightline.context.messages.parts import File, Input, Message
+from sightline.context.slots.budget import Budget
+from sightline.context.slots.strategy import Layers, Turn
+from sightline.context.tokens.tokens import counter_for, default_counter
 from sightline.errors import InvalidInput
-from sightline.plugins.load import available, load_strategy
-from sightline.plugins.run import StrategyRunner
 
 
 @click.group()

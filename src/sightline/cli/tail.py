@@ -8,12 +8,12 @@ import click
 
 from sightline.cli.io import STDIN, max_bytes_option, read_as
 from sightline.cli.out import tell, write_text
+from sightline.context.projection.body import FORMATS, check_format
+from sightline.context.projection.moment import parse_moment
+from sightline.context.projection.select import Selection, select
+from sightline.context.projection.tail import render_tail
+from sightline.context.projection.world_json import read_world
 from sightline.errors import DoesNotFit
-from sightline.projection.body import FORMATS, check_format
-from sightline.projection.moment import parse_moment
-from sightline.projection.select import Selection, select
-from sightline.projection.tail import render_tail
-from sightline.projection.world_json import read_world
 
 
 @click.command(

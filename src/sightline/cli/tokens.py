@@ -7,8 +7,8 @@ import msgspec
 
 from sightline.cli.io import max_bytes_option, read_as, source_argument
 from sightline.cli.out import say, tell, write_json_lines
-from sightline.context.tokens import counter_for, default_counter
-from sightline.protocol.jsontext import text_from_bytes
+from sightline.context.tokens.tokens import counter_for, default_counter
+from sightline.slop.protocol.jsontext import text_from_bytes
 
 
 @click.command(

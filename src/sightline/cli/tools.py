@@ -7,10 +7,10 @@ import msgspec
 
 from sightline.cli.io import STDIN, max_bytes_option, read_as
 from sightline.cli.out import write_json
-from sightline.projection.names import NAME_LIMIT
-from sightline.projection.tools import GROUP_FROM, dynamic_tools, fixed_tools
-from sightline.protocol.codec import decode
-from sightline.protocol.world import AppState, World
+from sightline.context.projection.names import NAME_LIMIT
+from sightline.context.projection.tools import GROUP_FROM, dynamic_tools, fixed_tools
+from sightline.slop.protocol.codec import decode
+from sightline.slop.protocol.world import AppState, World
 
 
 @click.command(

@@ -16,13 +16,13 @@ from sightline.cli.io import (
 )
 from sightline.cli.out import write_json, write_text
 from sightline.errors import InvalidInput, InvalidTree
-from sightline.protocol.codec import decode, encode
-from sightline.protocol.diff import diff as diff_trees
-from sightline.protocol.limits import WIRE, Limits
-from sightline.protocol.patch import apply, decode_ops, encode_ops
-from sightline.protocol.text import format_blocks
-from sightline.protocol.view import View
-from sightline.protocol.view import project as project_tree
+from sightline.slop.protocol.codec import decode, encode
+from sightline.slop.protocol.diff import diff as diff_trees
+from sightline.slop.protocol.limits import WIRE, Limits
+from sightline.slop.protocol.patch import apply, decode_ops, encode_ops
+from sightline.slop.protocol.text import format_blocks
+from sightline.slop.protocol.view import View
+from sightline.slop.protocol.view import project as project_tree
 
 
 @click.group()

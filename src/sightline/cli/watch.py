@@ -15,15 +15,15 @@ from msgspec import Raw
 
 from sightline.cli.live import address_argument, token_option, view_options, wanted_filter
 from sightline.cli.out import tell, write_json_lines, write_screen, write_text
-from sightline.hub.address import dial_address
-from sightline.hub.client import Client, Lost
-from sightline.hub.watch import Watch
-from sightline.protocol.codec import encode
-from sightline.protocol.consumer import Connected, ConsumerEvent, EventArrived, MirrorChanged
-from sightline.protocol.diff import diff
-from sightline.protocol.patch import encode_ops
-from sightline.protocol.text import format_tree
-from sightline.protocol.tree import Node
+from sightline.slop.hub.address import dial_address
+from sightline.slop.hub.client import Client, Lost
+from sightline.slop.hub.watch import Watch
+from sightline.slop.protocol.codec import encode
+from sightline.slop.protocol.consumer import Connected, ConsumerEvent, EventArrived, MirrorChanged
+from sightline.slop.protocol.diff import diff
+from sightline.slop.protocol.patch import encode_ops
+from sightline.slop.protocol.text import format_tree
+from sightline.slop.protocol.tree import Node
 
 FIRST_S: Final = 30.0
 

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from sightline.config.settings import EndpointSettings, PolicyRule, Settings
-from sightline.dialects.endpoints import ENDPOINTS
-from sightline.dialects.profiles import Layer, profile_for
+from sightline.context.dialects.endpoints import ENDPOINTS
+from sightline.context.dialects.profiles import Layer, profile_for
 from sightline.errors import InvalidInput
 
 __all__ = ["LEAVES", "TABLES", "Key", "leaves", "parse_key", "read_value", "spell"]

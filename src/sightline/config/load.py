@@ -25,7 +25,7 @@ from platformdirs import user_config_path
 
 from sightline.config.keys import LEAVES, TABLES, Key, leaves, parse_key, read_value, spell
 from sightline.config.settings import Settings
-from sightline.context.strategies import BUILT_IN
+from sightline.context.slots.strategies import BUILT_IN
 from sightline.errors import InvalidInput
 
 __all__ = ["ENVIRONMENT", "PROJECT_FILE", "Loaded", "load", "user_file"]

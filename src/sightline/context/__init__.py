@@ -1,1 +1,0 @@
-"""What a prompt is made of and how it is put together. Pure: values in, values out."""

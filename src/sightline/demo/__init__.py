@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from sightline.protocol.codec import decode
-from sightline.protocol.tree import Node
+from sightline.slop.protocol.codec import decode
+from sightline.slop.protocol.tree import Node
 
 __all__ = ["demo_tree"]
 

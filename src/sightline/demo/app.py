@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Literal
 
-from sightline.app.app import App
 from sightline.errors import ActionError
+from sightline.slop.app.app import App
 
 __all__ = ["Desk", "demo_app"]
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 
-from sightline.context.estimate import Calibration
-from sightline.context.parts import Message
-from sightline.context.prompt import Prompt
-from sightline.context.tokens import ESTIMATE, Counter, counter_for
-from sightline.dialects.profile import Profile
+from sightline.agent.host.journal import Recorded
+from sightline.context.dialects.profile import Profile
+from sightline.context.messages.parts import Message
+from sightline.context.slots.prompt import Prompt
+from sightline.context.tokens.estimate import Calibration
+from sightline.context.tokens.tokens import ESTIMATE, Counter, counter_for
 from sightline.errors import MissingExtra
-from sightline.host.journal import Recorded
 
 __all__ = ["counter_as_then", "counter_of"]
 

@@ -12,10 +12,10 @@ import shlex
 from typing import Final
 from urllib.parse import urlsplit
 
-from sightline.dialects.request import Request
-from sightline.models.access import address
-from sightline.models.choose import Reach
-from sightline.models.vendors import VENDORS, Sdk
+from sightline.agent.models.access import address
+from sightline.agent.models.choose import Reach
+from sightline.agent.models.vendors import VENDORS, Sdk
+from sightline.context.dialects.request import Request
 
 __all__ = ["curl"]
 

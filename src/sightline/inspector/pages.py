@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.protocol.jsontext import escape_controls
+from sightline.slop.protocol.jsontext import escape_controls
 
 __all__ = ["Export", "importmap_hash", "served_page", "static_file", "way_in"]
 

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sightline.context.entries import Entry, by_group
-from sightline.context.parts import Message
-from sightline.host.journal import RequestLine
+from sightline.agent.host.journal import RequestLine
+from sightline.context.messages.entries import Entry, by_group
+from sightline.context.messages.parts import Message
 
 __all__ = ["Past", "entry_of", "past_of"]
 

@@ -15,17 +15,20 @@ from typing import Any, Final
 
 import msgspec
 
+from sightline.agent.host.journal import Journal, Recorded, RequestLine, journal_path
+from sightline.agent.host.owner import Hold, hold_on
+from sightline.agent.host.status import by_group, status_of
+from sightline.agent.models.choose import reach_of
+from sightline.agent.plugins.choose import choices, runner_of
 from sightline.config import Settings
-from sightline.context.parts import Message
-from sightline.context.receipt import RULES, Receipt
-from sightline.context.strategies import DEFAULT
-from sightline.dialects import endpoints
-from sightline.dialects.request import Request, slot_names
-from sightline.dialects.usage import Usage, cost
+from sightline.context.dialects import endpoints
+from sightline.context.dialects.request import Request, slot_names
+from sightline.context.dialects.usage import Usage, cost
+from sightline.context.ledger import Ledger
+from sightline.context.messages.parts import Message
+from sightline.context.slots.receipt import RULES, Receipt
+from sightline.context.slots.strategies import DEFAULT
 from sightline.errors import InvalidInput, NotFound
-from sightline.host.journal import Journal, Recorded, RequestLine, journal_path
-from sightline.host.owner import Hold, hold_on
-from sightline.host.status import by_group, status_of
 from sightline.inspector.beside import exported_beside
 from sightline.inspector.pages import Export
 from sightline.inspector.records import ROW_DIGITS, Records, parts_of, preview
@@ -33,9 +36,6 @@ from sightline.inspector.timeline import timeline_of
 from sightline.inspector.trees import PAGE_LINES, AppTree, lay_out
 from sightline.inspector.whatif import SightRules, Then, assemble_again, read_wishes, sight_of
 from sightline.inspector.wires import again, compared, shown
-from sightline.ledger import Ledger
-from sightline.models.choose import reach_of
-from sightline.plugins.choose import choices, runner_of
 
 __all__ = ["Reader"]
 

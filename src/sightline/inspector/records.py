@@ -7,12 +7,20 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.context.entries import Entry
-from sightline.context.memos import Memo
-from sightline.context.parts import File, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from sightline.agent.host.guard import guarded_text
+from sightline.context.ledger import Ledger
+from sightline.context.messages.entries import Entry
+from sightline.context.messages.memos import Memo
+from sightline.context.messages.parts import (
+    File,
+    Message,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from sightline.errors import InvalidInput
-from sightline.host.guard import guarded_text
-from sightline.ledger import Ledger
 
 __all__ = ["ROW_DIGITS", "Records", "parts_of", "preview"]
 

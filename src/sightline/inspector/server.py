@@ -30,7 +30,7 @@ from sightline.inspector.door import COOKIE, HEADERS, Door, Refusal, policy
 from sightline.inspector.lanes import Lane
 from sightline.inspector.pages import importmap_hash, served_page, static_file, way_in
 from sightline.inspector.records import ROW_DIGITS
-from sightline.protocol.jsontext import NESTING, nests_deeper
+from sightline.slop.protocol.jsontext import NESTING, nests_deeper
 
 __all__ = ["Answers", "Lanes", "inspector_app"]
 

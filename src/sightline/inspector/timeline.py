@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
+from sightline.agent.host.journal import RequestLine
+from sightline.context.projection.moment import parse_moment
 from sightline.errors import InvalidInput
-from sightline.host.journal import RequestLine
-from sightline.projection.moment import parse_moment
 
 __all__ = ["Span", "Timeline", "timeline_of"]
 

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.projection.select import Cut, Selection
-from sightline.protocol.diff import diff
-from sightline.protocol.path import join
-from sightline.protocol.text import format_blocks
-from sightline.protocol.tree import Node
-from sightline.protocol.world import AppState, World
+from sightline.context.projection.select import Cut, Selection
+from sightline.slop.protocol.diff import diff
+from sightline.slop.protocol.path import join
+from sightline.slop.protocol.text import format_blocks
+from sightline.slop.protocol.tree import Node
+from sightline.slop.protocol.world import AppState, World
 
 __all__ = ["PAGE_LINES", "AppTree", "lay_out"]
 

@@ -20,32 +20,32 @@ from typing import Any, Final
 
 import msgspec
 
+from sightline.agent.host.compose import FRAME_TOKENS, SMALL_WINDOW, LedgerMemory
+from sightline.agent.host.journal import Recorded
+from sightline.agent.host.sight import Sight, look
+from sightline.agent.models.choose import label_of, profile_of
+from sightline.agent.plugins.run import StrategyRunner
 from sightline.config import Settings
-from sightline.context.budget import OUTPUT_SHARE, Budget
-from sightline.context.isolate import compatible, isolate
-from sightline.context.parts import File, Input, Message
-from sightline.context.prompt import Prompt
-from sightline.context.replay import replay
-from sightline.context.slots import Slots
-from sightline.context.standing import system_text
-from sightline.context.state import strip_states
-from sightline.context.strategy import Capabilities, Layers, Turn
-from sightline.context.tokens import Counter
-from sightline.context.truncate import Tiers
-from sightline.context.window import Window
-from sightline.dialects.profile import Profile
-from sightline.dialects.request import Options, slot_names
+from sightline.context.dialects.profile import Profile
+from sightline.context.dialects.request import Options, slot_names
+from sightline.context.ledger import Ledger, MemoShelf
+from sightline.context.messages.isolate import compatible, isolate
+from sightline.context.messages.parts import File, Input, Message
+from sightline.context.messages.replay import replay
+from sightline.context.messages.state import strip_states
+from sightline.context.messages.truncate import Tiers
+from sightline.context.messages.window import Window
+from sightline.context.projection.body import Format
+from sightline.context.slots.budget import OUTPUT_SHARE, Budget
+from sightline.context.slots.prompt import Prompt
+from sightline.context.slots.slots import Slots
+from sightline.context.slots.standing import system_text
+from sightline.context.slots.strategy import Capabilities, Layers, Turn
+from sightline.context.tokens.tokens import Counter
 from sightline.errors import InvalidInput
-from sightline.host.compose import FRAME_TOKENS, SMALL_WINDOW, LedgerMemory
-from sightline.host.journal import Recorded
-from sightline.host.sight import Sight, look
 from sightline.inspector.counters import counter_as_then, counter_of
 from sightline.inspector.past import Past, entry_of, past_of
-from sightline.ledger import Ledger, MemoShelf
-from sightline.models.choose import label_of, profile_of
-from sightline.plugins.run import StrategyRunner
-from sightline.projection.body import Format
-from sightline.protocol.jsontext import NESTING, nests_deeper
+from sightline.slop.protocol.jsontext import NESTING, nests_deeper
 
 __all__ = ["Again", "SightRules", "Then", "Wishes", "assemble_again", "read_wishes", "sight_of"]
 

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.context.drift import Drift, drift
-from sightline.context.tokens import ESTIMATES
-from sightline.dialects import encode
-from sightline.dialects.request import Request
-from sightline.host.journal import Recorded
+from sightline.agent.host.journal import Recorded
+from sightline.agent.models.choose import Reach
+from sightline.context.dialects import encode
+from sightline.context.dialects.drift import Drift, drift
+from sightline.context.dialects.request import Request
+from sightline.context.tokens.tokens import ESTIMATES
 from sightline.inspector.curl import curl
-from sightline.models.choose import Reach
 
 __all__ = ["again", "compared", "shown"]
 

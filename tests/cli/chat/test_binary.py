@@ -10,7 +10,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from sightline.ledger import Ledger
+from sightline.context.ledger import Ledger
 from support.person import Person, environment
 from support.shell import PROGRAM
 from support.terminal_attacks import ATTACKS
@@ -250,7 +250,7 @@ def test_the_root_imports_none_of_the_large_packages() -> None:
 
 
 def test_the_prompt_waits_for_none_of_what_comes_behind_it() -> None:
-    behind = ["rich", "apsw", "websockets", "msgspec", "sightline.host", "sightline.ledger",
+    behind = ["rich", "apsw", "websockets", "msgspec", "sightline.agent.host", "sightline.context.ledger",
               "sightline.cli.commands.registry"]  # fmt: skip
     code = (
         "import sys, sightline.cli.chat.main, sightline.cli.chat.terminal; "

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.cli.chat.blocks import Blocks
-from sightline.context.state import extract_state
+from sightline.context.messages.state import extract_state
 
 PIECES = st.lists(
     st.sampled_from(

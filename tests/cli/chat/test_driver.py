@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from prompt_toolkit.input import create_pipe_input
 
+from agent.host.helpers import check_ledger, hosted, invoke, messages
 from cli.chat.test_terminal import OURS, Screen, until
-from host.helpers import check_ledger, hosted, invoke, messages
+from sightline.agent.host import Host
+from sightline.agent.models.scripted import Cut, ScriptedModel, Stall
 from sightline.cli.chat.driver import ChatDriver
 from sightline.cli.chat.status import Status
+from sightline.context.dialects.profiles import profile_for
 from sightline.demo.app import Desk, demo_app
-from sightline.dialects.profiles import profile_for
-from sightline.host import Host
-from sightline.models.scripted import Cut, ScriptedModel, Stall
 from support.terminal_attacks import ATTACKS, FORBIDDEN
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from sightline.ledger import Ledger
-from sightline.models.local import why_not
+from sightline.agent.models.local import why_not
+from sightline.context.ledger import Ledger
 from support.person import WAIT_S, Person, environment
 from support.shell import PROGRAM
 

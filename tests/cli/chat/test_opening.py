@@ -9,8 +9,8 @@ import pytest
 
 from sightline.cli.chat.main import ChatOptions
 from sightline.cli.chat.opening import opened
-from sightline.hub.descriptor import Descriptor, Unix
-from sightline.hub.discovery import announced
+from sightline.slop.discovery.descriptor import Descriptor, Unix
+from sightline.slop.discovery.directory import announced
 
 
 @pytest.mark.parametrize("discover", ["true", "false"])

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from host.helpers import hosted, invoke, messages
+from agent.host.helpers import hosted, invoke, messages
+from sightline.agent.models.scripted import Cut, Stall
 from sightline.cli.chat.pipe import PipeChat
 from sightline.cli.chat.stdin import MAX_LINE, lines_of
 from sightline.demo.app import Desk, demo_app
 from sightline.errors import TooLarge, Unauthorized
-from sightline.models.scripted import Cut, Stall
 from support.terminal_attacks import ATTACKS, FORBIDDEN
 
 ARCHIVE = invoke("c1", "/inbox/msg-104", "archive", app="desk")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sightline.ledger import Ledger
+from sightline.context.ledger import Ledger
 from support.person import Person
 from support.vendors.answers import Call, Refuses, Says, says
 from support.vendors.apis import api_of

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from host.helpers import hosted, turn
+from agent.host.helpers import hosted, turn
+from sightline.agent.host import Host
+from sightline.agent.models.scripted import ScriptedModel
+from sightline.agent.policy import Facts, rules_for
 from sightline.cli.commands.complete import Sources, complete
 from sightline.cli.commands.console import PlainConsole
 from sightline.cli.commands.registry import run
 from sightline.config import PolicyRule, TailSettings
 from sightline.demo.app import Desk, demo_app
 from sightline.errors import InvalidInput, NotFound, SightlineError
-from sightline.host import Host
-from sightline.models.scripted import ScriptedModel
-from sightline.policy import Facts, rules_for
-from sightline.protocol.tree import Node
+from sightline.slop.protocol.tree import Node
 from support.live import LiveApp
 from support.terminal_attacks import ATTACKS, FORBIDDEN
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from sightline.cli.commands.lines import Line, text_of, width_of
 from sightline.cli.commands.picture import BOUNDARY, cells_of, draw, picture_of
-from sightline.context.budget import Budget
-from sightline.context.receipt import Receipt
-from sightline.context.slots import Slots
-from sightline.context.tokens import counter_for
+from sightline.context.slots.budget import Budget
+from sightline.context.slots.receipt import Receipt
+from sightline.context.slots.slots import Slots
+from sightline.context.tokens.tokens import counter_for
 
 
 def receipt(*, strategy_slot: str = "") -> Receipt:

@@ -8,11 +8,11 @@ from typing import cast
 
 import pytest
 
+from sightline.agent.host import Host
 from sightline.cli.commands.command import Argument, Call, Command, Leave
 from sightline.cli.commands.console import PlainConsole
 from sightline.cli.commands.registry import COMMANDS, find, is_command, run, said, to_markdown
 from sightline.errors import InvalidInput
-from sightline.host import Host
 
 ROOT = Path(__file__).parent.parent.parent.parent
 NOBODY = cast(Host, None)  # for what fails, or needs nothing, before there is a host

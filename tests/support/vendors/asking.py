@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sightline.context.parts import Message
-from sightline.context.prompt import Prompt, digest_of
-from sightline.context.receipt import Receipt
-from sightline.dialects import Options, Profile, Request, encode
-from sightline.dialects.events import Event, Stopped, UsageReported
-from sightline.dialects.usage import Usage
-from sightline.models.base import Model
+from sightline.agent.models.base import Model
+from sightline.context.dialects import Options, Profile, Request, encode
+from sightline.context.dialects.events import Event, Stopped, UsageReported
+from sightline.context.dialects.usage import Usage
+from sightline.context.messages.parts import Message
+from sightline.context.slots.prompt import Prompt, digest_of
+from sightline.context.slots.receipt import Receipt
 
 TOOLS = (
     {

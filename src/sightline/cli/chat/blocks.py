@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from sightline.context.state import HEADING
+from sightline.context.messages.state import HEADING
 
 __all__ = ["Blocks", "Ending"]
 

@@ -18,6 +18,7 @@ from typing import Final
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
+from sightline.agent.host import Host
 from sightline.cli.approval import consent_to
 from sightline.cli.attach import attach
 from sightline.cli.chat.blocks import Blocks
@@ -43,7 +44,6 @@ from sightline.events import (
     TextDelta,
     TurnEnded,
 )
-from sightline.host import Host
 
 __all__ = ["ChatDriver"]
 

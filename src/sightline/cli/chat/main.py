@@ -21,8 +21,8 @@ from sightline.cli.place import DB_HELP
 from sightline.errors import MissingExtra
 
 if TYPE_CHECKING:
+    from sightline.agent.models.keys import Key
     from sightline.cli.chat.terminal import Terminal
-    from sightline.models.keys import Key
 
 __all__ = ["ChatOptions", "chat"]
 

@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sightline.agent.host import Host
 from sightline.cli.ask import latest_session
 from sightline.cli.chat.main import ChatOptions
 from sightline.cli.chat.pipe import PipeChat
@@ -19,14 +20,13 @@ from sightline.cli.chat.stdin import lines_of
 from sightline.cli.keyfile import keyed
 from sightline.cli.out import Outlet, notice
 from sightline.config import load
+from sightline.context.ledger.place import user_path
 from sightline.errors import TimedOut
-from sightline.host import Host
-from sightline.hub.discovery import Discovery
-from sightline.hub.hub import Hub
-from sightline.ledger.place import user_path
+from sightline.slop.discovery.directory import Discovery
+from sightline.slop.hub.hub import Hub
 
 if TYPE_CHECKING:
-    from sightline.app.app import App
+    from sightline.slop.app.app import App
 
 __all__ = ["opened", "without_screen"]
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
+from sightline.agent.host import Host
 from sightline.cli.approval import Ask, Consent, LineAsker, approval_card, consent_to
 from sightline.cli.ask import exit_code_of
 from sightline.cli.attach import attach
@@ -22,10 +23,9 @@ from sightline.cli.commands.command import Leave
 from sightline.cli.commands.console import PlainConsole
 from sightline.cli.commands.lines import Line, line_of, text_of
 from sightline.cli.out import Writable
-from sightline.context.state import strip_state
+from sightline.context.messages.state import strip_state
 from sightline.errors import ApprovalNeeded, NotFound, SightlineError
 from sightline.events import AppChanged, ApprovalAsked, RequestBuilt, TurnEnded
-from sightline.host import Host
 
 __all__ = ["PipeChat"]
 

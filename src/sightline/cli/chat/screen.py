@@ -6,6 +6,7 @@ import asyncio
 import os
 from typing import Final
 
+from sightline.agent.host import Host
 from sightline.cli.chat.driver import ChatDriver
 from sightline.cli.chat.main import ChatOptions
 from sightline.cli.chat.opening import opened
@@ -13,7 +14,6 @@ from sightline.cli.chat.paint import Colors
 from sightline.cli.chat.status import Status
 from sightline.cli.chat.terminal import Terminal
 from sightline.events import AppChanged, Noticed
-from sightline.host import Host
 
 __all__ = ["on_screen"]
 

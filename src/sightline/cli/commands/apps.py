@@ -6,16 +6,16 @@ from typing import Any, Final
 
 import msgspec
 
+from sightline.agent.host.judge import shown_by
 from sightline.cli.approval import visible
 from sightline.cli.commands.command import Argument, Call, Command
 from sightline.cli.commands.lines import columns, cut
 from sightline.cli.commands.place import Place, find_app, find_place
+from sightline.context.projection import tools
+from sightline.context.projection.temporal import changes_between
 from sightline.errors import InvalidInput
-from sightline.host.judge import shown_by
-from sightline.projection import tools
-from sightline.projection.temporal import changes_between
-from sightline.protocol.scope import find_action
-from sightline.protocol.text import format_tree
+from sightline.slop.protocol.scope import find_action
+from sightline.slop.protocol.text import format_tree
 
 __all__ = ["COMMANDS"]
 

@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, TypeVar
 
+from sightline.agent.host import Host
 from sightline.cli.commands.console import Console
+from sightline.context.ledger import Ledger, MemoShelf
 from sightline.errors import InvalidInput
-from sightline.host import Host
-from sightline.ledger import Ledger, MemoShelf
 
 __all__ = ["Argument", "Call", "Command", "Leave", "Source", "read_words"]
 

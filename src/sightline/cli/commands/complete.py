@@ -14,16 +14,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from sightline.agent.host import Host
+from sightline.agent.models.choose import Choice, usable
 from sightline.cli.clean import clean_line
 from sightline.cli.commands.command import Argument, Command
 from sightline.cli.commands.place import Place, find_place
 from sightline.cli.commands.registry import COMMANDS, is_command
 from sightline.errors import SightlineError
-from sightline.host import Host
-from sightline.models.choose import Choice, usable
-from sightline.protocol.path import join
-from sightline.protocol.scope import actions_in_scope
-from sightline.protocol.tree import Node
+from sightline.slop.protocol.path import join
+from sightline.slop.protocol.scope import actions_in_scope
+from sightline.slop.protocol.tree import Node
 
 __all__ = ["Completion", "Sources", "complete"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Final, cast
 
+from sightline.agent.models.choose import usable
+from sightline.agent.policy import Mode, in_words
 from sightline.cli.approval import visible
 from sightline.cli.commands.command import Argument, Call, Command, Leave
 from sightline.cli.commands.lines import columns
-from sightline.models.choose import usable
-from sightline.policy import Mode, in_words
 
 __all__ = ["COMMANDS"]
 

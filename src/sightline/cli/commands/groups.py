@@ -9,8 +9,8 @@ from sightline.cli.commands.command import Argument, Call, Command
 from sightline.cli.commands.lines import columns, cut
 from sightline.cli.commands.picture import draw, picture_of
 from sightline.cli.commands.transcript import transcript
-from sightline.context.window import Window
-from sightline.ledger import Group
+from sightline.context.ledger import Group
+from sightline.context.messages.window import Window
 
 __all__ = ["COMMANDS"]
 

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from sightline.agent.host import Preview
 from sightline.cli.commands.command import Argument, Call, Command
 from sightline.cli.commands.lines import columns
 from sightline.cli.commands.place import Place, find_place
-from sightline.context.receipt import RULES, Receipt, SlotLine
-from sightline.host import Preview
-from sightline.ledger import Totals, Usage
-from sightline.projection.select import Cut, Selection
-from sightline.protocol.path import format_path, parse_path
+from sightline.context.ledger import Totals, Usage
+from sightline.context.projection.select import Cut, Selection
+from sightline.context.slots.receipt import RULES, Receipt, SlotLine
+from sightline.slop.protocol.path import format_path, parse_path
 
 __all__ = ["COMMANDS"]
 

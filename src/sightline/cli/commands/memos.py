@@ -7,8 +7,8 @@ from typing import Final
 
 from sightline.cli.commands.command import Argument, Call, Command
 from sightline.cli.commands.lines import columns, cut
-from sightline.context.memos import Memo
-from sightline.ledger import Memos
+from sightline.context.ledger import Memos
+from sightline.context.messages.memos import Memo
 
 __all__ = ["COMMANDS"]
 

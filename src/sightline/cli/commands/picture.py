@@ -15,7 +15,7 @@ from typing import Final
 
 from sightline.cli.clean import clean_line
 from sightline.cli.commands.lines import Line, Piece, cut, width_of
-from sightline.context.receipt import Receipt
+from sightline.context.slots.receipt import Receipt
 
 __all__ = ["Picture", "Share", "cells_of", "draw", "picture_of", "style_of"]
 

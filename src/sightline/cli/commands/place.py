@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from sightline.errors import InvalidInput
-from sightline.protocol.tree import Node
-from sightline.protocol.world import AppState, World
+from sightline.slop.protocol.tree import Node
+from sightline.slop.protocol.world import AppState, World
 
 __all__ = ["Place", "find_app", "find_place"]
 

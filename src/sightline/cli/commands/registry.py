@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final, NamedTuple
 
+from sightline.agent.host import Host
 from sightline.cli.commands import apps, general, groups, insight, memos, sessions
 from sightline.cli.commands.command import Argument, Call, Command
 from sightline.cli.commands.console import Console
 from sightline.cli.commands.lines import columns, cut
 from sightline.errors import InvalidInput
-from sightline.host import Host
 
 __all__ = ["COMMANDS", "Found", "find", "is_command", "run", "said", "to_markdown"]
 

@@ -9,8 +9,8 @@ from typing import Final
 
 from sightline.cli.commands.command import Argument, Call, Command
 from sightline.cli.commands.lines import columns, cut
+from sightline.context.ledger import Ledger, Session
 from sightline.errors import InvalidInput, NotFound
-from sightline.ledger import Ledger, Session
 
 __all__ = ["COMMANDS"]
 

@@ -6,9 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from sightline.context.entries import Entry
-from sightline.context.parts import File, Message, Part, Reasoning, Text, ToolCall, ToolResult
-from sightline.context.prompt import Prompt
+from sightline.context.messages.entries import Entry
+from sightline.context.messages.parts import (
+    File,
+    Message,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from sightline.context.slots.prompt import Prompt
 
 __all__ = ["transcript"]
 

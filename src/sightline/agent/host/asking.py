@@ -1,0 +1,63 @@
+"""One question to the model beside the conversation: for strategies, and for a new state.
+
+Nothing of it is stored but what it cost. It has no tools, so it can do nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+
+from sightline.agent.host.stream import stream_of
+from sightline.agent.models.base import Model
+from sightline.context.dialects import encode
+from sightline.context.dialects.events import Stopped, UsageReported
+from sightline.context.dialects.profile import Profile
+from sightline.context.dialects.request import Options
+from sightline.context.dialects.usage import Usage
+from sightline.context.messages.parts import Message
+from sightline.context.slots.budget import Budget
+from sightline.context.slots.slots import Slots
+from sightline.context.tokens.tokens import Counter
+from sightline.errors import ModelFailed
+
+__all__ = ["SideModel"]
+
+
+class SideModel:
+    """The model, for whoever needs a text made."""
+
+    def __init__(
+        self,
+        model: Callable[[], Awaitable[Model]],
+        counter: Callable[[Profile], Counter],
+        account: Callable[[Model, Usage], Awaitable[None]],
+    ) -> None:
+        self._model = model
+        self._counter = counter
+        self._account = account
+
+    async def call(self, prompt: str, *, max_tokens: int = 1024) -> str:
+        """Complete one prompt, without tools."""
+        return (await self.run([Message.of("user", prompt)], max_tokens=max_tokens)).text
+
+    async def run(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> Message:
+        """Answer a conversation. Raises what the model raises, `ModelFailed` for half an answer."""
+        model = await self._model()
+        profile = model.profile
+        asked = min(max_tokens, profile.max_output_tokens)
+        budget = Budget.for_window(
+            profile.window_tokens, profile.max_output_tokens, output_tokens=asked
+        )
+        slots = Slots(budget, self._counter(profile))
+        slots.add("messages", list(messages))
+        request = encode(slots.render(), profile, Options(max_output_tokens=asked))
+        async with aclosing(stream_of(model, request)) as events:
+            async for event in events:
+                if isinstance(event, UsageReported):
+                    await self._account(model, event.usage)
+                elif isinstance(event, Stopped):
+                    if event.incomplete:
+                        raise ModelFailed(event.detail or "the reply broke off")
+                    return event.message
+        raise ModelFailed("the model ended without an answer")

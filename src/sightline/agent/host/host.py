@@ -1,0 +1,595 @@
+"""`Host`: a model that sees your apps as they are now, acts with your consent, and remembers.
+
+    async with Host.open(settings) as host:
+        async for event in host.ask("What is unread?"):
+            if isinstance(event, ApprovalAsked):
+                host.answer(event.call_id, approved=True)
+
+A host puts the parts together: the hub's apps, the ledger's conversation, a strategy's
+layout, a dialect's request, a model's answer. It holds one session at a time and runs one
+turn at a time; what it does is told as events, to the one who asked and to all who watch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from sightline.agent.host.asking import SideModel
+from sightline.agent.host.compose import Composer
+from sightline.agent.host.guard import guarded_text
+from sightline.agent.host.journal import Ended
+from sightline.agent.host.running import TurnRun
+from sightline.agent.host.session import OpenSession, Preview
+from sightline.agent.host.stage import HostStage
+from sightline.agent.host.watching import Line, Watching
+from sightline.agent.host.writing import Scribe
+from sightline.agent.models.base import Model
+from sightline.agent.models.keys import know_secrets
+from sightline.agent.plugins.choose import runner_of
+from sightline.agent.policy import Mode, Rule
+from sightline.agent.toolbox import Bench, Toolbox
+from sightline.agent.turn.machine import TurnLimits
+from sightline.config import Settings
+from sightline.context.dialects.usage import Usage
+from sightline.context.ledger import Ledger, Memos, MemoShelf, Session
+from sightline.context.ledger.place import default_path
+from sightline.context.ledger.store import Clock, now_utc
+from sightline.context.messages.parts import File, Input, Message
+from sightline.context.messages.state import StateRebuild
+from sightline.context.messages.window import Window
+from sightline.context.projection.temporal import change_note, changed_signal, pin_snapshot
+from sightline.errors import InvalidInput, NotFound, SightlineError, Unreachable
+from sightline.events import AppChanged, HostEvent, Noticed
+from sightline.slop.discovery.directory import Discovery
+from sightline.slop.hub.address import dial_address
+from sightline.slop.hub.client import Client, Outcome
+from sightline.slop.hub.hub import Hub
+from sightline.slop.protocol.world import World
+
+if TYPE_CHECKING:
+    from sightline.agent.workspace.workspace import Workspace
+
+__all__ = ["Host"]
+
+FIRST_SIGHT_S: Final = 2.0
+WORKSPACE_READS: Final = ("read", "search", "read_content")
+
+
+class Host:
+    """One session, one model, any number of apps. Made by `Host.open`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        ledger: Ledger,
+        hub: Hub,
+        model: Model | str | None,
+        clock: Clock,
+        project: str,
+        env: Mapping[str, str],
+        memos: MemoShelf | None = None,
+    ) -> None:
+        self.settings = settings
+        self.ledger = ledger
+        self.hub = hub
+        self._clock = clock
+        self._project = project
+        self._env = env
+        self._model = None if isinstance(model, str) else model
+        self._reference = model if isinstance(model, str) else settings.model
+        self._own_models: list[Model] = []
+        self._watching = Watching()
+        self.memos = memos or MemoShelf({"user": ledger.memos})
+        scribe = Scribe(ledger, clock, record=settings.ledger.record)
+        composer = Composer(settings, ledger, self.memos, clock)
+        side = SideModel(self.model, composer.counter, self._account)
+        self._stage = HostStage(settings, hub, scribe, composer, runner_of(settings), side)
+        self._place: OpenSession | None = None
+        self._is_new = False
+        self._run: TurnRun | None = None
+        self._busy = False
+        self._driver: asyncio.Task[None] | None = None
+        self._cancelled: str | None = None
+        self._workspace: Workspace | None = None
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        settings: Settings | None = None,
+        *,
+        model: Model | str | None = None,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+        user_ledger: str | os.PathLike[str] | None = None,
+        session: Session | int | str | None = None,
+        hub: Hub | None = None,
+        clock: Clock = now_utc,
+        project: str = "",
+        env: Mapping[str, str] | None = None,
+    ) -> AsyncIterator[Host]:
+        """Open a host; what it opens itself, it closes.
+
+        `model` is a model, what names one, or None for what the settings say; it is opened
+        when it is first needed. `session` is one to go on with (its number, name or uuid),
+        else there is a new one, which leaves no trace if nothing is said in it. `user_ledger`
+        is where memos for all projects are kept, if that is another file than the ledger.
+        """
+        settings = settings or Settings()
+        env = os.environ if env is None else env
+        know_secrets(env, (endpoint.api_key_env for endpoint in settings.endpoints.values()))
+        async with AsyncExitStack() as stack:
+            if not isinstance(ledger, Ledger):
+                place = Path(ledger or settings.ledger.path or default_path())
+                opened = await asyncio.to_thread(Ledger, place.expanduser(), clock=clock)
+                ledger = stack.enter_context(opened)
+            is_ours = hub is None
+            if hub is None:
+                hub = Hub(Discovery() if settings.apps.discover else None, clock=clock)
+                stack.push_async_exit(hub)
+            memos = None
+            if user_ledger is not None:
+                own = stack.enter_context(ExitStack())
+                memos = await asyncio.to_thread(_shelf, ledger, Path(user_ledger), clock, own)
+            host = cls(settings, ledger, hub, model, clock, project, env, memos)
+            stack.push_async_callback(host._close)
+            await host._open_session(session)
+            if settings.apps.workspace:
+                await host._open_workspace(stack)
+            if is_ours:  # only now: our own apps have their seats before anybody is looked for
+                await hub.__aenter__()
+            watch = asyncio.create_task(host._watch_apps())
+            stack.push_async_callback(_ended, watch)
+            for address in settings.apps.connect:
+                await host._connect_or_tell(address)
+            yield host
+
+    # The conversation.
+
+    async def ask(self, text: str, files: Sequence[File] = ()) -> AsyncIterator[HostEvent]:
+        """Say something, and yield all that happens until `TurnEnded`.
+
+        Leaving the loop early cancels the turn. Raises `InvalidInput` while another turn
+        runs or for an input of nothing, `SessionBusy` while another program has the
+        session, and what keeps the model from being used.
+        """
+        if self.busy:
+            raise InvalidInput("a turn is under way; wait for its end, or cancel it")
+        message = Input(guarded_text(text), tuple(files)).message()
+        if not message.parts:
+            raise InvalidInput("there is nothing to ask")
+        before, self._cancelled, self._busy = self._driver, None, True
+        line = self._watching.open(limit=0)
+        driver = self._driver = asyncio.create_task(self._drive(message, line, before))
+        try:
+            async for event in line:
+                yield event
+            if driver.done():
+                driver.result()
+        finally:
+            self._watching.leave(line)
+            if self._driver is driver and self._busy:
+                self.cancel("nobody listens any more")
+                await asyncio.wait({driver})
+
+    def answer(self, call_id: str, approved: bool, remember: int = 0) -> None:
+        """Answer an approval. Raises `NotFound` if nobody waits for this one.
+
+        `remember` is the number of one of `ApprovalAsked.rules`, from 1: it decides calls that
+        fit it until the session is closed. A call that is no longer what was shown does not
+        run; it is asked about again. Raises `InvalidInput` if there is no such rule.
+        """
+        if self._run is None:
+            raise NotFound("no call waits for an answer")
+        if not self._run.answer(call_id, approved=approved, by="user", remember=remember):
+            raise NotFound(f"the call {call_id!r} does not wait for an answer")
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules in force: those of the configuration, then those remembered, newest first."""
+        return (*self.settings.policy, *self._open.remembered)
+
+    def forget(self, number: int) -> Rule:
+        """Remove one of `rules`, counted from 1. Raises `NotFound`, `InvalidInput` for a file's."""
+        rules, fixed = self.rules, len(self.settings.policy)
+        if not 1 <= number <= len(rules):
+            raise NotFound(f"there is no rule {number}")
+        if number <= fixed:
+            raise InvalidInput(f"rule {number} is in your configuration; it is removed there")
+        place, gone = self._open, rules[number - 1]
+        place.remembered = tuple(rule for rule in place.remembered if rule is not gone)
+        return gone
+
+    def cancel(self, reason: str = "cancelled by the user") -> None:
+        """End the turn that is under way; nothing happens if none is."""
+        self._cancelled = reason
+        if self._run is not None:
+            self._run.cancel(reason)
+
+    async def events(self) -> AsyncIterator[HostEvent]:
+        """Yield everything that happens from now on; a reader that is too slow is told so."""
+        line = self._watching.open()
+        try:
+            async for event in line:
+                yield event
+        finally:
+            self._watching.leave(line)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn is under way."""
+        return self._busy
+
+    # Sessions.
+
+    @property
+    def session(self) -> Session:
+        """The session, as it was when its last turn began."""
+        return self._open.row
+
+    async def switch(self, reference: Session | int | str) -> Session:
+        """Go on with another session."""
+        self._refuse_while_busy("switch sessions")
+        await self._open_session(reference)
+        return self.session
+
+    async def new_session(self, name: str = "") -> Session:
+        """Begin another session."""
+        self._refuse_while_busy("begin a session")
+        await self._open_session(None, name)
+        return self.session
+
+    async def rebuild_state(self) -> str:
+        """Have the model write the session's state anew from its window; return the block."""
+        self._refuse_while_busy("rebuild the state")
+        place, model = self._open, await self.model()
+
+        def read() -> tuple[StateRebuild, list[Message]]:
+            rebuild = self.ledger.states.rebuild(place.id)
+            return rebuild, self._stage.composer.conversation(place, model.profile)
+
+        rebuild, said = await asyncio.to_thread(read)
+        asked = [*said, Message.of("user", rebuild.prompt)]
+        text = guarded_text((await self._stage.llm.run(asked)).text)
+        return await asyncio.to_thread(
+            self.ledger.states.set, place.id, text, group_id=rebuild.group_id
+        )
+
+    async def compact(self) -> bool:
+        """Fold the window now: its newer half stays. Say whether there was anything to fold."""
+        self._refuse_while_busy("fold the window")
+        return await self._stage.fold(self._open)
+
+    # The model.
+
+    async def model(self) -> Model:
+        """Return the model, opening it if need be. Raises what keeps it from being used."""
+        if self._model is None:
+            self._model = await asyncio.to_thread(self._opened, self._reference)
+            self._own_models.append(self._model)
+        return self._model
+
+    async def use_model(self, model: Model | str) -> Model:
+        """Go on with another model, opened at once: its name, or the model itself."""
+        self._refuse_while_busy("change the model")
+        if isinstance(model, str):
+            opened = await asyncio.to_thread(self._opened, model)
+            self._own_models.append(opened)
+            self._reference = model
+            self._model = opened
+        else:
+            self._model = model
+        return self._model
+
+    @property
+    def mode(self) -> Mode:
+        """What happens to actions: `ask`, `auto` or `plan`."""
+        return self._stage.mode
+
+    def set_mode(self, mode: Mode) -> None:
+        """Change what happens to actions, from the next call on."""
+        if mode not in ("ask", "auto", "plan"):
+            raise InvalidInput(f"a mode is ask, auto or plan; not {mode!r:.40}")
+        self._stage.mode = mode
+
+    async def preview(self, text: str = "") -> Preview:
+        """Make the request that this text would send now, without sending or storing anything."""
+        model = await self.model()
+        draft = Input(guarded_text(text))
+        return (await self._stage.compose(self._open, model, draft=draft)).preview()
+
+    @property
+    def last(self) -> Preview | None:
+        """The request that was sent last in this session, with its usage once it is known."""
+        return self._open.last
+
+    # Apps.
+
+    @property
+    def world(self) -> World:
+        """What the apps show now, with keys blanked."""
+        return self._stage.world
+
+    async def connect(self, address: str) -> str:
+        """Connect to an app and keep it connected; return its id.
+
+        `address` is as on the command line. Raises `InvalidInput` also where the app's id is
+        taken or is one of our own, `Unreachable`, `Unauthorized`.
+        """
+        if any(app.id == address for app in self.hub.world.available):
+            await self.hub.client(address)
+            return address
+        dial = await asyncio.to_thread(dial_address, address)
+        async with Client(dial, reconnect=False) as probe:
+            found = await probe.ready()
+        self.hub.add(found.id, dial, name=found.name)
+        await self.hub.client(found.id)
+        return found.id
+
+    async def disconnect(self, app: str) -> None:
+        """Let go of an app. Raises `NotFound`."""
+        if self.hub.world.app(app) is None:
+            raise NotFound(f"no app {app!r:.80} is connected")
+        await self.hub.remove(app)
+
+    async def invoke(
+        self, app: str, path: str, action: str, params: dict[str, Any] | None = None
+    ) -> Outcome:
+        """Do an action for the user, who needs nobody's approval. Raises what the app answers."""
+        return await self.hub.invoke(app, path, action, params)
+
+    def focus(self, app: str, path: str) -> None:
+        """Keep a node in view. Raises `NotFound` or `InvalidPath` if it is not there."""
+        state = self.hub.world.app(app)
+        if state is None or state.tree is None:
+            raise NotFound(f"no app {app!r:.80} shows anything")
+        state.tree.at(path)
+        bench = self._open.toolbox.bench
+        bench.attention = bench.attention.focus(app, path)
+
+    def unfocus(self, app: str, path: str) -> None:
+        """Keep a node in view no longer."""
+        bench = self._open.toolbox.bench
+        bench.attention = bench.attention.unfocus(app, path)
+
+    @property
+    def focused(self) -> tuple[tuple[str, str], ...]:
+        """The nodes that are kept in view, as (app, path), the newest last."""
+        return self._open.toolbox.bench.attention.pairs
+
+    async def pin(self, app: str) -> str:
+        """Remember what an app shows now: write it into the conversation, as the past it will be.
+
+        Raises `NotFound` if the app shows nothing, `InvalidInput` before anything was said.
+        """
+        self._refuse_while_busy("pin a state")
+        state = self.world.app(app)
+        if state is None or state.tree is None:
+            raise NotFound(f"no app {app!r:.80} shows anything")
+        place, model = self._open, await self.model()
+        text = pin_snapshot(World((state,)), self._clock().replace(microsecond=0))
+        counter = self._stage.counter(model)
+
+        def store() -> None:
+            if not self.ledger.groups.goes_on(place.id):
+                raise InvalidInput("a state is pinned to what was said last; there is nothing")
+            draft = self._stage.scribe.draft(Message.of("assistant", text), counter)
+            self.ledger.append(place.id, [draft], strategy=model.profile.dialect)
+
+        await asyncio.to_thread(store)
+        return text
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """Where its models find their keys and addresses."""
+        return self._env
+
+    async def changed(self) -> str:
+        """Wait until an app shows something else than the model saw last; a line that says which.
+
+        For loops that ask by themselves: `host.ask(await host.changed())`. Before the first
+        request, what is shown now is what was seen.
+        """
+        now = self.world
+        async for world in self.hub.changes():
+            if self._place is None:
+                break
+            seen = self._place.seen or now
+            if said := changed_signal(seen, self._stage.composer.safe(world)):
+                return said
+        raise Unreachable("the host is closed: nothing will change any more")
+
+    # Inside.
+
+    def _changes(self, seen: World) -> str | None:
+        """What the settings have the conversation say of changes since the last request."""
+        match self.settings.tail.changes:
+            case "note":
+                return change_note(seen, self.world)
+            case "signal":
+                return changed_signal(seen, self.world)
+        return None
+
+    @property
+    def _open(self) -> OpenSession:
+        assert self._place is not None  # noqa: S101 - `open` opens one before anybody has the host
+        return self._place
+
+    async def _drive(self, message: Message, line: Line, before: asyncio.Task[None] | None) -> None:
+        """Run one turn from the user's words to the end of what the strategy has to do."""
+        place, scribe = self._open, self._stage.scribe
+        turn = run = None
+        try:
+            if before is not None:
+                await asyncio.wait({before})  # the strategy has its last word before the next turn
+            model = await self.model()
+            await self._look_around()
+            await self._first_sight()
+            counter = self._stage.counter(model)
+            turn, mended = await asyncio.to_thread(
+                scribe.begin, place, message, model.profile, counter, self._changes
+            )
+            self._is_new = False
+            self._tell_problem()
+            if mended:
+                self._tell(Noticed(code="recovered", message=str(mended)))
+            limits = self.settings.limits
+            run = self._run = TurnRun(
+                self._stage, place, turn, model,
+                TurnLimits(limits.rounds, limits.turn_tokens, limits.retries), self._tell,
+            )  # fmt: skip
+            if self._cancelled is not None:
+                run.cancel(self._cancelled)
+            await run.run(message.text)
+        finally:
+            self._run = None
+            if turn is not None:
+                learnt = self._stage.composer.calibrations
+                ended = Ended("interrupted") if run is None else run.ended
+                await asyncio.to_thread(scribe.release, place, turn, ended, learnt)
+            self._busy = False
+            line.close()
+            self._tell_problem()
+        if turn.composed is not None:
+            left = await self._stage.runner.finish(turn.composed.turn, place.state)
+            await asyncio.to_thread(scribe.keep_state, place, turn, left.state)
+            if left.failure is not None:
+                self._tell(Noticed(code="strategy", message=str(left.failure)))
+
+    def _tell_problem(self) -> None:
+        if problem := self._stage.scribe.take_problem():
+            self._tell(Noticed(code="journal", message=problem))
+
+    def _tell(self, event: HostEvent) -> None:
+        self._watching.tell(event)
+
+    async def _open_session(self, reference: Session | int | str | None, name: str = "") -> None:
+        await self._leave_session()
+
+        def find() -> tuple[Session, int]:
+            sessions = self.ledger.sessions
+            if reference is None:
+                made = sessions.create(name, project=self._project)
+                window = self.settings.window
+                found = sessions.set_window(made.id, Window(window.size, window.slack))
+            elif isinstance(reference, Session):
+                found = sessions.switch(reference.id)
+            else:
+                found = sessions.switch(sessions.resolve(str(reference)).id)
+            self._stage.composer.calibrations = self._stage.scribe.calibrations()
+            return found, self._stage.scribe.fold_of(found.id)
+
+        row, first_group = await asyncio.to_thread(find)
+        self._is_new = reference is None
+        limits = self.settings.limits
+        bench = Bench(self.ledger, row.id, self.hub, self.memos, invoke_s=limits.invoke_s)
+        toolbox = Toolbox(bench, self.settings.tools.style)
+        self._place = OpenSession(row, toolbox, first_group=first_group)
+
+    async def _leave_session(self) -> None:
+        """A session in which nothing was said leaves no trace."""
+        place, self._place = self._place, None
+        if place is not None and self._is_new:
+            uuid = place.row.uuid
+            await asyncio.to_thread(self.ledger.sessions.delete, place.id, confirm=uuid)
+
+    async def _account(self, model: Model, usage: Usage) -> None:
+        await asyncio.to_thread(self._stage.scribe.account, self._open, None, model, usage)
+
+    def _opened(self, reference: str) -> Model:
+        # Imported when a model is opened: vendors' libraries are large.
+        from sightline.agent.models.choose import open_model
+
+        return open_model(reference, self.settings, self._env)
+
+    def _refuse_while_busy(self, what: str) -> None:
+        if self.busy:
+            raise InvalidInput(f"a turn is under way; wait for its end to {what}")
+
+    async def _open_workspace(self, stack: AsyncExitStack) -> None:
+        """Show the current directory as an app; its reads need no approval, it is our own."""
+        from sightline.agent.workspace.workspace import APP_ID, Workspace
+
+        workspace = await asyncio.to_thread(
+            Workspace, Path.cwd(), env=self._env, also_passed=self.settings.workspace.env
+        )
+        stack.push_async_callback(workspace.close)
+        self.hub.add(APP_ID, workspace.dial, own=True)
+        stack.push_async_callback(self.hub.remove, APP_ID)
+        stack.push_async_callback(_ended, asyncio.create_task(workspace.watch()))
+        self._stage.trust(APP_ID, WORKSPACE_READS)
+        self._workspace = workspace
+
+    async def _look_around(self) -> None:
+        """See the directory as it is now, before the first request of a turn is made."""
+        if self._workspace is None:
+            return
+        await self._workspace.refresh()
+        with suppress(SightlineError):  # who let go of it sees nothing of it
+            # An answer comes after the patches of what was seen: until then they may wait.
+            await self.hub.query(self._workspace.app.info.id, depth=0)
+
+    async def _connect_or_tell(self, address: str) -> None:
+        try:
+            await self.connect(address)
+        except SightlineError as error:
+            self._tell(Noticed(code="not_connected", message=f"{address}: {error}"))
+
+    async def _watch_apps(self) -> None:
+        known: dict[str, AppChanged] = {}
+        async for world in self.hub.changes():
+            now = {
+                app.id: AppChanged(app=app.id, name=app.name, status=app.status, reason=app.reason)
+                for app in world.apps
+            }
+            for own, change in now.items():
+                if known.get(own) != change:
+                    self._tell(change)
+            for own, change in known.items():
+                if own not in now:
+                    self._tell(msgspec.structs.replace(change, status="gone", reason=""))
+            known = now
+
+    async def _first_sight(self) -> None:
+        """Give apps that have just been found a moment to show themselves."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_SIGHT_S):
+                async for world in self.hub.changes():
+                    if all(app.status != "awaiting" for app in world.apps):
+                        return
+
+    async def _close(self) -> None:
+        if self._driver is not None and not self._driver.done():
+            self.cancel("the host is closed")
+            await asyncio.wait({self._driver})
+        await self._leave_session()
+        self._watching.close()
+        for model in self._own_models:
+            await model.close()
+        await asyncio.to_thread(self._stage.scribe.close)
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def _shelf(ledger: Ledger, place: Path, clock: Clock, stack: ExitStack) -> MemoShelf | None:
+    """Put a project's memos and the user's side by side; None if they are the same.
+
+    A ledger of the user's that is not there yet is made with the first memo for it.
+    """
+    place = place.expanduser().resolve()
+    if place == ledger.path.resolve():
+        return None
+
+    def opened() -> Memos:
+        return stack.enter_context(Ledger(place, clock=clock)).memos
+
+    return MemoShelf({"project": ledger.memos, "user": opened() if place.exists() else opened})

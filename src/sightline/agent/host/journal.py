@@ -1,0 +1,530 @@
+"""The wire journal: what was sent, in full, and what is under way.
+
+    Journal("work.db")  keeps  work.wire.db  beside the ledger
+
+The ledger keeps the conversation, in which no tail ever stands. This file keeps the rest
+of what a request was: the prompt with its tail, the profile and the options it was
+encoded with, the world it was made from, when it was sent and how the answer came. From
+a recorded request the same bytes can be made again; their digest is in the ledger's receipt.
+It also knows what was under way, so that a program that was killed can say so.
+
+It is no part of the record: it can be deleted at any time, it forgets its oldest requests
+beyond a limit, and whatever is wrong with it costs no turn. Nothing in it but what was
+sent, in which keys are blanked already; the file is its owner's alone.
+
+*Cost.* A request is written as its difference from the one before it (`deltas`), so a turn
+costs what is new in it. Every so often one is written whole: a chain of differences is
+read from such a one on, and forgotten with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+import apsw
+import msgspec
+
+from sightline.agent.host.deltas import apply_messages, apply_world, message_delta, world_delta
+from sightline.agent.host.wirefile import open_journal, translated
+from sightline.context.dialects.profile import Profile
+from sightline.context.dialects.request import Options
+from sightline.context.ledger.transaction import fetch
+from sightline.context.slots.prompt import Prompt
+from sightline.context.slots.receipt import Receipt
+from sightline.errors import InvalidInput, NotFound
+from sightline.slop.protocol.world import World
+
+__all__ = [
+    "CallState",
+    "Ended",
+    "Journal",
+    "OpenWork",
+    "Recorded",
+    "RequestLine",
+    "Retention",
+    "Sent",
+]
+
+CallState: TypeAlias = Literal["asked", "running"]
+
+CHAIN: Final = 64  # requests that are written as differences before one is written whole
+_MIB: Final = 1024 * 1024
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """How much is kept; the oldest requests go first, a chain at a time."""
+
+    requests: int = 5_000
+    size: int = 256 * _MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request on its way. `data` is what the vendor gets."""
+
+    session_id: int
+    group_id: int
+    turn: int
+    number: int
+    model: str
+    sent_at: str
+    prompt: Prompt
+    profile: Profile
+    options: Options
+    world: World
+    data: bytes
+    receipt_id: int | None = None
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How a turn ended: as `TurnEnded` says, or `interrupted`.
+
+    `after_ms` is when, since its last request was sent; None if nobody was there to see it.
+    """
+
+    outcome: str
+    code: str = ""
+    after_ms: int | None = None
+
+
+class RequestLine(msgspec.Struct, frozen=True):
+    """A recorded request as it is in lists.
+
+    `outcome` is how it ended, empty while it is open. `timings` are milliseconds since it
+    was sent; `calls` and `waits` in them are (name, took, began), without `began` in
+    journals of before there was one.
+    """
+
+    id: int
+    session_id: int
+    group_id: int
+    turn: int
+    number: int
+    receipt_id: int | None
+    sent_at: str
+    model: str
+    digest: str
+    bytes: int
+    outcome: str
+    timings: dict[str, Any]
+
+    @property
+    def ended(self) -> Ended | None:
+        """How its turn ended, if this was the last request of it and its end is known."""
+        found = self.timings.get("ended")
+        return None if found is None else msgspec.convert(found, Ended)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Everything that a request was made of; `encode(prompt, profile, options)` makes it again."""
+
+    line: RequestLine
+    prompt: Prompt
+    profile: Profile
+    options: Options
+    world: World
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the bytes that were sent."""
+        return self.line.digest
+
+
+class OpenWork(msgspec.Struct, frozen=True):
+    """What a session had under way: words of a reply that is not stored, calls by their state."""
+
+    group_id: int = 0
+    after_seq: int = -1
+    strategy: str = ""
+    text: str = ""
+    reasoning: str = ""
+    calls: dict[str, CallState] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """The request that the next one is told by."""
+
+    row: int
+    segment: int
+    place: int
+    prompt: Prompt
+    world: World
+
+
+class Journal:
+    """The journal of one ledger; safe to use from threads. Raises `LedgerUnavailable`."""
+
+    def __init__(
+        self, ledger_path: Path, *, retention: Retention | None = None, read_only: bool = False
+    ) -> None:
+        self.path = journal_path(ledger_path)
+        self._retention = retention or Retention()
+        self._lock = threading.RLock()
+        self._bases: dict[int, _Base] = {}
+        with translated(self.path):
+            self._connection = open_journal(self.path, read_only=read_only)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock, translated(self.path):
+            self._connection.close()
+
+    # Requests.
+
+    def record(self, sent: Sent) -> int:
+        """Write a request down; return its number here."""
+        with self._writing() as db:
+            base = self._base(db, sent.session_id)
+            if base is None or base.place >= CHAIN:
+                self._forget_old(db)
+                segment = _one(db, "SELECT coalesce(max(segment), 0) + 1 FROM requests")
+                base = _Base(0, segment, -1, _NOTHING, World())
+            pieces = [
+                self._piece(db, msgspec.json.encode(sent.prompt.tools)),
+                self._piece(db, msgspec.json.encode(sent.profile)),
+            ]
+            prompt = message_delta(base.prompt.messages, sent.prompt.messages)
+            world = world_delta(base.world, sent.world)
+            options = msgspec.json.encode(sent.options)
+            receipt = sent.prompt.receipt.encode() if sent.receipt_id is None else None
+            size = len(prompt) + len(world) + len(options) + len(receipt or b"")
+            db.execute(
+                "INSERT INTO requests (session_id, group_id, turn, number, receipt_id, segment, "
+                "base, place, sent_at, model, digest, bytes, boundary, prompt, tools, profile, "
+                "options, world, receipt, size, outcome, timings) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?)",
+                (
+                    sent.session_id, sent.group_id, sent.turn, sent.number, sent.receipt_id,
+                    base.segment, base.row or None, base.place + 1, sent.sent_at, sent.model,
+                    sha256(sent.data).hexdigest(), len(sent.data), sent.prompt.boundary,
+                    prompt, *pieces, options, world, receipt, size, b"{}",
+                ),
+            )  # fmt: skip
+            row = db.last_insert_rowid()
+        self._bases[sent.session_id] = _Base(
+            row, base.segment, base.place + 1, sent.prompt, sent.world
+        )
+        return row
+
+    def finish(self, row: int, outcome: str, timings: dict[str, Any]) -> None:
+        """Write down how a request ended."""
+
+        def finished(_: str, known: dict[str, Any]) -> str:
+            known.update(timings)
+            return outcome
+
+        self._amend(row, finished)
+
+    def time_call(self, row: int, name: str, took_ms: int, began_ms: int) -> None:
+        """Write down how long a call of a request took, and when it began."""
+        self._add_time(row, "calls", name, took_ms, began_ms)
+
+    def time_wait(self, row: int, name: str, took_ms: int, began_ms: int) -> None:
+        """Write down how long a turn waited after a request, for what, and from when on."""
+        self._add_time(row, "waits", name, took_ms, began_ms)
+
+    def end_turn(self, row: int, ended: Ended) -> None:
+        """Write down with its last request how a turn ended; the first word on that stays."""
+
+        def end(outcome: str, timings: dict[str, Any]) -> str:
+            timings.setdefault("ended", msgspec.to_builtins(ended))
+            return outcome or ended.outcome
+
+        self._amend(row, end)
+
+    def _add_time(self, row: int, kind: str, *time: str | int) -> None:
+        def add(outcome: str, timings: dict[str, Any]) -> str:
+            timings.setdefault(kind, []).append(time)
+            return outcome
+
+        self._amend(row, add)
+
+    def _amend(self, row: int, change: Callable[[str, dict[str, Any]], str]) -> None:
+        """Change the timings of a request in place, and its outcome to what is returned."""
+        with self._writing() as db:
+            found = fetch(db, "SELECT outcome, timings FROM requests WHERE id = ?", (row,))
+            for outcome, data in found:
+                timings = msgspec.json.decode(data)
+                new = change(outcome, timings)
+                db.execute(
+                    "UPDATE requests SET outcome = ?, timings = ? WHERE id = ?",
+                    (new, msgspec.json.encode(timings), row),
+                )
+
+    def requests(self, session_id: int, turn: int | None = None) -> list[RequestLine]:
+        """List the requests of a session, or of one turn, that are still known, in order."""
+        with self._lock, translated(self.path):
+            rows = fetch(
+                self._connection,
+                f"SELECT {_LINE} FROM requests WHERE session_id = ?1 "
+                "AND (?2 IS NULL OR turn = ?2) ORDER BY id",
+                (session_id, turn),
+            )
+        return [_line(row) for row in rows]
+
+    def before(self, line: RequestLine) -> tuple[int, int] | None:
+        """Find the request that was sent to the same model before this one: turn and number."""
+        with self._lock, translated(self.path):
+            rows = fetch(
+                self._connection,
+                "SELECT turn, number FROM requests WHERE session_id = ? AND model = ? AND id < ? "
+                "ORDER BY id DESC LIMIT 1",
+                (line.session_id, line.model, line.id),
+            )
+        return rows[0] if rows else None
+
+    def row(self, session_id: int, turn: int, number: int = 1) -> int:
+        """Find the request of a place, the latest one; its number here. Raises `NotFound`."""
+        with self._lock, translated(self.path):
+            row = _one(
+                self._connection,
+                "SELECT max(id) FROM requests WHERE session_id = ? AND turn = ? AND number = ?",
+                (session_id, turn, number),
+            )
+        if row is None:
+            raise NotFound(
+                f"session {session_id}, turn {turn}, request {number} is not in {self.path}"
+            )
+        return int(row)
+
+    def request(self, session_id: int, turn: int, number: int = 1) -> Recorded:
+        """Read one request whole; the latest of that place. Raises `NotFound`."""
+        with self._lock, translated(self.path):
+            return self._read(self._connection, self.row(session_id, turn, number))
+
+    def revision(self) -> int:
+        """Return a number that is another one whenever another program has written here."""
+        with self._lock, translated(self.path):
+            return int(_one(self._connection, "PRAGMA data_version"))
+
+    def latest(self, session_id: int) -> Recorded | None:
+        """Read the request that was sent last in a session, if it is known."""
+        with self._lock, translated(self.path):
+            row = _one(
+                self._connection, "SELECT max(id) FROM requests WHERE session_id = ?", (session_id,)
+            )
+            return None if row is None else self._read(self._connection, row)
+
+    def _base(self, db: apsw.Connection, session_id: int) -> _Base | None:
+        """The last request of the session, unless somebody has forgotten it meanwhile."""
+        row = _one(db, "SELECT max(id) FROM requests WHERE session_id = ?", (session_id,))
+        if row is None:
+            return None
+        known = self._bases.get(session_id)
+        if known is not None and known.row == row:
+            return known
+        try:
+            recorded = self._read(db, row)
+        except (msgspec.DecodeError, InvalidInput):
+            return None  # what cannot be read is nothing to build on
+        segment, place = fetch(db, "SELECT segment, place FROM requests WHERE id = ?", (row,))[0]
+        return _Base(row, segment, place, recorded.prompt, recorded.world)
+
+    def _read(self, db: apsw.Connection, row: int) -> Recorded:
+        chain: list[int] = [row]
+        while (
+            base := _one(db, "SELECT base FROM requests WHERE id = ?", (chain[-1],))
+        ) is not None:
+            chain.append(base)
+        messages: tuple[Any, ...] = ()
+        world = World()
+        for own in reversed(chain):
+            prompt_delta, delta = fetch(
+                db, "SELECT prompt, world FROM requests WHERE id = ?", (own,)
+            )[0]
+            messages = apply_messages(messages, prompt_delta)
+            world = apply_world(world, delta)
+        line = _line(fetch(db, f"SELECT {_LINE} FROM requests WHERE id = ?", (row,))[0])
+        boundary, tools, profile, options, receipt = fetch(
+            db,
+            "SELECT boundary, (SELECT data FROM pieces WHERE digest = tools), "
+            "(SELECT data FROM pieces WHERE digest = profile), options, receipt "
+            "FROM requests WHERE id = ?",
+            (row,),
+        )[0]
+        prompt = Prompt(
+            messages,
+            boundary,
+            _NO_RECEIPT if receipt is None else Receipt.decode(receipt),
+            tuple(msgspec.json.decode(tools, type=list[dict[str, Any]])),
+        )
+        return Recorded(
+            line,
+            prompt,
+            msgspec.json.decode(profile, type=Profile),
+            msgspec.json.decode(options, type=Options),
+            world,
+        )
+
+    @staticmethod
+    def _piece(db: apsw.Connection, data: bytes) -> bytes:
+        digest = sha256(data).digest()
+        db.execute("INSERT OR IGNORE INTO pieces VALUES (?, ?)", (digest, data))
+        return digest
+
+    def _forget_old(self, db: apsw.Connection) -> None:
+        """Drop the oldest chains until the rest is within its limits."""
+        rows = fetch(
+            db,
+            "SELECT segment, count(*), sum(size) FROM requests GROUP BY segment "
+            "ORDER BY segment DESC",
+        )
+        kept = size = 0
+        for segment, requests, weight in rows:
+            kept, size = kept + requests, size + weight
+            if kept > self._retention.requests or size > self._retention.size:
+                db.execute("DELETE FROM requests WHERE segment <= ?", (segment,))
+                db.execute(
+                    "DELETE FROM pieces WHERE digest NOT IN "
+                    "(SELECT tools FROM requests UNION SELECT profile FROM requests)"
+                )
+                db.execute("PRAGMA incremental_vacuum")
+                return
+
+    # What is under way.
+
+    def begin_reply(self, session_id: int, group_id: int, after_seq: int, strategy: str) -> None:
+        """Note that a reply may come, behind the message with this seq."""
+        with self._writing() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO partials VALUES (?, ?, ?, ?, '', '')",
+                (session_id, group_id, after_seq, strategy),
+            )
+
+    def note_words(self, session_id: int, text: str, reasoning: str) -> None:
+        """Note the words of the reply so far; keys in them are blanked already."""
+        with self._writing() as db:
+            db.execute(
+                "UPDATE partials SET text = ?, reasoning = ? WHERE session_id = ?",
+                (text, reasoning, session_id),
+            )
+
+    def end_reply(self, session_id: int) -> None:
+        """Note that the reply is stored, or that there will be none."""
+        with self._writing() as db:
+            db.execute("DELETE FROM partials WHERE session_id = ?", (session_id,))
+
+    def note_call(self, session_id: int, group_id: int, call_id: str, state: CallState) -> None:
+        """Note how far a call is."""
+        with self._writing() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?)",
+                (session_id, group_id, call_id, state),
+            )
+
+    def open_work(self, session_id: int) -> OpenWork:
+        """Tell what was under way when somebody last wrote here."""
+        with self._lock, translated(self.path):
+            rows = fetch(
+                self._connection,
+                "SELECT group_id, after_seq, strategy, text, reasoning FROM partials "
+                "WHERE session_id = ?",
+                (session_id,),
+            )
+            calls = fetch(
+                self._connection,
+                "SELECT call_id, state FROM calls WHERE session_id = ?",
+                (session_id,),
+            )
+        group_id, after_seq, strategy, text, reasoning = rows[0] if rows else (0, -1, "", "", "")
+        return OpenWork(group_id, after_seq, strategy, text, reasoning, dict(calls))
+
+    def settle(self, session_id: int) -> None:
+        """Note that nothing is under way."""
+        with self._writing() as db:
+            db.execute("DELETE FROM partials WHERE session_id = ?", (session_id,))
+            db.execute("DELETE FROM calls WHERE session_id = ?", (session_id,))
+
+    # Small values.
+
+    def owner(self, session_id: int) -> str:
+        """Name who runs a turn in a session; empty if nobody does."""
+        with self._lock, translated(self.path):
+            found = _one(
+                self._connection, "SELECT owner FROM owners WHERE session_id = ?", (session_id,)
+            )
+        return "" if found is None else str(found)
+
+    def set_owner(self, session_id: int, owner: str, *, instead_of: str) -> bool:
+        """Name who runs a turn, if it is still as the caller believes; say whether it was."""
+        with self._writing() as db:
+            found = _one(db, "SELECT owner FROM owners WHERE session_id = ?", (session_id,))
+            if ("" if found is None else str(found)) != instead_of:
+                return False
+            if owner:
+                db.execute("INSERT OR REPLACE INTO owners VALUES (?, ?)", (session_id, owner))
+            else:
+                db.execute("DELETE FROM owners WHERE session_id = ?", (session_id,))
+        return True
+
+    def strategy_state(self, session_id: int, groups: Sequence[int]) -> dict[str, Any]:
+        """Read the state that the newest of these groups left with the strategy."""
+        with self._lock, translated(self.path):
+            found = _one(
+                self._connection,
+                "SELECT state FROM strategy_states WHERE session_id = ? AND group_id IN "
+                "(SELECT value FROM json_each(?)) ORDER BY group_id DESC LIMIT 1",
+                (session_id, msgspec.json.encode(list(groups)).decode()),
+            )
+        return {} if found is None else msgspec.json.decode(found, type=dict[str, Any])
+
+    def set_strategy_state(self, session_id: int, group_id: int, state: dict[str, Any]) -> None:
+        """Keep what a group left with the strategy."""
+        with self._writing() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO strategy_states VALUES (?, ?, ?)",
+                (session_id, group_id, msgspec.json.encode(state)),
+            )
+
+    def note(self, name: str) -> bytes | None:
+        """Read a note."""
+        with self._lock, translated(self.path):
+            found: bytes | None = _one(
+                self._connection, "SELECT value FROM notes WHERE name = ?", (name,)
+            )
+        return found
+
+    def set_note(self, name: str, value: bytes) -> None:
+        """Keep a note."""
+        with self._writing() as db:
+            db.execute("INSERT OR REPLACE INTO notes VALUES (?, ?)", (name, value))
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[apsw.Connection]:
+        with self._lock, translated(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
+
+_NO_RECEIPT: Final = Receipt(0, "", "estimated", 0, 0, 0, 0, 0, "", ())
+_NOTHING: Final = Prompt((), 0, _NO_RECEIPT)
+_LINE: Final = ", ".join(RequestLine.__struct_fields__)
+
+
+def journal_path(ledger_path: Path) -> Path:
+    """Say where the journal of a ledger is: `X.db` → `X.wire.db`."""
+    return ledger_path.with_name(f"{ledger_path.stem}.wire.db")
+
+
+def _line(row: Sequence[Any]) -> RequestLine:
+    named = dict(zip(RequestLine.__struct_fields__, row, strict=True))
+    return RequestLine(**{**named, "timings": msgspec.json.decode(named["timings"])})
+
+
+def _one(db: apsw.Connection, sql: str, values: tuple[Any, ...] = ()) -> Any:
+    """Read one value; None if there is no row. What SQL returns has no better type."""
+    rows = fetch(db, sql, values)
+    return rows[0][0] if rows else None

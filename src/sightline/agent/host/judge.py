@@ -1,0 +1,203 @@
+"""What is known of a call before it runs, and what changed since the model or the user looked.
+
+Facts come from what the app shows now, not from what it showed when the model decided.
+They are the app's own claims all the same: the policy knows that.
+
+A user who is asked agrees to what is shown: this action of this app by this connection, on
+this node as it is. `Case.picture` is all of that. A call runs if the picture at the moment
+of running is the one that was agreed to (law 11); if not, `differences` says in what.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from sightline.agent.policy import Facts, Kind
+from sightline.context.messages.parts import ToolCall
+from sightline.context.projection.temporal import changes_between
+from sightline.context.projection.tools import Call
+from sightline.errors import InvalidPath
+from sightline.slop.protocol.jsontext import canonical, members, text_of
+from sightline.slop.protocol.scope import ScopedAction, find_action
+from sightline.slop.protocol.tree import Affordance, Node
+from sightline.slop.protocol.world import AppState, World
+
+__all__ = ["Case", "Lapsed", "Shown", "case_of", "changes_since", "differences", "shown_by"]
+
+# Tools of the host that write, each to the model's own notes.
+_NOTES: Final = frozenset({"manage_scratchpad", "save_memo"})
+MAX_CHANGES: Final = 12
+_LABELS: Final = ("label", "title", "name")
+
+
+class Lapsed(Exception):
+    """What was agreed to is no longer what would happen; nothing was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An app's node and the action on it, as far as the app shows them."""
+
+    name: str = ""
+    node: Node | None = None
+    offered: ScopedAction | None = None
+
+    @property
+    def label(self) -> str:
+        """What the node is called, in the app's words."""
+        found = {} if self.node is None else self.node.properties
+        return next((str(found[key]) for key in _LABELS if found.get(key)), "")
+
+    @property
+    def about(self) -> str:
+        """What the app says of the action."""
+        action = None if self.offered is None else self.offered.affordance
+        return "" if action is None else action.description or action.label or ""
+
+    def picture(self) -> dict[str, str]:
+        """Everything of it that a decision may hang on, each with what it is of; children are not.
+
+        Attention hints are left out: what an app finds urgent does not change what is done.
+        """
+        told = {"the app's name": self.name}
+        if self.offered is not None:
+            told["the action is offered by"] = self.offered.path
+            fields = msgspec.structs.asdict(self.offered.affordance)
+            told |= {f"the action's {name}": _text(value) for name, value in fields.items()}
+        if self.node is not None:
+            told["the node's type"] = self.node.type
+            told["its summary"] = self.node.meta.summary or ""
+            properties = members(self.node.properties_json)
+            told |= {
+                f"its {_text(key)}": canonical(value).decode() for key, value in properties.items()
+            }
+            told["its content"] = _text(self.node.content_ref)
+            told["its other fields"] = _text(self.node.unknown)
+        return told
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A call with all that is needed to decide on it, and to show it to the user.
+
+    `seen` is what the app shows, `safe` the same without keys, which is what is shown on.
+    """
+
+    call: ToolCall
+    facts: Facts
+    params: dict[str, Any]
+    target: Call | None = None
+    seen: Shown = field(default_factory=Shown)
+    safe: Shown = field(default_factory=Shown)
+
+    def same_facts(self, other: Case) -> bool:
+        """Tell whether the policy has the same to decide on."""
+        return self.target == other.target and self.facts == other.facts
+
+    def same(self, other: Case) -> bool:
+        """Tell whether the user has the same to agree to."""
+        return self.same_facts(other) and self.seen.picture() == other.seen.picture()
+
+
+def case_of(
+    call: ToolCall,
+    target: Call | None,
+    *,
+    reads: bool,
+    world: World,
+    safe: World,
+    origin: str = "",
+    own: bool = False,
+) -> Case:
+    """Collect the facts. `reads` says whether a call without a target changes nothing.
+
+    `world` is what the apps show, and `safe` the same without keys; `origin` is that of the
+    call's app, and `own` says that it is one of ours.
+    """
+    if target is None:
+        kind: Kind = "note" if call.name in _NOTES and not reads else "read"
+        return Case(call, Facts(kind=kind), call.arguments)
+    seen, shown = shown_by(world, target), shown_by(safe, target)
+    offered = None if seen.offered is None else seen.offered.affordance
+    facts = Facts(
+        kind="invoke",
+        app=target.app,
+        origin=origin,
+        own=own,
+        path=target.path,
+        label=shown.label,
+        action=target.action,
+        params=target.params,
+        declared=offered is not None,
+        dangerous=offered is not None and offered.dangerous is True,
+        idempotent=offered is not None and offered.idempotent is True,
+    )
+    return Case(call, facts, target.params, target, seen, shown)
+
+
+def differences(agreed: Case, now: Case) -> tuple[str, ...]:
+    """Say in what a call is another than the one that was agreed to, in lines."""
+    told: list[str] = []
+    if agreed.facts.origin != now.facts.origin:
+        told.append(f"the app's origin: {agreed.facts.origin or 'none'} → {now.facts.origin}")
+    if agreed.target != now.target:
+        told.append("the call itself is another one")
+    before, after = agreed.safe.picture(), now.safe.picture()
+    for name in {**before, **after}:
+        was, now_is = before.get(name, "nothing"), after.get(name, "nothing")
+        if was != now_is:
+            told.append(f"{name}: {was} → {now_is}")
+    if not told and not agreed.same(now):
+        told.append("something that is not shown here has changed")
+    return tuple(told) or ("it changed, and changed back",)
+
+
+def changes_since(seen: World, now: World, facts: Facts) -> tuple[str, ...]:
+    """Say what is different in a call's app since the model looked, the action itself first."""
+    target = Call(facts.app, facts.path, facts.action, {})
+    before, after = _affordance(seen, target), _affordance(now, target)
+    told: list[str] = []
+    if before is not None and after is None:
+        told.append("the action is no longer offered there")
+    elif before is None and after is not None:
+        told.append("the action was not offered there when the model looked")
+    elif before is not None and after is not None and before != after:
+        told.append("the action is described differently now")
+    lines = list(changes_between(_alone(seen, facts.app), _alone(now, facts.app)))
+    told += lines[:MAX_CHANGES]
+    if len(lines) > MAX_CHANGES:
+        told.append(f"and {len(lines) - MAX_CHANGES} more changes")
+    return tuple(told)
+
+
+def _affordance(world: World, target: Call) -> Affordance | None:
+    offered = shown_by(world, target).offered
+    return None if offered is None else offered.affordance
+
+
+def shown_by(world: World, target: Call) -> Shown:
+    """Look at the node and the action that a call is for, in a world."""
+    app = world.app(target.app)
+    if app is None or app.tree is None or app.status != "connected":
+        return Shown("" if app is None else app.name)
+    return _at(app, app.tree, target)
+
+
+def _at(app: AppState, tree: Node, target: Call) -> Shown:
+    try:
+        offered = find_action(tree, target.path, target.action)
+        return Shown(app.name, tree.at(target.path), offered)
+    except InvalidPath:
+        return Shown(app.name)
+
+
+def _text(value: object) -> str:
+    return bytes(text_of(msgspec.to_builtins(value))).decode()
+
+
+def _alone(world: World, app_id: str) -> World:
+    app = world.app(app_id)
+    return World(() if app is None else (app,))

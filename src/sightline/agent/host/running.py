@@ -1,0 +1,493 @@
+"""The loop around a turn: what the machine wants is done, what happens is told to it.
+
+*Theory of operation.* One task runs a turn. It takes events from an inbox, steps the
+machine and performs the effects in order. What can take long (building a prompt,
+streaming, a call, a wait) is begun as a task of its own, which puts its outcome into the
+inbox. Storing is awaited on the spot: nothing that follows may happen before it is on the
+disk. So the machine is stepped by one task only, and a cancel is an event like any other.
+
+Whatever goes wrong is an event, too. The turn ends with `TurnEnded`, always.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from functools import partial
+from typing import Final, Protocol
+
+import sightline.agent.turn.steps as steps
+import sightline.events as told
+from sightline.agent.host.journal import CallState, Ended
+from sightline.agent.host.judge import Case, Lapsed, changes_since, differences
+from sightline.agent.host.session import Composed, OpenSession, OpenTurn, Pace
+from sightline.agent.host.stream import stream_of
+from sightline.agent.host.writing import Scribe
+from sightline.agent.models.base import Model
+from sightline.agent.policy import Answer, Decision, Facts, in_words, rules_for
+from sightline.agent.turn.machine import TurnLimits, TurnMachine
+from sightline.context.dialects.events import ReasoningDelta, Stopped, TextDelta, UsageReported
+from sightline.context.dialects.usage import cost
+from sightline.context.messages.parts import ToolCall
+from sightline.context.projection.tools import Call
+from sightline.context.tokens.tokens import Counter
+from sightline.errors import (
+    InvalidInput,
+    ModelFailed,
+    Overflow,
+    RateLimited,
+    SightlineError,
+    Unreachable,
+)
+from sightline.events import HostEvent
+from sightline.slop.protocol.world import World
+
+__all__ = ["Stage", "TurnRun"]
+
+NOTE_EVERY_S: Final = 0.2  # how much of a reply a killed program may lose
+
+
+class Stage(Protocol):
+    """What a turn needs of the host around it."""
+
+    scribe: Scribe
+
+    @property
+    def world(self) -> World:
+        """What the apps show now, with nothing in it that must not be shown."""
+
+    def counter(self, model: Model) -> Counter:
+        """What weighs a model's messages."""
+
+    async def compose(self, place: OpenSession, model: Model, turn: OpenTurn) -> Composed:
+        """Make the next request."""
+
+    def case(self, call: ToolCall, target: Call | None, *, reads: bool) -> Case:
+        """Collect what is known of a call now."""
+
+    def decide(self, place: OpenSession, facts: Facts) -> Decision:
+        """Decide on a call."""
+
+    async def fold(self, place: OpenSession, composed: Composed | None) -> bool:
+        """Let a good part of the window go; say whether there was any."""
+
+    def learn(self, model: Model, composed: Composed, reported_tokens: int) -> None:
+        """Take note of what the vendor counted."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+
+class TurnRun:
+    """One turn, running. `emit` is called for every event, in order.
+
+    `ended` is how it ended; interrupted, as long as it has not said so itself.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        place: OpenSession,
+        turn: OpenTurn,
+        model: Model,
+        limits: TurnLimits,
+        emit: Callable[[HostEvent], None],
+    ) -> None:
+        self._stage = stage
+        self._place = place
+        self._turn = turn
+        self._model = model
+        self._emit = emit
+        self._machine = TurnMachine(limits)
+        self._inbox: asyncio.Queue[steps.TurnEvent] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._cases: dict[str, Case] = {}
+        # What the user was asked about last, and the rule that is remembered if it still holds.
+        self._asked: dict[str, Case] = {}
+        self._rules: dict[str, Answer] = {}
+        self._seen = World()
+        self._notes = _ReplyNotes(self._note_words)
+        self._sent_at = 0.0
+        self._asked_ms = 0
+        self.ended = Ended("interrupted")
+
+    def answer(self, call_id: str, *, approved: bool, by: str, remember: int = 0) -> bool:
+        """Answer an approval; False if nobody asked.
+
+        `remember` is the number of a rule that was offered, from 1. A yes is remembered when
+        the call runs as it was shown, a no at once. Raises InvalidInput if there is no such rule.
+        """
+        asking = self._machine.asking
+        if asking is None or asking.id != call_id:
+            return False
+        self._rules.pop(call_id, None)
+        if remember:
+            rules = rules_for(self._cases[call_id].facts, "approve" if approved else "deny")
+            if not 1 <= remember <= len(rules):
+                raise InvalidInput(f"there is no rule {remember} for this call")
+            self._rules[call_id] = rules[remember - 1]
+            if not approved:
+                self._remember(call_id)
+        self._inbox.put_nowait(
+            steps.Approved(call_id, by) if approved else steps.Denied(call_id, by)
+        )
+        return True
+
+    def cancel(self, reason: str) -> None:
+        """Stop, whatever is under way."""
+        self._inbox.put_nowait(steps.Cancel(reason))
+
+    async def run(self, text: str) -> None:
+        """Run the turn to its end."""
+        start = steps.Start(self._place.id, self._turn.group_id, self._turn.number, text)
+        try:
+            await self._perform(self._machine.step(start))
+            while not self._machine.over:
+                await self._perform(self._machine.step(await self._inbox.get()))
+        finally:
+            await self._stop()
+
+    async def _perform(self, effects: list[steps.Effect]) -> None:
+        waiting = deque(effects)
+        while waiting:
+            try:
+                answer = await self._do(waiting.popleft())
+            except SightlineError as error:
+                waiting.clear()
+                answer = steps.Broken(error.code, str(error))
+            except Exception as error:  # noqa: BLE001 - whatever it is, the turn must end
+                waiting.clear()
+                answer = steps.Broken("internal", f"{type(error).__name__}: {error}")
+            if answer is not None:
+                waiting.extendleft(reversed(self._machine.step(answer)))
+
+    async def _do(self, effect: steps.Effect) -> steps.TurnEvent | None:
+        match effect:
+            case steps.Emit(event):
+                self._emit(event)
+                await self._keep_time(event)
+            case steps.Append():
+                return await self._append(effect)
+            case steps.Account(usage):
+                scribe = self._stage.scribe
+                await asyncio.to_thread(scribe.account, self._place, self._turn, self._model, usage)
+            case steps.BuildPrompt(request):
+                self._turn.requests = request
+                self._begin(self._build)
+            case steps.CallModel():
+                self._begin(self._stream)
+            case steps.Wait(after_s):
+                self._begin(partial(self._wait, after_s))
+            case steps.Fold():
+                return steps.Folded(await self._stage.fold(self._place, self._turn.composed))
+            case steps.Judge(call):
+                return self._judge(call)
+            case steps.AskApproval(call, reason):
+                await self._ask(call, reason)
+            case steps.RunCall(call):
+                self._begin(partial(self._call, call))
+            case steps.Report(reported):
+                self._report(reported)
+            case steps.Stop():
+                await self._stop()
+        return None
+
+    # What is done at once.
+
+    async def _append(self, effect: steps.Append) -> steps.Stored:
+        await self._notes.rest()
+        entries = await asyncio.to_thread(
+            self._stage.scribe.append,
+            self._place,
+            self._turn,
+            effect.messages,
+            self._model,
+            self._stage.counter(self._model),
+            incomplete=effect.incomplete,
+            usage=effect.usage,
+        )
+        return steps.Stored(tuple(entry.id for entry in entries))
+
+    def _judge(self, call: ToolCall) -> steps.Judged:
+        toolbox = self._place.toolbox
+        target = toolbox.target(call, self._composed.tools)
+        case = self._stage.case(call, target, reads=toolbox.parallel(call))
+        self._cases[call.id] = case
+        facts = case.facts
+        decision = self._stage.decide(self._place, facts)
+        if facts.kind != "invoke":
+            return steps.Judged(call.id, decision)
+        return steps.Judged(call.id, decision, facts.app, facts.path, facts.action)
+
+    async def _ask(self, call: ToolCall, reason: str) -> None:
+        case = self._cases[call.id]
+        agreed = self._asked.get(call.id)
+        self._asked[call.id] = case
+        facts, safe = case.facts, case.safe
+        node = safe.node
+        await self._note_call(call, "asked")
+        self._asked_ms = self._now_ms
+        self._emit(
+            told.ApprovalAsked(
+                call_id=call.id,
+                app=facts.app,
+                path=facts.path,
+                action=facts.action,
+                params=case.params,
+                dangerous=facts.dangerous,
+                reason=reason,
+                changes=changes_since(self._seen, self._stage.world, facts),
+                name=safe.name,
+                origin=facts.origin,
+                type="" if node is None else node.type,
+                label=facts.label,
+                summary="" if node is None else node.meta.summary or "",
+                properties={} if node is None else node.properties,
+                about=safe.about,
+                differences=() if agreed is None else differences(agreed, case),
+                rules=tuple(map(in_words, rules_for(facts))),
+            )
+        )
+
+    def _report(self, reported: UsageReported) -> None:
+        usage, miss = reported.usage, reported.cache_miss
+        self._stage.learn(self._model, self._composed, usage.input_tokens)
+        self._place.last = self._composed.preview(usage)
+        self._emit(
+            told.UsageReported(
+                model=self._model.label,
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+                cache_read_tokens=usage.cache_read_tokens,
+                cache_write_tokens=usage.cache_write_tokens,
+                reasoning_tokens=usage.reasoning_tokens,
+                cost_usd=cost(usage, self._model.profile.prices),
+                cache_miss="" if miss is None else miss.reason,
+            )
+        )
+
+    # What is begun.
+
+    def _begin(self, work: Callable[[], Awaitable[steps.TurnEvent]]) -> None:
+        async def tell() -> None:
+            self._inbox.put_nowait(await work())
+
+        task = asyncio.create_task(tell())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _stop(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._notes.rest()
+
+    async def _build(self) -> steps.TurnEvent:
+        turn, stage = self._turn, self._stage
+        try:
+            composed = await stage.compose(self._place, self._model, turn)
+            turn.composed, self._place.state = composed, composed.state
+            self._place.loose[turn.group_id] = composed.loose
+            receipt_id = await asyncio.to_thread(
+                stage.scribe.record, self._place, turn, self._model, composed
+            )
+            self._sent_at = asyncio.get_running_loop().time()
+        except SightlineError as error:
+            return steps.PromptFailed(error.code, str(error))
+        except Exception as error:  # noqa: BLE001 - a strategy's or a dialect's bug must not leave the turn open
+            return steps.PromptFailed("internal", f"{type(error).__name__}: {error}")
+        self._seen = self._place.seen = composed.sight.world
+        self._place.last = composed.preview()
+        return steps.PromptReady(_built(turn, self._model, composed, receipt_id))
+
+    async def _stream(self) -> steps.TurnEvent:
+        composed = self._composed
+        pace = self._turn.pace = Pace(asyncio.get_running_loop().time, composed.steps)
+        try:
+            async with aclosing(stream_of(self._model, composed.request)) as events:
+                async for event in events:
+                    pace.tick()
+                    if isinstance(event, Stopped):
+                        pace.outcome = event.reason
+                        self._sent(composed, event)
+                        return steps.Replied(event, self._parallel(event))
+                    if isinstance(event, TextDelta | ReasoningDelta):
+                        self._notes.add(event)
+                    self._inbox.put_nowait(steps.Streamed(event))
+            return steps.ModelError(
+                "incomplete", "the model ended without an answer", retryable=True
+            )
+        except SightlineError as error:
+            pace.outcome = error.code
+            return _model_error(error)
+        except Exception as error:  # noqa: BLE001 - a bug in a vendor's library is a failed request
+            pace.outcome = "model_failed"
+            return steps.ModelError("model_failed", f"{type(error).__name__}: {error}")
+
+    def _sent(self, composed: Composed, stopped: Stopped) -> None:
+        """Remember what a cache has seen now."""
+        place, turn = self._place, self._turn
+        place.wire, place.model = composed.request.wire, self._model.label
+        place.response_id = stopped.response_id
+        turn.sent = composed.request.sent
+
+    def _parallel(self, stopped: Stopped) -> frozenset[str]:
+        calls = stopped.message.tool_calls
+        return frozenset(call.id for call in calls if self._place.toolbox.parallel(call))
+
+    async def _wait(self, after_s: float) -> steps.TurnEvent:
+        async with self._timed(self._stage.scribe.time_wait, "waiting to retry"):
+            await self._stage.sleep(after_s)
+        return steps.Waited()
+
+    async def _call(self, call: ToolCall) -> steps.TurnEvent:
+        await self._note_call(call, "running")
+        try:
+            async with self._timed(self._stage.scribe.time_call, call.name):
+                check = partial(self._check, call)
+                ran = await self._place.toolbox.run(call, self._composed.tools, check)
+        except Lapsed:
+            return steps.Changed(call.id)
+        except SightlineError as error:
+            return steps.Broken(error.code, str(error))
+        except Exception as error:  # noqa: BLE001 - a tool's bug is that call's failure
+            return steps.ActionDone(call.id, f"error: {type(error).__name__}: {error}", ok=False)
+        return steps.ActionDone(call.id, ran.content, ran.ok)
+
+    def _check(self, call: ToolCall, target: Call) -> None:
+        """Raise `Lapsed` unless a call is what was decided on; by the user, as it was shown."""
+        now = self._stage.case(call, target, reads=self._place.toolbox.parallel(call))
+        asked = self._asked.get(call.id)
+        holds = self._cases[call.id].same_facts(now) if asked is None else asked.same(now)
+        if not holds:
+            self._rules.pop(call.id, None)
+            raise Lapsed
+        self._remember(call.id)
+
+    def _remember(self, call_id: str) -> None:
+        """Keep the rule that the user wanted remembered, if there is one."""
+        if (rule := self._rules.pop(call_id, None)) is not None:
+            self._place.remember(rule)
+
+    # When it happened, in milliseconds since the last request was sent.
+
+    @property
+    def _now_ms(self) -> int:
+        return round((asyncio.get_running_loop().time() - self._sent_at) * 1000)
+
+    @asynccontextmanager
+    async def _timed(
+        self, write: Callable[[OpenTurn, str, int, int], None], name: str
+    ) -> AsyncIterator[None]:
+        """Note how long something took, however it ends."""
+        began = self._now_ms
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(write, self._turn, name, self._now_ms - began, began)
+
+    async def _keep_time(self, event: HostEvent) -> None:
+        match event:
+            case told.ApprovalAnswered():
+                asked, now = self._asked_ms, self._now_ms
+                write = self._stage.scribe.time_wait
+                await asyncio.to_thread(write, self._turn, "approval", now - asked, asked)
+            case told.TurnEnded(outcome=outcome, code=code):
+                self.ended = Ended(outcome, code, self._now_ms)
+            case _:
+                pass
+
+    async def _note_call(self, call: ToolCall, state: CallState) -> None:
+        await asyncio.to_thread(
+            self._stage.scribe.note_call, self._place, self._turn, call.id, state
+        )
+
+    async def _note_words(self, text: str, reasoning: str) -> None:
+        await asyncio.to_thread(self._stage.scribe.note_words, self._place, text, reasoning)
+
+    @property
+    def _composed(self) -> Composed:
+        assert self._turn.composed is not None  # noqa: S101 - nothing is asked before it is composed
+        return self._turn.composed
+
+
+class _ReplyNotes:
+    """The words of a reply that are not stored yet, on their way to the journal.
+
+    Written in the background, the first at once and the rest now and then, so that a
+    stream never waits for the disk. Each time all of them: a key is known by its whole.
+    """
+
+    def __init__(self, write: Callable[[str, str], Awaitable[None]]) -> None:
+        self._write = write
+        self._text = ""
+        self._reasoning = ""
+        self._written = 0
+        self._task: asyncio.Task[None] | None = None
+        self._resting = asyncio.Event()
+
+    def add(self, event: TextDelta | ReasoningDelta) -> None:
+        """Take more words."""
+        if isinstance(event, TextDelta):
+            self._text += event.text
+        else:
+            self._reasoning += event.text
+        if self._task is None:
+            self._resting.clear()
+            self._task = asyncio.create_task(self._keep_writing())
+
+    async def rest(self) -> None:
+        """Write no more of this reply; what is being written is."""
+        self._resting.set()
+        task, self._task = self._task, None
+        if task is not None:
+            await task
+        self._text = self._reasoning = ""
+        self._written = 0
+
+    async def _keep_writing(self) -> None:
+        while not self._resting.is_set():
+            if (length := len(self._text) + len(self._reasoning)) > self._written:
+                self._written = length
+                await self._write(self._text, self._reasoning)
+            try:
+                async with asyncio.timeout(NOTE_EVERY_S):
+                    await self._resting.wait()
+            except TimeoutError:
+                continue
+
+
+def _model_error(error: SightlineError) -> steps.ModelError:
+    retryable = isinstance(error, Unreachable) or (
+        isinstance(error, ModelFailed) and error.retryable
+    )
+    after_s = error.retry_after_s if isinstance(error, RateLimited) else None
+    overflow = isinstance(error, Overflow)
+    return steps.ModelError(error.code, str(error), retryable, after_s, overflow)
+
+
+def _built(
+    turn: OpenTurn, model: Model, composed: Composed, receipt_id: int | None
+) -> told.RequestBuilt:
+    receipt, change = composed.prompt.receipt, composed.drift
+    volatile = (slot.kept for slot in receipt.slots if slot.stability == "volatile")
+    cause = ""
+    if change is not None and not change.expected:
+        cause = f"{change.kind}: {change.slot or change.label}"
+    return told.RequestBuilt(
+        turn=turn.number,
+        request=turn.requests,
+        model=model.label,
+        prompt_tokens=composed.expected_tokens,
+        budget_tokens=receipt.budget + composed.kept_tokens,
+        tail_tokens=sum(volatile),
+        basis=receipt.provenance,
+        reused_tokens=0 if change is None else change.common_tokens,
+        cause=cause,
+        regression=change is not None and change.kind == "regression",
+        receipt_id=receipt_id,
+        warnings=composed.warnings,
+    )

@@ -1,0 +1,146 @@
+"""What of the apps goes into a request: no keys, no walls of text, and no more than fits.
+
+    hub's world → safe world → selection → blocks
+
+The safe world is the hub's with every key-shaped text blanked and every long text cut:
+what is shown, recorded and compared is always this one, so a key that an app shows goes
+nowhere. Making it costs what changed: a subtree that is the same object as last time is
+not looked at again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from sightline.context.messages.graphemes import cut_at_or_before
+from sightline.context.messages.redact import redact, redact_json
+from sightline.context.projection.body import Format
+from sightline.context.projection.select import Selection, select_bounded
+from sightline.context.projection.tail import Tail, render_tail
+from sightline.slop.protocol.jsontext import read, text_of
+from sightline.slop.protocol.tree import TEXT_FIELDS, Extra, Node
+from sightline.slop.protocol.world import AppState, World
+
+__all__ = ["SafeWorlds", "Sight", "look"]
+
+LONGEST_TEXT: Final = 2_000
+_REMEMBERED: Final = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What one request shows: the world it was taken from, what was chosen, the blocks."""
+
+    world: World
+    selection: Selection
+    tail: Tail
+    form: Format = "text"
+    pins: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+    def rules(self) -> dict[str, Any]:
+        """Tell by what rules it was chosen, so that it can be chosen again."""
+        pins = {app: sorted(paths) for app, paths in self.pins.items()}
+        return {"budget": self.selection.budget, "format": self.form, "pins": pins}
+
+
+class SafeWorlds:
+    """Makes safe worlds, remembering what it found harmless. Safe to use from threads."""
+
+    def __init__(self) -> None:
+        # Source node → what stands for it. The nodes are held, so that ids stay their own.
+        self._known: dict[int, tuple[Node, Node]] = {}
+        self._lock = threading.Lock()
+
+    def of(self, world: World) -> World:
+        """Return the world with nothing in it that must not be sent."""
+        with self._lock:
+            if len(self._known) > _REMEMBERED:
+                self._known.clear()
+            apps = tuple(self._app(app) for app in world.apps)
+        if all(one is other for one, other in zip(apps, world.apps, strict=True)):
+            return world
+        return replace(world, apps=apps)
+
+    def _app(self, app: AppState) -> AppState:
+        tree = None if app.tree is None else self._tree(app.tree)
+        name = redact(_cut(app.name))
+        if tree is app.tree and name == app.name:
+            return app
+        return replace(app, tree=tree, name=name)
+
+    def _tree(self, root: Node) -> Node:
+        """Go through what is new, parents before children, and put it together from behind."""
+        known = self._known
+        new: list[Node] = []
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            if id(node) not in known:
+                new.append(node)
+                stack.extend(node.children)
+        for node in reversed(new):
+            known[id(node)] = (node, self._safe(node))
+        return known[id(root)][1]
+
+    def _safe(self, node: Node) -> Node:
+        safe = node
+        for name in TEXT_FIELDS:
+            text: Raw | UnsetType = getattr(node, f"{name}_json")
+            if not isinstance(text, UnsetType) and _is_suspect(bytes(text).decode()):
+                safe = safe.with_text(name, text_of(_safe_json(read(text))))
+        if not isinstance(node.extra, UnsetType) and _is_suspect(bytes(node.extra.json).decode()):
+            extra = Extra(text_of(_safe_json(read(node.extra.json))))
+            safe = msgspec.structs.replace(safe, extra=extra)
+        if node.child_list is UNSET or not node.child_list:
+            return safe
+        children = tuple(self._known[id(child)][1] for child in node.children)
+        same = all(one is other for one, other in zip(children, node.children, strict=True))
+        return safe if same else safe.with_child_list(children)
+
+
+def look(
+    world: World,
+    at: datetime,
+    budget: int,
+    count: Callable[[str], int],
+    *,
+    form: Format = "text",
+    pins: Mapping[str, Collection[str]] | None = None,
+) -> Sight:
+    """Choose what of a safe world is shown within a budget, and write it."""
+    selection = select_bounded(world, budget, count, form=form, pins=pins)
+    return Sight(world, selection, render_tail(selection.world, at, form), form, pins or {})
+
+
+def _is_suspect(text: str) -> bool:
+    return len(text) > LONGEST_TEXT or redact(text) != text
+
+
+def _safe_json(value: Any) -> Any:
+    return redact_json(_cut_json(value))
+
+
+def _cut_json(value: Any) -> Any:
+    match value:
+        case str():
+            return _cut(value)
+        case list() | tuple():
+            return [_cut_json(item) for item in value]
+        case dict():
+            return {key: _cut_json(item) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _cut(text: str) -> str:
+    if len(text) <= LONGEST_TEXT:
+        return text
+    end = cut_at_or_before(text, LONGEST_TEXT)
+    return f"{text[:end]}… ({len(text) - end} more characters)"

@@ -1,0 +1,58 @@
+"""What became of a turn, as far as its requests tell.
+
+    answered     the model said its last word
+    running      somebody runs it now
+    interrupted  its program ended in the middle of it
+    cancelled    it was stopped by whoever had asked
+    failed       there is no answer, or only the beginning of one
+    limit        a limit ended it: rounds, tokens, the length of a reply
+    unanswered   nothing was sent, and nothing was said after the user's words
+
+The end that was written down counts. Where there is none (the program was killed, or is
+of a time when ends were not written down) the last request and the session's owner tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from sightline.agent.host.journal import RequestLine
+from sightline.agent.host.owner import Hold
+
+__all__ = ["by_group", "status_of"]
+
+# By the outcome of a last request; every other outcome is the code of an error.
+_WITHOUT_AN_END: Final = {
+    "": "interrupted",
+    "tool_calls": "interrupted",
+    "cancelled": "cancelled",
+    "length": "limit",
+}
+
+
+def by_group(lines: Iterable[RequestLine]) -> dict[int, list[RequestLine]]:
+    """Put the requests of a session together by the group they belong to."""
+    groups: dict[int, list[RequestLine]] = {}
+    for line in lines:
+        groups.setdefault(line.group_id, []).append(line)
+    return groups
+
+
+def status_of(lines: Sequence[RequestLine], hold: Hold, *, replied: bool = False) -> str:
+    """Name what became of a turn.
+
+    `hold` is that of its session for the newest turn of it, and `none` for all others: a
+    session runs one turn at a time. `replied` tells of a turn whose requests are not known
+    whether there is anything after the user's words.
+    """
+    last = lines[-1] if lines else None
+    if last is not None and last.ended is not None:
+        return last.ended.outcome
+    if last is not None and last.outcome == "end":
+        return "answered"
+    if hold != "none":
+        return "running" if hold == "alive" else "interrupted"
+    if last is None:
+        return "answered" if replied else "unanswered"
+    return _WITHOUT_AN_END.get(last.outcome, "failed")

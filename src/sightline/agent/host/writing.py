@@ -1,0 +1,343 @@
+"""What a turn leaves behind: messages with their weights, usage, receipts, the journal's notes.
+
+Every method is synchronous and made to be run in a thread: one hop stores all that belongs
+together. The ledger decides whether a turn goes on; the journal never does. What goes wrong
+with it is remembered, told once, and that is all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from sightline.agent.host.guard import guarded
+from sightline.agent.host.journal import CallState, Ended, Journal, OpenWork, RequestLine, Sent
+from sightline.agent.host.owner import Owner
+from sightline.agent.host.recovery import Recovered, recover
+from sightline.agent.host.session import Composed, OpenSession, OpenTurn
+from sightline.agent.models.base import Model
+from sightline.context.dialects import encode
+from sightline.context.dialects.profile import Profile
+from sightline.context.dialects.usage import MAX_TOKENS, Usage, cost
+from sightline.context.ledger import Ledger
+from sightline.context.ledger import Usage as LedgerUsage
+from sightline.context.ledger.store import Clock
+from sightline.context.messages.entries import Draft, Entry
+from sightline.context.messages.parts import Message
+from sightline.context.messages.redact import redact
+from sightline.context.projection.moment import format_moment
+from sightline.context.tokens.estimate import Calibrations
+from sightline.context.tokens.tokens import Counter
+from sightline.errors import InvalidInput, LedgerUnavailable, SessionBusy
+from sightline.slop.protocol.world import World
+
+__all__ = ["Scribe", "whole_words"]
+
+T = TypeVar("T")
+_RECENT_GROUPS: Final = 200
+_DEAREST: Final = 1e6  # dollars for one request; by whatever prices, more is no cost
+# Every printable character of ASCII but the space: what a key is made of.
+_KEY_CHARACTERS: Final = "".join(map(chr, range(0x21, 0x7F)))
+
+
+class Scribe:
+    """Writes to a ledger and its journal. `record=False` keeps neither receipts nor requests."""
+
+    def __init__(self, ledger: Ledger, clock: Clock, *, record: bool = True) -> None:
+        self.ledger = ledger
+        self._clock = clock
+        self._record = record
+        self._problem: str | None = None
+        self._told = False
+        self.journal: Journal | None = None
+        self._owner: Owner | None = None
+        try:
+            self.journal = Journal(ledger.path)
+            self._owner = Owner(self.journal)
+        except LedgerUnavailable as error:
+            self._problem = str(error)
+
+    def close(self) -> None:
+        """Let go of the journal."""
+        if self._owner is not None:
+            self._owner.close()
+        if self.journal is not None:
+            self.journal.close()
+
+    def take_problem(self) -> str | None:
+        """Say what went wrong with the journal, once."""
+        if self._problem is None or self._told:
+            return None
+        self._told = True
+        return self._problem
+
+    # A turn, from its beginning to its end.
+
+    def claim(self, place: OpenSession, weigh: Callable[[Message], Draft]) -> Recovered:
+        """Make a session ours and close what a dead program left open in it.
+
+        Raises `SessionBusy` while another program runs a turn in it.
+        """
+        died = False
+        if self._owner is not None:
+            owner = self._owner
+            died = self._try(lambda _: owner.claim(place.id), False)
+        work = self._try(lambda journal: journal.open_work(place.id), OpenWork())
+        found = recover(self.ledger, place.id, work, weigh)
+        if died or found:
+            self._mark_interrupted(place)
+        self._try(lambda journal: journal.settle(place.id), None)
+        return found
+
+    def _mark_interrupted(self, place: OpenSession) -> None:
+        """Say of the newest turn that its program ended; an answer that was stored is an end."""
+        nothing: list[RequestLine] = []
+        lines = self._try(lambda journal: journal.requests(place.id), nothing)
+        groups = self.ledger.groups.recent(place.id, 1)
+        if lines and groups and lines[-1].group_id == groups[0].id and lines[-1].outcome != "end":
+            row = lines[-1].id
+            self._try(lambda journal: journal.end_turn(row, Ended("interrupted")), None)
+
+    def release(
+        self, place: OpenSession, turn: OpenTurn, ended: Ended, learnt: Calibrations
+    ) -> None:
+        """Give a session back at the end of a turn, with nothing under way in it."""
+        self._finish(turn)
+        if (row := turn.row) is not None:
+            self._try(lambda journal: journal.end_turn(row, ended), None)
+        if learnt != self.calibrations():
+            self._try(lambda journal: journal.set_note("calibrations", learnt.encode()), None)
+        self._try(lambda journal: journal.settle(place.id), None)
+        if self._owner is not None:
+            owner = self._owner
+            self._try(lambda _: owner.release(place.id), None)
+
+    def begin(
+        self,
+        place: OpenSession,
+        message: Message,
+        profile: Profile,
+        counter: Counter,
+        changes: Callable[[World], str | None],
+    ) -> tuple[OpenTurn, Recovered]:
+        """Store what the user said; the turn that begins with it, and what was mended before.
+
+        `changes` has a line to add to what was said before, from what the model saw then.
+        """
+
+        def weigh(own: Message) -> Draft:
+            return self.draft(own, counter)
+
+        mended = self.claim(place, weigh)
+        self._recall(place)
+        said = [message]
+        note = None if place.seen is None else changes(place.seen)
+        if note and self.ledger.groups.goes_on(place.id):
+            said.insert(0, Message.of("assistant", note))
+        *_, entry = self.ledger.append(place.id, [*map(weigh, said)], strategy=profile.dialect)
+        [group] = self.ledger.groups.recent(place.id, 1)
+        live = [g.id for g in self.ledger.groups.recent(place.id, _RECENT_GROUPS, dropped=False)]
+        place.state = self._try(lambda journal: journal.strategy_state(place.id, live), {})
+        place.row = self.ledger.sessions.get(place.id)
+        return OpenTurn(entry.group_id, group.seq + 1, entry.seq), mended
+
+    def _recall(self, place: OpenSession) -> None:
+        """Find the last request again that another program, or this one earlier, sent."""
+        if place.wire is not None:
+            return
+        last = self._try(lambda journal: journal.latest(place.id), None)
+        if last is not None:
+            place.wire = encode(last.prompt, last.profile, last.options).wire
+            place.model, place.seen = last.line.model, last.world
+
+    def append(
+        self,
+        place: OpenSession,
+        turn: OpenTurn,
+        messages: Sequence[Message],
+        model: Model,
+        counter: Counter,
+        *,
+        incomplete: bool = False,
+        usage: Usage | None = None,
+    ) -> tuple[Entry, ...]:
+        """Store what a model said, or what its calls came to."""
+        drafts = [self.draft(message, counter, incomplete=incomplete) for message in messages]
+        entries = self.ledger.append(
+            place.id,
+            drafts,
+            strategy=model.profile.dialect,
+            usage=None if usage is None else ledger_usage(model, usage),
+        )
+        turn.last_seq = entries[-1].seq
+        self._try(lambda journal: journal.end_reply(place.id), None)
+        self._finish(turn)
+        return entries
+
+    def account(
+        self, place: OpenSession, turn: OpenTurn | None, model: Model, usage: Usage
+    ) -> None:
+        """Store what a request used that brought no message."""
+        group_id = None if turn is None else turn.group_id
+        self.ledger.accounts.record(place.id, ledger_usage(model, usage), group_id=group_id)
+
+    def draft(self, message: Message, counter: Counter, *, incomplete: bool = False) -> Draft:
+        """Make a message ready to be stored: no blocks in it, weighed."""
+        clean = guarded(message, broken_off=incomplete)
+        [tokens] = counter.weigh([clean], remember=False)
+        exact = counter.provenance_of(clean) == "counted"
+        return Draft(clean, tokens, "counted" if exact else "estimated", incomplete)
+
+    # Requests.
+
+    def record(
+        self, place: OpenSession, turn: OpenTurn, model: Model, composed: Composed
+    ) -> int | None:
+        """Store the receipt of a request and the request itself; return the receipt's id."""
+        self._finish(turn)
+        if not self._record:
+            self._note_reply(place, turn, model)
+            return None
+        prompt, request = composed.prompt, composed.request
+        data = request.data
+        receipt_id = self.ledger.accounts.add_receipt(
+            place.id,
+            _receipt_body(turn, model, composed, data),
+            prefix_digest=prompt.receipt.prefix_digest,
+            group_id=turn.group_id,
+        )
+        sent = Sent(
+            session_id=place.id,
+            group_id=turn.group_id,
+            turn=turn.number,
+            number=turn.requests,
+            model=model.label,
+            sent_at=format_moment(self._clock()),
+            prompt=prompt,
+            profile=request.profile,
+            options=composed.options,
+            world=composed.sight.world,
+            data=data,
+            receipt_id=receipt_id,
+        )
+        turn.row = self._try(lambda journal: journal.record(sent), None)
+        self._note_reply(place, turn, model)
+        return receipt_id
+
+    def note_words(self, place: OpenSession, text: str, reasoning: str) -> None:
+        """Note the words of a reply so far, in case that the program does not live to store it."""
+        words = whole_words(text), whole_words(reasoning)
+        self._try(lambda journal: journal.note_words(place.id, *words), None)
+
+    def note_call(self, place: OpenSession, turn: OpenTurn, call_id: str, state: CallState) -> None:
+        """Note how far a call is."""
+        self._try(lambda journal: journal.note_call(place.id, turn.group_id, call_id, state), None)
+
+    def time_call(self, turn: OpenTurn, name: str, took_ms: int, began_ms: int) -> None:
+        """Note how long a call of the last request took, and when it began."""
+        if (row := turn.row) is not None:
+            called = redact(name)  # whatever the model made of it
+            self._try(lambda journal: journal.time_call(row, called, took_ms, began_ms), None)
+
+    def time_wait(self, turn: OpenTurn, name: str, took_ms: int, began_ms: int) -> None:
+        """Note how long the turn waited after its last request, for what, and from when on."""
+        if (row := turn.row) is not None:
+            self._try(lambda journal: journal.time_wait(row, name, took_ms, began_ms), None)
+
+    def keep_state(self, place: OpenSession, turn: OpenTurn, state: dict[str, Any]) -> None:
+        """Keep what the strategy left with this turn's group."""
+        if state:
+            self._try(
+                lambda journal: journal.set_strategy_state(place.id, turn.group_id, state), None
+            )
+
+    def calibrations(self) -> Calibrations:
+        """Read what was learnt about how vendors count."""
+        value = self._try(lambda journal: journal.note("calibrations"), None)
+        try:
+            return Calibrations() if value is None else Calibrations.decode(value)
+        except InvalidInput:
+            return Calibrations()
+
+    def fold_of(self, session_id: int) -> int:
+        """Read the first group that is shown of a session that was folded by hand."""
+        value = self._try(lambda journal: journal.note(f"fold {session_id}"), None)
+        return int(value) if value and value.isdigit() else 0
+
+    def set_fold(self, session_id: int, first_group: int) -> None:
+        """Keep where a session was folded."""
+        value = str(first_group).encode()
+        self._try(lambda journal: journal.set_note(f"fold {session_id}", value), None)
+
+    def _finish(self, turn: OpenTurn) -> None:
+        """Note how the last request ended, if that is not noted yet."""
+        row, pace = turn.row, turn.pace
+        if row is not None and pace is not None:
+            turn.pace = None
+            self._try(lambda journal: journal.finish(row, pace.outcome, pace.timings()), None)
+
+    def _note_reply(self, place: OpenSession, turn: OpenTurn, model: Model) -> None:
+        dialect = model.profile.dialect
+        self._try(
+            lambda journal: journal.begin_reply(place.id, turn.group_id, turn.last_seq, dialect),
+            None,
+        )
+
+    def _try(self, work: Callable[[Journal], T], otherwise: T) -> T:
+        if self.journal is None:
+            return otherwise
+        try:
+            return work(self.journal)
+        except SessionBusy:
+            raise
+        except LedgerUnavailable as error:
+            self._problem = self._problem or str(error)
+            return otherwise
+
+
+def ledger_usage(model: Model, usage: Usage) -> LedgerUsage:
+    """Write a vendor's report as the ledger keeps it."""
+    price = cost(usage, model.profile.prices)
+    # A model may be anybody's; what it says that makes no sense must not cost the turn.
+    prompt_tokens = _bounded(usage.input_tokens)
+    return LedgerUsage(
+        model.label,
+        prompt_tokens=prompt_tokens,
+        completion_tokens=_bounded(usage.output_tokens),
+        cached_tokens=min(_bounded(usage.cache_read_tokens), prompt_tokens),
+        cost_nanousd=round(price * 1e9) if price is not None and 0 <= price <= _DEAREST else None,
+    )
+
+
+def _bounded(tokens: int) -> int:
+    return max(0, min(tokens, MAX_TOKENS))
+
+
+def _receipt_body(turn: OpenTurn, model: Model, composed: Composed, data: bytes) -> dict[str, Any]:
+    request = composed.request
+    body: dict[str, Any] = msgspec.json.decode(request.receipt_of(composed.prompt).encode())
+    body["request"] = {
+        "turn": turn.number,
+        "number": turn.requests,
+        "model": model.label,
+        "dialect": model.profile.dialect,
+        "sha256": sha256(data).hexdigest(),
+        "bytes": len(data),
+        "boundary": request.wire.boundary,
+        "marks": request.marks,
+        "thinking": request.thinking,
+        "strategy": composed.strategy,
+        "loose": composed.loose,
+        "kept_tokens": composed.kept_tokens,
+        "sight": composed.sight.rules(),
+        "drift": None if composed.drift is None else msgspec.to_builtins(composed.drift),
+    }
+    return body
+
+
+def whole_words(text: str) -> str:
+    """Return the text so far without keys; a word that may still become one is left out."""
+    return redact(text.rstrip(_KEY_CHARACTERS))

@@ -1,0 +1,55 @@
+"""How a model is reached: where, with which key, under which profile."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from sightline.agent.models.keys import Key
+from sightline.config.settings import ReplySettings
+from sightline.context.dialects.profile import Profile
+
+__all__ = ["CONNECT_S", "Access", "address", "place_of"]
+
+CONNECT_S: Final = 10.0
+LIMITS: Final = ReplySettings()
+VERSIONED: Final = re.compile(r"^.*?/v\d+(?=/)")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Everything a client needs. `base_url` is empty where the SDK knows it by itself.
+
+    `remedy` completes "refused: …" for the user: which variable holds the key.
+    """
+
+    label: str
+    profile: Profile
+    base_url: str = ""
+    key: Key | None = None
+    remedy: str = ""
+    limits: ReplySettings = LIMITS
+    region: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where it is, for messages."""
+        return place_of(self.base_url) or self.profile.endpoint
+
+
+def place_of(url: str) -> str:
+    """Return the host and port of an address, without the password that may be in it."""
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname or ""
+
+
+def address(base_url: str, path: str) -> str:
+    """Join an endpoint's path to a base, which by OpenAI's custom has the version in it.
+
+    `https://host/v1` + `/v1/chat/completions` is `https://host/v1/chat/completions`; to a
+    base without a path the whole of it is added.
+    """
+    base = base_url.rstrip("/")
+    return base + (VERSIONED.sub("", path) if urlsplit(base).path else path)

@@ -1,0 +1,221 @@
+"""A model on a connection: send the request's bytes, decode the answer's.
+
+What is sent is `request.data`, and nothing between us and the socket writes it anew; so
+what a receipt reproduces is what the vendor got. Authentication, addresses, proxies and
+connections are the SDK's. It does not retry: the turn does, which also tells the user.
+
+A reply that does not end is ended here, for every vendor: by silence, by nothing but pings,
+by its whole time or by its size (`config.settings.ReplySettings`). Before the first event
+that is an error, `TimedOut` or `TooLarge`; later the reply is incomplete, with that code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import NamedTuple, Protocol
+
+from sightline.agent.models.access import Access
+from sightline.agent.models.failure import broken, is_timeout, refused, told
+from sightline.context.dialects import Decoder, decoder_for
+from sightline.context.dialects.events import Event, Stopped
+from sightline.context.dialects.profile import Profile
+from sightline.context.dialects.request import Request
+from sightline.errors import SightlineError, TimedOut, TooLarge, Unreachable
+
+__all__ = ["ConnectedModel", "Connection", "Refusal", "Response", "decoded", "refusal_of"]
+
+
+class Refusal(NamedTuple):
+    """An answer that is no reply. `kind` is a code that is told beside the body."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    kind: str = ""
+
+
+class Response(Protocol):
+    """An answer whose body has not been read."""
+
+    def aiter_bytes(self) -> AsyncIterator[bytes]:
+        """Read it, piece by piece."""
+
+    async def aclose(self) -> None:
+        """Hang up, read or not."""
+
+
+class Connection(Protocol):
+    """A vendor's SDK, as far as we use it."""
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """What it raises."""
+
+    async def send(self, request: Request) -> Response:
+        """Post the body and return the answer, once its status says that it is one."""
+
+    def refusal(self, error: Exception) -> Refusal | None:
+        """Read the answer that an error was made of; None if there was no answer."""
+
+    async def close(self) -> None:
+        """Let go of connections."""
+
+
+def refusal_of(error: Exception) -> Refusal | None:
+    """Read the error of an SDK that keeps the response as its HTTP client gave it."""
+    response = getattr(error, "response", None)
+    if response is None:
+        return None
+    return Refusal(response.status_code, response.headers, response.content)
+
+
+class ConnectedModel:
+    """A `Model` on a connection, which is made when it is first needed."""
+
+    def __init__(self, access: Access, connect: Callable[[Access], Connection]) -> None:
+        self._access = access
+        self._connect = connect
+        self._connection: Connection | None = None
+        self._connecting = asyncio.Lock()
+
+    @property
+    def profile(self) -> Profile:
+        return self._access.profile
+
+    @property
+    def label(self) -> str:
+        return self._access.label
+
+    async def stream(self, request: Request) -> AsyncGenerator[Event, None]:
+        connection = await self._connected()
+        try:
+            # Silence until then is the SDK's to notice; it does not mind a crawl.
+            async with asyncio.timeout(self._access.limits.total_s):
+                response = await connection.send(request)
+        except TimeoutError as error:
+            raise broken(self._access, error) from None
+        except connection.errors as error:
+            # Without its cause: an SDK's error holds the request, and that holds the key.
+            answer = connection.refusal(error)
+            if answer is None:
+                raise broken(self._access, error) from None
+            raise refused(self._access, *answer) from None
+        chunks = _chunks(response, connection.errors)
+        async with aclosing(chunks), aclosing(decoded(self._access, request, chunks)) as events:
+            async for event in events:
+                yield event
+
+    async def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    async def _connected(self) -> Connection:
+        async with self._connecting:
+            if self._connection is None:
+                # Importing an SDK takes a second, and so long the loop would stand still.
+                self._connection = await asyncio.to_thread(self._connect, self._access)
+            return self._connection
+
+
+async def decoded(
+    access: Access, request: Request, chunks: AsyncGenerator[bytes, None]
+) -> AsyncGenerator[Event, None]:
+    """Decode a body to events. What goes wrong before the first one is raised.
+
+    A body that breaks off is one that ends: the decoder knows whether the reply was whole.
+    """
+    decoder = decoder_for(request)
+    begun = False
+    patience = _Patience(access, decoder)
+    try:
+        while (chunk := await patience.next_of(chunks)) is not None:
+            events = decoder.feed(chunk)
+            if events and not begun:
+                _check_first(access, events)
+                begun = True
+            for event in events:
+                yield event
+            if events and isinstance(events[-1], Stopped):
+                return
+    except _Over as over:
+        if not begun:
+            raise over.error from None
+        events = decoder.abandon(over.error.code, str(over.error))
+    else:
+        events = decoder.close()
+    if not begun:
+        _check_first(access, events)
+    for event in events:
+        yield event
+
+
+class _Over(Exception):
+    """A reply is over one of its limits."""
+
+    def __init__(self, error: SightlineError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class _Patience:
+    """How long, and for how much, one reply is waited for."""
+
+    def __init__(self, access: Access, decoder: Decoder) -> None:
+        self._access = access
+        self._decoder = decoder
+        self._now = asyncio.get_running_loop().time
+        self._began = self._moved = self._now()
+        self._progress = 0
+        self._bytes = 0
+
+    async def next_of(self, chunks: AsyncGenerator[bytes, None]) -> bytes | None:
+        """Wait for more of a body; None at its end. Raises `_Over` at the first limit."""
+        limits = self._access.limits
+        if self._decoder.progress != self._progress:
+            self._progress, self._moved = self._decoder.progress, self._now()
+        until, limit = min(
+            (self._now() + limits.silence_s, f"sent nothing for {limits.silence_s:g} s"),
+            (self._moved + limits.idle_s, f"sent no word for {limits.idle_s:g} s"),
+            (self._began + limits.total_s, f"was not done after {limits.total_s:g} s"),
+        )
+        try:
+            async with asyncio.timeout_at(until):
+                chunk = await anext(chunks, None)
+        except TimeoutError:
+            raise _Over(TimedOut(f"{self._who} {limit}; its reply was ended")) from None
+        self._bytes += len(chunk or b"")
+        if self._bytes > limits.max_bytes:
+            over = f"sent more than {limits.max_bytes:,} bytes (reply.max_bytes)"
+            raise _Over(TooLarge(f"{self._who} {over}; its reply was ended"))
+        return chunk
+
+    @property
+    def _who(self) -> str:
+        return f"{self._access.label}: {self._access.place}"
+
+
+def _check_first(access: Access, events: Sequence[Event]) -> None:
+    """Raise what should have been an error: a stream that begins with its end."""
+    end = events[-1]
+    if not isinstance(end, Stopped) or end.message.parts:
+        return
+    if end.reason == "error":
+        raise told(access, end.detail)
+    if end.reason == "incomplete":
+        raise Unreachable(f"{access.label}: {access.place} sent no reply: {end.detail}")
+
+
+async def _chunks(
+    response: Response, errors: tuple[type[Exception], ...]
+) -> AsyncGenerator[bytes, None]:
+    try:
+        async for chunk in response.aiter_bytes():
+            yield chunk
+    except errors as error:
+        if is_timeout(error):
+            raise TimeoutError from None
+    finally:
+        await response.aclose()

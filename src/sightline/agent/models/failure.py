@@ -1,0 +1,173 @@
+"""What went wrong at a vendor's, in our own tree of errors.
+
+    401, 403                       Unauthorized     which key, never what it is
+    a prompt that is too long      Overflow         each vendor has its own words for it
+    429                            RateLimited      with the wait, if it was told
+    503, 529 with a wait           RateLimited
+    429 for an empty account       ModelFailed      waiting does not help
+    408, 409, 425, 5xx             ModelFailed      retryable
+    everything else                ModelFailed      the same request would fail again
+
+What vendors say is bounded, on one line, and has no keys in it: some of them send back the
+key that they refuse.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+import msgspec
+
+from sightline.agent.models.access import Access
+from sightline.agent.models.keys import scrub
+from sightline.context.dialects.decoder import read_frame
+from sightline.errors import (
+    ModelFailed,
+    Overflow,
+    RateLimited,
+    SightlineError,
+    TimedOut,
+    Unauthorized,
+    Unreachable,
+)
+
+__all__ = ["broken", "is_timeout", "refused", "told"]
+
+MAX_MESSAGE: Final = 300
+# Each with whose words they are, as of November 2026.
+OVERFLOW: Final = re.compile(
+    "|".join((
+        "context_length_exceeded",                          # OpenAI, Groq, DeepSeek: the code
+        "maximum context length",                           # OpenAI, vLLM, Mistral, OpenRouter
+        "exceeds the context window",                       # OpenAI Responses
+        "prompt is too long",                               # Anthropic, Fireworks
+        "exceed context limit",                             # Anthropic, with max_tokens
+        "request_too_large",                                # Anthropic, 413
+        "input token count .{0,40}exceeds the maximum",     # Gemini
+        "Input is too long for requested model",            # Bedrock
+        "exceeds?( the)?( maximum)? context length",        # Ollama
+        "exceed_context_size_error",                        # llama.cpp: the type
+        "exceeds the available context size",               # llama.cpp
+        "longer than the maximum model length",             # vLLM
+        "maximum prompt length",                            # xAI
+        r"Range of input length should be",                 # DashScope
+        "reduce the length of (either one|the messages)",   # Groq, Cerebras
+    )),
+    re.IGNORECASE,
+)  # fmt: skip
+TOO_LONG: Final = frozenset({400, 413, 422, 500})
+BUSY: Final = re.compile(
+    "overloaded|unavailable|internal|server.{0,10}error|timed?.?out|throttl|terminated|try again",
+    re.IGNORECASE,
+)
+NO_CREDIT: Final = re.compile(
+    "insufficient_quota|billing|credit balance|quota.{0,20}plan|ServiceQuotaExceeded",
+    re.IGNORECASE,
+)
+PASSING: Final = frozenset({408, 409, 425})
+GOOGLE_DELAY: Final = re.compile(r"(\d+(?:\.\d+)?)s")
+
+
+def refused(
+    access: Access, status: int, headers: Mapping[str, str], body: bytes, kind: str = ""
+) -> SightlineError:
+    """Make the error of a response that is no reply. `kind` is a code told beside the body."""
+    whole = f"{kind} {body[:10_000].decode('utf-8', 'replace')}"
+    said = _said(access, body) or kind
+    message = f"{access.label}: {said or 'no reason given'} ({status})"
+    if status in (401, 403):
+        return Unauthorized(f"{access.label} refuses the request ({status}). {access.remedy}")
+    if status in TOO_LONG and OVERFLOW.search(whole):
+        return Overflow(message, status=status)
+    wait = _wait(headers, body)
+    if status == 429:
+        if wait is None and NO_CREDIT.search(whole):
+            return ModelFailed(message, status=status)
+        return RateLimited(message, status=status, retry_after_s=wait)
+    if wait is not None and status in (503, 529):
+        return RateLimited(message, status=status, retry_after_s=wait)
+    return ModelFailed(message, status=status, retryable=status >= 500 or status in PASSING)
+
+
+def told(access: Access, detail: str) -> SightlineError:
+    """Make the error of a failure that arrived as the first event of a stream."""
+    message = f"{access.label}: {_line(access, detail)}"
+    if OVERFLOW.search(detail):
+        return Overflow(message)
+    return ModelFailed(message, retryable=bool(BUSY.search(detail)))
+
+
+def broken(access: Access, error: BaseException) -> SightlineError:
+    """Make the error of a connection that never was, or did not last to the first event."""
+    if is_timeout(error):
+        return TimedOut(f"{access.label}: {access.place} did not answer in time")
+    return Unreachable(f"{access.label}: {access.place} cannot be reached, or hung up")
+
+
+def is_timeout(error: BaseException) -> bool:
+    """Whether an SDK's error, or what it was made of, says that something took too long."""
+    causes = (error, error.__cause__, error.__context__)
+    return any("Timeout" in type(cause).__name__ for cause in causes)
+
+
+def _said(access: Access, body: bytes) -> str:
+    """Find the vendor's sentence in what it sent."""
+    try:
+        value = read_frame(body)
+    except msgspec.DecodeError:
+        return (
+            "" if body.lstrip().startswith(b"<") else _line(access, body.decode("utf-8", "replace"))
+        )
+    while isinstance(value, list) and value:
+        value = value[0]
+    inner = value.get("error", value) if isinstance(value, dict) else value
+    if isinstance(inner, dict):
+        inner = inner.get("message") or inner.get("Message") or inner.get("type") or ""
+    return _line(access, str(inner))
+
+
+def _line(access: Access, text: str) -> str:
+    printable = "".join(c if c.isprintable() else " " for c in text[: 10 * MAX_MESSAGE])
+    line = scrub(" ".join(printable.split()), access.key)
+    return line if len(line) <= MAX_MESSAGE else f"{line[:MAX_MESSAGE]}…"
+
+
+def _wait(headers: Mapping[str, str], body: bytes) -> float | None:
+    """Read how long to wait: in milliseconds, seconds, until a date, or as Google says it."""
+    found = {name.lower(): value.strip() for name, value in headers.items()}
+    try:
+        if "retry-after-ms" in found:
+            return _sane(float(found["retry-after-ms"]) / 1000)
+        if "retry-after" in found:
+            return _sane(float(found["retry-after"]))
+    except ValueError:
+        return _until(found.get("retry-after", ""))
+    return _google(body)
+
+
+def _sane(seconds: float) -> float | None:
+    return seconds if 0 <= seconds < float("inf") else None
+
+
+def _until(date: str) -> float | None:
+    try:
+        then = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    aware = then if then.tzinfo else then.replace(tzinfo=UTC)
+    return max(0.0, (aware - datetime.now(UTC)).total_seconds())
+
+
+def _google(body: bytes) -> float | None:
+    try:
+        value: Any = read_frame(body)
+        for detail in value["error"]["details"]:
+            if match := GOOGLE_DELAY.fullmatch(detail.get("retryDelay", "")):
+                return float(match[1])
+    except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
+        return None
+    return None

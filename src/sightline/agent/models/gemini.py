@@ -1,0 +1,57 @@
+"""Google's SDK: Gemini, by key.
+
+Its public methods write the body themselves. The client beneath them takes bytes as they
+are (`HttpRequest.data`), adds key and address, and gives the response back unread; it is
+not part of the documented surface, which is why everything we use of it is in `send`.
+"""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+import httpx2
+from google import genai
+from google.genai import errors, types
+
+from sightline.agent.models.access import Access
+from sightline.agent.models.connected import Refusal, Response, refusal_of
+from sightline.agent.models.posting import timeout_of
+from sightline.context.dialects.request import Request
+
+__all__ = ["Gemini"]
+
+VERSION: Final = "v1beta"
+
+
+class Gemini:
+    """A connection. With a client of its own the SDK does not look for aiohttp."""
+
+    errors = (errors.APIError, httpx2.HTTPError)
+
+    def __init__(self, access: Access) -> None:
+        self._silence_s = access.limits.silence_s
+        self._http = httpx2.AsyncClient(timeout=timeout_of(access))
+        options = types.HttpOptions(
+            base_url=access.base_url, api_version=VERSION, httpx_async_client=self._http
+        )
+        self._client = genai.Client(
+            api_key=access.key.reveal() if access.key else None,
+            vertexai=False,
+            http_options=options,
+        )
+
+    async def send(self, request: Request) -> Response:
+        api = self._client._api_client
+        path = request.path.removeprefix(f"/{VERSION}/")
+        prepared = api._build_request("post", path, {}, {"headers": request.headers})
+        prepared.data = request.data
+        # Without one of its own the SDK would put none in place of the client's.
+        prepared.timeout = self._silence_s
+        response = await api._async_request_once(prepared, stream=True, implicit_retry=False)
+        return cast("Response", response.response_stream)
+
+    def refusal(self, error: Exception) -> Refusal | None:
+        return refusal_of(error)
+
+    async def close(self) -> None:
+        await self._http.aclose()

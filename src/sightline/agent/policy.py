@@ -1,0 +1,361 @@
+"""What a model's call may do: run, run if the user says so, or not at all.
+
+    reads                    approve, in every mode
+    mode plan                deny everything else
+    a user's rule            approve or deny: it wins; ask: a remembered answer may still speak
+    a remembered answer      as it was given, for calls that are no more dangerous than that one
+    mode auto                approve what the app shows and does not call dangerous, ask the rest
+    mode ask                 ask
+
+First match from above. An app's word can only make this stricter: that an action is
+harmless, or may be repeated, is the app's claim about itself, so in mode `ask` it
+approves nothing.
+
+A rule is a set of patterns, and fits a call that fits each of them:
+
+    app, action, origin      `*`, `?` and `[…]` as in a shell
+    path                     the same within one segment; `**` is any number of segments, and
+                             `*` alone, the default, every path
+    params, label            exactly these parameters; exactly this label of the node
+    command                  of our own `run`: the first words of a command line
+    file                     of our own `edit` and `create`: a path pattern for the file
+
+A rule that approves is read narrowly. Its `command` fits only a line of plain words: one with
+an operator, an expansion, a comment, an assignment before the command, or anything beyond
+ASCII fits none. Its `file` fits a name with a leading dot only where the pattern has the dot.
+Any other rule is read widely: its `command` fits wherever the words stand in a line.
+
+Patterns are the user's; what an app calls itself is never read as one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Final, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from sightline.errors import InvalidInput, InvalidPath
+from sightline.slop.protocol.jsontext import text_of
+from sightline.slop.protocol.path import format_path, parse_path
+
+__all__ = [
+    "Answer",
+    "Decision",
+    "Facts",
+    "Kind",
+    "Mode",
+    "Rule",
+    "Verdict",
+    "check_rules",
+    "decide",
+    "in_words",
+    "rules_for",
+]
+
+Mode: TypeAlias = Literal["ask", "auto", "plan"]
+Verdict: TypeAlias = Literal["approve", "ask", "deny"]
+Kind: TypeAlias = Literal["read", "note", "invoke"]
+
+ANYWHERE: Final = "*"
+ANY_DEPTH: Final = "**"
+# Every character that no shell reads as anything but itself, and blanks and quotes around them.
+_PLAIN: Final = "-A-Za-z0-9_@%+=:,./~"
+_WORD: Final = rf"""(?:[{_PLAIN}]|'[{_PLAIN} ]*'|"[{_PLAIN} ]*")+"""
+_LINE: Final = re.compile(rf" *{_WORD}(?: +{_WORD})* *")
+_WORDS: Final = re.compile(_WORD)
+_QUOTES: Final = str.maketrans("", "", "'\"")
+_OFFERED_WORDS: Final = 3
+_SHOWN_CHARS: Final = 200
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a call before it runs.
+
+    read     looks at something          note     writes to the model's own notes
+    invoke   asks an app to do something
+
+    `origin` says where the app comes from, `own` that it is one of ours. `label` is the
+    node's, `declared` says whether the app shows the action now; `dangerous` and
+    `idempotent` are what it says of it.
+    """
+
+    kind: Kind = "invoke"
+    app: str = ""
+    origin: str = ""
+    own: bool = False
+    path: str = "/"
+    label: str = ""
+    action: str = ""
+    params: dict[str, Any] = {}
+    declared: bool = True
+    dangerous: bool = False
+    idempotent: bool = False
+
+    @property
+    def risky(self) -> bool:
+        """Whether the app calls it dangerous, or does not show it."""
+        return self.dangerous or not self.declared
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What shall become of a call, and why, in words for the user and the model."""
+
+    verdict: Verdict
+    reason: str
+
+
+class Rule(Protocol):
+    """What a user decided beforehand. None is no condition."""
+
+    @property
+    def app(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def action(self) -> str: ...
+    @property
+    def decision(self) -> Verdict: ...
+    @property
+    def origin(self) -> str: ...
+    @property
+    def params(self) -> Mapping[str, Any] | None: ...
+    @property
+    def label(self) -> str | None: ...
+    @property
+    def command(self) -> str | None: ...
+    @property
+    def file(self) -> str | None: ...
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a user answered and wants remembered: a rule for the calls it was meant for.
+
+    `dangerous` says whether the call was known to be so when it was answered; the
+    answer does not stretch to calls that are more dangerous.
+    """
+
+    app: str
+    path: str
+    action: str
+    decision: Verdict
+    origin: str
+    params: dict[str, Any] | None = None
+    label: str | None = None
+    command: str | None = None
+    file: str | None = None
+    dangerous: bool = False
+
+
+def decide(
+    facts: Facts, mode: Mode, rules: Iterable[Rule] = (), remembered: Iterable[Answer] = ()
+) -> Decision:
+    """Decide on one call. The same arguments give the same decision."""
+    if facts.kind == "read":
+        return Decision("approve", "it only reads")
+    if mode == "plan":
+        return Decision("deny", "mode plan: nothing is done, only read")
+    if facts.kind == "note":
+        return Decision("approve", "it writes to the model's own notes")
+    rule = next((rule for rule in rules if _fits(rule, facts)), None)
+    if rule is not None and rule.decision != "ask":
+        return Decision(rule.decision, f"a rule: {in_words(rule)}")
+    answer = next((answer for answer in remembered if _covers(answer, facts)), None)
+    if answer is not None:
+        return Decision(answer.decision, f"answered before: {in_words(answer)}")
+    if rule is not None:
+        return Decision("ask", f"a rule: {in_words(rule)}")
+    if not facts.declared:
+        return Decision("ask", "the app does not show this action")
+    if facts.dangerous:
+        return Decision("ask", "the app calls it dangerous")
+    if mode == "auto":
+        return Decision("approve", "mode auto, and the app does not call it dangerous")
+    return Decision("ask", "mode ask")
+
+
+def rules_for(facts: Facts, decision: Verdict = "approve") -> tuple[Answer, ...]:
+    """Give the rules by which this call could be decided from now on, the narrowest first.
+
+    Of a command its first words, of a file its path and its directory, of anything else the
+    same node with the same parameters; if nothing is dangerous about that, with any, and on
+    the nodes beside it too. None for what cannot be told apart from something else: a command
+    line that is more than plain words, a path that leads nowhere, an app from nobody knows
+    where.
+    """
+    ids = _ids(facts.path)
+    if not facts.origin or ids is None or facts.kind != "invoke":
+        return ()
+    parts = [_literal(part) for part in ids]
+    exact = Answer(
+        app=_literal(facts.app), path=format_path(parts), action=_literal(facts.action),
+        decision=decision, origin=_literal(facts.origin), dangerous=facts.risky,
+    )  # fmt: skip
+    if facts.own and "command" in facts.params:
+        return tuple(_changed(exact, command=line) for line in _prefixes(facts.params["command"]))
+    if facts.own and "path" in facts.params:
+        return tuple(_changed(exact, file=file) for file in _files(facts.params["path"]))
+    same = _changed(exact, params=facts.params, label=facts.label)
+    if facts.risky:
+        return (same,)
+    beside = (_changed(exact, path=format_path([*parts[:-1], ANYWHERE])),) if parts else ()
+    return (same, exact, *beside)
+
+
+def check_rules(rules: Iterable[Rule]) -> None:
+    """Raise InvalidInput for a rule that could fit nothing, and says so nowhere."""
+    for number, rule in enumerate(rules, 1):
+        if rule.command is not None and not _words(rule.command):
+            raise InvalidInput(
+                f"policy, rule {number}: command is the first words of a command line, without "
+                f"operators; not {rule.command!r:.80}"
+            )
+        if rule.file is not None and _steps(rule.file) is None:
+            raise InvalidInput(
+                f"policy, rule {number}: file is a pattern of a path below the workspace's root; "
+                f"not {rule.file!r:.80}"
+            )
+
+
+def in_words(rule: Rule) -> str:
+    """Say a rule as a user can agree to it."""
+    where = "" if rule.path == ANYWHERE else f" on {rule.path}"
+    if rule.label is not None and rule.label:
+        where += f" ({_quoted(rule.label)})"
+    app = "any app" if rule.app == ANYWHERE else rule.app
+    origin = "" if rule.origin == ANYWHERE else f" ({rule.origin})"
+    action = "every action" if rule.action == ANYWHERE else rule.action
+    said = f"{rule.decision} {action}{where} of {app}{origin}"
+    if rule.command is not None:
+        narrow = "that begin with" if rule.decision == "approve" else "that have"
+        said += f", for commands {narrow}: {rule.command}"
+    if rule.file is not None:
+        said += f", for files: {rule.file}"
+    if rule.params is not None:
+        said += f", with exactly {_quoted(rule.params)}"
+    return said
+
+
+def _covers(answer: Answer, facts: Facts) -> bool:
+    return _fits(answer, facts) and (
+        answer.decision == "deny" or answer.dangerous or not facts.risky
+    )
+
+
+def _fits(rule: Rule, facts: Facts) -> bool:
+    return (
+        fnmatchcase(facts.app, rule.app)
+        and fnmatchcase(facts.action, rule.action)
+        and fnmatchcase(facts.origin, rule.origin)
+        and (rule.path == ANYWHERE or _leads(_ids(rule.path), _ids(facts.path)))
+        and (rule.params is None or _canonical(rule.params) == _canonical(facts.params))
+        and (rule.label is None or rule.label == facts.label)
+        and (rule.command is None or _fits_command(rule.command, rule, facts))
+        and (rule.file is None or _fits_file(rule.file, rule, facts))
+    )
+
+
+# Of commands and files: only where the app is our own do we know what its parameters mean.
+
+
+def _fits_command(pattern: str, rule: Rule, facts: Facts) -> bool:
+    line, begins = facts.params.get("command"), _words(pattern)
+    if not facts.own or not isinstance(line, str) or not begins:
+        return False
+    if rule.decision == "approve":
+        words = _words(line)
+        return words[: len(begins)] == begins and "=" not in words[0]
+    found = [word.translate(_QUOTES) for word in _WORDS.findall(line)]
+    return any(found[at : at + len(begins)] == begins for at in range(len(found)))
+
+
+def _words(line: object) -> list[str]:
+    """Split a line of plain words as a shell does; nothing of any other line."""
+    if not isinstance(line, str) or not _LINE.fullmatch(line):
+        return []
+    return [word.translate(_QUOTES) for word in _WORDS.findall(line)]
+
+
+def _prefixes(line: object) -> list[str]:
+    """Write the beginnings of a command line that can be a rule, the longest first."""
+    words = _words(line)
+    if not words or "=" in words[0]:
+        return []
+    spelled = _WORDS.findall(str(line))
+    lengths = {len(words), *range(1, min(len(words), _OFFERED_WORDS) + 1)}
+    return [" ".join(spelled[:length]) for length in sorted(lengths, reverse=True)]
+
+
+def _fits_file(pattern: str, rule: Rule, facts: Facts) -> bool:
+    file = facts.params.get("path")
+    if not facts.own or not isinstance(file, str):
+        return False
+    return _leads(_steps(pattern), _steps(file), dots=rule.decision != "approve")
+
+
+def _steps(path: str) -> tuple[str, ...] | None:
+    """Split a file's path as the workspace does; None for one that it would not take."""
+    parts = tuple(part for part in path.split("/") if part not in ("", "."))
+    return None if path.startswith("/") or not parts or ".." in parts else parts
+
+
+def _files(path: object) -> list[str]:
+    """Write the patterns for a file: itself, and the files beside it."""
+    parts = _steps(path) if isinstance(path, str) else None
+    if parts is None:
+        return []
+    literal = [_literal(part) for part in parts]
+    return ["/".join(literal), "/".join([*literal[:-1], ANYWHERE])]
+
+
+def _leads(
+    pattern: tuple[str, ...] | None, ids: tuple[str, ...] | None, *, dots: bool = True
+) -> bool:
+    """Match segment by segment; a row of the table says which prefixes of `ids` are matched.
+
+    Without `dots`, a leading dot is matched by a dot alone, as in a shell.
+    """
+    if pattern is None or ids is None:
+        return False
+    row = [True] + [False] * len(ids)
+    for part in pattern:
+        after = [part == ANY_DEPTH and row[0]]
+        for place, own in enumerate(ids):
+            hidden = not dots and own.startswith(".") and not part.startswith(".")
+            if part == ANY_DEPTH:
+                after.append(row[place + 1] or (after[place] and not hidden))
+            else:
+                after.append(row[place] and not hidden and fnmatchcase(own, part))
+        row = after
+    return row[-1]
+
+
+def _ids(path: str) -> tuple[str, ...] | None:
+    """Split a path or a pattern of one; None for what leads to no node, which fits nothing."""
+    try:
+        return parse_path(path)
+    except InvalidPath:
+        return None
+
+
+def _literal(text: str) -> str:
+    """Write a text as the pattern that fits it alone."""
+    return "".join(f"[{char}]" if char in "*?[" else char for char in text)
+
+
+def _changed(answer: Answer, **changes: Any) -> Answer:
+    return msgspec.structs.replace(answer, **changes)
+
+
+def _canonical(value: object) -> str:
+    """Write a value so that the same ones are equal: 1, 1.0 and true are three values."""
+    return bytes(text_of(value)).decode()
+
+
+def _quoted(value: object) -> str:
+    """Write a value as JSON, counting what does not fit."""
+    text = _canonical(value)
+    more = len(text) - _SHOWN_CHARS
+    return text if more <= 0 else f"{text[:_SHOWN_CHARS]}… and {more:,} more characters"

@@ -1,0 +1,127 @@
+"""The tools that look at apps and act in them, through the hub.
+
+Nothing here decides whether an action may run: that is the policy's, before a call gets
+here. An app's refusal, a lost connection and a path that leads nowhere are results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from sightline.agent.toolbox.advice import about_failure, missing_app, missing_node
+from sightline.agent.toolbox.bench import Bench
+from sightline.agent.toolbox.results import Ran, rendered
+from sightline.context.projection.body import tree_body
+from sightline.context.projection.danger import danger_line
+from sightline.context.projection.escape import reveal
+from sightline.context.projection.tools import FOCUS, QUERY, UNFOCUS, Call
+from sightline.errors import (
+    ActionFailed,
+    InvalidPath,
+    RequestRefused,
+    SightlineError,
+    TimedOut,
+    Unreachable,
+)
+from sightline.slop.hub.client import Outcome
+from sightline.slop.protocol.path import format_path, parse_path
+from sightline.slop.protocol.world import World
+
+__all__ = ["LOOK_TOOLS", "invoke", "normal_path", "run_look"]
+
+LOOK_TOOLS: Final = (QUERY, FOCUS, UNFOCUS)
+DEPTH: Final = 2
+NODES: Final = 400
+CHILDREN: Final = 50
+
+
+def normal_path(path: str) -> str:
+    """Write a path in its one spelling, which is what policies and apps are given."""
+    return format_path(parse_path(path))
+
+
+async def invoke(bench: Bench, call: Call, check: Callable[[], None] | None = None) -> Ran:
+    """Do an action, if `check` raises nothing. Whatever becomes of it is a result."""
+    world = bench.hub.world
+    if not _is_known(world, call.app):
+        return Ran.failed(missing_app(world, call.app))
+    try:
+        client = await bench.hub.client(call.app)
+        outcome = await client.invoke(
+            call.path, call.action, call.params or None, timeout_s=bench.invoke_s, check=check
+        )
+    except ActionFailed as error:
+        advice = about_failure(error, bench.hub.world, call.app, call.path, call.action)
+        return Ran.failed(f"The app says {error}", advice)
+    except TimedOut as error:
+        return Ran.failed(
+            str(error),
+            "It may have been done all the same: look at the current state before trying again.",
+        )
+    except Unreachable as error:
+        return _unreachable(call.app, error)
+    return _told(outcome)
+
+
+async def run_look(bench: Bench, name: str, arguments: Mapping[str, Any]) -> Ran:
+    """Run a tool that only looks; its arguments were checked."""
+    app, path = arguments["app"], normal_path(arguments.get("path", "/"))
+    if not _is_known(bench.hub.world, app):
+        return Ran.failed(missing_app(bench.hub.world, app))
+    if name == QUERY.name:
+        return await _query(bench, app, path, arguments)
+    return _focus(bench, app, path) if name == FOCUS.name else _unfocus(bench, app, path)
+
+
+async def _query(bench: Bench, app: str, path: str, arguments: Mapping[str, Any]) -> Ran:
+    window = None
+    if "offset" in arguments or "count" in arguments:
+        window = (arguments.get("offset", 0), arguments.get("count", CHILDREN))
+    depth = arguments.get("depth", DEPTH)
+    try:
+        tree = await bench.hub.query(app, path, depth=depth, max_nodes=NODES, window=window)
+    except RequestRefused as error:
+        if error.reason == "not_found":
+            return Ran.failed(missing_node(bench.hub.world, app, path))
+        return Ran.failed(f"The app says {error}")
+    except Unreachable as error:
+        return _unreachable(app, error)
+    lines = [f"{path} in {app}, now:", reveal(tree_body(tree, "text")), danger_line(tree)]
+    return Ran.of("\n".join(filter(None, lines)))
+
+
+def _focus(bench: Bench, app: str, path: str) -> Ran:
+    state = bench.hub.world.app(app)
+    if state is None or state.tree is None or state.status != "connected":
+        return Ran.failed(f'"{app}" shows no state now, so there is nothing to keep in view.')
+    try:
+        state.tree.at(path)
+    except InvalidPath:
+        return Ran.failed(missing_node(bench.hub.world, app, path))
+    bench.attention = bench.attention.focus(app, path)
+    return Ran.of(f"{path} in {app} is in view from the next request on.")
+
+
+def _unfocus(bench: Bench, app: str, path: str) -> Ran:
+    if (app, path) not in bench.attention.pairs:
+        focused = ", ".join(f"{own} {at}" for own, at in bench.attention.pairs) or "nothing"
+        return Ran.failed(f"{path} in {app} is not in focus. In focus: {focused}.")
+    bench.attention = bench.attention.unfocus(app, path)
+    return Ran.of(f"{path} in {app} is shown like any other node again.")
+
+
+def _is_known(world: World, app: str) -> bool:
+    return world.app(app) is not None or any(item.id == app for item in world.available)
+
+
+def _unreachable(app: str, error: SightlineError) -> Ran:
+    return Ran.failed(f'"{app}" cannot be reached: {error}', "It may come back; tell the user.")
+
+
+def _told(outcome: Outcome) -> Ran:
+    if outcome.status == "accepted":
+        task = outcome.data.get("taskId") if isinstance(outcome.data, dict) else None
+        where = f" as /tasks/{task}" if task else ""
+        return Ran.of(f"Accepted: it runs now{where}; the state shows how far it is.")
+    return Ran.of("Done." if outcome.data is None else f"Done.\n{rendered(outcome.data)}")

@@ -1,0 +1,162 @@
+"""The model's tools, put together: what it is offered, and what a call of one comes to.
+
+    definitions     the same bytes in every request with the fixed style
+    target(call)    what a call invokes in an app, for the policy to decide on; else None
+    run(call)       the result, whatever the model did wrong
+
+`run` invokes exactly what `target` says, path and params included, and nothing where
+`target` says None: both resolve a call in one place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from sightline.agent.toolbox.advice import nearest
+from sightline.agent.toolbox.apps import LOOK_TOOLS, invoke, normal_path, run_look
+from sightline.agent.toolbox.bench import Bench
+from sightline.agent.toolbox.own import OWN_TOOLS, run_own
+from sightline.agent.toolbox.results import Ran
+from sightline.context.messages.parts import UNREADABLE, ToolCall
+from sightline.context.projection.names import NAME_LIMIT
+from sightline.context.projection.tools import (
+    FIXED_TOOLS,
+    INVOKE,
+    Call,
+    Tool,
+    ToolSet,
+    dynamic_tools,
+)
+from sightline.errors import ActionError, InvalidInput, LedgerDamaged, SightlineError
+from sightline.slop.app.validate import Validator
+
+__all__ = ["ALL_TOOLS", "Style", "Toolbox", "definitions_of"]
+
+Style: TypeAlias = Literal["fixed", "dynamic"]
+
+ALL_TOOLS: Final = (*FIXED_TOOLS, *OWN_TOOLS)
+MAX_DYNAMIC: Final = 100
+_DEFINITION_BYTES: Final = 8_000
+_TOO_LONG: Final = " (Its parameters are too long to list here; an error names what is missing.)"
+_BY_NAME: Final = {tool.name: tool for tool in ALL_TOOLS}
+_LOOK: Final = frozenset(tool.name for tool in LOOK_TOOLS)
+_VALIDATORS: Final = {tool.name: Validator(tool.parameters) for tool in ALL_TOOLS}
+# Reading twice at once is reading twice; anything else waits for its turn.
+_READS: Final = frozenset({"slop_query", "query_db", "describe_db", "retrieve_memos"})
+
+
+class Toolbox:
+    """The tools of one session."""
+
+    def __init__(self, bench: Bench, style: Style = "fixed", *, name_limit: int = NAME_LIMIT):
+        self.bench = bench
+        self.style = style
+        self._name_limit = name_limit
+
+    def tools(self) -> ToolSet:
+        """The tools as of now; a turn keeps the set that its request was made with."""
+        if self.style == "fixed":
+            return ToolSet(ALL_TOOLS)
+        made = dynamic_tools(self.bench.hub.world, limit=self._name_limit)
+        targets = {tool.name: made.targets[tool.name] for tool in made.tools[:MAX_DYNAMIC]}
+        offered = (_bounded(tool, targets[tool.name].argument) for tool in made.tools[:MAX_DYNAMIC])
+        return ToolSet((*ALL_TOOLS, *offered), targets)
+
+    @property
+    def definitions(self) -> tuple[dict[str, Any], ...]:
+        """The tools as `Prompt.tools` takes them."""
+        return definitions_of(self.tools())
+
+    def target(self, call: ToolCall, tools: ToolSet) -> Call | None:
+        """Say what a call would invoke in an app; None if it invokes nothing."""
+        try:
+            return _resolved(call, tools)
+        except InvalidInput:
+            return None
+
+    def parallel(self, call: ToolCall) -> bool:
+        """Tell whether a call may run beside others of its kind: it changes nothing."""
+        action = call.arguments.get("action")
+        if call.name == "manage_scratchpad":
+            return action == "read"
+        return call.name in _READS or (call.name == INVOKE.name and action == "read_content")
+
+    async def run(
+        self,
+        call: ToolCall,
+        tools: ToolSet | None = None,
+        check: Callable[[Call], None] | None = None,
+    ) -> Ran:
+        """Run a call. What the model, an app or a query got wrong is a result, not an error.
+
+        `check` is given what is about to be invoked, at the last moment; what it raises, unless
+        it is an error of ours, is raised.
+        """
+        try:
+            return await self._run(call, self.tools() if tools is None else tools, check)
+        except LedgerDamaged:
+            raise
+        except SightlineError as error:
+            return Ran.failed(str(error))
+
+    async def _run(
+        self, call: ToolCall, tools: ToolSet, check: Callable[[Call], None] | None
+    ) -> Ran:
+        target = _resolved(call, tools)
+        if target is not None:
+            last = None if check is None else partial(check, target)
+            return await invoke(self.bench, target, last)
+        if call.name in _LOOK:
+            return await run_look(self.bench, call.name, call.arguments)
+        return await asyncio.to_thread(run_own, self.bench, call.name, call.arguments)
+
+
+def definitions_of(tools: ToolSet) -> tuple[dict[str, Any], ...]:
+    """Write a tool set as `Prompt.tools` takes it."""
+    return tuple(msgspec.to_builtins(tool) for tool in tools.tools)
+
+
+def _resolved(call: ToolCall, tools: ToolSet) -> Call | None:
+    """What a call invokes, None for a tool of our own. Raises InvalidInput, with what to do."""
+    if UNREADABLE in call.arguments:
+        wrong = str(call.arguments[UNREADABLE])
+        raise InvalidInput(
+            f"the arguments of {call.name!r:.100} are not a JSON object: {wrong!r:.200}. "
+            "Call it again with one"
+        )
+    tool = _BY_NAME.get(call.name)
+    if tool is not None:
+        _check(tool, call.arguments)
+        if call.name != INVOKE.name:
+            return None
+    elif call.name not in tools.targets:
+        known = [*_BY_NAME, *tools.targets]
+        raise InvalidInput(f"there is no tool {call.name!r:.100}. {nearest(call.name, known)}")
+    target = tools.resolve(call.name, call.arguments)
+    return target._replace(path=normal_path(target.path))
+
+
+def _check(tool: Tool, arguments: Mapping[str, Any]) -> None:
+    known = tool.parameters["properties"]
+    for name in arguments:
+        if name not in known:
+            hint = nearest(name, known)
+            raise InvalidInput(f"{tool.name} has no argument {name!r:.100}. {hint}")
+    try:
+        _VALIDATORS[tool.name].check(dict(arguments))
+    except ActionError as error:
+        raise InvalidInput(f"{tool.name}: {error.message}") from error
+
+
+def _bounded(tool: Tool, argument: str) -> Tool:
+    """A tool whose schema an app made too long takes any object; the app checks anyway."""
+    if len(msgspec.json.encode(tool)) <= _DEFINITION_BYTES:
+        return tool
+    needed = {argument: {"type": "string"}} if argument else {}
+    schema = {"type": "object", "properties": needed, "required": list(needed)}
+    return Tool(tool.name, tool.description + _TOO_LONG, schema)

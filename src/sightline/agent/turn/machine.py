@@ -1,0 +1,533 @@
+"""One turn: from what the user said to the answer. A machine: events in, effects out.
+
+Theory of operation
+===================
+The machine does nothing itself. It is told what happened (`Start`, `PromptReady`,
+`Replied`, `ActionDone`, `Cancel`, …) and answers with what is to be done, in order
+(`Append`, `BuildPrompt`, `CallModel`, `RunCall`, …). Approval is a pause: an `AskApproval`
+that nobody has answered yet.
+
+    idle ──Start──▶ building ──PromptReady──▶ streaming ──Replied──▶ calling
+                     ▲  ▲  ▲                   │      │                │  │
+                     │  │  └──Waited── waiting ◀┘      └─────▶ over ◀───┘  │
+                     │  └───Folded─── folding ◀┘ (too long)               │
+                     └────────────────── every call has its result ◀──────┘
+
+*Calls* are taken up in the order of the reply. One that can run beside others starts
+at once, any other waits until it is alone. Each is judged when its turn comes and not
+before, because the calls before it may have changed what it would do. Results are
+stored in call order, as soon as the ones before them are there.
+
+*Consent* is to what was shown. A call that would act on something else by the time it
+would run (`Changed`) is judged again, and asked about again if it was before. It is given
+up when that happens too often: an app that never stands still cannot hold a turn.
+
+*Failure.* A request that failed before anything was shown is built and sent again
+after a wait, as often as the limits say: built again, so that it carries the state of
+now. One that is too long by the vendor's count folds the window, once a turn. After the
+first word of a reply nothing is repeated: what was said is stored as incomplete.
+
+*Shell's part.* Effects are performed one by one in order. `Append` and `Judge` are
+answered (`Stored`, `Judged`) before the next effect is performed; the others are
+begun, and answered whenever they are done. `Stop` ends all that was begun. What comes
+too late, twice, or for nobody is ignored.
+
+The laws, for any sequence of events (tests/laws/test_turn_laws.py):
+
+    in what was stored, every tool call has exactly one result, after it
+    `TurnEnded` is emitted exactly once, and last
+    no call is run twice, or without having been approved as it is when it runs
+    after `Start` and any `Cancel` the turn is over, whatever was under way
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+import sightline.events as events
+from sightline.agent.turn.progress import Reply, Round
+from sightline.agent.turn.steps import (
+    Account,
+    ActionDone,
+    Append,
+    Approved,
+    AskApproval,
+    Broken,
+    BuildPrompt,
+    CallModel,
+    Cancel,
+    Changed,
+    Denied,
+    Effect,
+    Emit,
+    Fold,
+    Folded,
+    Judge,
+    Judged,
+    ModelError,
+    PromptFailed,
+    PromptReady,
+    Replied,
+    Report,
+    RunCall,
+    Start,
+    Stop,
+    Stored,
+    Streamed,
+    TurnEvent,
+    Wait,
+    Waited,
+)
+from sightline.context.dialects.events import (
+    ReasoningDelta,
+    Stopped,
+    TextDelta,
+    ToolCalled,
+    UsageReported,
+)
+from sightline.context.dialects.usage import Usage
+from sightline.context.messages.parts import Message, Part, ToolCall, ToolResult
+from sightline.context.messages.state import strip_state
+from sightline.events import Outcome
+
+__all__ = ["TurnLimits", "TurnMachine"]
+
+Phase: TypeAlias = Literal["idle", "building", "streaming", "waiting", "folding", "calling", "over"]
+
+# What is told of something stored: it carries the message's id.
+Announced: TypeAlias = events.ReplyEnded | events.CallFinished
+
+FIRST_WAIT_S: Final = 1.0
+MAX_WAIT_S: Final = 60.0
+MAX_CHANGES: Final = 3  # so often may a call change between the decision and its running
+PATIENCE_S: Final = 300.0  # a vendor that wants us to wait longer has to be asked again by hand
+
+
+class TurnLimits(msgspec.Struct, frozen=True):
+    """How far a turn may go. 0 tokens is no limit."""
+
+    rounds: int = 25
+    turn_tokens: int = 0
+    retries: int = 4
+
+
+class TurnMachine:
+    """One turn. `step` takes what happened and returns what is to be done."""
+
+    def __init__(self, limits: TurnLimits | None = None) -> None:
+        self._limits = limits or TurnLimits()
+        self._phase: Phase = "idle"
+        self._turn = 0
+        self._requests = 0
+        self._replies = 0
+        self._spent_tokens = 0
+        self._failures = 0
+        self._folded = False
+        self._reply = Reply()
+        self._round = Round()
+        self._call_ids: set[str] = set()
+        # What is told once the Append it belongs to is on the disk, one entry per Append.
+        self._told_when_stored: deque[tuple[Announced, ...]] = deque()
+        self._ending: events.TurnEnded | None = None
+        self._over = False
+
+    @property
+    def over(self) -> bool:
+        """Whether the turn is at its end and has said so."""
+        return self._over
+
+    @property
+    def asking(self) -> ToolCall | None:
+        """The call that waits for an answer."""
+        return self._round.asking
+
+    def step(self, event: TurnEvent) -> list[Effect]:
+        """Take what happened; return what is to be done, in order."""
+        handler = TRANSITIONS.get((self._phase, type(event))) or ANYWHERE.get(type(event))
+        return [] if self._over or handler is None else handler(self, event)
+
+    # The user's words, and the request made of them.
+
+    def _start(self, event: Start) -> list[Effect]:
+        self._turn = event.turn
+        started = events.TurnStarted(
+            session_id=event.session_id,
+            group_id=event.group_id,
+            turn=event.turn,
+            text=event.text,
+        )
+        return [Emit(started), *self._build()]
+
+    def _build(self) -> list[Effect]:
+        self._phase = "building"
+        self._requests += 1
+        return [BuildPrompt(self._requests)]
+
+    def _prompt_ready(self, event: PromptReady) -> list[Effect]:
+        limit, prompt_tokens = self._limits.turn_tokens, event.built.prompt_tokens
+        if limit and self._spent_tokens + prompt_tokens > limit:
+            spent = f"{self._spent_tokens} tokens used, {prompt_tokens} in the next request"
+            return self._end("limit", "turn_tokens", f"{spent}; the limit of a turn is {limit}")
+        self._phase = "streaming"
+        self._reply = Reply(prompt_tokens=prompt_tokens)
+        return [Emit(event.built), CallModel()]
+
+    def _prompt_failed(self, event: PromptFailed) -> list[Effect]:
+        return self._end("failed", event.code, event.detail)
+
+    # The reply.
+
+    def _streamed(self, event: Streamed) -> list[Effect]:
+        match event.event:
+            case TextDelta(text):
+                self._reply.text += text
+                return [Emit(events.TextDelta(text=text))]
+            case ReasoningDelta(text):
+                self._reply.reasoning += text
+                return [Emit(events.ReasoningDelta(text=text))]
+            case UsageReported(usage):
+                self._reply.usage = usage
+                return [Report(event.event), *_unusable(usage)]
+            case ToolCalled():
+                pass  # the whole reply has them, in order
+        return []
+
+    def _replied(self, event: Replied) -> list[Effect]:
+        stopped, reply = event.stopped, self._reply
+        if stopped.incomplete and not reply.shown:
+            code = stopped.code or "incomplete"
+            return self._failed(ModelError(code, stopped.detail, retryable=True))
+        message = self._with_new_ids(stopped.message)
+        if stopped.incomplete:
+            message = Message("assistant", tuple(p for p in message.parts if _is_said(p)))
+        self._replies += 1
+        self._failures = 0
+        usage = reply.usage or Usage()
+        self._spent_tokens += (usage.input_tokens or reply.prompt_tokens) + usage.output_tokens
+        ended = events.ReplyEnded(reason=stopped.reason, detail=stopped.detail)
+        effects = self._store_reply(message, ended, incomplete=stopped.incomplete)
+        calls = message.tool_calls
+        if not calls:
+            return effects + self._answer(stopped, message)
+        parallel = {
+            new.id
+            for old, new in zip(stopped.message.tool_calls, calls, strict=True)
+            if old.id in event.parallel
+        }
+        self._phase = "calling"
+        self._round = Round(calls, frozenset(parallel))
+        refusal = self._why_not_go_on(stopped)
+        if refusal is None:
+            return effects + self._take_up_calls()
+        outcome, code, why = refusal
+        return effects + self._close_calls(why) + self._end(outcome, code, why)
+
+    def _why_not_go_on(self, stopped: Stopped) -> tuple[Outcome, str, str] | None:
+        limits = self._limits
+        if stopped.reason == "refused":
+            return "failed", "refused", stopped.detail or "the model declined"
+        if self._replies >= limits.rounds:
+            return "limit", "rounds", f"a turn has {limits.rounds} requests at most"
+        if limits.turn_tokens and self._spent_tokens >= limits.turn_tokens:
+            return "limit", "turn_tokens", f"a turn has {limits.turn_tokens} tokens at most"
+        return None
+
+    def _answer(self, stopped: Stopped, message: Message) -> list[Effect]:
+        text = strip_state(message.text)
+        match stopped.reason:
+            case "length":
+                return self._end("limit", "length", "the reply was cut off at its limit", text)
+            case "refused":
+                detail = stopped.detail or "the model declined"
+                return self._end("failed", "refused", detail, text)
+            case "incomplete" | "error":
+                return self._end("failed", stopped.code or "incomplete", stopped.detail, text)
+            case _:
+                return self._end("answered", text=text)
+
+    def _store_reply(
+        self, message: Message, ended: events.ReplyEnded, *, incomplete: bool
+    ) -> list[Effect]:
+        usage = self._reply.usage
+        if message.parts:
+            return [self._append((message,), (ended,), incomplete=incomplete, usage=usage)]
+        return [*([] if usage is None else [Account(usage)]), Emit(ended)]
+
+    def _with_new_ids(self, message: Message) -> Message:
+        """Give a call whose id was there before in this turn another one.
+
+        Some vendors name no calls, and then the same call has the same name again.
+        """
+        parts: list[Part] = []
+        for part in message.parts:
+            if isinstance(part, ToolCall):
+                own, number = part.id, 1
+                while own in self._call_ids:
+                    number += 1
+                    own = f"{part.id}-{number}"
+                self._call_ids.add(own)
+                part = part if own == part.id else msgspec.structs.replace(part, id=own)
+            parts.append(part)
+        return Message(message.role, tuple(parts))
+
+    # A request that failed.
+
+    def _failed(self, event: ModelError) -> list[Effect]:
+        if self._reply.shown:
+            stopped = Stopped("incomplete", self._reply.message(), event.detail)
+            return self._replied(Replied(stopped))
+        usage, self._reply.usage = self._reply.usage, None
+        paid: list[Effect] = [] if usage is None else [Account(usage)]
+        return paid + self._try_again(event)
+
+    def _try_again(self, event: ModelError) -> list[Effect]:
+        """Fold and ask again, wait and ask again, or give up."""
+        if event.overflow and not self._folded:
+            self._folded = True
+            self._phase = "folding"
+            told = f"the vendor finds the prompt too long ({event.detail}); the window is folded"
+            return [Emit(events.Noticed(code="overflow", message=told)), Fold()]
+        if event.retryable and self._failures < self._limits.retries:
+            after_s = event.retry_after_s
+            if after_s is None:
+                after_s = min(MAX_WAIT_S, FIRST_WAIT_S * 2.0**self._failures)
+            if after_s <= PATIENCE_S:
+                self._failures += 1
+                self._phase = "waiting"
+                told_retry = events.Retrying(
+                    attempt=self._failures, after_s=after_s, reason=event.detail
+                )
+                return [Emit(told_retry), Wait(after_s)]
+        return self._end("failed", event.code, event.detail)
+
+    def _waited(self, _: Waited) -> list[Effect]:
+        return self._build()
+
+    def _was_folded(self, event: Folded) -> list[Effect]:
+        if not event.possible:
+            detail = "the vendor finds the prompt too long, and nothing of it can be left out"
+            return self._end("failed", "overflow", detail)
+        return self._build()
+
+    # The calls of a reply.
+
+    def _take_up_calls(self) -> list[Effect]:
+        """Store what can be stored, and begin what can begin."""
+        effects, current = self._store_results(), self._round
+        if current.is_done:
+            return effects + self._build()
+        call = current.next_call()
+        if call is not None:
+            current.judging = call
+            effects.append(Judge(call))
+        return effects
+
+    def _judged(self, event: Judged) -> list[Effect]:
+        current = self._round
+        call = current.judging
+        if call is None or call.id != event.call_id:
+            return []
+        current.judging = None
+        effects: list[Effect] = []
+        if call.id not in current.begun:
+            current.begun.add(call.id)
+            started = events.CallStarted(
+                call_id=call.id, name=call.name, arguments=call.arguments,
+                app=event.app, path=event.path, action=event.action,
+            )  # fmt: skip
+            effects.append(Emit(started))
+        match event.decision.verdict:
+            # What was agreed to and changed is nobody's to approve but the user's.
+            case "approve" if call.id not in current.asked:
+                current.run(call)
+                effects.append(RunCall(call))
+            case "approve" | "ask":
+                current.asking = call
+                current.asked.add(call.id)
+                effects.append(AskApproval(call, event.decision.reason))
+            case "deny":
+                current.results[call.id] = _refused(call, event.decision.reason)
+        return effects + self._take_up_calls()
+
+    def _approved(self, event: Approved) -> list[Effect]:
+        call = self._round.asking
+        if call is None or call.id != event.call_id:
+            return []
+        self._round.asking = None
+        self._round.run(call, alone=True)
+        return [Emit(_answered(call, approved=True, by=event.by)), RunCall(call)]
+
+    def _denied(self, event: Denied) -> list[Effect]:
+        call = self._round.asking
+        if call is None or call.id != event.call_id:
+            return []
+        self._round.asking = None
+        why = "the user did not approve it" if event.by == "user" else f"not approved: {event.by}"
+        self._round.results[call.id] = _refused(call, why)
+        return [Emit(_answered(call, approved=False, by=event.by)), *self._take_up_calls()]
+
+    def _action_done(self, event: ActionDone) -> list[Effect]:
+        call = self._round.finish(event.call_id)
+        if call is None:
+            return []
+        self._round.results[call.id] = ToolResult(
+            call.id, event.content, call.name, is_error=not event.ok
+        )
+        return self._take_up_calls()
+
+    def _changed(self, event: Changed) -> list[Effect]:
+        current = self._round
+        call = current.finish(event.call_id)
+        if call is None:
+            return []
+        current.changes[call.id] = current.changes.get(call.id, 0) + 1
+        if current.changes[call.id] < MAX_CHANGES:
+            current.again.append(call)
+        else:
+            why = "what it would act on kept changing between the question and the answer"
+            current.results[call.id] = _refused(call, why)
+        return self._take_up_calls()
+
+    def _store_results(self) -> list[Effect]:
+        ready = self._round.take_ready()
+        if not ready:
+            return []
+        told = tuple(
+            events.CallFinished(
+                call_id=result.call_id, name=result.name, ok=not result.is_error,
+                content=result.content,
+            )
+            for result in ready
+        )  # fmt: skip
+        return [self._append(tuple(Message("tool", (result,)) for result in ready), told)]
+
+    def _close_calls(self, why: str) -> list[Effect]:
+        """Give every open call a result that says what became of it."""
+        current = self._round
+        effects: list[Effect] = []
+        if current.asking is not None:
+            effects.append(Emit(_answered(current.asking, approved=False, by=why)))
+            current.asking = None
+        for call in current.calls:
+            if call.id in current.results:
+                continue
+            if call.id not in current.begun:
+                started = events.CallStarted(
+                    call_id=call.id, name=call.name, arguments=call.arguments
+                )
+                effects.append(Emit(started))
+            if call.id in current.running:
+                text = f"error: interrupted ({why}); whether it took effect is unknown"
+                current.results[call.id] = ToolResult(call.id, text, call.name, is_error=True)
+            else:
+                current.results[call.id] = _refused(call, why)
+        return effects + self._store_results()
+
+    # The end.
+
+    def _cancel(self, event: Cancel) -> list[Effect]:
+        effects: list[Effect] = [Stop()]
+        text = ""
+        if self._phase == "streaming":
+            message = self._reply.message()
+            text = strip_state(message.text)
+            ended = events.ReplyEnded(reason="incomplete", detail=event.reason)
+            effects += self._store_reply(message, ended, incomplete=True)
+        elif self._phase == "calling":
+            effects += self._close_calls(event.reason)
+        return effects + self._end("cancelled", "cancelled", event.reason, text)
+
+    def _broken(self, event: Broken) -> list[Effect]:
+        self._told_when_stored.clear()
+        self._ending = None
+        return [Stop(), *self._end("failed", event.code, event.detail)]
+
+    def _end(
+        self, outcome: Outcome, code: str = "", detail: str = "", text: str = ""
+    ) -> list[Effect]:
+        self._phase = "over"
+        self._ending = events.TurnEnded(
+            turn=self._turn, outcome=outcome, text=text, code=code, detail=detail
+        )
+        return self._say_the_end()
+
+    def _say_the_end(self) -> list[Effect]:
+        """Tell the end once all that came before it is stored and told."""
+        if self._ending is None or self._told_when_stored:
+            return []
+        self._over = True
+        return [Emit(self._ending)]
+
+    # What is stored, and told when it is.
+
+    def _append(
+        self,
+        messages: tuple[Message, ...],
+        told: tuple[Announced, ...],
+        *,
+        incomplete: bool = False,
+        usage: Usage | None = None,
+    ) -> Append:
+        self._told_when_stored.append(told)
+        return Append(messages, incomplete, usage)
+
+    def _stored(self, event: Stored) -> list[Effect]:
+        if not self._told_when_stored:
+            return []
+        told = self._told_when_stored.popleft()
+        effects: list[Effect] = [
+            Emit(msgspec.structs.replace(own, message_id=message_id))
+            for own, message_id in zip(told, event.message_ids, strict=True)
+        ]
+        return effects + self._say_the_end()
+
+
+def _unusable(usage: Usage) -> list[Effect]:
+    """Tell which counts of a vendor's are none, so that nobody takes them for zero."""
+    if not usage.unusable:
+        return []
+    told = f"the vendor's {', '.join(usage.unusable)} make no sense and count as not reported"
+    return [Emit(events.Noticed(code="usage", message=told))]
+
+
+def _is_said(part: Part) -> bool:
+    return not isinstance(part, ToolCall)
+
+
+def _refused(call: ToolCall, why: str) -> ToolResult:
+    return ToolResult(call.id, f"error: not run ({why})", call.name, is_error=True)
+
+
+def _answered(call: ToolCall, *, approved: bool, by: str) -> events.ApprovalAnswered:
+    return events.ApprovalAnswered(call_id=call.id, approved=approved, by=by)
+
+
+# A handler takes the event that its key names; a table cannot say so.
+_Handler: TypeAlias = Callable[[TurnMachine, Any], list[Effect]]
+
+TRANSITIONS: Final[dict[tuple[Phase, type[TurnEvent]], _Handler]] = {
+    ("idle", Start): TurnMachine._start,
+    ("building", PromptReady): TurnMachine._prompt_ready,
+    ("building", PromptFailed): TurnMachine._prompt_failed,
+    ("streaming", Streamed): TurnMachine._streamed,
+    ("streaming", Replied): TurnMachine._replied,
+    ("streaming", ModelError): TurnMachine._failed,
+    ("waiting", Waited): TurnMachine._waited,
+    ("folding", Folded): TurnMachine._was_folded,
+    ("calling", Judged): TurnMachine._judged,
+    ("calling", Approved): TurnMachine._approved,
+    ("calling", Denied): TurnMachine._denied,
+    ("calling", ActionDone): TurnMachine._action_done,
+    ("calling", Changed): TurnMachine._changed,
+    ("over", Cancel): lambda _machine, _event: [],
+}
+# In every phase, unless the table above knows better.
+ANYWHERE: Final[dict[type[TurnEvent], _Handler]] = {
+    Stored: TurnMachine._stored,
+    Cancel: TurnMachine._cancel,
+    Broken: TurnMachine._broken,
+}

@@ -1,0 +1,251 @@
+"""What a turn is told, and what it wants done: two closed lists of values."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+import sightline.events as events
+from sightline.agent.policy import Decision
+from sightline.context.dialects.events import (
+    ReasoningDelta,
+    Stopped,
+    TextDelta,
+    ToolCalled,
+    UsageReported,
+)
+from sightline.context.dialects.usage import Usage
+from sightline.context.messages.parts import Message, ToolCall
+from sightline.events import HostEvent
+
+__all__ = [
+    "Account",
+    "ActionDone",
+    "Append",
+    "Approved",
+    "AskApproval",
+    "Broken",
+    "BuildPrompt",
+    "CallModel",
+    "Cancel",
+    "Changed",
+    "Denied",
+    "Effect",
+    "Emit",
+    "Fold",
+    "Folded",
+    "Judge",
+    "Judged",
+    "ModelError",
+    "PromptFailed",
+    "PromptReady",
+    "Replied",
+    "Report",
+    "RunCall",
+    "Start",
+    "Stop",
+    "Stored",
+    "Streamed",
+    "TurnEvent",
+    "Wait",
+    "Waited",
+]
+
+# What happened.
+
+
+class Start(msgspec.Struct, frozen=True):
+    """The user said something, and it is stored."""
+
+    session_id: int
+    group_id: int
+    turn: int
+    text: str
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """The messages of the oldest `Append` that is not answered yet are on the disk."""
+
+    message_ids: tuple[int, ...]
+
+
+class PromptReady(msgspec.Struct, frozen=True):
+    """The request is built and its receipt stored; `built` tells about it."""
+
+    built: events.RequestBuilt
+
+
+class PromptFailed(msgspec.Struct, frozen=True):
+    """There is no request to be made of this."""
+
+    code: str
+    detail: str
+
+
+class Streamed(msgspec.Struct, frozen=True):
+    """Something came from the model."""
+
+    event: TextDelta | ReasoningDelta | ToolCalled | UsageReported
+
+
+class Replied(msgspec.Struct, frozen=True):
+    """The reply is over. `parallel` are the ids of its calls that can run beside others."""
+
+    stopped: Stopped
+    parallel: frozenset[str] = frozenset()
+
+
+class ModelError(msgspec.Struct, frozen=True):
+    """The request failed. `overflow`: the vendor finds the prompt too long."""
+
+    code: str
+    detail: str
+    retryable: bool = False
+    retry_after_s: float | None = None
+    overflow: bool = False
+
+
+class Waited(msgspec.Struct, frozen=True):
+    """The wait is over."""
+
+
+class Folded(msgspec.Struct, frozen=True):
+    """The window was folded; `possible` is false if there was nothing left to fold."""
+
+    possible: bool = True
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """The policy looked at a call; the names say what it invokes, if anything."""
+
+    call_id: str
+    decision: Decision
+    app: str = ""
+    path: str = ""
+    action: str = ""
+
+
+class Approved(msgspec.Struct, frozen=True):
+    """A call may run."""
+
+    call_id: str
+    by: str = "user"
+
+
+class Denied(msgspec.Struct, frozen=True):
+    """A call may not run."""
+
+    call_id: str
+    by: str = "user"
+
+
+class ActionDone(msgspec.Struct, frozen=True):
+    """A call has run, well or not."""
+
+    call_id: str
+    content: str
+    ok: bool = True
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """A call has not run: what it would act on is no longer what was agreed to."""
+
+    call_id: str
+
+
+class Cancel(msgspec.Struct, frozen=True):
+    """Stop, whatever is under way."""
+
+    reason: str = "cancelled by the user"
+
+
+class Broken(msgspec.Struct, frozen=True):
+    """The shell cannot store anything, so there is no going on."""
+
+    code: str
+    detail: str
+
+
+TurnEvent: TypeAlias = (
+    Start | Stored | PromptReady | PromptFailed | Streamed | Replied | ModelError | Waited
+    | Folded | Judged | Approved | Denied | ActionDone | Changed | Cancel | Broken
+)  # fmt: skip
+
+
+# What is to be done.
+
+
+class Append(msgspec.Struct, frozen=True):
+    """Store messages, durably; then tell `Stored`. `usage` is of the request they came of."""
+
+    messages: tuple[Message, ...]
+    incomplete: bool = False
+    usage: Usage | None = None
+
+
+class Account(msgspec.Struct, frozen=True):
+    """Store what a request used that brought no message."""
+
+    usage: Usage
+
+
+class BuildPrompt(msgspec.Struct, frozen=True):
+    """Make the next request, the `request`-th of the turn; then tell `PromptReady`."""
+
+    request: int
+
+
+class CallModel(msgspec.Struct, frozen=True):
+    """Send the request that was built last, and tell what comes."""
+
+
+class Fold(msgspec.Struct, frozen=True):
+    """Let a good part of the window go; then tell `Folded`."""
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Tell `Waited` after so many seconds."""
+
+    after_s: float
+
+
+class Judge(msgspec.Struct, frozen=True):
+    """Ask the policy about a call; then tell `Judged`."""
+
+    call: ToolCall
+
+
+class AskApproval(msgspec.Struct, frozen=True):
+    """Show the user what is about to happen, and wait for `Approved` or `Denied`."""
+
+    call: ToolCall
+    reason: str
+
+
+class RunCall(msgspec.Struct, frozen=True):
+    """Run a call; then tell `ActionDone`, or `Changed` where it is not what was agreed to."""
+
+    call: ToolCall
+
+
+class Report(msgspec.Struct, frozen=True):
+    """Tell what the request used; the shell knows what that costs."""
+
+    reported: UsageReported
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """End everything that was begun."""
+
+
+class Emit(msgspec.Struct, frozen=True):
+    """Tell whoever watches."""
+
+    event: HostEvent
+
+
+Effect: TypeAlias = (
+    Append | Account | BuildPrompt | CallModel | Fold | Wait | Judge | AskApproval | RunCall
+    | Report | Stop | Emit
+)  # fmt: skip

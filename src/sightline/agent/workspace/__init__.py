@@ -1,0 +1,7 @@
+"""A directory as an app: git status, files, search, and, with approval, edits and commands."""
+
+from __future__ import annotations
+
+from sightline.agent.workspace.workspace import Workspace, workspace_app
+
+__all__ = ["Workspace", "workspace_app"]

@@ -1,0 +1,180 @@
+"""Run a command for a limited time, keep a limited part of what it says, leave nothing running.
+
+The command has a process group of its own. It ends with the command: what it started in
+the background is ended as well, and a command that does not end is made to. Its leader
+is waited for last of all, so that no signal can reach a stranger. On Linux the leader is a
+`reaper`, which also ends what left the group.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from sightline.agent.workspace.group import is_over, kill_group
+from sightline.context.messages.redact import redact, redact_cut
+
+__all__ = ["Ended", "Finished", "run_command"]
+
+Ended: TypeAlias = Literal["exited", "timed out", "cancelled"]
+
+HEAD: Final = 32 * 1024
+TAIL: Final = 32 * 1024
+_TICK_S: Final = 0.05
+_GRACE_S: Final = 5.0  # a reaper gives a command a second, and then ends what is left
+_CHUNK: Final = 64 * 1024
+# Sequences go whole, in their 7-bit and their 8-bit form; then what could begin one, for what
+# is left on both sides of a sequence that went may be another.
+_ANSI: Final = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]"
+    r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)"
+    r"|\x1b[@-Z\\-_]"
+    r"|[\x1b\x80-\x9f]"
+)
+_SHELL: Final = ("/bin/sh", "-c")
+_REAPER: Final = Path(__file__).with_name("reaper.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What became of a command. `exit_code` is negative for a signal."""
+
+    ended: Ended
+    exit_code: int
+    output: str
+    seconds: float
+
+
+def run_command(
+    command: str,
+    directory: Path,
+    *,
+    timeout_s: float,
+    stop: threading.Event,
+    env: Mapping[str, str],
+) -> Finished:
+    """Run a shell command to its end, until the time is up, or until `stop` is set. Blocks.
+
+    It has the variables of `env` and no others. What is kept of its output has no known key.
+    """
+    begun = time.monotonic()
+    process = subprocess.Popen(
+        [*_leader(), command],
+        cwd=directory, env=env,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None  # noqa: S101 - it was asked for above
+    output = _Output()
+    try:
+        ended = _follow(process, process.stdout.fileno(), output, begun + timeout_s, stop)
+    finally:
+        _end(process)
+        process.stdout.close()
+        process.wait()
+    return Finished(ended, process.returncode, output.text(), round(time.monotonic() - begun, 2))
+
+
+def _leader() -> tuple[str, ...]:
+    """Give the program that is handed the command: a reaper, or the shell where there is none."""
+    if sys.platform != "linux" or not sys.executable:
+        return _SHELL
+    # Isolated: neither the directory nor a variable can add to what it imports.
+    return (sys.executable, "-I", "-S", str(_REAPER))
+
+
+def _follow(
+    process: subprocess.Popen[bytes],
+    stream: int,
+    output: _Output,
+    deadline: float,
+    stop: threading.Event,
+) -> Ended:
+    """Read until the command is over, or must be."""
+    os.set_blocking(stream, False)
+    is_open, pause_s = True, 0.001
+    with selectors.DefaultSelector() as selector:
+        selector.register(stream, selectors.EVENT_READ)
+        while True:
+            over = is_over(process)
+            if is_open and (over or selector.select(_TICK_S)):
+                is_open = output.take(stream)
+            elif not over and not is_open:
+                # Its output is closed and it goes on: only its end is left to wait for.
+                stop.wait(pause_s)
+                pause_s = min(2 * pause_s, _TICK_S)
+            if over:
+                return "exited"
+            if stop.is_set():
+                return "cancelled"
+            if time.monotonic() >= deadline:
+                return "timed out"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the whole group: politely if its leader still runs, then in any case."""
+    if not is_over(process):
+        kill_group(process, signal.SIGTERM)
+        limit = time.monotonic() + _GRACE_S
+        while not is_over(process) and time.monotonic() < limit:
+            time.sleep(_TICK_S)
+    kill_group(process)
+
+
+class _Output:
+    """The beginning and the end of a stream, and how much was between."""
+
+    def __init__(self) -> None:
+        self._head = b""
+        self._tail: deque[bytes] = deque()
+        self._tail_size = 0
+        self._dropped = 0
+
+    def take(self, stream: int) -> bool:
+        """Take what is there now, but no more than a command can say for ever; False at the end."""
+        for _ in range(64):
+            try:
+                data = os.read(stream, _CHUNK)
+            except BlockingIOError:
+                return True
+            if not data:
+                return False
+            self._add(data)
+        return True
+
+    def text(self) -> str:
+        """What was kept, as text without control sequences."""
+        tail = b"".join(self._tail)
+        cut = max(0, len(tail) - TAIL)
+        head, tail = self._head, tail[cut:]
+        between = f"\n[… {self._dropped + cut:,} bytes left out …]\n" if self._dropped + cut else ""
+        if not between:
+            return redact(_plain(head + tail))
+        return redact_cut(_plain(head), _plain(tail), between)
+
+    def _add(self, data: bytes) -> None:
+        room = HEAD - len(self._head)
+        self._head += data[:room]
+        if rest := data[room:]:
+            self._tail.append(rest)
+            self._tail_size += len(rest)
+        while self._tail and self._tail_size - len(self._tail[0]) >= TAIL:
+            gone = len(self._tail.popleft())
+            self._tail_size -= gone
+            self._dropped += gone
+
+
+def _plain(data: bytes) -> str:
+    """Take the sequences for a terminal out of a text: nothing that begins one is left."""
+    return _ANSI.sub("", data.decode(errors="replace"))

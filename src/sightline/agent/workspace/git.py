@@ -1,0 +1,292 @@
+"""What git says of a directory, asked so that nothing in the directory can act or hold us.
+
+The git program reads the repository through a git directory of ours (`repository`), with none
+of our variables, no folder of programs, and a limit of time. A library in its place was
+measured on 5,000 files: git lists and compares them in 17 ms; libgit2 compares in 29 ms and
+Dulwich in 467 ms. Dulwich runs a repository's filters itself, and both wait without end for a
+pipe named `.gitignore`, in our own process, where nothing can stop them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import selectors
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from sightline.agent.workspace.group import kill_group
+from sightline.agent.workspace.inside import Parts
+from sightline.agent.workspace.repository import (
+    Repository,
+    Setting,
+    find_repository,
+    lent,
+    read_regular,
+    safe_settings,
+)
+from sightline.errors import InvalidInput
+
+__all__ = ["Change", "Git", "GitStatus", "GitView", "parse_status"]
+
+TIMEOUT_S: Final = 10.0
+_TICK_S: Final = 0.05
+_GRACE_S: Final = 1.0  # from the end of its answer to its own
+_MAX_BYTES: Final = 32 * 1024 * 1024
+_CHUNK: Final = 256 * 1024
+_MAX_MEMORY: Final = 4 * 1024**3
+# A second fence: if git were to start something after all, it would find no program of its own,
+# no transport that is allowed, and nobody to ask.
+_FENCE: Final = {
+    "LC_ALL": "C", "GIT_ALLOW_PROTOCOL": "none", "GIT_PROTOCOL_FROM_USER": "0",
+    "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0",
+}  # fmt: skip
+# What a git that does not lie in the system's own directories may need to start.
+_LOADER: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DEVELOPER_DIR", "TMPDIR")
+_NO_USER: Final = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+# Where the user's own settings are.
+_USER: Final = (
+    "HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM",
+)  # fmt: skip
+_TRUE: Final = frozenset({"", "true", "yes", "on", "1"})
+_WORDS: Final = {
+    "M": "modified", "T": "type changed", "A": "added", "D": "deleted", "R": "renamed",
+    "C": "copied", "U": "conflict", "?": "untracked",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One changed file: what happened to it, and whether that is staged."""
+
+    path: str
+    status: str
+    staged: bool = False
+    was: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GitStatus:
+    """Where a repository stands. `problem` says why nothing else is known."""
+
+    branch: str = ""
+    upstream: str = ""
+    ahead: int = 0
+    behind: int = 0
+    changes: tuple[Change, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GitView:
+    """What git says of a directory: its files, and where it stands; None is not to be known."""
+
+    files: tuple[Parts, ...] | None = None
+    status: GitStatus | None = None
+
+
+class Git:
+    """The git of one directory, if there is one."""
+
+    def __init__(self, root: Path, *, timeout_s: float = TIMEOUT_S) -> None:
+        self._root = root.resolve()
+        self._program = _program(self._root)
+        self._timeout_s = timeout_s
+        self._deadline = 0.0
+        self._stopped = threading.Event()
+        self._read: tuple[bytes, list[Setting]] = (b"", [])
+
+    def stop(self) -> None:
+        """End what is being asked, and ask nothing any more. From any thread."""
+        self._stopped.set()
+
+    def look(self) -> GitView:
+        """List what is tracked, or neither tracked nor ignored, and what has changed. Blocks.
+
+        Without a repository there is nothing to say.
+        """
+        self._deadline = time.monotonic() + self._timeout_s
+        try:
+            repository = None if self._program is None else find_repository(self._root)
+            if repository is None:
+                return GitView()
+            settings = [*self._users_settings, *self._settings(repository)]
+            if repository.git_dir == repository.common and _is_bare(settings):
+                return GitView()  # its files are elsewhere
+            with lent(repository, settings) as place:
+                return self._view(repository, {**place, **_NO_USER})
+        except InvalidInput as error:
+            return GitView(status=GitStatus(problem=str(error)))
+        except OSError as error:  # it goes away while we look
+            return GitView(status=GitStatus(problem=f"git cannot be asked: {error.strerror}"))
+
+    def _view(self, repository: Repository, variables: Mapping[str, str]) -> GitView:
+        listed = self._ask(
+            variables, "ls-files", "-z", "--cached", "--others", "--exclude-standard"
+        )
+        told = self._ask(
+            variables, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all",
+            "--ignore-submodules=all", "--", ".",
+        )  # fmt: skip
+        if listed is None or told is None:
+            return GitView(status=GitStatus(problem="git does not answer"))
+        # A file in conflict is listed once for each side.
+        names = dict.fromkeys(os.fsdecode(name) for name in listed.split(b"\0") if name)
+        files = tuple(tuple(name.rstrip("/").split("/")) for name in sorted(names))
+        within = self._root.relative_to(repository.top)
+        return GitView(files, parse_status(told, f"{within}/" if within.parts else ""))
+
+    def _settings(self, repository: Repository) -> list[Setting]:
+        """Read what a repository's configuration says of reading it, by git's own rules."""
+        texts = [read_regular(repository.common / "config") or b""]
+        if b"worktreeconfig" in texts[0].lower():
+            texts.append(read_regular(repository.git_dir / "config.worktree") or b"")
+        text = b"\n".join(texts)
+        if text != self._read[0]:
+            with tempfile.NamedTemporaryFile(prefix="sightline-git-") as copy:
+                copy.write(text)
+                copy.flush()
+                # Of a file that is named, git follows no includes.
+                found = self._configured(_NO_USER, "--file", copy.name)
+            if found is None:
+                raise InvalidInput("its configuration cannot be read")
+            self._read = (text, safe_settings(found))
+        return self._read[1]
+
+    @cached_property
+    def _users_settings(self) -> list[Setting]:
+        """Read what the user has set for all repositories, with the file of what is ignored."""
+        kept = {name: os.environ[name] for name in _USER if name in os.environ}
+        found = self._configured(kept) or []
+        home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+        ignored = dict(found).get("core.excludesfile") or f"{home}/git/ignore"
+        try:
+            path = str(Path(ignored).expanduser())
+        except RuntimeError:  # of a user that there is not
+            return safe_settings(found)
+        return [*safe_settings(found), ("core.excludesfile", path)]
+
+    def _configured(self, variables: Mapping[str, str], *of: str) -> list[Setting] | None:
+        """List settings; of everything outside of a repository, or of what is named."""
+        nowhere = {"GIT_DIR": os.devnull, **variables}
+        listed = self._ask(nowhere, "config", *of, "--list", "-z")
+        if listed is None:
+            return None
+        pairs = (os.fsdecode(entry).partition("\n") for entry in listed.split(b"\0") if entry)
+        return [(name, value) for name, _, value in pairs]
+
+    def _ask(self, variables: Mapping[str, str], *arguments: str) -> bytes | None:
+        """Ask git for its answer; None if it has none in time."""
+        if self._program is None or self._stopped.is_set():
+            return None
+        empty = variables["GIT_DIR"]  # nothing in it is a program, or settings of a user
+        places = {"HOME": empty, "XDG_CONFIG_HOME": empty, "PATH": empty, "GIT_EXEC_PATH": empty}
+        loader = {name: os.environ[name] for name in _LOADER if name in os.environ}
+        try:
+            process = subprocess.Popen(
+                [self._program, "--no-pager", *arguments],
+                cwd=self._root, env={**loader, **places, **_FENCE, **variables},
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )  # fmt: skip
+        except OSError:  # the directory or the program is gone
+            return None
+        with process:
+            _limit_memory(process.pid)
+            data = self._answer(process)
+            if data is None:
+                kill_group(process)
+            try:
+                process.wait(_GRACE_S)
+            except subprocess.TimeoutExpired:
+                kill_group(process)
+        return data if process.returncode == 0 else None
+
+    def _answer(self, process: subprocess.Popen[bytes]) -> bytes | None:
+        """Read what git writes to its end; None if that is too much or takes too long."""
+        assert process.stdout is not None  # noqa: S101 - it was asked for above
+        stream = process.stdout.fileno()
+        data = bytearray()
+        with selectors.DefaultSelector() as selector:
+            selector.register(stream, selectors.EVENT_READ)
+            while len(data) <= _MAX_BYTES:
+                if selector.select(_TICK_S):
+                    chunk = os.read(stream, _CHUNK)
+                    if not chunk:
+                        return bytes(data)
+                    data += chunk
+                if self._stopped.is_set() or time.monotonic() > self._deadline:
+                    return None
+        return None
+
+
+def _program(root: Path) -> str | None:
+    """Find git: no script, which would need our variables, and none that the directory brought."""
+    for place in os.get_exec_path():
+        found = shutil.which("git", path=place) if Path(place).is_absolute() else None
+        if found is not None:
+            program = Path(found).resolve()
+            with program.open("rb") as file:
+                if file.read(2) != b"#!" and not program.is_relative_to(root):
+                    return str(program)
+    return None
+
+
+def _limit_memory(pid: int) -> None:
+    """Have git fail on a file that is too large to be one, rather than read it into memory."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):  # it is over already
+            resource.prlimit(pid, resource.RLIMIT_DATA, (_MAX_MEMORY, _MAX_MEMORY))
+
+
+def _is_bare(settings: list[Setting]) -> bool:
+    return dict(settings).get("core.bare", "false").lower() in _TRUE
+
+
+def parse_status(told: bytes, prefix: str = "") -> GitStatus:
+    """Read `status --porcelain=v2 --branch -z`; paths are made relative to `prefix`."""
+    branch = upstream = ""
+    ahead = behind = 0
+    changes: list[Change] = []
+    fields = iter(os.fsdecode(field) for field in told.split(b"\0") if field)
+    for line in fields:
+        kind, _, rest = line.partition(" ")
+        if kind == "#":
+            name, _, value = rest.partition(" ")
+            if name == "branch.head":
+                branch = value
+            elif name == "branch.upstream":
+                upstream = value
+            elif name == "branch.ab":
+                plus, minus = value.split(" ")
+                ahead, behind = int(plus[1:]), int(minus[1:])
+        elif kind == "?":
+            changes.append(Change(rest.removeprefix(prefix), _WORDS["?"]))
+        elif kind in _PATH_AT:
+            changes.append(_change(kind, rest, prefix, fields))
+    return GitStatus(branch, upstream, ahead, behind, tuple(changes))
+
+
+# How many fields stand before the path, by the kind of an entry.
+_PATH_AT: Final = {"1": 7, "2": 8, "u": 9}
+
+
+def _change(kind: str, rest: str, prefix: str, fields: Iterator[str]) -> Change:
+    parts = rest.split(" ", _PATH_AT[kind])
+    path = parts[-1].removeprefix(prefix)
+    if kind == "u":
+        return Change(path, _WORDS["U"])
+    index, tree = parts[0][0], parts[0][1]
+    was = next(fields).removeprefix(prefix) if kind == "2" else ""
+    letter = index if index != "." else tree
+    return Change(path, _WORDS.get(letter, "changed"), index != ".", was)

@@ -1,0 +1,176 @@
+"""Text files: read a part of one, change one by exact replacement, say what changed.
+
+Nothing is guessed: a file that is not UTF-8 text is not changed, and a passage that is not
+there exactly once is not replaced.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import unified_diff
+from io import BufferedReader
+from typing import Final
+
+from sightline.agent.workspace.inside import Inside, Parts, shown
+from sightline.errors import ActionError
+
+__all__ = ["MAX_EDIT", "Excerpt", "content", "edit", "is_binary", "read_lines"]
+
+MAX_EDIT: Final = 4 * 1024 * 1024
+MAX_CONTENT: Final = 8 * 1024 * 1024
+MAX_LINES: Final = 2_000
+MAX_CHARS: Final = 100_000
+_SCANNED: Final = 64 * 1024 * 1024
+_LINE: Final = 64 * 1024
+_SNIFFED: Final = 8_192
+_DIFF_LINES: Final = 200
+# As `projection.escape` writes what it cannot show as it is.
+_ESCAPE: Final = re.compile(r"\\u([0-9a-f]{4})")
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Some lines of a file, counted from 1. `total` is None where it was not counted."""
+
+    text: str
+    start: int
+    end: int
+    total: int | None
+    exact: bool = True
+
+
+def is_binary(beginning: bytes) -> bool:
+    """Guess from the beginning of a file: text has no NUL."""
+    return b"\0" in beginning[:_SNIFFED]
+
+
+def read_lines(inside: Inside, parts: Parts, start: int, count: int) -> Excerpt:
+    """Read some lines. Raises ActionError where there is no text to read."""
+    if start < 1 or count < 1:
+        raise ActionError("invalid_params", "start and lines count from 1")
+    with inside.file(parts) as (file, status):
+        if is_binary(file.read(_SNIFFED)):
+            size = f"{status.st_size:,}"
+            raise ActionError("invalid_params", f"{_path(parts)}: a binary file of {size} bytes")
+        file.seek(0)
+        excerpt = _excerpt(file, start, min(count, MAX_LINES), status.st_size)
+    if not excerpt.text and start > 1:
+        last = "fewer" if excerpt.total is None else f"{excerpt.total:,}"
+        raise ActionError("invalid_params", f"{_path(parts)}: it has {last} lines")
+    return excerpt
+
+
+def _excerpt(file: BufferedReader, start: int, count: int, size: int) -> Excerpt:
+    kept: list[bytes] = []
+    kept_bytes = number = 0
+    # A line longer than a piece comes in several; only the last of them ends it.
+    for piece, ends in _pieces(file):
+        if number + 1 >= start + count or kept_bytes >= MAX_CHARS:
+            if size > MAX_EDIT:  # the rest would be read only to be counted
+                break
+        elif number + 1 >= start:
+            kept.append(piece)
+            kept_bytes += len(piece)
+        number += ends
+    data = b"".join(kept)
+    text = data.decode(errors="replace")
+    lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    total = None if file.peek(1) else number
+    return Excerpt(text, start, start + lines - 1, total, text.encode() == data)
+
+
+def _pieces(file: BufferedReader) -> Iterator[tuple[bytes, bool]]:
+    """Give a file in pieces that end where lines do, or are as long as a piece may be."""
+    while file.tell() <= _SCANNED and (piece := file.readline(_LINE)):
+        yield piece, piece.endswith(b"\n") or not file.peek(1)
+
+
+def content(inside: Inside, parts: Parts) -> str | bytes:
+    """Read a whole file, as text if it is UTF-8. Raises ActionError if it is too large."""
+    with inside.file(parts) as (file, status):
+        data = file.read(MAX_CONTENT + 1)
+    if len(data) > MAX_CONTENT:
+        size = f"{status.st_size:,} bytes"
+        raise ActionError("invalid_params", f"{_path(parts)}: {size}; read some lines of it")
+    if is_binary(data):
+        return data
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
+
+
+def edit(inside: Inside, parts: Parts, old: str, new: str) -> str:
+    """Replace one passage, given exactly, and return the difference. Raises ActionError."""
+    with inside.file(parts) as (file, seen):
+        data = file.read(MAX_EDIT + 1)
+    text = _editable(parts, data)
+    old, new = _as_it_stands(text, old, new)
+    if old == new or not old:
+        raise ActionError("invalid_params", "old and new: one passage, and another in its place")
+    at = text.find(old)
+    if at < 0 or text.find(old, at + 1) >= 0:
+        why = "is not in the file" if at < 0 else "is there more than once: give more of it"
+        raise ActionError("conflict", f"{_path(parts)}: the passage {why}{_hint(text, old)}")
+    changed = text[:at] + new + text[at + len(old) :]
+    inside.replace(parts, changed.encode(), seen)
+    return difference(parts, text, changed)
+
+
+def difference(parts: Parts, before: str, after: str) -> str:
+    """Write what changed as a unified diff, bounded."""
+    name = _path(parts)
+    lines = list(
+        unified_diff(before.splitlines(), after.splitlines(), f"a/{name}", f"b/{name}", lineterm="")
+    )
+    more = len(lines) - _DIFF_LINES
+    shown_lines = [*lines[:_DIFF_LINES], f"… and {more} more lines"] if more > 0 else lines
+    return "\n".join(shown_lines) + "\n"
+
+
+def _editable(parts: Parts, data: bytes) -> str:
+    if len(data) > MAX_EDIT:
+        raise ActionError("invalid_params", f"{_path(parts)}: too large to edit here")
+    if is_binary(data):
+        raise ActionError("invalid_params", f"{_path(parts)}: a binary file")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ActionError("invalid_params", f"{_path(parts)}: not UTF-8 text") from None
+
+
+def _as_it_stands(text: str, old: str, new: str) -> tuple[str, str]:
+    """Undo the escapes under which a model was shown the passage, if that makes it fit.
+
+    A model never sees `<|im_end|>` in a file, but `\\u003c|im_end|>`; it gives back what it
+    saw. In the new text only what was undone in the old is undone: other escapes are meant.
+    """
+    if old in text:
+        return old, new
+    meant = _ESCAPE.sub(_unescaped, old)
+    if text.count(meant) != 1:
+        return old, new
+    undone = set(_ESCAPE.findall(old))
+    again = _ESCAPE.sub(lambda match: _unescaped(match) if match[1] in undone else match[0], new)
+    return meant, again
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return chr(int(match[1], 16))
+
+
+def _hint(text: str, old: str) -> str:
+    """Say where the passage begins, if it does: then it is the rest of it that differs."""
+    if old in text:
+        return ""
+    first = next((line.strip() for line in old.splitlines() if line.strip()), "")
+    for number, line in enumerate(text.splitlines(), 1):
+        if first and line.strip() == first:
+            return f" (its first line is line {number}; spaces and all that follows must fit too)"
+    return ""
+
+
+def _path(parts: Parts) -> str:
+    return shown("/".join(parts))

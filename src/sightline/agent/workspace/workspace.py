@@ -1,0 +1,372 @@
+"""The current directory as an app, through the same protocol as any other.
+
+    /            read, search; edit, create, run (dangerous: the host asks first)
+    /git         branch, and what has changed
+    /files       directories and files, made when a query asks; content by `read_content`
+    /runs        the latest commands, with their output
+
+What the tree shows is a picture that `look` takes: git and the names of files, never
+their contents. `refresh` takes it anew; a host does so before each request, and where
+`watchfiles` is installed `watch` does it whenever something changes.
+
+Pictures are taken behind everything else, and are waited for a moment only: a directory
+that holds whoever reads it holds no turn. What is late is said to be not known yet, and is
+shown when it comes; after a picture that was late nobody waits until one is in time again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from msgspec import Meta
+
+from sightline.agent.workspace.command import Finished, run_command
+from sightline.agent.workspace.environment import passed, withheld_by_name
+from sightline.agent.workspace.git import TIMEOUT_S, Git, GitStatus
+from sightline.agent.workspace.inside import Inside, Parts, parts_of
+from sightline.agent.workspace.listing import SKIPPED, Listing, scan
+from sightline.agent.workspace.nodes import (
+    Run,
+    directory_node,
+    file_node,
+    files_node,
+    git_node,
+    runs_node,
+)
+from sightline.agent.workspace.search import search
+from sightline.agent.workspace.text import content, edit, read_lines
+from sightline.errors import ActionError, InvalidInput
+from sightline.slop.app.app import App
+from sightline.slop.app.call import Call
+from sightline.slop.app.local import local_dial
+from sightline.slop.protocol.path import parse_path
+from sightline.slop.transports.link import Link
+
+__all__ = ["APP_ID", "Workspace", "workspace_app"]
+
+APP_ID: Final = "workspace"
+# How many directories deep there are nodes; below, `read` and `search` go on.
+DEPTH: Final = 12
+PATIENCE_S: Final = 20.0
+MAX_RUN_S: Final = 600.0
+LOOK_S: Final = 1.5
+_RUNS: Final = 5
+_COMMANDS_AT_ONCE: Final = 4
+_log: Final = logging.getLogger(__name__)
+
+FilePath = Annotated[str, "A file's path from the workspace's root, e.g. src/app.py"]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What was last seen of the directory; `is_late` if that is longer ago than it should be."""
+
+    listing: Listing | None = None
+    git: GitStatus | None = None
+    is_late: bool = False
+
+
+class Workspace:
+    """A directory, its app, and what keeps the app's picture of it fresh."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        patience_s: float = PATIENCE_S,
+        look_s: float = LOOK_S,
+        git_s: float = TIMEOUT_S,
+        env: Mapping[str, str] | None = None,
+        also_passed: Collection[str] = (),
+    ) -> None:
+        """Open a directory. Raises InvalidInput if it is none.
+
+        A command that takes longer than `patience_s` is answered `accepted`, and goes on as
+        a task. A picture that takes longer than `look_s` is shown when it comes; git is given
+        up after `git_s`. Commands have of `env` (our own if None) what tools need, and the
+        variables `also_passed`.
+        """
+        try:
+            self._root = root.resolve(strict=True)
+            self._inside = Inside(self._root)
+        except OSError as error:
+            raise InvalidInput(f"{root}: {error.strerror}") from error
+        self._git = Git(self._root, timeout_s=git_s)
+        self._patience_s = patience_s
+        self._look_s = look_s
+        self._env = os.environ if env is None else env
+        self._also_passed = frozenset(also_passed)
+        self._picture = Picture()
+        self._looking = threading.Lock()
+        self._looks = ThreadPoolExecutor(1, "sightline-look")
+        self._next: Future[None] | None = None
+        self._is_slow = False
+        self._is_closed = False
+        self._runs: deque[Run] = deque(maxlen=_RUNS)
+        self._run_count = 0
+        self._pool = ThreadPoolExecutor(_COMMANDS_AT_ONCE, "sightline-run")
+        self.app = self._made()
+
+    @property
+    def dial(self) -> Callable[[], Awaitable[Link]]:
+        """What a hub dials: `hub.add(APP_ID, workspace.dial, own=True)`."""
+        return local_dial(self.app)
+
+    def look(self) -> None:
+        """Take a new picture of the directory, and wait for it a moment."""
+        with self._looking:
+            if self._is_closed:
+                return
+            before = self._picture
+            # One that is being taken may have missed what is to be seen; the next one has not.
+            if self._next is None:
+                self._next = self._looks.submit(self._take)
+            taken = self._next
+        if wait((taken,), 0 if self._is_slow else self._look_s).done:
+            taken.result()
+            return
+        listing = before.listing or scan(self._root)
+        with self._looking:
+            if self._picture is before:
+                self._is_slow = True
+                self._picture = replace(before, listing=listing, is_late=True)
+
+    def _take(self) -> None:
+        begun = time.monotonic()
+        with self._looking:
+            self._next = None
+        view = self._git.look()
+        listing = Listing.of(view.files) if view.files else scan(self._root)
+        with self._looking:
+            was_late, self._picture = self._picture.is_late, Picture(listing, view.status)
+            self._is_slow = time.monotonic() - begun > self._look_s
+        if was_late:
+            self.app.refresh()
+
+    async def refresh(self) -> None:
+        """Take a new picture, and show what is different."""
+        await asyncio.to_thread(self.look)
+        self.app.refresh()
+
+    async def watch(self) -> None:
+        """Refresh whenever something changes, until cancelled; at once over without watchfiles."""
+        try:
+            watchfiles: Any = importlib.import_module("watchfiles")
+        except ImportError:
+            return
+        stream = watchfiles.awatch(
+            self._root, watch_filter=self._matters, step=200, ignore_permission_denied=True
+        )
+        try:
+            async with contextlib.aclosing(stream) as changes:
+                async for _ in changes:
+                    await self.refresh()
+        except OSError as error:  # the system has only so many watches
+            _log.warning("%s is not watched: %s", self._root, error)
+
+    async def close(self) -> None:
+        """End commands that still run, and let go of the directory."""
+        await self.app.close()
+        with self._looking:
+            self._is_closed = True
+        self._git.stop()
+        for pool in (self._pool, self._looks):
+            await asyncio.to_thread(pool.shutdown)
+        self._inside.close()
+
+    @property
+    def _listing(self) -> Listing:
+        return self._picture.listing or Listing()
+
+    def _matters(self, _: object, path: str) -> bool:
+        *above, name = Path(path).relative_to(self._root).parts or ("",)
+        return SKIPPED.isdisjoint(above) or (above == [".git"] and name in {"HEAD", "index"})
+
+    def _made(self) -> App:
+        app = App(
+            APP_ID, self._root.name or "/", description="The current directory",
+            invoke_timeout_s=MAX_RUN_S + PATIENCE_S,
+        )  # fmt: skip
+        app.action(
+            "/", "read", idempotent=True, refreshes=(), description="Read lines of a text file"
+        )(self.read)  # fmt: skip
+        app.action(
+            "/", "search", idempotent=True, refreshes=(),
+            description="Find lines that have a text, in all files or some",
+        )(self.search)  # fmt: skip
+        app.action(
+            "/", "edit", dangerous=True,
+            description="Replace a passage of a file, given exactly as it stands, by another",
+        )(self.edit)  # fmt: skip
+        app.action("/", "create", dangerous=True, description="Write a new file")(self.create)
+        app.action(
+            "/", "run", dangerous=True, estimate="slow",
+            description="Run a shell command in the workspace, with the user's rights",
+        )(self.run)  # fmt: skip
+        app.node("git")(self._git_node)
+        app.node("files")(self._files_node)
+        app.node("runs")(self._runs_node)
+        app.content("runs/{run}")(self.output_of)
+        for depth in range(DEPTH + 1):
+            directory = "/".join(["files", *(f"{{p{level}}}" for level in range(depth))])
+            app.children(directory)(self.entries)
+            app.content(f"{directory}/{{name}}", when=_has_content)(self.content_of)
+        return app
+
+    def _git_node(self) -> dict[str, Any] | None:
+        return git_node(self._picture.git, is_late=self._picture.is_late)
+
+    def _files_node(self) -> dict[str, Any]:
+        return files_node(self._listing)
+
+    def _runs_node(self) -> dict[str, Any] | None:
+        return runs_node(self._runs)
+
+    def entries(self, call: Call, offset: int, count: int) -> dict[str, Any]:
+        """What stands in a directory: a part of it, by name."""
+        listing = self._listing
+        parts = listing.named(parse_path(call.path)[1:])
+        if parts is None:
+            raise ActionError("not_found", f"{call.path}: there is no such directory")
+        found = listing.entries(parts)
+        items = [
+            directory_node(name, listing.count((*parts, name)), listed=len(parts) < DEPTH)
+            if is_directory
+            else file_node(name, self._inside.status((*parts, name)))
+            for name, is_directory in found[offset : offset + count]
+        ]
+        return {"items": items, "total": len(found), "offset": offset}
+
+    def content_of(self, call: Call) -> str | bytes:
+        """A file's content, whole."""
+        return content(self._inside, self._file_at(call.path))
+
+    def output_of(self, run: str) -> str | None:
+        """What a command said."""
+        found = next((item for item in self._runs if item.id == run), None)
+        return None if found is None or found.finished is None else found.finished.output
+
+    def read(
+        self,
+        path: FilePath,
+        start: Annotated[int, "The first line, from 1"] = 1,
+        lines: Annotated[int, "How many lines"] = 400,
+    ) -> dict[str, Any]:
+        """Read some lines of a file."""
+        excerpt = read_lines(self._inside, parts_of(path), start, lines)
+        answer: dict[str, Any] = {"path": path, "lines": f"{excerpt.start}-{excerpt.end}"}
+        if excerpt.total is not None:
+            answer["of"] = excerpt.total
+        if not excerpt.exact:
+            answer["note"] = "not all of it is UTF-8; what is not is shown as \ufffd"
+        return {**answer, "content": excerpt.text}
+
+    def search(
+        self,
+        query: Annotated[str, "The text to find, taken literally"],
+        glob: Annotated[str, "Which paths, e.g. src/*.py; empty is all"] = "",
+        ignore_case: bool = False,
+        limit: Annotated[int, "How many lines at most"] = 50,
+    ) -> dict[str, Any]:
+        """Find lines in files."""
+        files = self._listing.files
+        found = search(
+            self._inside, files, query, glob=glob, ignore_case=ignore_case, limit=limit
+        )  # fmt: skip
+        answer: dict[str, Any] = {"found": len(found.lines), "files_searched": found.searched}
+        if found.stopped:
+            answer["incomplete"] = found.stopped
+        return {**answer, "matches": "".join(f"{line}\n" for line in found.lines)}
+
+    def edit(
+        self,
+        path: FilePath,
+        old: Annotated[str, "A passage that is in the file exactly once"],
+        new: Annotated[str, "What takes its place"],
+    ) -> dict[str, Any]:
+        """Change a file."""
+        difference = edit(self._inside, parts_of(path), old, new)
+        self.look()
+        return {"path": path, "diff": difference}
+
+    def create(self, path: FilePath, content: str) -> dict[str, Any]:
+        """Write a new file, and the directories above it."""
+        self._inside.create(parts_of(path), content.encode())
+        self.look()
+        return {"path": path, "bytes": len(content.encode())}
+
+    async def run(
+        self,
+        command: Annotated[str, "A command line for sh"],
+        timeout_s: Annotated[
+            float, Meta(gt=0, le=MAX_RUN_S, description="When to end it, in seconds")
+        ] = 60.0,
+    ) -> dict[str, Any]:
+        """Run a command: wait for it a while, then let it go on as a task."""
+        self._run_count += 1
+        run = Run(f"run-{self._run_count}", command)
+        self._runs.append(run)
+        stop = threading.Event()
+        try:
+            work = asyncio.get_running_loop().run_in_executor(
+                self._pool, self._run_to_end, run, timeout_s, stop
+            )
+            done, _ = await asyncio.wait({work}, timeout=self._patience_s)
+            if not done:
+                async with self.app.task() as task:
+                    task.report(message=f"output will be at /runs/{run.id}")
+                    await work
+        finally:
+            stop.set()
+        finished = await work
+        await self.refresh()  # whoever was answered `accepted` waits for nothing else
+        answer: dict[str, Any] = {"exit_code": finished.exit_code, "seconds": finished.seconds}
+        if finished.ended != "exited":
+            answer["ended"] = f"{finished.ended} after {finished.seconds:g} s"
+        if finished.exit_code and (note := self._withheld(command, finished.output)):
+            answer["note"] = note
+        return {**answer, "output": f"{finished.output.rstrip()}\n"}
+
+    def _withheld(self, *texts: str) -> str:
+        """Say which variables a command that failed may have missed."""
+        names = withheld_by_name(self._env, self._also_passed, texts)
+        return "; ".join(f"`{name}` was withheld: `workspace.env` adds it" for name in names)
+
+    def _run_to_end(self, run: Run, timeout_s: float, stop: threading.Event) -> Finished:
+        try:
+            run.finished = run_command(
+                run.command, self._root, timeout_s=timeout_s, stop=stop,
+                env=passed(self._env, self._also_passed),
+            )  # fmt: skip
+        except (OSError, ValueError) as error:
+            raise ActionError("internal", f"it could not be started: {error}") from error
+        return run.finished
+
+    def _file_at(self, node_path: str) -> Parts:
+        parts = self._listing.named(parse_path(node_path)[1:])
+        if not parts:
+            raise ActionError("not_found", f"{node_path}: there is no such file")
+        return parts
+
+
+def _has_content(props: dict[str, Any]) -> bool:
+    return "size" in props
+
+
+def workspace_app(root: Path) -> App:
+    """Make the app of a directory, with a picture of it taken. Raises InvalidInput."""
+    workspace = Workspace(root)
+    workspace.look()
+    return workspace.app

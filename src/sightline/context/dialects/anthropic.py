@@ -1,0 +1,288 @@
+"""Anthropic's Messages API.
+
+    model · parameters · tools · system · messages[user · assistant · …  user: … ] │ text: tail
+
+The tail is a text block of its own in the last user turn, behind the tool results,
+which must come first there. Marks: one on the last block of the instructions, one on
+the last stable block, and one where the previous request ended if more blocks
+came since than the API looks back. Never on thinking, never on the tail.
+
+Bound thinking
+==============
+Newer models accept a thinking block only if everything before it is as it was when it
+was made. A tail that is gone from the next request is such a change. The modes:
+
+    drop         blocks are sent back, and the API is told to drop those that no longer
+                 fit instead of refusing the request (the default for these models)
+    strip        we leave all of them out ourselves
+    turn_append  the tails of the running user turn stay where they were, numbered, so
+                 that blocks stay valid inside a tool loop; both go at the next user turn
+
+A fourth way exists and is not taken: a system message that clears itself would put what
+apps say, which is untrusted, in the system's role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from sightline.context.dialects.attachments import inline, is_web, placeholder
+from sightline.context.dialects.blocks import Block, marked_blocks, merged
+from sightline.context.dialects.decoder import Decoder as BaseDecoder
+from sightline.context.dialects.decoder import Open, written
+from sightline.context.dialects.events import Event, StopReason
+from sightline.context.dialects.framing import SseReader
+from sightline.context.dialects.names import wire_id
+from sightline.context.dialects.profile import Profile
+from sightline.context.dialects.request import Draft, Options, Request, Thinking, Written, assemble
+from sightline.context.dialects.turns import Turn
+from sightline.context.dialects.usage import cache_miss_from
+from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
+from sightline.context.slots.prompt import Prompt
+
+__all__ = ["NAME", "Decoder", "encode"]
+
+NAME: Final = "anthropic"
+BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
+VERSION: Final = "2023-06-01"
+START: Final = "(the conversation begins with the assistant's message)"
+
+
+def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
+    """Write the request; `Request.thinking` is the mode that was used."""
+    options = options or Options()
+    mode: Thinking = options.thinking
+    if mode == "auto" and profile.reasoning.bound:
+        mode = "drop"
+    return assemble(prompt, profile, options, _write, mode)
+
+
+def _write(draft: Draft) -> Written:
+    profile, options = draft.profile, draft.options
+    draft.headers["anthropic-version"] = VERSION
+    body: dict[str, Any] = {
+        "model": profile.model,
+        "stream": options.stream,
+        "max_tokens": draft.max_output_tokens,
+    }
+    if draft.thinking == "drop":
+        binding = {"prefix_mismatch_behavior": "drop_block"}
+        body["thinking"] = {"type": "adaptive", "block_binding": binding}
+        draft.headers["anthropic-beta"] = BINDING_BETA
+    draft.note_thinking()
+    if options.previous_id and draft.marking:
+        body["diagnostics"] = {"previous_message_id": options.previous_id}
+    body |= draft.extra
+    if draft.tools:
+        body["tools"] = [
+            {
+                "name": draft.names.wire(tool.name),
+                "description": tool.description,
+                "input_schema": tool.parameters,
+            }
+            for tool in draft.tools
+        ]
+    system, rest = draft.system_and_rest()
+    texts = [
+        {"type": "text", "text": part.text}
+        for turn in system
+        for part in turn.parts
+        if isinstance(part, Text)
+    ]
+    if texts:
+        body["system"] = texts
+    blocks = _blocks(draft, rest)
+    _mark(draft, body, blocks)
+    messages, origins = merged(blocks, "content")
+    return {**body, "messages": messages}, origins
+
+
+def _blocks(draft: Draft, turns: list[Turn]) -> list[Block]:
+    asked = [i for i, turn in enumerate(turns) if turn.role == "user" and turn.origin >= 0]
+    last_user = asked[-1] if asked else -1
+    blocks: list[Block] = []
+    if turns and turns[0].role == "assistant":
+        blocks.append(Block("user", {"type": "text", "text": START}))
+    for index, turn in enumerate(turns):
+        role = "assistant" if turn.role == "assistant" else "user"
+        if turn.role == "system":
+            if draft.profile.messages.inline_system:
+                role = "system"
+            else:
+                draft.note("system_as_user", "a later system message is sent as the user's")
+        keep = _keeps_thinking(draft, in_loop=index > last_user)
+        for part in turn.parts:
+            data = _block(draft, part, keep=keep)
+            if data is not None:
+                markable = data["type"] not in ("thinking", "redacted_thinking")
+                blocks.append(Block(role, data, turn.origin, turn.stable, markable))
+        for part in turn.tail:
+            data = _block(draft, part, keep=False)
+            if data is not None:
+                blocks.append(Block(role, data, turn.origin, stable=False))
+    return blocks
+
+
+def _keeps_thinking(draft: Draft, *, in_loop: bool) -> bool:
+    if draft.thinking == "strip":
+        # With a fixed thinking budget the API demands the blocks of a running tool loop.
+        fixed = draft.extra.get("thinking", {}).get("type") == "enabled"
+        return in_loop and fixed
+    return in_loop or draft.thinking != "turn_append" or not draft.profile.reasoning.bound
+
+
+def _block(draft: Draft, part: Part, *, keep: bool) -> dict[str, Any] | None:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    if isinstance(part, ToolCall):
+        return {
+            "type": "tool_use",
+            "id": wire_id(part.id, draft.profile.tools.ids),
+            "name": draft.names.wire(part.name),
+            "input": part.arguments,
+        }
+    if isinstance(part, ToolResult):
+        result: dict[str, Any] = {
+            "type": "tool_result",
+            "tool_use_id": wire_id(part.call_id, draft.profile.tools.ids),
+            "content": part.content,
+        }
+        return {**result, "is_error": True} if part.is_error else result
+    if isinstance(part, Reasoning):
+        ours = part.raw is not None and part.raw.strategy == NAME
+        return dict(part.raw.data) if keep and ours and part.raw is not None else None
+    return _file(draft, part)
+
+
+def _file(draft: Draft, file: File) -> dict[str, Any]:
+    data = inline(file)
+    if data is not None:
+        source = {"type": "base64", "media_type": data.mime, "data": data.data}
+    else:
+        source = {"type": "url", "url": file.uri}
+    if data is not None or is_web(file):
+        if file.mime.startswith("image/"):
+            return {"type": "image", "source": source}
+        if file.mime == "application/pdf":
+            return {"type": "document", "source": source}
+    draft.note("file_as_text", f"{file.name or file.uri[:40]} ({file.mime}) is sent as words")
+    return {"type": "text", "text": placeholder(file)}
+
+
+def _mark(draft: Draft, body: dict[str, Any], blocks: list[Block]) -> None:
+    cache = draft.profile.cache
+    if not draft.wants_marks("cache_control"):
+        return
+    mark: dict[str, Any] = {"type": "ephemeral"}
+    if draft.options.cache_ttl:
+        mark["ttl"] = draft.options.cache_ttl
+    spent = 0
+    for fixed in ("system", "tools"):
+        if fixed in body and cache.max_marks > 1:
+            body[fixed][-1]["cache_control"] = mark
+            spent = 1
+            break
+    chosen = marked_blocks(blocks, cache, spent)
+    for index in chosen:
+        blocks[index].data["cache_control"] = mark
+    draft.marks = spent + len(chosen)
+
+
+STOPS: Final[dict[str, StopReason]] = {
+    "end_turn": "end",
+    "stop_sequence": "end",
+    "pause_turn": "end",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refused",
+}
+
+
+class Decoder(BaseDecoder):
+    """Blocks that start, grow and stop; then the reason, then `message_stop`."""
+
+    dialect = NAME
+
+    def _make_reader(self) -> SseReader:
+        return SseReader()
+
+    def _receive(self, event: str, value: Any) -> Iterator[Event]:
+        kind: str = value["type"]
+        if kind == "message_start":
+            message = value["message"]
+            self._response_id = message.get("id") or ""
+            self._usage = message.get("usage")
+            self._cache_miss = cache_miss_from(NAME, message)
+        elif kind == "content_block_start":
+            yield from self._start(value["index"], value["content_block"])
+        elif kind == "content_block_delta":
+            yield from self._grow(value["index"], value["delta"])
+        elif kind == "message_delta":
+            # Cumulative, and without what `message_start` told already.
+            self._usage = _joined(self._usage, value.get("usage"))
+            self._cache_miss = cache_miss_from(NAME, value) or self._cache_miss
+            reason = value["delta"].get("stop_reason")
+            if reason:
+                self._stop = (STOPS.get(reason, "end"), "")
+        elif kind == "message_stop":
+            unfinished: tuple[StopReason, str] = ("incomplete", "stopped without a reason")
+            yield from self._end(*(self._stop or unfinished))
+        elif kind == "error":
+            yield from self._end("error", str(value["error"].get("message", "")))
+
+    def _whole(self, value: Any) -> Iterator[Event]:
+        """The stream in one go: its start and its end are both the message."""
+        if value["type"] == "message":
+            yield from self._receive("", {"type": "message_start", "message": value})
+            for index, block in enumerate(value["content"]):
+                yield from self._start(index, block)
+            yield from self._receive("", {"type": "message_delta", "delta": value})
+            value = {"type": "message_stop"}
+        yield from self._receive("", value)
+
+    def _start(self, index: int, block: dict[str, Any]) -> Iterator[Event]:
+        kind = block["type"]
+        if kind == "text":
+            self._part(index, "text")
+            yield from self._say(index, block.get("text", ""))
+        elif kind == "tool_use":
+            part = self._part(index, "tool_call")
+            part.call_id, part.name = block["id"], block["name"]
+            if block.get("input"):
+                part.text = written(block["input"])
+        elif kind == "thinking":
+            signature = block.get("signature") or ""
+            raw = {"type": "thinking", "thinking": "", "signature": signature}
+            self._part(index, "reasoning").raw = raw
+            yield from self._thought(index, block.get("thinking", ""))
+        elif kind == "redacted_thinking":
+            self._part(index, "reasoning").raw = {"type": kind, "data": block["data"]}
+
+    def _grow(self, index: int, delta: dict[str, Any]) -> Iterator[Event]:
+        kind = delta["type"]
+        if kind == "text_delta":
+            yield from self._say(index, delta["text"])
+        elif kind == "input_json_delta":
+            self._part(index, "tool_call").text += delta["partial_json"]
+        elif kind == "thinking_delta":
+            yield from self._thought(index, delta["thinking"])
+        elif kind == "signature_delta":
+            self._part(index, "reasoning").raw["signature"] += delta["signature"]
+
+    def _thought(self, index: int, text: str) -> Iterator[Event]:
+        self._part(index, "reasoning").raw["thinking"] += text
+        yield from self._think(index, text)
+
+    def _made(self, part: Open) -> Part | None:
+        """A block without its signature is refused when it comes back: keep only its text."""
+        if part.raw is not None and part.raw.get("signature") == "":
+            part.raw = None
+        return super()._made(part)
+
+
+def _joined(before: Any, later: Any) -> Any:
+    if not isinstance(before, dict) or not isinstance(later, dict):
+        return before if later is None else later
+    return {**before, **{key: value for key, value in later.items() if value is not None}}

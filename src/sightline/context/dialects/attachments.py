@@ -1,0 +1,40 @@
+"""Files as a vendor takes them: inline data, an address it can fetch, or words about it.
+
+What an API cannot take is never dropped in silence: the model reads that there was
+a file, and the request has a note.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from sightline.context.messages.parts import File
+
+__all__ = ["Inline", "inline", "is_web", "placeholder"]
+
+DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.-]+)*;base64,(.*)", re.DOTALL)
+
+
+class Inline(NamedTuple):
+    """The content itself, base64."""
+
+    mime: str
+    data: str
+
+
+def inline(file: File) -> Inline | None:
+    """Return the content of a `data:` address; None for any other."""
+    match = DATA_URI.fullmatch(file.uri)
+    return Inline(match[1] or file.mime, match[2]) if match else None
+
+
+def is_web(file: File) -> bool:
+    """Whether a vendor could fetch it."""
+    return file.uri.startswith(("https://", "http://"))
+
+
+def placeholder(file: File) -> str:
+    """Say that there is a file which cannot be shown."""
+    where = "" if file.uri.startswith("data:") else f" at {file.uri}"
+    return f"[file {file.name or 'without a name'} ({file.mime}){where}, not shown]"

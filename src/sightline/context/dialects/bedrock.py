@@ -1,0 +1,278 @@
+"""Amazon Bedrock's Converse API.
+
+    parameters · toolConfig · system · messages[user · assistant · …] cachePoint │ tail
+
+The model is named in the path, as AWS's own client writes it, and nowhere in the body.
+
+A mark is a block of its own, `cachePoint`, behind the last stable block; it may not
+follow a document. Claude and Nova take the tail in the turn of the tool results; Llama
+and Mistral accept nothing beside those, and because turns of one role are merged, a
+short assistant turn stands in between.
+
+Files are base64 text here, as in the JSON that Bedrock reads; boto3 encodes bytes itself
+and wants them decoded first.
+
+Bound reasoning (see `anthropic`) is left out: the control that makes the API drop
+stale blocks is not documented for Converse.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from sightline.context.dialects.attachments import inline, placeholder
+from sightline.context.dialects.blocks import Block, marked_blocks, merged
+from sightline.context.dialects.decoder import Decoder as BaseDecoder
+from sightline.context.dialects.decoder import Open, written
+from sightline.context.dialects.events import Event, StopReason
+from sightline.context.dialects.framing import EventStreamReader
+from sightline.context.dialects.names import wire_id
+from sightline.context.dialects.profile import Profile
+from sightline.context.dialects.request import Draft, Options, Request, Thinking, Written, assemble
+from sightline.context.dialects.turns import Turn
+from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
+from sightline.context.slots.prompt import Prompt
+from sightline.errors import InvalidInput
+
+__all__ = ["NAME", "Decoder", "encode"]
+
+NAME: Final = "bedrock"
+START: Final = "(the conversation begins with the assistant's message)"
+WORDLESS: Final = "(sent without words)"
+IMAGES: Final = {"png", "jpeg", "gif", "webp"}
+DOCUMENTS: Final = {
+    "application/pdf": "pdf", "text/csv": "csv", "text/html": "html", "text/plain": "txt",
+    "text/markdown": "md",
+}  # fmt: skip
+
+
+def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
+    """Write the request; `Request.thinking` is the mode that was used."""
+    options = options or Options()
+    mode: Thinking = options.thinking
+    if mode == "drop":
+        raise InvalidInput("bedrock: thinking 'drop' is not documented for Converse; use 'strip'")
+    if mode == "auto" and profile.reasoning.bound:
+        mode = "strip"
+    return assemble(prompt, profile, options, _write, mode)
+
+
+def _write(draft: Draft) -> Written:
+    body: dict[str, Any] = {"inferenceConfig": {"maxTokens": draft.max_output_tokens}}
+    draft.note_thinking()
+    body |= draft.extra
+    if draft.tools:
+        body["toolConfig"] = {"tools": [{"toolSpec": spec} for spec in _specs(draft)]}
+    elif any(turn.calls for turn in draft.turns):
+        # A conversation with calls in it is refused without a tool definition.
+        body["toolConfig"] = {"tools": [{"toolSpec": _NO_TOOL}]}
+    system, rest = draft.system_and_rest()
+    texts = [{"text": part.text} for t in system for part in t.parts if isinstance(part, Text)]
+    if texts:
+        body["system"] = texts
+    blocks = _mark(draft, body, _blocks(draft, rest))
+    messages, origins = merged(blocks, "content")
+    return {**body, "messages": messages}, origins
+
+
+_NO_TOOL: Final[dict[str, Any]] = {
+    "name": "none",
+    "description": "There is no tool at the moment.",
+    "inputSchema": {"json": {"type": "object", "properties": {}}},
+}
+
+
+def _specs(draft: Draft) -> list[dict[str, Any]]:
+    specs = []
+    for tool in draft.tools:
+        spec: dict[str, Any] = {"name": draft.names.wire(tool.name)}
+        if tool.description:
+            spec["description"] = tool.description
+        specs.append({**spec, "inputSchema": {"json": tool.parameters}})
+    return specs
+
+
+def _blocks(draft: Draft, turns: list[Turn]) -> list[Block]:
+    asked = [i for i, turn in enumerate(turns) if turn.role == "user" and turn.origin >= 0]
+    last_user = asked[-1] if asked else -1
+    blocks: list[Block] = []
+    if turns and turns[0].role == "assistant":
+        blocks.append(Block("user", {"text": START}))
+    for index, turn in enumerate(turns):
+        if turn.role == "system":
+            draft.note("system_as_user", "a later system message is sent as the user's")
+        role = "assistant" if turn.role == "assistant" else "user"
+        if _is_wordless(turn):
+            blocks.append(Block(role, {"text": WORDLESS}, turn.origin, turn.stable, False))
+        in_loop = index > last_user or not draft.profile.reasoning.bound
+        keep = draft.thinking == "auto" or (draft.thinking == "turn_append" and in_loop)
+        for part in turn.parts:
+            data = _block(draft, part, keep=keep)
+            if data is not None:
+                markable = not data.keys() & {"document", "reasoningContent"}
+                blocks.append(Block(role, data, turn.origin, turn.stable, markable))
+        for part in turn.tail:
+            data = _block(draft, part, keep=False)
+            if data is not None:
+                blocks.append(Block(role, data, turn.origin, stable=False))
+    return blocks
+
+
+def _is_wordless(turn: Turn) -> bool:
+    """Whether there is a document without a word beside it, which is refused."""
+    papers = any(isinstance(part, File) and part.mime in DOCUMENTS for part in turn.parts)
+    return papers and not any(isinstance(part, Text) for part in turn.parts)
+
+
+def _block(draft: Draft, part: Part, *, keep: bool) -> dict[str, Any] | None:
+    ids = draft.profile.tools.ids
+    if isinstance(part, Text):
+        return {"text": part.text}
+    if isinstance(part, ToolCall):
+        use = {"toolUseId": wire_id(part.id, ids), "name": draft.names.wire(part.name)}
+        return {"toolUse": {**use, "input": part.arguments}}
+    if isinstance(part, ToolResult):
+        result: dict[str, Any] = {
+            "toolUseId": wire_id(part.call_id, ids),
+            "content": [{"text": part.content if part.content.strip() else "(nothing)"}],
+            "status": "error" if part.is_error else "success",
+        }
+        return {"toolResult": result}
+    if isinstance(part, Reasoning):
+        ours = part.raw is not None and part.raw.strategy == NAME
+        replay = keep and draft.profile.reasoning.replay == "always"
+        return {"reasoningContent": part.raw.data} if replay and ours and part.raw else None
+    return _file(draft, part)
+
+
+def _file(draft: Draft, file: File) -> dict[str, Any]:
+    data = inline(file)
+    source: dict[str, Any] | None = None
+    if data is not None:
+        source = {"bytes": data.data}
+    elif file.uri.startswith("s3://"):
+        source = {"s3Location": {"uri": file.uri}}
+    kind = file.mime.partition("/")[2]
+    if source is not None and file.mime.startswith("image/") and kind in IMAGES:
+        return {"image": {"format": kind, "source": source}}
+    if source is not None and file.mime in DOCUMENTS:
+        name = re.sub(r"[^A-Za-z0-9 ()\[\]-]|\s(?=\s)", "-", file.name or "document")
+        return {"document": {"format": DOCUMENTS[file.mime], "name": name, "source": source}}
+    draft.note("file_as_text", f"{file.name or file.uri[:40]} ({file.mime}) is sent as words")
+    return {"text": placeholder(file)}
+
+
+def _mark(draft: Draft, body: dict[str, Any], blocks: list[Block]) -> list[Block]:
+    cache = draft.profile.cache
+    if not draft.wants_marks("cache_point"):
+        return blocks
+    point: dict[str, Any] = {"type": "default"}
+    if draft.options.cache_ttl:
+        point["ttl"] = draft.options.cache_ttl
+    spent = 0
+    if "system" in body and cache.max_marks > 1:
+        body["system"].append({"cachePoint": point})
+        spent = 1
+    chosen = set(marked_blocks(blocks, cache, spent))
+    marked: list[Block] = []
+    for index, block in enumerate(blocks):
+        marked.append(block)
+        if index in chosen:
+            marked.append(Block(block.role, {"cachePoint": point}, block.origin))
+    draft.marks = spent + len(chosen)
+    return marked
+
+
+STOPS: Final[dict[str, StopReason]] = {
+    "end_turn": "end",
+    "stop_sequence": "end",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "guardrail_intervened": "refused",
+    "content_filtered": "refused",
+    "malformed_model_output": "incomplete",
+    "malformed_tool_use": "incomplete",
+}
+
+
+class Decoder(BaseDecoder):
+    """Events named in their headers. `metadata` follows `messageStop` and is the end.
+
+    From an SDK that unpacks events itself, hand each one to `receive` as it is.
+    """
+
+    dialect = NAME
+
+    def _make_reader(self) -> EventStreamReader:
+        return EventStreamReader()
+
+    def _receive(self, event: str, value: Any) -> Iterator[Event]:
+        if not event and len(value) == 1:
+            [(event, value)] = value.items()
+        index = value.get("contentBlockIndex", 0)
+        if event == "contentBlockStart":
+            tool = value["start"].get("toolUse")
+            if tool:
+                part = self._part(index, "tool_call")
+                part.call_id, part.name = tool["toolUseId"], tool["name"]
+        elif event == "contentBlockDelta":
+            yield from self._grow(index, value["delta"])
+        elif event == "messageStop":
+            reason = value["stopReason"]
+            stop = STOPS.get(reason, "end")
+            self._stop = (stop, "" if stop in ("end", "tool_calls", "length") else reason)
+        elif event == "metadata":
+            self._usage = value.get("usage")
+            unfinished: tuple[StopReason, str] = ("incomplete", "no stop reason")
+            yield from self._end(*(self._stop or unfinished))
+        elif event.endswith("Exception"):
+            yield from self._end("error", f"{event}: {value.get('message', '')}")
+
+    def _whole(self, value: Any) -> Iterator[Event]:
+        if "output" not in value:
+            yield from self._end(
+                "error", str(value.get("message") or value.get("Message") or value)
+            )
+            return
+        for index, block in enumerate(value["output"]["message"]["content"]):
+            if "toolUse" in block:
+                yield from self._receive(
+                    "contentBlockStart", {"contentBlockIndex": index, "start": block}
+                )
+                text = written(block["toolUse"].get("input") or {})
+                yield from self._grow(index, {"toolUse": {"input": text}})
+            elif "reasoningContent" in block:
+                thought = block["reasoningContent"]
+                said = {"reasoningContent": thought.get("reasoningText", thought)}
+                yield from self._grow(index, said)
+            else:
+                yield from self._grow(index, block)
+        yield from self._receive("messageStop", value)
+        yield from self._receive("metadata", value)
+
+    def _grow(self, index: int, delta: dict[str, Any]) -> Iterator[Event]:
+        if "text" in delta:
+            yield from self._say(index, delta["text"])
+        elif "toolUse" in delta:
+            self._part(index, "tool_call").text += delta["toolUse"].get("input", "")
+        elif "reasoningContent" in delta:
+            thought = delta["reasoningContent"]
+            part = self._part(index, "reasoning")
+            if "redactedContent" in thought:
+                part.raw = {"redactedContent": thought["redactedContent"]}
+                return
+            part.raw = part.raw or {"reasoningText": {"text": ""}}
+            signed = part.raw["reasoningText"]
+            signed["text"] += thought.get("text", "")
+            if "signature" in thought:
+                signed["signature"] = signed.get("signature", "") + thought["signature"]
+            yield from self._think(index, thought.get("text", ""))
+
+    def _made(self, part: Open) -> Part | None:
+        """Reasoning without its signature is refused when it comes back: keep only its text."""
+        if part.raw is not None and "signature" not in part.raw.get("reasoningText", {"signature"}):
+            part.raw = None
+        return super()._made(part)

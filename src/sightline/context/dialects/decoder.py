@@ -1,0 +1,267 @@
+"""The common half of all decoders: bytes in, events out, one end whatever happens.
+
+A dialect's decoder says how one frame of its stream changes the reply; this holds the
+reply. The promises: any chunking gives the same events; nothing the vendor sends makes
+it raise; after `close` there has been exactly one `Stopped`; a reply that broke off has
+no tool calls. A reply that was not streamed gives the same events, with each text in
+one piece.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from hashlib import sha256
+from typing import Any, ClassVar, Final
+
+import msgspec
+
+from sightline.context.dialects.events import (
+    Event,
+    ReasoningDelta,
+    Stopped,
+    StopReason,
+    TextDelta,
+    ToolCalled,
+    UsageReported,
+)
+from sightline.context.dialects.framing import BrokenStream, Frame, Reader
+from sightline.context.dialects.usage import CacheMiss, usage_from
+from sightline.context.messages.parts import (
+    UNREADABLE,
+    Message,
+    Part,
+    Raw,
+    Reasoning,
+    Text,
+    ToolCall,
+)
+from sightline.context.messages.storable import MAX_DEPTH, check_json, storable
+from sightline.context.messages.strings import map_json
+from sightline.errors import InvalidJson, NotStorable
+from sightline.slop.protocol.jsontext import clip, loads, nests_deeper, text_from_bytes, text_of
+
+__all__ = ["Decoder", "Open", "decode", "read_frame", "written"]
+
+UNREADABLE_CHARS: Final = 2_000
+# What stands in a frame around the arguments of a call is some ten levels in every API. So what is
+# left of something too deep is no problem for a parser, and still too deep to be stored.
+FRAME_DEPTH: Final = 2 * MAX_DEPTH
+
+
+class Open(msgspec.Struct):
+    """A part of the reply that is still being said. `raw` is what must be replayed with it."""
+
+    kind: str
+    text: str = ""
+    call_id: str = ""
+    name: str = ""
+    raw: Any = None
+
+
+class Decoder:
+    """Feed it the bytes of a response; `names` leads from the vendor's tool names to ours."""
+
+    dialect: ClassVar[str]
+
+    def __init__(self, names: Mapping[str, str] | None = None) -> None:
+        self._reader = self._make_reader()
+        self._names = names or {}
+        self._open: dict[Any, Open] = {}
+        self._stop: tuple[StopReason, str] | None = None
+        self._usage: Any = None  # as it came
+        self._cache_miss: CacheMiss | None = None
+        self._response_id = ""
+        self._code = ""
+        self._ended = False
+
+    # What a dialect provides.
+
+    def _make_reader(self) -> Reader:
+        raise NotImplementedError
+
+    def _receive(self, event: str, value: Any) -> Iterator[Event]:
+        """Take one frame's JSON."""
+        raise NotImplementedError
+
+    def _whole(self, value: Any) -> Iterator[Event]:
+        """Take the JSON of a reply that was not streamed."""
+        raise NotImplementedError
+
+    # What a caller uses.
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Take more bytes; return the events they complete. Nothing comes after `Stopped`."""
+        return self._guarded(self._reader.feed(data)) if not self._ended else []
+
+    def receive(self, value: Mapping[str, Any], event: str = "") -> list[Event]:
+        """Take one event that somebody else has unpacked already, a vendor's SDK for one."""
+        if self._ended:
+            return []
+        return self._step(Frame(event, bytes(text_of(value))))
+
+    def whole(self, body: bytes | Mapping[str, Any]) -> list[Event]:
+        """Take the body of a response that was not streamed; the last event is `Stopped`.
+
+        From an SDK hand over its response as a mapping. Nothing else may have been fed.
+        """
+        if self._ended:
+            return []
+        # Bytes in an SDK's mapping are base64 text in the JSON it came from.
+        data = body if isinstance(body, bytes) else bytes(text_of(body))
+        return [*self._tried(lambda: self._whole(read_frame(data))), *self.close()]
+
+    def close(self) -> list[Event]:
+        """Take the end of the stream; the last event is `Stopped` if it has not been."""
+        if self._ended:
+            return []
+        events = self._guarded(self._reader.close())
+        if not self._ended:
+            reason, detail = self._stop or ("incomplete", "the stream ended before the reply did")
+            events += self._end(reason, detail)
+        return events
+
+    def abandon(self, code: str, why: str) -> list[Event]:
+        """End a stream that does not end by itself; what was said before its last word counts."""
+        self._code = "" if self._stop else code
+        return self._end(*(self._stop or ("incomplete", why)))
+
+    @property
+    def progress(self) -> int:
+        """How much of the reply there is, in characters and parts: pings add nothing to it."""
+        return len(self._open) + sum(len(part.text) for part in self._open.values())
+
+    def _guarded(self, frames: Iterator[Frame]) -> list[Event]:
+        events: list[Event] = []
+        try:
+            for frame in frames:
+                events += self._step(frame)
+                if self._ended:
+                    break
+        except BrokenStream as error:
+            # After the vendor's last word a torn trailer takes nothing away.
+            events += self._end(*(self._stop or ("incomplete", str(error))))
+        return events
+
+    def _step(self, frame: Frame) -> list[Event]:
+        return self._tried(lambda: self._receive(frame.event, self._parse(frame)))
+
+    def _tried(self, work: Callable[[], Iterator[Event]]) -> list[Event]:
+        try:
+            return list(work())
+        except (msgspec.DecodeError, KeyError, TypeError, AttributeError, ValueError) as error:
+            return self._end("incomplete", f"not understood: {error}"[:200])
+
+    def _parse(self, frame: Frame) -> Any:
+        return read_frame(frame.data)
+
+    # What a dialect's `_receive` calls.
+
+    def _say(self, key: Any, text: str) -> Iterator[Event]:
+        if text:
+            self._part(key, "text").text += text
+            yield TextDelta(text)
+
+    def _think(self, key: Any, text: str) -> Iterator[Event]:
+        if text:
+            self._part(key, "reasoning").text += text
+            yield ReasoningDelta(text)
+
+    def _part(self, key: Any, kind: str) -> Open:
+        return self._open.setdefault(key, Open(kind))
+
+    def _end(self, reason: StopReason, detail: str = "") -> list[Event]:
+        """Close the reply: calls, usage, stop."""
+        if self._ended:
+            return []
+        self._ended = True
+        parts: list[Part] = []
+        calls: list[ToolCall] = []
+        for part in self._open.values():
+            if part.kind != "tool_call":
+                made = self._made(part)
+                if made is not None:
+                    parts.append(made)
+            elif reason not in ("incomplete", "error"):
+                call = self._call(part, {call.id for call in calls}, whole=reason != "length")
+                if call is None:
+                    reason, detail = "incomplete", f"the arguments of {part.name!r} are cut off"
+                else:
+                    calls.append(call)
+                    parts.append(call)
+        if reason in ("incomplete", "error"):
+            parts = [part for part in parts if not isinstance(part, ToolCall)]
+            calls = []
+        elif calls and reason == "end":
+            reason = "tool_calls"
+        events: list[Event] = [ToolCalled(call) for call in calls]
+        if self._usage is not None:
+            events.append(UsageReported(usage_from(self.dialect, self._usage), self._cache_miss))
+        message = Message("assistant", tuple(parts))
+        return [*events, Stopped(reason, message, detail, self._response_id, self._code)]
+
+    def _made(self, part: Open) -> Part | None:
+        raw = None if part.raw is None else Raw(self.dialect, part.raw)
+        if part.kind == "text":
+            return Text(part.text, raw) if part.text else None
+        return Reasoning(part.text, raw) if part.text or raw is not None else None
+
+    def _call(self, part: Open, taken: Container[str], *, whole: bool) -> ToolCall | None:
+        """Read a call. What a model wrote to its end and is no object, it has to hear of."""
+        if not part.name:
+            return None
+        arguments = _arguments(part.text)
+        if arguments is None:
+            if not whole:
+                return None
+            arguments = {UNREADABLE: part.text[:UNREADABLE_CHARS]}
+        raw = None if part.raw is None else Raw(self.dialect, part.raw)
+        # Two calls of one reply that share an id could not be answered one by one.
+        known = part.call_id and part.call_id not in taken
+        call_id = part.call_id if known else self._made_id(part)
+        return ToolCall(call_id, self._names.get(part.name, part.name), arguments, raw)
+
+    def _made_id(self, part: Open) -> str:
+        """Name a call whose vendor does not: by its place in this reply and what it says."""
+        place = [other is part for other in self._open.values()].index(True)
+        told = f"{self._response_id}/{place}/{part.name}/{part.text}"
+        return f"call_{sha256(told.encode()).hexdigest()[:16]}"
+
+
+def read_frame(data: bytes) -> Any:
+    """Read what a vendor sent; of what nests deeper than anything we take, the outside.
+
+    A number that is out of range, or half of a character, is that value's fault alone.
+    """
+    shallow = clip(data, FRAME_DEPTH)
+    try:
+        return msgspec.json.decode(shallow)
+    except msgspec.DecodeError as error:
+        try:
+            return map_json(loads(text_from_bytes(shallow)), storable)
+        except InvalidJson:
+            raise error from None
+
+
+def written(arguments: Any) -> str:
+    """Write arguments that a vendor sends as a value; what is no JSON in them stays none."""
+    return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"), default=float)
+
+
+def _arguments(text: str) -> dict[str, Any] | None:
+    """Read the arguments of a call; None if they are no object, or none that can be stored."""
+    if nests_deeper(text, MAX_DEPTH):
+        return None
+    try:
+        arguments = msgspec.json.decode(text) if text.strip() else {}
+        check_json(map_json(arguments, storable), "the arguments")
+    except (msgspec.DecodeError, NotStorable):
+        return None
+    return arguments if isinstance(arguments, dict) else None
+
+
+def decode(decoder: Decoder, chunks: Iterable[bytes]) -> Iterator[Event]:
+    """Run a whole stream through a decoder."""
+    for chunk in chunks:
+        yield from decoder.feed(chunk)
+    yield from decoder.close()

@@ -1,0 +1,82 @@
+"""What comes out of a vendor's stream, the same from all of them.
+
+    (TextDelta | ReasoningDelta)*  ToolCalled*  UsageReported?  Stopped
+
+`Stopped` is always there and always last. Its message is what belongs into the ledger.
+Tool calls are told only once the reply is whole: a stream that broke off has none, in
+its events as in its message, so that nothing is ever run or stored that the model
+did not finish saying.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from sightline.context.dialects.usage import CacheMiss, Usage
+from sightline.context.messages.parts import Message, ToolCall
+
+__all__ = [
+    "Event",
+    "ReasoningDelta",
+    "StopReason",
+    "Stopped",
+    "TextDelta",
+    "ToolCalled",
+    "UsageReported",
+]
+
+StopReason: TypeAlias = Literal["end", "tool_calls", "length", "refused", "incomplete", "error"]
+
+
+class TextDelta(msgspec.Struct, frozen=True, tag="text"):
+    """More of the answer."""
+
+    text: str
+
+
+class ReasoningDelta(msgspec.Struct, frozen=True, tag="reasoning"):
+    """More of the reasoning, where the vendor shows it."""
+
+    text: str
+
+
+class ToolCalled(msgspec.Struct, frozen=True, tag="tool_call"):
+    """A call, whole, under our name for the tool."""
+
+    call: ToolCall
+
+
+class UsageReported(msgspec.Struct, frozen=True, tag="usage"):
+    """What the request used, and why the cache was missed if the vendor was asked."""
+
+    usage: Usage
+    cache_miss: CacheMiss | None = None
+
+
+class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
+    """The end, and the whole reply. `response_id` is the vendor's, for diagnostics.
+
+    end, tool_calls    the model is done, or waits for its tools
+    length             it ran into a limit; what it said is whole as far as it goes
+    refused            the vendor's filter or the model itself declined
+    incomplete         the stream broke off, or a call could not be read
+    error              the vendor said that it failed; `detail` is what it said
+
+    `code` is the error's where we ended an incomplete reply ourselves: see `models.connected`.
+    """
+
+    reason: StopReason
+    message: Message
+    detail: str = ""
+    response_id: str = ""
+    code: str = ""
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether the reply must be stored as incomplete."""
+        return self.reason in ("incomplete", "error")
+
+
+Event: TypeAlias = TextDelta | ReasoningDelta | ToolCalled | UsageReported | Stopped

@@ -1,0 +1,218 @@
+"""Google's Gemini API (generateContent).
+
+    parameters · tools · systemInstruction · contents[user · model · …] │ user: tail
+
+Content that holds function responses is read as written by the model's side, so the
+tail is a content of its own behind it and never shares one. Caching is automatic on
+equal prefixes; a named `cachedContent` holds tools, instructions and the first
+messages, and a request that builds upon it must not repeat them.
+
+The decoder reads the stream as server-sent events (`alt=sse`); a JSON array is for `whole`.
+
+Where a model signs its calls, the first call of a turn must come back signed; a call
+that another vendor made gets the documented stand-in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from sightline.context.dialects.attachments import inline, placeholder
+from sightline.context.dialects.blocks import Block, merged
+from sightline.context.dialects.decoder import Decoder as BaseDecoder
+from sightline.context.dialects.decoder import written
+from sightline.context.dialects.events import Event, StopReason
+from sightline.context.dialects.framing import SseReader
+from sightline.context.dialects.names import wire_id
+from sightline.context.dialects.profile import Profile
+from sightline.context.dialects.request import Draft, Options, Request, Written, assemble
+from sightline.context.dialects.turns import Turn
+from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
+from sightline.context.slots.prompt import Prompt
+from sightline.errors import InvalidInput
+
+__all__ = ["NAME", "Decoder", "cached_content_body", "encode"]
+
+NAME: Final = "gemini"
+UNSIGNED: Final = "skip_thought_signature_validator"
+START: Final = "(the conversation begins with the model's message)"
+RESPONSES, WORDS = 1, 0
+
+
+def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
+    """Write the request."""
+    return assemble(prompt, profile, options, _write)
+
+
+def cached_content_body(
+    prompt: Prompt, profile: Profile, messages: int, ttl_s: int = 3600
+) -> dict[str, Any]:
+    """Write the body that creates a named resource of the first `messages` messages.
+
+    The resource is worth its storage for what many requests share: tools, instructions,
+    long documents. Name it in `Options.cached_content`, with the same `messages`.
+    """
+    if not 0 <= messages <= prompt.boundary:
+        raise InvalidInput(f"{messages} messages: the prefix has {prompt.boundary}")
+    held = Prompt(prompt.messages[:messages], messages, prompt.receipt, prompt.tools)
+    body = encode(held, profile).body
+    body.pop("generationConfig")
+    return {"model": f"models/{profile.model}", "ttl": f"{ttl_s}s", **body}
+
+
+def _write(draft: Draft) -> Written:
+    options = draft.options
+    body: dict[str, Any] = {"generationConfig": {"maxOutputTokens": draft.max_output_tokens}}
+    body |= draft.extra
+    held = options.cached_content
+    if held is not None:
+        body["cachedContent"] = held.name
+    elif draft.tools:
+        declared = [
+            {
+                "name": draft.names.wire(tool.name),
+                "description": tool.description,
+                "parametersJsonSchema": tool.parameters,
+            }
+            for tool in draft.tools
+        ]
+        body["tools"] = [{"functionDeclarations": declared}]
+    system, rest = draft.system_and_rest()
+    texts = [{"text": part.text} for t in system for part in t.parts if isinstance(part, Text)]
+    if texts and held is None:
+        body["systemInstruction"] = {"parts": texts}
+    if held is not None:
+        rest = [turn for turn in rest if not 0 <= turn.origin < held.messages]
+    contents, origins = merged(_blocks(draft, rest), "parts")
+    return {**body, "contents": contents}, origins
+
+
+def _blocks(draft: Draft, turns: list[Turn]) -> list[Block]:
+    blocks: list[Block] = []
+    called: dict[str, str] = {}
+    if turns and turns[0].role == "assistant" and draft.options.cached_content is None:
+        blocks.append(Block("user", {"text": START}))
+    for turn in turns:
+        if turn.role == "system":
+            draft.note("system_as_user", "a later system message is sent as the user's")
+        role = "model" if turn.role == "assistant" else "user"
+        lane = RESPONSES if turn.role == "tool" else WORDS
+        called |= {call.id: call.name for call in turn.calls}
+        for part in turn.parts + turn.tail:
+            data = _part(draft, part, called, first=turn.calls[:1] == (part,))
+            if data is not None:
+                stable = turn.stable and part not in turn.tail
+                blocks.append(Block(role, data, turn.origin, stable, lane=lane))
+    return blocks
+
+
+def _part(
+    draft: Draft, part: Part, called: Mapping[str, str], *, first: bool
+) -> dict[str, Any] | None:
+    signed: dict[str, Any] = {}
+    if part.raw is not None and part.raw.strategy == NAME:
+        signed = {"thoughtSignature": part.raw.data["thoughtSignature"]}
+    if isinstance(part, Text):
+        return {"text": part.text, **signed}
+    if isinstance(part, ToolCall):
+        if first and not signed:
+            signed = {"thoughtSignature": UNSIGNED}
+        call = {
+            "id": wire_id(part.id, draft.profile.tools.ids),
+            "name": draft.names.wire(part.name),
+            "args": part.arguments,
+        }
+        return {"functionCall": call, **signed}
+    if isinstance(part, ToolResult):
+        response = {
+            "id": wire_id(part.call_id, draft.profile.tools.ids),
+            # The name of the call must be repeated, whether or not the result has it.
+            "name": draft.names.wire(called.get(part.call_id) or part.name or part.call_id),
+            "response": {"error" if part.is_error else "output": part.content},
+        }
+        return {"functionResponse": response}
+    if isinstance(part, Reasoning):
+        # Thoughts are summaries, not input; what must return is the signature on other parts.
+        return None
+    return _file(draft, part)
+
+
+def _file(draft: Draft, file: File) -> dict[str, Any]:
+    data = inline(file)
+    if data is not None:
+        return {"inlineData": {"mimeType": data.mime, "data": data.data}}
+    if file.uri.startswith(("https://", "gs://")):
+        return {"fileData": {"mimeType": file.mime, "fileUri": file.uri}}
+    draft.note("file_as_text", f"{file.name or file.uri[:40]} ({file.mime}) is sent as words")
+    return {"text": placeholder(file)}
+
+
+STOPS: Final[dict[str, StopReason]] = {
+    "STOP": "end",
+    "MAX_TOKENS": "length",
+    "MALFORMED_FUNCTION_CALL": "incomplete",
+    "MALFORMED_RESPONSE": "incomplete",
+    "UNEXPECTED_TOOL_CALL": "incomplete",
+    "TOO_MANY_TOOL_CALLS": "incomplete",
+    "SAFETY": "refused",
+    "RECITATION": "refused",
+    "BLOCKLIST": "refused",
+    "PROHIBITED_CONTENT": "refused",
+    "SPII": "refused",
+    "IMAGE_SAFETY": "refused",
+    "LANGUAGE": "refused",
+}
+
+
+class Decoder(BaseDecoder):
+    """Whole responses, one after the other; the last one has the reason and the usage.
+
+    There is no end mark: the stream is over when it is closed after a finish reason.
+    """
+
+    dialect = NAME
+
+    def _make_reader(self) -> SseReader:
+        return SseReader()
+
+    def _receive(self, event: str, value: Any) -> Iterator[Event]:
+        if "error" in value:
+            yield from self._end("error", str(value["error"].get("message", "")))
+            return
+        self._response_id = value.get("responseId") or self._response_id
+        self._usage = value.get("usageMetadata") or self._usage
+        blocked = (value.get("promptFeedback") or {}).get("blockReason")
+        if blocked:
+            self._stop = ("refused", blocked)
+        for candidate in (value.get("candidates") or ())[:1]:
+            for part in (candidate.get("content") or {}).get("parts") or ():
+                yield from self._said(part)
+            reason = candidate.get("finishReason")
+            if reason:
+                stop = STOPS.get(reason, "end")
+                self._stop = (stop, "" if stop in ("end", "length") else reason)
+
+    def _whole(self, value: Any) -> Iterator[Event]:
+        """A reply is one of the stream's; or all of them in a list, as they come without SSE."""
+        for response in value if isinstance(value, list) else [value]:
+            yield from self._receive("", response)
+
+    def _said(self, part: dict[str, Any]) -> Iterator[Event]:
+        signature = part.get("thoughtSignature")
+        raw = {"thoughtSignature": signature} if signature else None
+        if "functionCall" in part:
+            call = part["functionCall"]
+            made = self._part(("call", len(self._open)), "tool_call")
+            made.call_id, made.name, made.raw = call.get("id") or "", call["name"], raw
+            made.text = written(call.get("args") or {})
+        elif part.get("thought"):
+            yield from self._think("reasoning", part.get("text") or "")
+        elif "text" in part:
+            # Pieces of one text are one part, until a signature closes it.
+            last = next(reversed(self._open.items()), None)
+            same = last is not None and last[1].kind == "text" and last[1].raw is None
+            key = last[0] if same and last is not None else ("text", len(self._open))
+            yield from self._say(key, part["text"])
+            if raw is not None:
+                self._part(key, "text").raw = raw

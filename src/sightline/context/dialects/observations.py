@@ -1,0 +1,103 @@
+"""The tails of one user turn: which of them stay where they were, and which are said in a word.
+
+    user │ tail 1 │ call · result │ tail 2 │ call · result │ tail 3
+
+By default a request has one tail, the newest, at its end. With `turn_append` the tails
+that were sent since the user last spoke stay in place, numbered, so that inside a tool
+loop a request begins with all of the one before it. At the next user turn they are
+gone; a host that still hands them over is not believed.
+
+With `repeat="brief"` a tail that differs from the last whole one in its times only is
+sent as a reference to it. What it refers to is in the same request, always: the whole
+tail is sent again when anything changed, and where reasoning is not bound to its prefix
+the outdated ones leave the request at the same moment.
+
+The price: what stands behind a kept tail is evaluated again at the next user turn,
+when the tail goes. So it pays while a tool round is shorter than a tail, and wherever
+results are cut to their traces at the end of a turn, which rewrites them anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from sightline.context.dialects.profile import Profile
+from sightline.context.dialects.turns import Turn, place_tail
+from sightline.context.messages.parts import Message, Part, Text
+from sightline.context.projection.unchanged import brief_state, timeless
+
+__all__ = ["Repeat", "SentTail", "observe", "running", "with_sent"]
+
+Repeat: TypeAlias = Literal["whole", "brief"]
+
+
+class SentTail(msgspec.Struct, frozen=True):
+    """A tail that was sent earlier in this user turn, and how many messages stood before it.
+
+    `repeats` is the number of the observation that it refers to, 0 if it is whole.
+    """
+
+    after: int
+    parts: tuple[Part, ...]
+    repeats: int = 0
+
+
+def running(sent: tuple[SentTail, ...], prefix: Sequence[Message]) -> tuple[SentTail, ...]:
+    """Return the tails if they are of the turn that is running; none if the user spoke since.
+
+    None, too, if the conversation is shorter than it was: then they are of another one.
+    """
+    asked = max((i for i, message in enumerate(prefix) if message.role == "user"), default=-1)
+    return sent if all(asked < tail.after <= len(prefix) for tail in sent) else ()
+
+
+def observe(
+    tail: tuple[Part, ...],
+    sent: tuple[SentTail, ...],
+    after: int,
+    *,
+    repeat: Repeat,
+    bound: bool,
+) -> tuple[tuple[SentTail, ...], SentTail]:
+    """Return the tails that stay, and the newest one as it is to be sent.
+
+    `bound` says that reasoning depends on what stands before it: then all of them stay.
+    """
+    whole = max((n for n, earlier in enumerate(sent, 1) if not earlier.repeats), default=0)
+    if repeat == "brief" and whole and _same(sent[whole - 1].parts[1:], tail):
+        said = f"Observation {len(sent) + 1} of this turn: nothing has changed since {whole}."
+        texts = [part.text for part in tail if isinstance(part, Text)]
+        blocks = [block for text in texts if (block := brief_state(text, whole))]
+        return sent, SentTail(after, (Text(said), *map(Text, blocks)), whole)
+    if repeat == "brief" and not bound:
+        sent = ()
+    said = f"Observation {len(sent) + 1} of this turn; it replaces every earlier one."
+    return sent, SentTail(after, (Text(said), *tail))
+
+
+def _same(one: Sequence[Part], other: Sequence[Part]) -> bool:
+    return [*map(_timeless, one)] == [*map(_timeless, other)]
+
+
+def _timeless(part: Part) -> Part:
+    return Text(timeless(part.text)) if isinstance(part, Text) else part
+
+
+def with_sent(turns: Sequence[Turn], sent: Sequence[SentTail], profile: Profile) -> list[Turn]:
+    """Put the earlier tails of this user turn back where this API was sent them, unchanged."""
+    placed: list[Turn] = []
+    rest = list(turns)
+    for tail in sent:
+        # A result that came late stands with its call; nothing may come between these.
+        later = (i for i, turn in enumerate(rest) if turn.origin >= tail.after and not turn.results)
+        at = next(later, len(rest))
+        placed, _ = place_tail([*placed, *rest[:at]], tail.parts, profile)
+        placed = [
+            msgspec.structs.replace(turn, parts=turn.parts + turn.tail, tail=(), stable=True)
+            for turn in placed
+        ]
+        rest = rest[at:]
+    return [*placed, *rest]

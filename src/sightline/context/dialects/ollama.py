@@ -1,0 +1,135 @@
+"""Ollama's own chat API.
+
+    model · options · tools · messages[system … user … assistant … tool …] │ tail
+
+Calls have no ids; a result names its tool, and results stand in the order of the calls.
+The window is stated in every request, because a longer prompt is cut in silence. The
+tail is appended to the user's text: the chat template decides what roles may follow
+each other, and that is legal under all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from sightline.context.dialects.attachments import inline, placeholder
+from sightline.context.dialects.decoder import Decoder as BaseDecoder
+from sightline.context.dialects.decoder import written
+from sightline.context.dialects.events import Event, StopReason
+from sightline.context.dialects.framing import LineReader
+from sightline.context.dialects.openai_chat import error_text, function_tools
+from sightline.context.dialects.profile import Profile
+from sightline.context.dialects.request import Draft, Options, Request, Written, assemble
+from sightline.context.dialects.turns import Turn
+from sightline.context.messages.parts import File, Part, Reasoning, Text
+from sightline.context.slots.prompt import Prompt
+
+__all__ = ["NAME", "Decoder", "encode"]
+
+NAME: Final = "ollama"
+
+
+def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
+    """Write the request."""
+    return assemble(prompt, profile, options, _write)
+
+
+def _write(draft: Draft) -> Written:
+    body: dict[str, Any] = {
+        "model": draft.profile.model,
+        "stream": draft.options.stream,
+        "options": {
+            "num_ctx": draft.profile.window_tokens,
+            "num_predict": draft.max_output_tokens,
+        },
+    }
+    body |= draft.extra
+    if draft.tools:
+        body["tools"] = function_tools(draft)
+    messages: list[dict[str, Any]] = []
+    origins: list[tuple[int, ...]] = []
+    called: dict[str, str] = {}
+    for turn in draft.turns:
+        called |= {call.id: call.name for call in turn.calls}
+        for message in _messages(draft, turn, called):
+            messages.append(message)
+            origins.append((turn.origin,))
+    return {**body, "messages": messages}, origins
+
+
+def _messages(draft: Draft, turn: Turn, called: dict[str, str]) -> list[dict[str, Any]]:
+    if turn.role == "tool":
+        return [
+            {
+                "role": "tool",
+                "tool_name": draft.names.wire(called[result.call_id]),
+                "content": error_text(result),
+            }
+            for result in turn.results
+        ]
+    message: dict[str, Any] = {"role": turn.role}
+    # Before the text, which is the last thing that may grow.
+    images = [data.data for part in turn.parts + turn.tail if (data := _image(part))]
+    if images:
+        message["images"] = images
+    thoughts = [
+        part.text
+        for part in turn.parts
+        if isinstance(part, Reasoning) and part.raw is not None and part.raw.strategy == NAME
+    ]
+    if thoughts:
+        message["thinking"] = "".join(thoughts)
+    message["content"] = "\n\n".join(_texts(draft, turn.parts + turn.tail))
+    if turn.calls:
+        message["tool_calls"] = [
+            {"function": {"name": draft.names.wire(call.name), "arguments": call.arguments}}
+            for call in turn.calls
+        ]
+    return [message]
+
+
+def _image(part: Part) -> Any:
+    return inline(part) if isinstance(part, File) and part.mime.startswith("image/") else None
+
+
+def _texts(draft: Draft, parts: tuple[Part, ...]) -> list[str]:
+    texts = []
+    for part in parts:
+        if isinstance(part, Text):
+            texts.append(part.text)
+        elif isinstance(part, File) and not _image(part):
+            draft.note("file_as_text", f"{part.name or part.uri[:40]} is sent as words")
+            texts.append(placeholder(part))
+    return texts
+
+
+class Decoder(BaseDecoder):
+    """JSON lines; the one with `done` is the last and has the counts."""
+
+    dialect = NAME
+
+    def _make_reader(self) -> LineReader:
+        return LineReader()
+
+    def _whole(self, value: Any) -> Iterator[Event]:
+        yield from self._receive("", value)
+
+    def _receive(self, event: str, value: Any) -> Iterator[Event]:
+        if "error" in value:
+            yield from self._end("error", str(value["error"]))
+            return
+        message = value.get("message") or {}
+        if message.get("thinking"):
+            self._part("reasoning", "reasoning").raw = {"field": "thinking"}
+            yield from self._think("reasoning", message["thinking"])
+        yield from self._say("text", message.get("content") or "")
+        for call in message.get("tool_calls") or ():
+            part = self._part(("call", len(self._open)), "tool_call")
+            part.name = call["function"]["name"]
+            part.text = written(call["function"].get("arguments") or {})
+        if value.get("done"):
+            self._usage = value
+            self._response_id = str(value.get("created_at") or "")
+            stop: StopReason = "length" if value.get("done_reason") == "length" else "end"
+            yield from self._end(stop)

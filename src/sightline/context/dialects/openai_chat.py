@@ -1,0 +1,276 @@
+"""OpenAI's Chat Completions, and the many who speak it.
+
+    model · parameters · tools · messages[system … user … assistant … tool …] │ user: tail
+
+The tail is a user message behind all tool messages, unless the profile says that this
+endpoint or this model's template wants it elsewhere. A cache mark, where the endpoint
+has one, is on the last stable part; so such endpoints get every content as parts, from
+the first request on, lest the bytes change when the mark moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from sightline.context.dialects.attachments import inline, is_web, placeholder
+from sightline.context.dialects.blocks import Block, marked_blocks
+from sightline.context.dialects.decoder import Decoder as BaseDecoder
+from sightline.context.dialects.decoder import Open, read_frame
+from sightline.context.dialects.events import Event, StopReason
+from sightline.context.dialects.framing import Frame, SseReader
+from sightline.context.dialects.names import wire_id
+from sightline.context.dialects.profile import Profile
+from sightline.context.dialects.request import Draft, Options, Request, Written, assemble
+from sightline.context.dialects.turns import Turn
+from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
+from sightline.context.slots.prompt import Prompt
+
+__all__ = ["NAME", "Decoder", "encode", "error_text", "function_tools"]
+
+NAME: Final = "openai_chat"
+
+
+def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
+    """Write the request."""
+    return assemble(prompt, profile, options, _write)
+
+
+def _write(draft: Draft) -> Written:
+    profile, options = draft.profile, draft.options
+    body: dict[str, Any] = {"model": profile.model, "stream": options.stream}
+    if options.stream and profile.messages.usage_option:
+        body["stream_options"] = {"include_usage": True}
+    body[profile.messages.output_field] = draft.max_output_tokens
+    if profile.cache.routing_field and options.conversation:
+        body[profile.cache.routing_field] = options.conversation
+    if profile.cache.style == "breakpoint":
+        # Without it OpenAI marks the newest message, which is the tail.
+        ttl = options.cache_ttl or profile.cache.ttl
+        body["prompt_cache_options"] = {"mode": "explicit", "ttl": ttl}
+    body |= draft.extra
+    if draft.tools:
+        body["tools"] = function_tools(draft)
+    messages: list[dict[str, Any]] = []
+    origins: list[tuple[int, ...]] = []
+    blocks: list[Block] = []
+    for turn in _one_system(draft):
+        for message in _messages(draft, turn):
+            messages.append(message)
+            origins.append((turn.origin,))
+            if turn.stable:
+                blocks += _stable_blocks(message, len(turn.tail))
+    _mark(draft, blocks)
+    return {**body, "messages": messages}, origins
+
+
+def function_tools(draft: Draft) -> list[dict[str, Any]]:
+    """Write the tools as functions, the way this API began and others took over."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": draft.names.wire(tool.name),
+                "description": tool.description,
+                "parameters": tool.parameters,
+            },
+        }
+        for tool in draft.tools
+    ]
+
+
+def _one_system(draft: Draft) -> list[Turn]:
+    """Join the instructions where the endpoint takes one system message, at the start."""
+    system, rest = draft.system_and_rest()
+    if not draft.profile.messages.single_system:
+        return draft.turns
+    late = [turn for turn in rest if turn.role == "system"]
+    if late:
+        draft.note("system_as_user", f"{draft.profile.endpoint} takes one system message")
+    rest = [msgspec.structs.replace(t, role="user") if t.role == "system" else t for t in rest]
+    if len(system) < 2:
+        return [*system, *rest]
+    texts = [part.text for turn in system for part in turn.parts if isinstance(part, Text)]
+    text = "\n\n".join(texts)
+    return [Turn("system", (Text(text),), system[0].origin), *rest]
+
+
+def _messages(draft: Draft, turn: Turn) -> list[dict[str, Any]]:
+    if turn.role == "tool":
+        return [_result(draft, result) for result in turn.results]
+    if turn.role == "assistant":
+        message = _assistant(draft, turn)
+        # Another vendor's reasoning alone is nothing here, and a message of nothing is refused.
+        return [message] if message["content"] or turn.calls else []
+    role = draft.profile.messages.system_role if turn.role == "system" else "user"
+    return [{"role": role, "content": _content(draft, turn.parts + turn.tail)}]
+
+
+def _content(draft: Draft, parts: tuple[Part, ...]) -> str | list[dict[str, Any]]:
+    texts = [part.text for part in parts if isinstance(part, Text)]
+    if draft.profile.messages.content == "text" and len(texts) == len(parts):
+        return "\n\n".join(texts)
+    return [_part(draft, part) for part in parts if isinstance(part, Text | File)]
+
+
+def _part(draft: Draft, part: Text | File) -> dict[str, Any]:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    takes = draft.profile.messages
+    if part.mime.startswith("image/") and takes.images and (is_web(part) or inline(part)):
+        return {"type": "image_url", "image_url": {"url": part.uri}}
+    if takes.documents and inline(part):
+        return {"type": "file", "file": {"filename": part.name or "file", "file_data": part.uri}}
+    draft.note("file_as_text", f"{part.name or part.uri[:40]} ({part.mime}) is sent as words")
+    return {"type": "text", "text": placeholder(part)}
+
+
+def _assistant(draft: Draft, turn: Turn) -> dict[str, Any]:
+    texts = [part.text for part in turn.parts if isinstance(part, Text)]
+    message: dict[str, Any] = {"role": "assistant", "content": "\n\n".join(texts) or None}
+    rule = draft.profile.reasoning
+    if rule.replay == "always" and rule.field:
+        thoughts = [
+            part.text
+            for part in turn.parts
+            if isinstance(part, Reasoning) and part.raw is not None and part.raw.strategy == NAME
+        ]
+        if thoughts or (rule.required and turn.calls):
+            message[rule.field] = "".join(thoughts)
+    if turn.calls:
+        message["tool_calls"] = [_call(draft, call) for call in turn.calls]
+    return message
+
+
+def _call(draft: Draft, call: ToolCall) -> dict[str, Any]:
+    arguments = msgspec.json.encode(call.arguments).decode()
+    return {
+        "id": wire_id(call.id, draft.profile.tools.ids),
+        "type": "function",
+        "function": {"name": draft.names.wire(call.name), "arguments": arguments},
+    }
+
+
+def _result(draft: Draft, result: ToolResult) -> dict[str, Any]:
+    text = error_text(result)
+    parts = draft.profile.messages.content == "parts"
+    return {
+        "role": "tool",
+        "tool_call_id": wire_id(result.call_id, draft.profile.tools.ids),
+        "content": [{"type": "text", "text": text}] if parts else text,
+    }
+
+
+def error_text(result: ToolResult) -> str:
+    """Say that it is an error, for APIs that have no field for it."""
+    said = result.content.lstrip().lower().startswith("error")
+    return f"error: {result.content}" if result.is_error and not said else result.content
+
+
+def _stable_blocks(message: dict[str, Any], volatile: int) -> list[Block]:
+    """The parts of a stable message as blocks; an assistant's never carry a mark."""
+    content = message["content"]
+    if message["role"] == "assistant":
+        return [Block("assistant", message, markable=False)]
+    if not isinstance(content, list):
+        return []
+    return [Block(message["role"], part) for part in content[: len(content) - volatile]]
+
+
+def _mark(draft: Draft, blocks: list[Block]) -> None:
+    cache = draft.profile.cache
+    if not draft.wants_marks("breakpoint", "cache_control"):
+        return
+    chosen = marked_blocks(blocks, cache, spent=0)
+    for index in chosen:
+        if cache.style == "breakpoint":
+            blocks[index].data["prompt_cache_breakpoint"] = {"mode": "explicit"}
+        else:
+            blocks[index].data["cache_control"] = {"type": "ephemeral"}
+    draft.marks = len(chosen)
+
+
+STOPS: Final[dict[str, StopReason]] = {
+    "stop": "end",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "content_filter": "refused",
+    "error": "error",
+}
+REFUSED: Final[tuple[StopReason, str]] = ("refused", "")
+DONE: Final = b"[DONE]"
+REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
+
+
+class Decoder(BaseDecoder):
+    """Chunks of `choices[0].delta`; the end is `[DONE]`, or no more bytes after a reason."""
+
+    dialect = NAME
+
+    def _make_reader(self) -> SseReader:
+        return SseReader()
+
+    def _parse(self, frame: Frame) -> Any:
+        return None if frame.data == DONE else read_frame(frame.data)
+
+    def _receive(self, event: str, value: Any) -> Iterator[Event]:
+        if value is None:
+            unfinished: tuple[StopReason, str] = ("incomplete", "done, without a finish reason")
+            yield from self._end(*(self._stop or unfinished))
+            return
+        if value.get("error"):
+            yield from self._end("error", _error_text(value["error"]))
+            return
+        self._response_id = value.get("id") or self._response_id
+        self._usage = value.get("usage") or self._usage
+        for choice in value.get("choices") or ():
+            if choice.get("index", 0) == 0:
+                yield from self._delta(choice.get("delta") or {})
+                reason = choice.get("finish_reason")
+                # A refusal ends with the reason of any other text.
+                if reason and self._stop != REFUSED:
+                    self._stop = (STOPS.get(reason, "end"), "")
+
+    def _whole(self, value: Any) -> Iterator[Event]:
+        """A reply is one chunk, but for the name of its message and the numbers of its calls."""
+        choices = [
+            {**choice, "delta": _numbered(choice.get("message") or {})}
+            for choice in value.get("choices") or ()
+        ]
+        yield from self._receive("", {**value, "choices": choices})
+
+    def _delta(self, delta: dict[str, Any]) -> Iterator[Event]:
+        for field in REASONING_FIELDS:
+            if isinstance(delta.get(field), str):
+                self._part("reasoning", "reasoning").raw = {"field": field}
+                yield from self._think("reasoning", delta[field])
+                break
+        yield from self._say("text", _plain(delta.get("content")))
+        if delta.get("refusal"):
+            self._stop = REFUSED
+            yield from self._say("text", delta["refusal"])
+        for piece in delta.get("tool_calls") or ():
+            part: Open = self._part(("call", piece.get("index", 0)), "tool_call")
+            function = piece.get("function") or {}
+            part.call_id = piece.get("id") or part.call_id
+            part.name += function.get("name") or ""
+            part.text += function.get("arguments") or ""
+
+
+def _numbered(message: dict[str, Any]) -> dict[str, Any]:
+    calls = message.get("tool_calls") or ()
+    return {**message, "tool_calls": [{**call, "index": at} for at, call in enumerate(calls)]}
+
+
+def _plain(content: Any) -> str:
+    """Text; Mistral's reasoning models send a list of pieces."""
+    if isinstance(content, list):
+        return "".join(piece.get("text", "") for piece in content)
+    return content or ""
+
+
+def _error_text(error: Any) -> str:
+    return str(error.get("message") or error) if isinstance(error, dict) else str(error)

@@ -1,0 +1,240 @@
+"""OpenAI's Responses API.
+
+    model · parameters · tools · input[developer … user … reasoning · function_call … output] │ tail
+
+Instructions are developer messages, because the `instructions` field cannot carry a
+breakpoint. A breakpoint may stand on input content only: where the assistant spoke
+last, the block before it is marked. Reasoning items and the `phase` of messages come
+back as they were given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from sightline.context.dialects.attachments import inline, is_web, placeholder
+from sightline.context.dialects.decoder import Decoder as BaseDecoder
+from sightline.context.dialects.decoder import Open
+from sightline.context.dialects.events import Event
+from sightline.context.dialects.framing import SseReader
+from sightline.context.dialects.names import wire_id
+from sightline.context.dialects.openai_chat import error_text
+from sightline.context.dialects.profile import Profile
+from sightline.context.dialects.request import Draft, Options, Request, Written, assemble
+from sightline.context.dialects.turns import Turn
+from sightline.context.dialects.usage import cache_miss_from
+from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
+from sightline.context.slots.prompt import Prompt
+
+__all__ = ["NAME", "Decoder", "encode"]
+
+NAME: Final = "openai_responses"
+
+
+def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
+    """Write the request."""
+    return assemble(prompt, profile, options, _write)
+
+
+def _write(draft: Draft) -> Written:
+    profile, options = draft.profile, draft.options
+    body: dict[str, Any] = {
+        "model": profile.model,
+        "stream": options.stream,
+        # The conversation is ours to keep; theirs would bring old tails back.
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+        "max_output_tokens": draft.max_output_tokens,
+    }
+    if profile.cache.routing_field and options.conversation:
+        body[profile.cache.routing_field] = options.conversation
+    if profile.cache.style == "breakpoint":
+        ttl = options.cache_ttl or profile.cache.ttl
+        cache: dict[str, Any] = {"mode": "explicit", "ttl": ttl}
+        if options.previous_id and profile.cache.diagnostics and draft.marking:
+            cache["comparison_response_id"] = options.previous_id
+        body["prompt_cache_options"] = cache
+    body |= draft.extra
+    if draft.tools:
+        body["tools"] = [
+            {
+                "type": "function",
+                "name": draft.names.wire(tool.name),
+                "description": tool.description,
+                "parameters": tool.parameters,
+                # A strict schema must list every property as required; ours need not.
+                "strict": False,
+            }
+            for tool in draft.tools
+        ]
+    items: list[dict[str, Any]] = []
+    origins: list[tuple[int, ...]] = []
+    stable: list[dict[str, Any]] = []
+    for turn in draft.turns:
+        for item in _items(draft, turn):
+            items.append(item)
+            origins.append((turn.origin,))
+            if turn.stable:
+                stable += _markable(item, len(turn.tail))
+    _mark(draft, stable)
+    return {**body, "input": items}, origins
+
+
+def _items(draft: Draft, turn: Turn) -> list[dict[str, Any]]:
+    if turn.role == "tool":
+        return [_output(draft, result) for result in turn.results]
+    if turn.role == "assistant":
+        return [item for part in turn.parts for item in _said(draft, part)]
+    role = draft.profile.messages.system_role if turn.role == "system" else "user"
+    parts = [_part(draft, part) for part in turn.parts + turn.tail]
+    return [{"type": "message", "role": role, "content": parts}]
+
+
+def _said(draft: Draft, part: Part) -> list[dict[str, Any]]:
+    ours = part.raw is not None and part.raw.strategy == NAME
+    if isinstance(part, Reasoning):
+        # Another vendor's reasoning has no encrypted form here, and none is accepted.
+        return [part.raw.data] if ours and part.raw is not None else []
+    if isinstance(part, ToolCall):
+        call = {
+            "type": "function_call",
+            "call_id": wire_id(part.id, draft.profile.tools.ids),
+            "name": draft.names.wire(part.name),
+            "arguments": msgspec.json.encode(part.arguments).decode(),
+        }
+        return [call]
+    if isinstance(part, Text):
+        message: dict[str, Any] = {"type": "message", "role": "assistant", "content": part.text}
+        if ours and part.raw is not None:
+            message["phase"] = part.raw.data["phase"]
+        return [message]
+    return []
+
+
+def _output(draft: Draft, result: ToolResult) -> dict[str, Any]:
+    return {
+        "type": "function_call_output",
+        "call_id": wire_id(result.call_id, draft.profile.tools.ids),
+        "output": [{"type": "input_text", "text": error_text(result)}],
+    }
+
+
+def _part(draft: Draft, part: Part) -> dict[str, Any]:
+    if isinstance(part, Text):
+        return {"type": "input_text", "text": part.text}
+    assert isinstance(part, File)  # noqa: S101 - turns hold nothing else for these roles
+    web, data = is_web(part), inline(part)
+    if part.mime.startswith("image/") and (web or data):
+        return {"type": "input_image", "image_url": part.uri, "detail": "auto"}
+    if web:
+        return {"type": "input_file", "file_url": part.uri}
+    if data:
+        name = part.name or "file"
+        return {"type": "input_file", "filename": name, "file_data": part.uri}
+    draft.note("file_as_text", f"{part.name or part.uri[:40]} ({part.mime}) is sent as words")
+    return {"type": "input_text", "text": placeholder(part)}
+
+
+def _markable(item: dict[str, Any], volatile: int) -> list[dict[str, Any]]:
+    content = item.get("output", item.get("content"))
+    if not isinstance(content, list) or item.get("type") == "reasoning":
+        return []
+    return content[: len(content) - volatile]
+
+
+def _mark(draft: Draft, stable: list[dict[str, Any]]) -> None:
+    if not stable or not draft.wants_marks("breakpoint"):
+        return
+    stable[-1]["prompt_cache_breakpoint"] = {"mode": "explicit"}
+    draft.marks = 1
+
+
+class Decoder(BaseDecoder):
+    """Typed events. A reasoning item comes back whole with `output_item.done`, and only then."""
+
+    dialect = NAME
+
+    def _make_reader(self) -> SseReader:
+        return SseReader()
+
+    def _receive(self, event: str, value: Any) -> Iterator[Event]:
+        kind: str = value["type"]
+        at = value.get("output_index", 0)
+        if kind == "response.output_text.delta":
+            yield from self._say((at, "text"), value["delta"])
+        elif kind == "response.refusal.delta":
+            self._stop = ("refused", "")
+            yield from self._say((at, "text"), value["delta"])
+        elif kind in ("response.reasoning_summary_text.delta", "response.reasoning_text.delta"):
+            yield from self._think((at, "reasoning"), value["delta"])
+        elif kind == "response.function_call_arguments.delta":
+            # Said again, whole, when the item is done.
+            self._part((at, "call"), "tool_call").text += value["delta"]
+        elif kind == "response.output_item.added":
+            self._added(at, value["item"])
+        elif kind == "response.output_item.done":
+            self._done(at, value["item"])
+        elif kind in ENDS:
+            yield from self._over(kind, value.get("response") or {})
+        elif kind == "error":
+            yield from self._end("error", str(value.get("message") or value))
+
+    def _whole(self, value: Any) -> Iterator[Event]:
+        for at, item in enumerate(value.get("output") or ()):
+            self._added(at, item)
+            for piece in (*(item.get("summary") or ()), *(item.get("content") or ())):
+                kind = WHOLE_PIECES.get(piece["type"])
+                if kind is not None:
+                    said = piece["refusal" if kind == "response.refusal.delta" else "text"]
+                    told = {"type": kind, "output_index": at, "delta": said}
+                    yield from self._receive("", told)
+            self._done(at, item)
+        # An error body has no status; a reply that is still being made has no end.
+        kind = f"response.{value.get('status') or 'failed'}"
+        if kind in ENDS:
+            yield from self._over(kind, value)
+
+    def _added(self, at: int, item: dict[str, Any]) -> None:
+        """Hold the place, so that parts come in the order of the items."""
+        if item["type"] == "function_call":
+            self._part((at, "call"), "tool_call")
+        elif item["type"] == "reasoning":
+            self._part((at, "reasoning"), "reasoning")
+        elif item["type"] == "message":
+            self._part((at, "text"), "text")
+
+    def _done(self, at: int, item: dict[str, Any]) -> None:
+        if item["type"] == "function_call":
+            part: Open = self._part((at, "call"), "tool_call")
+            part.call_id, part.name, part.text = item["call_id"], item["name"], item["arguments"]
+        elif item["type"] == "reasoning":
+            kept = {key: item[key] for key in REPLAYED if item.get(key) is not None}
+            self._part((at, "reasoning"), "reasoning").raw = kept
+        elif item["type"] == "message" and item.get("phase"):
+            self._part((at, "text"), "text").raw = {"phase": item["phase"]}
+
+    def _over(self, kind: str, response: dict[str, Any]) -> Iterator[Event]:
+        self._response_id = response.get("id") or ""
+        self._usage = response.get("usage")
+        self._cache_miss = cache_miss_from(NAME, response)
+        reason, detail = self._stop or ("end", "")
+        if kind == "response.failed":
+            reason, detail = "error", str((response.get("error") or {}).get("message", "failed"))
+        elif kind == "response.incomplete":
+            why = (response.get("incomplete_details") or {}).get("reason", "")
+            reason, detail = ("refused" if why == "content_filter" else "length"), why
+        yield from self._end(reason, detail)
+
+
+ENDS: Final = ("response.completed", "response.failed", "response.incomplete")
+# The pieces of an item, and the events in which a stream brings them.
+WHOLE_PIECES: Final = {
+    "output_text": "response.output_text.delta",
+    "refusal": "response.refusal.delta",
+    "summary_text": "response.reasoning_summary_text.delta",
+    "reasoning_text": "response.reasoning_text.delta",
+}
+REPLAYED: Final = ("type", "id", "summary", "content", "encrypted_content")

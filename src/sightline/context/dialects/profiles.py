@@ -1,0 +1,138 @@
+"""Profiles, put together from the tables; every field of one knows its source.
+
+    profile = defaults + the endpoint's layers + the model's + your overrides
+
+A layer is a source and a set of dotted fields (`cache.min_tokens`); the last layer
+to set a field wins, and `Profile.sources` says for each field who that was. An
+override is one more layer: nothing in the dialects is decided anywhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, Final
+
+import msgspec
+
+from sightline.context.dialects.catalogue import MODELS
+from sightline.context.dialects.endpoints import ENDPOINTS
+from sightline.context.dialects.profile import (
+    Cache,
+    Layer,
+    Messages,
+    Prices,
+    Profile,
+    Reasoning,
+    Tail,
+    Tools,
+)
+from sightline.errors import InvalidInput
+
+__all__ = ["Layer", "Profile", "endpoints", "profile_for"]
+
+# Set by `profile_for` alone, or by nothing: an override that names one is a mistake.
+FIXED: Final = frozenset({"endpoint", "model", "sources"})
+GROUPS: Final[dict[str, type[msgspec.Struct]]] = {
+    "prices": Prices, "cache": Cache, "tail": Tail,
+    "tools": Tools, "reasoning": Reasoning, "messages": Messages,
+}  # fmt: skip
+FIELDS: Final = frozenset(
+    {f for f in Profile.__struct_fields__ if f not in FIXED and f not in GROUPS}
+    | {f"{group}.{field}" for group, kind in GROUPS.items() for field in kind.__struct_fields__}
+)
+
+
+def endpoints() -> list[str]:
+    """List the endpoints there are profiles for."""
+    return sorted(ENDPOINTS)
+
+
+def profile_for(
+    endpoint: str,
+    model: str = "",
+    overrides: Mapping[str, Any] | Layer | Iterable[Layer] = (),
+) -> Profile:
+    """Return the profile of a model at an endpoint; without a model, of the one it is known for.
+
+    `overrides` are values by dotted field, nested objects, or layers with sources of
+    their own. Raise `InvalidInput` for an unknown endpoint, an unknown field, or a
+    value that its field cannot have, naming field and source.
+    """
+    name = endpoint.lower().replace("_", "-")
+    if name not in ENDPOINTS:
+        raise InvalidInput(f"there is no dialect {endpoint!r}{_instead(name, ENDPOINTS)}")
+    row = ENDPOINTS[name]
+    model = model or row.default_model
+    tables = [*row.layers, *MODELS, *row.model_layers]
+    values: dict[str, Any] = {"endpoint": name, "model": model}
+    sources: dict[str, str] = {}
+    for layer in (layer for layer in tables if layer.matches(model)):
+        for field, value in layer.values.items():
+            _set(values, field, value)
+            sources[field] = layer.source
+    for layer in (layer for layer in _layers(overrides) if layer.matches(model)):
+        for field, value in _flat(layer).items():
+            _set(values, field, value)
+            sources[field] = layer.source
+        _check(values, layer.source)
+    return msgspec.convert({**values, "sources": sources}, Profile)
+
+
+def _layers(overrides: Mapping[str, Any] | Layer | Iterable[Layer]) -> list[Layer]:
+    if isinstance(overrides, Layer):
+        return [overrides]
+    if isinstance(overrides, Mapping):
+        return [Layer("override", overrides)]
+    return list(overrides)
+
+
+def _flat(layer: Layer) -> dict[str, Any]:
+    """Spell nested groups as dotted fields, and refuse what is no field."""
+    flat: dict[str, Any] = {}
+    for key, value in layer.values.items():
+        if key in GROUPS and isinstance(value, Mapping):
+            flat.update({f"{key}.{inner}": item for inner, item in value.items()})
+        else:
+            flat[key] = value
+    for field in flat:
+        if field in FIXED:
+            raise InvalidInput(f"{layer.source}: {field!r} is not for a profile to set")
+        if field not in FIELDS:
+            raise InvalidInput(f"{layer.source}: there is no {field!r}{_instead(field, FIELDS)}")
+    return flat
+
+
+def _set(values: dict[str, Any], field: str, value: Any) -> None:
+    group, _, inner = field.partition(".")
+    if inner:
+        values[group] = {**values.get(group, {}), inner: value}
+    else:
+        values[group] = value
+
+
+def _check(values: dict[str, Any], source: str) -> None:
+    try:
+        profile = msgspec.convert(values, Profile)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"{source}: {_in_words(error)}") from error
+    numbers = {
+        "window_tokens": profile.window_tokens,
+        "max_output_tokens": profile.max_output_tokens,
+        **{f"cache.{f}": getattr(profile.cache, f) for f in ("max_marks", "min_tokens")},
+        **{f"tools.{f}": getattr(profile.tools, f) for f in ("max_name", "max_tools")},
+    }
+    for field, number in numbers.items():
+        if number < 0:
+            raise InvalidInput(f"{source}: {field} is {number}, and cannot be negative")
+
+
+def _in_words(error: msgspec.ValidationError) -> str:
+    """`Expected `int`, got `str` - at `$.cache.min_tokens`` → the field first."""
+    what, _, where = str(error).rpartition(" - at ")
+    return f"{where.strip('`').removeprefix('$.')}: {what}" if what else str(error)
+
+
+def _instead(name: str, known: Iterable[str]) -> str:
+    close = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(sorted(known))}"

@@ -1,0 +1,23 @@
+"""The durable record of conversations; docs/ledger.md describes its file."""
+
+from __future__ import annotations
+
+from sightline.context.ledger.gate import Limits
+from sightline.context.ledger.groups import Group
+from sightline.context.ledger.ledger import Ledger
+from sightline.context.ledger.memos import Memos
+from sightline.context.ledger.sessions import Session
+from sightline.context.ledger.shelf import MemoShelf
+from sightline.context.ledger.usage import Receipt, Totals, Usage
+
+__all__ = [
+    "Group",
+    "Ledger",
+    "Limits",
+    "MemoShelf",
+    "Memos",
+    "Receipt",
+    "Session",
+    "Totals",
+    "Usage",
+]

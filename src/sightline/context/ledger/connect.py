@@ -1,0 +1,175 @@
+"""Open a ledger file, and name what can go wrong with it.
+
+For writing: the file is made with mode 0600 in directories of mode 0700, WAL,
+`synchronous=FULL` (with the full barrier where the system has one), brought to
+the current format. For reading: from read-only media too. Every SQLite error
+leaves as one of ours, in one sentence.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+import apsw
+
+from sightline.context.ledger.schema import FORMAT, format_of, migrate
+from sightline.context.ledger.seal import ZERO, Value
+from sightline.context.ledger.transaction import seal
+from sightline.errors import InvalidInput, LedgerDamaged, LedgerUnavailable, LedgerUnusable
+
+__all__ = ["found", "open_for_reading", "open_for_writing", "sync_directory", "translated"]
+
+BUSY_TIMEOUT_MS: Final = 60_000
+
+
+def open_for_writing(path: Path, vfs: str | None = None) -> apsw.Connection:
+    """Open, making the file and its directories if need be, and migrate."""
+    _create(path)
+    connection = apsw.Connection(str(path), vfs=vfs)
+    with _closed_on_error(connection):
+        _configure(connection)
+        format_of(connection)  # a foreign file is refused before anything is changed in it
+        if connection.readonly("main"):
+            raise LedgerUnusable(f"{path} cannot be written; it can be opened for reading")
+        _switch_to_wal(connection)
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA fullfsync = ON")
+        connection.execute("PRAGMA checkpoint_fullfsync = ON")
+        # What is removed is overwritten, not merely unlinked from its page.
+        connection.execute("PRAGMA secure_delete = ON")
+        migrate(connection)
+    return connection
+
+
+def open_for_reading(path: Path) -> apsw.Connection:
+    """Open without writing anything, from media that cannot be written too.
+
+    A reader of a WAL database shares memory with writers through a file beside it.
+    Where that file cannot be made nobody writes either, and the ledger is read as
+    the immutable file it is, provided no write-ahead log waits beside it.
+    """
+    if not path.is_file():
+        raise LedgerUnusable(f"there is no ledger at {path}")
+    try:
+        return _opened_for_reading(path, "mode=ro")
+    except (apsw.CantOpenError, apsw.ReadOnlyError) as error:
+        log = path.with_name(path.name + "-wal")
+        if log.is_file() and log.stat().st_size:
+            raise LedgerUnusable(
+                f"{path} has a write-ahead log that cannot be read here; copy both files to a "
+                "place that can be written"
+            ) from error
+        return _opened_for_reading(path, "immutable=1")
+
+
+def found(connection: apsw.Connection, now: str) -> None:
+    """Give a new ledger its identity; a ledger that has one keeps it."""
+    if connection.execute("SELECT 1 FROM ledger").get:
+        return
+    row: dict[str, Value] = {
+        "id": 1,
+        "uuid": str(uuid4()),
+        "created_at": now,
+        "activity": 0,
+        "tally": ZERO,
+    }
+    connection.execute(
+        "INSERT OR IGNORE INTO ledger VALUES (:id, :uuid, :created_at, :activity, :tally, :digest)",
+        {**row, "digest": seal("ledger", row)},
+    )
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Raise what SQLite raises as an error of ours, in one sentence."""
+    try:
+        yield
+    except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
+        raise LedgerDamaged([f"{path}: {error}"]) from error
+    except apsw.BusyError as error:
+        raise LedgerUnavailable(f"{path} has been locked by another program too long") from error
+    except apsw.FullError as error:
+        raise LedgerUnavailable(f"no space left to write {path}; nothing was stored") from error
+    except apsw.ReadOnlyError as error:
+        raise LedgerUnusable(f"{path} cannot be written: {error}") from error
+    except (apsw.CantOpenError, apsw.PermissionsError, apsw.AuthError) as error:
+        raise LedgerUnusable(f"{path} cannot be opened: {error}") from error
+    except OverflowError as error:
+        raise InvalidInput("a number of more than 64 bits names nothing in a ledger") from error
+    except apsw.IOError as error:
+        raise LedgerUnavailable(f"{path}: input/output error ({error})") from error
+
+
+def _create(path: Path) -> None:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.exists():
+            if not path.is_file():
+                raise LedgerUnusable(f"{path} is not a file")
+            return
+        with contextlib.suppress(FileExistsError):  # another process made it meanwhile
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        sync_directory(path.parent)
+    except OSError as error:
+        raise LedgerUnusable(f"{path} cannot be made: {error.strerror}") from error
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable; syncing a file does not."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _opened_for_reading(path: Path, how: str) -> apsw.Connection:
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    connection = apsw.Connection(f"{path.absolute().as_uri()}?{how}", flags=flags)
+    with _closed_on_error(connection):
+        _configure(connection)
+        version = format_of(connection)
+        if version < FORMAT:
+            raise LedgerUnusable(
+                f"{path} has the older format {version}; open it once for writing, or a copy of it"
+            )
+    return connection
+
+
+@contextmanager
+def _closed_on_error(connection: apsw.Connection) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _switch_to_wal(connection: apsw.Connection) -> None:
+    """Turn WAL on; the first time needs the file alone, which SQLite does not wait for."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except apsw.BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _configure(connection: apsw.Connection) -> None:
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    # Plans do not depend on bound values; without this each range read is planned anew.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+    connection.execute("PRAGMA cell_size_check = ON")

@@ -1,0 +1,263 @@
+"""What a person does to a conversation by hand: undo, redo, drop, restore, remove.
+
+Each is one transaction on one session. A dropped group stays in the ledger and
+leaves every window. An undone or removed group leaves `messages`; its row in
+`groups` stays behind, without salt, so that the chain still closes over the gap.
+What was undone waits in `undone` until the next turn begins.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from sightline.context.ledger.history import group_entries
+from sightline.context.ledger.schema import TABLES
+from sightline.context.ledger.store import Store
+from sightline.context.ledger.transaction import Row, Transaction, fetch, find_session, many, seal
+from sightline.context.ledger.writer import put_state
+from sightline.context.messages.entries import Entry
+from sightline.errors import InvalidInput, LedgerDamaged, NotFound
+
+__all__ = ["Group", "Groups", "forget_undone"]
+
+GroupStatus: TypeAlias = Literal["live", "dropped", "undone", "removed"]
+
+_STORED: Final = tuple(name for name in TABLES["messages"].names if name != "status")
+_PREVIEW: Final = 200
+
+
+class Group(msgspec.Struct, frozen=True):
+    """A group as it is in lists.
+
+    `tokens` is its own weight; `snapshot` what the session weighed when its last
+    request was made (prompt and completion together), None if nobody reported it.
+    `prompt` is the beginning of its first message.
+    """
+
+    id: int
+    seq: int
+    status: GroupStatus
+    messages: int
+    tokens: int
+    snapshot: int | None
+    created_at: str
+    prompt: str
+
+
+class _Undone(msgspec.Struct, frozen=True):
+    """The body of a row of `undone`: all that it takes to bring the group back."""
+
+    salt: bytes
+    tokens: int
+    messages: list[list[Any]]  # the columns of _STORED; digests in base64
+    state: list[str]  # content and created_at, or nothing
+
+
+class Groups:
+    """The groups of a ledger's sessions."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def recent(self, session_id: int, last: int = -1, *, dropped: bool = True) -> list[Group]:
+        """List the newest groups of a session in order, with their weights; all by default."""
+        shown = "('live', 'dropped')" if dropped else "('live')"
+        with self._store.read() as connection:
+            find_session(connection, session_id)
+            rows = many(
+                connection,
+                "SELECT id, seq, status, messages, tokens, created_at, "
+                "(SELECT prompt_tokens + completion_tokens FROM usage "
+                " WHERE usage.session_id = groups.session_id AND usage.group_id = groups.id "
+                " ORDER BY usage.id DESC LIMIT 1) AS snapshot, "
+                "(SELECT substr(content, 1, ?) FROM messages "
+                " WHERE messages.session_id = groups.session_id AND messages.seq = first_seq"
+                ") AS prompt "
+                f"FROM groups WHERE session_id = ? AND status IN {shown} "
+                "ORDER BY seq DESC LIMIT ?",
+                (_PREVIEW, session_id, last),
+            )
+        return [Group(**row) for row in reversed(rows)]
+
+    def goes_on(self, session_id: int) -> bool:
+        """Tell whether a reply that is stored next joins a group, or has to be one of its own."""
+        with self._store.read() as connection:
+            rows = fetch(
+                connection,
+                "SELECT status FROM groups WHERE session_id = ? ORDER BY seq DESC LIMIT 1",
+                (session_id,),
+            )
+        return rows == [("live",)]
+
+    def show(self, session_id: int, group_id: int) -> list[Entry]:
+        """Read the whole of one group, dropped or not."""
+        with self._store.read() as connection:
+            entries = group_entries(connection, session_id, group_id)
+        if not entries:
+            raise NotFound(f"group {group_id} was removed")
+        return entries
+
+    def undo(self, session_id: int) -> int:
+        """Take back the last live group; return its id. `redo` brings it back."""
+        with self._store.write() as tx:
+            session = tx.session(session_id)
+            group = _last(tx, session_id, "live")
+            if group is None:
+                raise NotFound("there is nothing to undo")
+            body = _pack(tx, group)
+            _take_messages(tx, session, group, "undone")
+            row: Row = {"group_id": group["id"], "body": body, "created_at": tx.now}
+            tx.insert(session, "undone", row)
+            tx.touch(session)
+        return _id(group)
+
+    def redo(self, session_id: int) -> int:
+        """Bring back the group that was undone last; return its id."""
+        with self._store.write() as tx:
+            session = tx.session(session_id)
+            waiting = many(
+                tx.connection,
+                "SELECT * FROM undone WHERE session_id = ? ORDER BY group_id LIMIT 1",
+                (session_id,),
+            )
+            if not waiting:
+                raise NotFound("there is nothing to redo")
+            group = _get(tx, session_id, waiting[0]["group_id"])
+            _unpack(tx, session, group, waiting[0])
+            tx.delete(session, "undone", "group_id = ?", (group["id"],))
+            tx.touch(session)
+        return _id(group)
+
+    def drop(self, session_id: int, group_id: int) -> None:
+        """Take a group out of every window and of retrieval; `restore` brings it back."""
+        self._mark(session_id, group_id, "live", "dropped")
+
+    def restore(self, session_id: int, group_id: int) -> None:
+        """Bring a dropped group back to its place."""
+        self._mark(session_id, group_id, "dropped", "live")
+
+    def remove(self, session_id: int, group_id: int) -> None:
+        """Delete a group for good: its text is overwritten in the file, not only unlinked."""
+        with self._store.write() as tx:
+            session = tx.session(session_id)
+            group = _get(tx, session_id, group_id)
+            if group["status"] not in ("live", "dropped"):
+                raise NotFound(f"group {group_id} was removed already")
+            _take_messages(tx, session, group, "removed")
+            tx.touch(session)
+        self._store.checkpoint()
+
+    def _mark(
+        self, session_id: int, group_id: int, before: GroupStatus, after: GroupStatus
+    ) -> None:
+        with self._store.write() as tx:
+            session = tx.session(session_id)
+            group = _get(tx, session_id, group_id)
+            if group["status"] != before:
+                raise InvalidInput(f"group {group_id} is {group['status']}, not {before}")
+            live = after == "live"
+            group["status"] = after
+            tx.update("groups", group)
+            tx.execute(
+                "UPDATE messages SET dropped = ? WHERE session_id = ? AND seq >= ? AND seq < ?",
+                (int(not live), *_place(group)),
+            )
+            _weigh(tx, session, group, group["tokens"] if live else -group["tokens"])
+            tx.touch(session)
+
+
+def forget_undone(tx: Transaction, session: Row) -> None:
+    """Give up what waits for a redo; the next turn has begun."""
+    for row in tx.delete(session, "undone", "session_id = ?", (session["id"],)):
+        group = _get(tx, session["id"], row["group_id"])
+        group["status"] = "removed"
+        tx.update("groups", group)
+
+
+def _get(tx: Transaction, session_id: int, group_id: int) -> Row:
+    rows = many(
+        tx.connection,
+        "SELECT * FROM groups WHERE id = ? AND session_id = ?",
+        (group_id, session_id),
+    )
+    if not rows:
+        raise NotFound(f"no group {group_id} in session {session_id}")
+    return rows[0]
+
+
+def _last(tx: Transaction, session_id: int, status: GroupStatus) -> Row | None:
+    rows = many(
+        tx.connection,
+        "SELECT * FROM groups WHERE session_id = ? AND status = ? ORDER BY seq DESC LIMIT 1",
+        (session_id, status),
+    )
+    return rows[0] if rows else None
+
+
+def _id(group: Row) -> int:
+    group_id: int = group["id"]
+    return group_id
+
+
+def _place(group: Row) -> tuple[int, int, int]:
+    return group["session_id"], group["first_seq"], group["first_seq"] + group["messages"]
+
+
+def _weigh(tx: Transaction, session: Row, group: Row, tokens: int) -> None:
+    """Move the weight of a group into the windows' reckoning, or out of it."""
+    session["live_groups"] += 1 if group["status"] == "live" else -1
+    session["tokens"] += tokens
+    tx.execute(
+        "UPDATE groups SET tokens_before = tokens_before + ? WHERE session_id = ? AND seq > ?",
+        (tokens, group["session_id"], group["seq"]),
+    )
+
+
+def _take_messages(tx: Transaction, session: Row, group: Row, status: GroupStatus) -> None:
+    """Delete a group's messages and state; what stays of its row closes the chain."""
+    was_live = group["status"] == "live"
+    weight = group["tokens"]
+    tx.execute("DELETE FROM messages WHERE session_id = ? AND seq >= ? AND seq < ?", _place(group))
+    tx.delete(session, "session_state", "group_id = ?", (group["id"],))
+    group.update(status=status, tokens=0, salt=None)
+    tx.update("groups", group)
+    if was_live:
+        _weigh(tx, session, group, -weight)
+
+
+def _pack(tx: Transaction, group: Row) -> str:
+    rows = tx.execute(
+        f"SELECT {', '.join(_STORED)} FROM messages "
+        "WHERE session_id = ? AND seq >= ? AND seq < ? ORDER BY seq",
+        _place(group),
+    )
+    state = tx.execute(
+        "SELECT content, created_at FROM session_state WHERE group_id = ?", (group["id"],)
+    )
+    body = _Undone(
+        group["salt"],
+        group["tokens"],
+        [list(row) for row in rows],
+        [str(value) for row in state for value in row],
+    )
+    return msgspec.json.encode(body).decode()
+
+
+def _unpack(tx: Transaction, session: Row, group: Row, waiting: Row) -> None:
+    if seal("undone", waiting) != waiting["digest"]:
+        raise LedgerDamaged([f"the undone group {group['id']} was altered"])
+    body = msgspec.json.decode(waiting["body"], type=_Undone)
+    marks = ", ".join("?" * len(_STORED))
+    for columns in body.messages:
+        row = dict(zip(_STORED, columns, strict=True))
+        row["digest"] = msgspec.convert(row["digest"], bytes)
+        tx.execute(
+            f"INSERT INTO messages ({', '.join(_STORED)}) VALUES ({marks})", tuple(row.values())
+        )
+    group.update(status="live", tokens=body.tokens, salt=body.salt)
+    tx.update("groups", group)
+    _weigh(tx, session, group, body.tokens)
+    if body.state:
+        put_state(tx, session, group["id"], *body.state)

@@ -1,0 +1,220 @@
+"""Read a conversation back: a window of it, a group, a message, or all.
+
+A window costs what it shows, whatever the session's length: the newest live
+groups come from one index, the place of a token cut from another, the messages
+of each run of groups from a third. Decoded groups are kept, found again by the
+digest of their content; while the seal over a session is the same, so is its
+window; and where the seal moved by an append of this process alone, the window
+moves with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+import apsw
+
+from sightline.context.ledger.cache import GroupCache
+from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of, size_of
+from sightline.context.ledger.store import Store
+from sightline.context.ledger.transaction import Row, fetch, find_session, seal
+from sightline.context.ledger.writer import Written
+from sightline.context.messages.entries import Entry, by_group
+from sightline.context.messages.window import TokenWindow, Window
+from sightline.errors import LedgerDamaged, NotFound
+
+__all__ = ["History", "group_entries"]
+
+_LIVE: Final = "FROM groups WHERE session_id = ? AND status = 'live'"
+_SHOWN: Final = "SELECT id, content_digest, first_seq, messages"
+_IN_ORDER: Final = (
+    f"SELECT {ENTRY_COLUMNS} FROM messages "
+    "WHERE session_id = ? AND seq >= ? AND seq < ? ORDER BY seq"
+)
+_PAGE: Final = 1000
+_MAX_MOVED: Final = 5000  # messages; an append must not copy a long window that nobody asks for
+
+_Group: TypeAlias = tuple[int, bytes, int, int]  # the columns of _SHOWN
+
+
+class _Reading(NamedTuple):
+    """A window as it was read; good as long as the seal over its session is the same."""
+
+    session_id: int
+    window: Window | TokenWindow
+    digest: bytes
+    groups: list[_Group]
+    shown: tuple[Entry, ...]
+
+
+class History:
+    """The messages of a ledger, for reading."""
+
+    def __init__(self, store: Store, *, cached_chars: int = 16 * 1024 * 1024) -> None:
+        self._store = store
+        self._cache = GroupCache(cached_chars)
+        self._last: _Reading | None = None
+
+    def window(
+        self, session_id: int, window: Window | TokenWindow | None = None
+    ) -> tuple[Entry, ...]:
+        """Read the messages that a window shows, in order; by default the session's own window."""
+        with self._store.read() as connection:
+            digest, live_groups, tokens, size, slack = _measures(connection, session_id)
+            if window is None:
+                window = Window(size, slack)
+            last = self._last
+            if last is not None and last[:3] == (session_id, window, digest):
+                return last.shown
+            if isinstance(window, Window):
+                groups = _last_groups(connection, session_id, window.shown(live_groups))
+            else:
+                groups = _groups_from(connection, session_id, window.left_out(tokens))
+            missing = self._cache.missing(groups)
+            if missing:
+                self._fetch(connection, session_id, missing)
+            shown = self._cache.entries(groups)
+            self._keep(_Reading(session_id, window, digest, groups, shown))
+            return shown
+
+    def follow(self, session: Row, written: Sequence[Written], entries: Sequence[Entry]) -> None:
+        """Keep up with an append, so that the next window need not read what is at hand.
+
+        `session` is its row as it will be sealed, with the digest that it had before.
+        If it is not stored in the end, no window will find this seal or these digests.
+        """
+        added = dict(by_group(entries))
+        groups: list[_Group] = []
+        for group, before, size in written:
+            shown = (group["id"], group["content_digest"], group["first_seq"], group["messages"])
+            self._cache.extend(shown, before, added[group["id"]], size)
+            groups.append(shown)
+        if self._last is None:
+            self._cache.trim([])
+        else:
+            goes_on = written[0].digest_before is not None
+            self._keep(_moved(self._last, session, groups, entries, goes_on=goes_on))
+
+    def messages(self, session_id: int) -> Iterator[Entry]:
+        """Read every message of a session in order, dropped ones included, page by page."""
+        with self._store.read() as connection:
+            find_session(connection, session_id)
+        last = -1
+        while True:
+            with self._store.read() as connection:
+                rows = fetch(
+                    connection,
+                    f"SELECT {ENTRY_COLUMNS} FROM messages "
+                    "WHERE session_id = ? AND seq > ? ORDER BY seq LIMIT ?",
+                    (session_id, last, _PAGE),
+                )
+            if not rows:
+                return
+            last = rows[-1][3]
+            yield from map(entry_of, rows)
+
+    def message(self, message_id: int) -> Entry:
+        """Read one message by its id."""
+        with self._store.read() as connection:
+            row = connection.execute(
+                f"SELECT {ENTRY_COLUMNS} FROM messages WHERE id = ?", (message_id,)
+            ).fetchone()
+        if row is None:
+            raise NotFound(f"no message {message_id}")
+        return entry_of(row)
+
+    def _keep(self, reading: _Reading) -> None:
+        """Keep a reading, unless it alone is too much to keep."""
+        self._last = reading if self._cache.trim(reading.groups) else None
+
+    def _fetch(self, connection: apsw.Connection, session_id: int, groups: list[_Group]) -> None:
+        """Bring groups into the cache, one range scan for each run of neighbours."""
+        runs: list[tuple[int, list[_Group]]] = []
+        end = -1
+        for group in groups:
+            _, _, first, count = group
+            if first != end:
+                runs.append((first, []))
+            runs[-1][1].append(group)
+            end = first + count
+        for start, run in runs:
+            end = run[-1][2] + run[-1][3]
+            rows = fetch(connection, _IN_ORDER, (session_id, start, end))
+            if len(rows) != end - start:
+                place = f"from {start} to {end - 1}"
+                raise LedgerDamaged([f"session {session_id} has lost messages {place}"])
+            for group_id, digest, first, count in run:
+                own = rows[first - start : first - start + count]
+                size = sum(map(size_of, own))
+                self._cache.put(group_id, digest, [entry_of(row) for row in own], size)
+
+
+def _measures(connection: apsw.Connection, session_id: int) -> tuple[bytes, int, int, int, int]:
+    rows = fetch(
+        connection,
+        "SELECT digest, live_groups, tokens, context_size, context_slack "
+        "FROM sessions WHERE id = ?",
+        (session_id,),
+    )
+    if not rows:
+        raise NotFound(f"no session {session_id}")
+    digest, live_groups, tokens, size, slack = rows[0]
+    return digest, live_groups, tokens, size, slack
+
+
+def _moved(
+    reading: _Reading,
+    session: Row,
+    groups: list[_Group],
+    entries: Sequence[Entry],
+    *,
+    goes_on: bool,
+) -> _Reading:
+    """Move a reading along with an append to its session, where that is less work than reading.
+
+    `goes_on` says that the first of the groups was there before and grew.
+    """
+    if (
+        (reading.session_id, reading.digest) != (session["id"], session["digest"])
+        or not isinstance(reading.window, Window)
+        or len(reading.shown) > _MAX_MOVED
+    ):
+        return reading
+    groups = (reading.groups[:-1] if goes_on else reading.groups) + groups
+    left = len(groups) - reading.window.shown(session["live_groups"])
+    if left < 0:
+        return reading
+    return _Reading(
+        reading.session_id,
+        reading.window,
+        seal("sessions", session),
+        groups[left:],
+        (*reading.shown, *entries)[sum(count for *_, count in groups[:left]) :],
+    )
+
+
+def group_entries(connection: apsw.Connection, session_id: int, group_id: int) -> list[Entry]:
+    """Read the messages of one group, dropped or not."""
+    place = connection.execute(
+        "SELECT first_seq, first_seq + messages FROM groups WHERE id = ? AND session_id = ?",
+        (group_id, session_id),
+    ).fetchone()
+    if place is None:
+        raise NotFound(f"no group {group_id} in session {session_id}")
+    return [entry_of(row) for row in fetch(connection, _IN_ORDER, (session_id, *place))]
+
+
+def _last_groups(connection: apsw.Connection, session_id: int, count: int) -> list[_Group]:
+    sql = f"{_SHOWN} {_LIVE} ORDER BY seq DESC LIMIT ?"
+    return fetch(connection, sql, (session_id, count))[::-1]
+
+
+def _groups_from(connection: apsw.Connection, session_id: int, left_out: int) -> list[_Group]:
+    first = connection.execute(
+        f"SELECT seq {_LIVE} AND tokens_before >= ? ORDER BY tokens_before, id LIMIT 1",
+        (session_id, left_out),
+    ).get
+    if first is None:
+        return _last_groups(connection, session_id, 1)
+    return fetch(connection, f"{_SHOWN} {_LIVE} AND seq >= ? ORDER BY seq", (session_id, first))

@@ -1,0 +1,218 @@
+"""The ledger: everything said, called, decided and planned, kept in order.
+
+One file, readable with any SQLite tool. What `append` has returned from is on
+the disk and stays; a turn costs the same on message 100 and on message 1,000,000;
+nothing is stored twice, and nothing that looks like a key is stored at all.
+
+    with Ledger("work.db") as ledger:
+        session = ledger.sessions.create("refactoring")
+        ledger.append(session.id, [Message.of("user", "hello")], strategy="openai")
+        history = ledger.window(session.id, Window(50))
+
+A ledger is synchronous and safe to use from threads. In an event loop, run a
+whole turn's reading or writing in one `asyncio.to_thread`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sightline.context.ledger.backup import backup
+from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
+from sightline.context.ledger.gate import Gate, Limits
+from sightline.context.ledger.groups import Groups, forget_undone
+from sightline.context.ledger.history import History
+from sightline.context.ledger.memos import Memos
+from sightline.context.ledger.notes import Scratchpad, States
+from sightline.context.ledger.portable import export_session, import_session
+from sightline.context.ledger.retrieval import QueryLimits, QueryResult, Retrieval, describe
+from sightline.context.ledger.sessions import Session, Sessions
+from sightline.context.ledger.store import Clock, Mode, Store, now_utc
+from sightline.context.ledger.transaction import Transaction, fetch
+from sightline.context.ledger.usage import Accounts, Usage, add_usage
+from sightline.context.ledger.verify import Report, verify
+from sightline.context.ledger.writer import Writer
+from sightline.context.messages.entries import Draft, Entry, outcome_of
+from sightline.context.messages.parts import Message
+from sightline.context.messages.window import TokenWindow, Window
+from sightline.errors import InvalidInput
+
+__all__ = ["Ledger"]
+
+
+class Ledger:
+    """A ledger file, open. Its nouns are its attributes; its verbs are below."""
+
+    sessions: Sessions
+    groups: Groups
+    states: States
+    scratchpad: Scratchpad
+    memos: Memos
+    accounts: Accounts
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        mode: Mode = "write",
+        redact: bool = True,
+        limits: Limits | None = None,
+        clock: Clock = now_utc,
+        vfs: str | None = None,
+    ) -> None:
+        self._store = Store(path, mode=mode, clock=clock, vfs=vfs)
+        self._gate = Gate(limits or Limits(), redact)
+        self._history = History(self._store)
+        self._retrieval = Retrieval(self._store.path)
+        self.sessions = Sessions(self._store, self._gate)
+        self.groups = Groups(self._store)
+        self.states = States(self._store, self._gate, self._history)
+        self.scratchpad = Scratchpad(self._store, self._gate)
+        self.memos = Memos(self._store, self._gate)
+        self.accounts = Accounts(self._store, self._gate)
+
+    @property
+    def path(self) -> Path:
+        return self._store.path
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._retrieval.close()
+        self._store.close()
+
+    def append(
+        self,
+        session_id: int,
+        messages: Sequence[Draft | Message],
+        *,
+        strategy: str,
+        key: str | None = None,
+        usage: Usage | None = None,
+    ) -> tuple[Entry, ...]:
+        """Store messages at the end of a session, all or none; durable when it returns.
+
+        A user's message begins a new group; any other joins the last one. With a
+        `key`, the same call may be made again after an unknown outcome: what is
+        stored already is returned, not stored twice; the same key with other
+        messages raises `InvalidInput`. `usage` is the request that the assistant's
+        messages among these came of.
+        """
+        if not messages:
+            raise InvalidInput("there is nothing to append")
+        drafts = [self._checked(item) for item in messages]
+        strategy = self._gate.line(strategy, "a strategy")
+        if key is not None:
+            key = self._gate.line(key, "an append key")
+        with self._store.write() as tx:
+            session = tx.session(session_id)
+            if key is not None and (stored := _stored_under(tx, session_id, key)):
+                if [entry.message for entry in stored] != [draft.message for draft in drafts]:
+                    raise InvalidInput(f"the key {key!r} was used for other messages")
+                return stored
+            forget_undone(tx, session)
+            writer = Writer(tx, session, max_message=self._gate.limits.message)
+            opened = drafts[0].message.role != "user" and writer.continue_group()
+            entries = []
+            usage_id = None
+            for draft in drafts:
+                if not opened or draft.message.role == "user":
+                    writer.start_group()
+                    opened = True
+                if usage is not None and usage_id is None and draft.message.role == "assistant":
+                    usage_id = add_usage(tx, self._gate, session, usage, writer.group_id)
+                entries.append(
+                    writer.add(
+                        draft.message,
+                        outcome=outcome_of(draft.message, incomplete=draft.incomplete),
+                        strategy=strategy,
+                        tokens=draft.tokens,
+                        basis=draft.basis,
+                        key=key,
+                        usage_id=usage_id if draft.message.role == "assistant" else None,
+                    )
+                )
+            if usage is not None and usage_id is None:
+                raise InvalidInput("usage belongs to an assistant's message, and there is none")
+            writer.finish()
+            tx.touch(session)
+            self._history.follow(session, writer.written, entries)
+        return tuple(entries)
+
+    def window(
+        self, session_id: int, window: Window | TokenWindow | None = None
+    ) -> tuple[Entry, ...]:
+        """Read the messages that a window shows, in order; by default the session's own window."""
+        return self._history.window(session_id, window)
+
+    def messages(self, session_id: int) -> Iterator[Entry]:
+        """Read every message of a session in order, dropped ones included."""
+        return self._history.messages(session_id)
+
+    def message(self, message_id: int) -> Entry:
+        """Read one message by its id, whole."""
+        return self._history.message(message_id)
+
+    def query(
+        self, sql: str, *, session_id: int | None, limits: QueryLimits | None = None
+    ) -> QueryResult:
+        """Run untrusted SQL over a session's rows, or over all of them if it is None."""
+        return self._retrieval.query(sql, session_id=session_id, limits=limits)
+
+    def describe(self) -> str:
+        """Describe to a model what `query` can read."""
+        return describe()
+
+    def revision(self) -> int:
+        """Return a number that grows with every change, whoever made it."""
+        with self._store.read() as connection:
+            [(activity,)] = fetch(connection, "SELECT activity FROM ledger")
+        return int(activity)
+
+    def verify(self) -> Report:
+        """Check every row against its seal, and the file against SQLite's rules."""
+        return verify(self._store)
+
+    def export(self, session_id: int) -> Iterator[bytes]:
+        """Write a session as JSON Lines: the session first, then its messages in order."""
+        return export_session(self._store, session_id)
+
+    def import_(self, lines: Iterable[bytes], *, name: str = "") -> Session:
+        """Store exported lines as a new session, all or none."""
+        return import_session(self._store, self._gate, lines, name=name)
+
+    def backup(self, target: str | os.PathLike[str]) -> Path:
+        """Copy the whole ledger to a new file, as of one point in time, and verify the copy."""
+        return backup(self._store, Path(target).expanduser())
+
+    def _checked(self, item: Draft | Message) -> Draft:
+        draft = item if isinstance(item, Draft) else Draft(item)
+        if draft.basis not in ("counted", "estimated", "reported"):
+            raise InvalidInput(f"a basis is counted, estimated or reported; not {draft.basis!r}")
+        self._gate.count(draft.tokens, "a message's tokens")
+        message = self._gate.message(draft.message)
+        return Draft(message, draft.tokens, draft.basis, draft.incomplete)
+
+
+def _stored_under(tx: Transaction, session_id: int, key: str) -> tuple[Entry, ...]:
+    rows = fetch(
+        tx.connection,
+        f"SELECT {ENTRY_COLUMNS} FROM messages INDEXED BY messages_by_key "
+        "WHERE session_id = ? AND append_key = ? ORDER BY seq",
+        (session_id, key),
+    )
+    return tuple(entry_of(row) for row in rows)

@@ -1,0 +1,136 @@
+"""What a session keeps beside its messages: the model's state and its scratchpad.
+
+The state in force is the one left by the newest live group that left any, so
+undo, drop and remove bring the right one back by themselves. The scratchpad is
+one text of the session, whatever model reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from sightline.context.ledger.gate import Gate
+from sightline.context.ledger.history import History
+from sightline.context.ledger.store import Store
+from sightline.context.ledger.transaction import find_session, many
+from sightline.context.ledger.writer import put_state
+from sightline.context.messages.entries import Entry
+from sightline.context.messages.state import HEADING, StateRebuild, extract_state, rebuild_request
+from sightline.errors import InvalidInput, NotFound
+
+__all__ = ["Scratchpad", "State", "States"]
+
+
+class State(msgspec.Struct, frozen=True):
+    """A `### STATE` block as a group left it."""
+
+    group_id: int
+    text: str
+    created_at: str
+
+
+class States:
+    """The `### STATE` blocks of a ledger's sessions."""
+
+    def __init__(self, store: Store, gate: Gate, history: History) -> None:
+        self._store = store
+        self._gate = gate
+        self._history = history
+
+    def current(self, session_id: int) -> str | None:
+        """Read the state in force, heading included, or None."""
+        with self._store.read() as connection:
+            find_session(connection, session_id)
+            content = connection.execute(
+                "SELECT content FROM session_state "
+                "JOIN groups ON groups.id = group_id AND status = 'live' "
+                "WHERE session_state.session_id = ? ORDER BY group_id DESC LIMIT 1",
+                (session_id,),
+            ).get
+        return None if content is None else str(content)
+
+    def history(self, session_id: int, *, last: int = 200) -> list[State]:
+        """List the newest states that live groups left, oldest first."""
+        with self._store.read() as connection:
+            find_session(connection, session_id)
+            rows = many(
+                connection,
+                "SELECT group_id, content AS text, session_state.created_at FROM session_state "
+                "JOIN groups ON groups.id = group_id AND status = 'live' "
+                "WHERE session_state.session_id = ? ORDER BY group_id DESC LIMIT ?",
+                (session_id, last),
+            )
+        return [State(**row) for row in reversed(rows)]
+
+    def set(self, session_id: int, text: str, *, group_id: int | None = None) -> str:
+        """Store the state block of a text for a group, by default the newest live one.
+
+        Raise `InvalidInput` if the text has no block.
+        """
+        block = extract_state(text)
+        if block is None:
+            raise InvalidInput(f"there is no {HEADING!r} block in this text")
+        block = self._gate.text(block, "the state", self._gate.limits.state)
+        with self._store.write() as tx:
+            session = tx.session(session_id)
+            found = tx.execute(
+                "SELECT id FROM groups WHERE session_id = ?1 AND status = 'live' "
+                "AND (?2 IS NULL OR id = ?2) ORDER BY seq DESC LIMIT 1",
+                (session_id, group_id),
+            ).get
+            if found is None:
+                raise NotFound("there is no live group that this state could belong to")
+            put_state(tx, session, found, block)
+            tx.touch(session)
+        return block
+
+    def rebuild(self, session_id: int) -> StateRebuild:
+        """Make the request that asks the model for a new state from the current window."""
+        history: tuple[Entry, ...] = self._history.window(session_id)
+        if not history:
+            raise NotFound("the window is empty; there is nothing to make a state of")
+        return rebuild_request(session_id, history)
+
+
+class Scratchpad:
+    """The scratchpads of a ledger's sessions."""
+
+    def __init__(self, store: Store, gate: Gate) -> None:
+        self._store = store
+        self._gate = gate
+
+    def read(self, session_id: int) -> str:
+        """Read the scratchpad; empty if nobody wrote to it."""
+        with self._store.read() as connection:
+            return str(find_session(connection, session_id)["scratchpad"])
+
+    def replace(self, session_id: int, text: str) -> str:
+        """Write the scratchpad anew."""
+        return self._change(session_id, lambda _: text)
+
+    def append(self, session_id: int, text: str) -> str:
+        """Add a paragraph at the end."""
+        return self._change(session_id, lambda old: f"{old.rstrip()}\n{text}" if old else text)
+
+    def edit(self, session_id: int, old: str, new: str) -> str:
+        """Replace one passage, given exactly. Raise `InvalidInput` unless it is there once."""
+
+        def changed(text: str) -> str:
+            found = text.count(old) if old else 0
+            if found != 1:
+                times = "not in the scratchpad" if not found else f"there {found} times"
+                raise InvalidInput(f"the passage to replace is {times}: {old[:80]!r}")
+            return text.replace(old, new)
+
+        return self._change(session_id, changed)
+
+    def _change(self, session_id: int, change: Callable[[str], str]) -> str:
+        with self._store.write() as tx:
+            session = tx.session(session_id)
+            text = change(session["scratchpad"])
+            text = self._gate.text(text, "the scratchpad", self._gate.limits.scratchpad)
+            session["scratchpad"] = text
+            tx.touch(session)
+        return text

@@ -1,0 +1,257 @@
+"""Sessions: conversations that can be made, found, named, cloned and deleted.
+
+A clone is a session of its own: its groups and messages have ids of their own,
+and nothing done in one of the two touches the other.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import uuid4
+
+import apsw
+import msgspec
+
+from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
+from sightline.context.ledger.gate import Gate
+from sightline.context.ledger.seal import ZERO
+from sightline.context.ledger.store import Store
+from sightline.context.ledger.transaction import Row, Transaction, fetch, find_session, many
+from sightline.context.ledger.writer import Writer, put_state
+from sightline.context.messages.window import Window
+from sightline.errors import InvalidInput, NotFound
+
+__all__ = ["Session", "Sessions", "new_session", "session_of"]
+
+_HELD: Final = ("messages", "groups", "session_state", "usage", "receipts", "undone")
+_MIN_PREFIX: Final = 4
+
+
+class Session(msgspec.Struct, frozen=True):
+    """A session as it is in lists. `groups` and `tokens` count what windows can show."""
+
+    id: int
+    uuid: str
+    name: str
+    project: str
+    created_at: str
+    updated_at: str
+    groups: int
+    tokens: int
+    window: Window
+    cloned_from: str | None
+    head: str
+
+
+class Sessions:
+    """The sessions of a ledger."""
+
+    def __init__(self, store: Store, gate: Gate) -> None:
+        self._store = store
+        self._gate = gate
+
+    def create(self, name: str = "", *, project: str = "") -> Session:
+        """Begin a session; without a name it is called by its number."""
+        with self._store.write() as tx:
+            number = tx.next_id("sessions")
+            name = self._gate.line(name or f"session {number}", "a session's name")
+            project = self._gate.text(project, "a session's project", 4096)
+            row = new_session(tx, name=name, project=project)
+        return session_of(row)
+
+    def get(self, session_id: int) -> Session:
+        """Read one session."""
+        with self._store.read() as connection:
+            return session_of(find_session(connection, session_id))
+
+    def recent(self, *, project: str | None = None, limit: int = -1) -> list[Session]:
+        """List sessions, the most recent first."""
+        with self._store.read() as connection:
+            rows = many(
+                connection,
+                "SELECT * FROM sessions WHERE ?1 IS NULL OR project = ?1 "
+                "ORDER BY activity DESC LIMIT ?2",
+                (project, limit),
+            )
+        return [session_of(row) for row in rows]
+
+    def latest(self, *, project: str | None = None) -> Session:
+        """Find the session to continue: the most recent one."""
+        found = self.recent(project=project, limit=1)
+        if not found:
+            raise NotFound("there is no session to continue")
+        return found[0]
+
+    def resolve(self, reference: str) -> Session:
+        """Find a session by its number, its name, or its uuid or the beginning of it.
+
+        Raise `NotFound`, or `InvalidInput` where several answer to the reference.
+        """
+        with self._store.read() as connection:
+            rows = _matching(connection, reference)
+        if not rows:
+            raise NotFound(f"no session {reference[:80]!r}")
+        if len(rows) > 1:
+            numbers = ", ".join(str(row["id"]) for row in rows[:5])
+            raise InvalidInput(f"{reference[:80]!r} names several sessions: {numbers}")
+        return session_of(rows[0])
+
+    def switch(self, session_id: int) -> Session:
+        """Make a session the most recent one, so that it is the one to continue."""
+        with self._store.write() as tx:
+            row = tx.session(session_id)
+            tx.touch(row)
+        return session_of(row)
+
+    def rename(self, session_id: int, name: str) -> Session:
+        """Give a session another name."""
+        name = self._gate.line(name, "a session's name")
+        with self._store.write() as tx:
+            row = tx.session(session_id)
+            row["name"] = name
+            tx.touch(row)
+        return session_of(row)
+
+    def set_window(self, session_id: int, window: Window) -> Session:
+        """Set the window that the session is read with."""
+        with self._store.write() as tx:
+            row = tx.session(session_id)
+            row["context_size"], row["context_slack"] = window.size, window.slack
+        return session_of(row)
+
+    def clone(self, session_id: int, name: str = "") -> Session:
+        """Copy a session: its live and dropped groups, states, scratchpad and settings."""
+        with self._store.write() as tx:
+            source = tx.session(session_id)
+            name = self._gate.line(name or f"{source['name']} (clone)", "a session's name")
+            copy = new_session(tx, name=name, project=source["project"])
+            copy["cloned_from"] = source["uuid"]
+            for setting in ("scratchpad", "context_size", "context_slack"):
+                copy[setting] = source[setting]
+            _copy_groups(tx, source, copy)
+        return session_of(copy)
+
+    def delete(self, session_id: int, *, confirm: str) -> None:
+        """Delete a session for good. `confirm` must be its name or uuid, as shown to the user."""
+        with self._store.write() as tx:
+            row = tx.session(session_id)
+            if confirm not in (row["name"], row["uuid"]):
+                raise InvalidInput(
+                    f"to delete session {session_id}, confirm with its name: {row['name']!r}"
+                )
+            for table in _HELD:
+                tx.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
+            tx.forget_session(row)
+        self._store.checkpoint()
+
+
+def new_session(tx: Transaction, *, name: str, project: str) -> Row:
+    """Store an empty session, and return its row."""
+    return tx.add_session(
+        {
+            "uuid": str(uuid4()),
+            "name": name,
+            "project": project,
+            "created_at": tx.now,
+            "updated_at": tx.now,
+            "activity": tx.next_activity(),
+            "scratchpad": "",
+            "context_size": 0,
+            "context_slack": 0,
+            "next_seq": 0,
+            "next_group": 0,
+            "live_groups": 0,
+            "tokens": 0,
+            "largest": 0,
+            "cloned_from": None,
+            "head": ZERO,
+            "tally": ZERO,
+        }
+    )
+
+
+def session_of(row: Row) -> Session:
+    """Show a session's row as it is in lists."""
+    return Session(
+        row["id"],
+        row["uuid"],
+        row["name"],
+        row["project"],
+        row["created_at"],
+        row["updated_at"],
+        row["live_groups"],
+        row["tokens"],
+        Window(row["context_size"], row["context_slack"]),
+        row["cloned_from"],
+        row["head"].hex(),
+    )
+
+
+def _matching(connection: apsw.Connection, reference: str) -> list[Row]:
+    if reference.isascii() and reference.isdecimal() and len(reference) < 18:
+        rows = many(connection, "SELECT * FROM sessions WHERE id = ?", (int(reference),))
+        if rows:
+            return rows
+    rows = many(connection, "SELECT * FROM sessions WHERE name = ? OR uuid = ?", (reference,) * 2)
+    if rows or len(reference) < _MIN_PREFIX:
+        return rows
+    return many(
+        connection,
+        "SELECT * FROM sessions WHERE substr(uuid, 1, ?) = ? ORDER BY id",
+        (len(reference), reference),
+    )
+
+
+def _copy_groups(tx: Transaction, source: Row, copy: Row) -> None:
+    groups = many(
+        tx.connection,
+        "SELECT * FROM groups WHERE session_id = ? AND status IN ('live', 'dropped') ORDER BY seq",
+        (source["id"],),
+    )
+    writer = Writer(tx, copy, max_message=source["largest"])
+    for group in groups:
+        new_id = writer.start_group(
+            dropped=group["status"] == "dropped", created_at=group["created_at"]
+        )
+        requests = _copy_usage(tx, copy, group, new_id)
+        rows = fetch(
+            tx.connection,
+            f"SELECT {ENTRY_COLUMNS}, outcome FROM messages "
+            "WHERE session_id = ? AND seq >= ? AND seq < ? ORDER BY seq",
+            (source["id"], group["first_seq"], group["first_seq"] + group["messages"]),
+        )
+        for *columns, outcome in rows:
+            entry = entry_of(tuple(columns))
+            writer.add(
+                entry.message,
+                outcome=outcome,
+                strategy=entry.parsing_strategy,
+                tokens=entry.tokens,
+                basis=entry.basis,
+                created_at=entry.created_at,
+                usage_id=requests.get(entry.usage_id),
+            )
+        _copy_state(tx, copy, group["id"], new_id)
+    writer.finish()
+
+
+def _copy_usage(tx: Transaction, copy: Row, group: Row, new_id: int) -> dict[int | None, int]:
+    """Copy a group's requests, marked as paid for elsewhere; return their new ids by the old."""
+    copied: dict[int | None, int] = {}
+    rows = many(
+        tx.connection,
+        "SELECT * FROM usage WHERE session_id = ? AND group_id = ? ORDER BY id",
+        (group["session_id"], group["id"]),
+    )
+    for row in rows:
+        old = row.pop("id")
+        del row["digest"]
+        copied[old] = tx.insert(copy, "usage", {**row, "group_id": new_id, "inherited": 1})
+    return copied
+
+
+def _copy_state(tx: Transaction, copy: Row, group_id: int, new_id: int) -> None:
+    """Copy the state a group left, which may be another than its last message says."""
+    rows = many(tx.connection, "SELECT * FROM session_state WHERE group_id = ?", (group_id,))
+    for row in rows:
+        put_state(tx, copy, new_id, row["content"], row["created_at"])

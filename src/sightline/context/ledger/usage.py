@@ -1,0 +1,229 @@
+"""What requests weighed and cost, and how their prompts were put together.
+
+A request's weight is a snapshot of the session: all input plus all output, the
+same number for every message that came of it. It grows from turn to turn and
+shrinks only when a window folds. Money spent stays spent: usage survives undo
+and remove, and what a clone inherits is not counted again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from sightline.context.ledger.gate import Gate
+from sightline.context.ledger.store import Store
+from sightline.context.ledger.transaction import Row, Transaction, find_session, many
+from sightline.context.messages.entries import Basis
+from sightline.errors import InvalidInput, NotFound
+
+__all__ = ["Accounts", "Receipt", "Totals", "Usage", "add_usage"]
+
+
+class Usage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One request. `cached_tokens` are part of `prompt_tokens`; money in billionths of a dollar."""
+
+    model: str
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+    cost_nanousd: int | None = None
+    basis: Basis = "reported"
+
+    @property
+    def snapshot(self) -> int:
+        """What the session weighed in the model's memory when the request was made."""
+        return self.prompt_tokens + self.completion_tokens
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """Sums over requests. Requests of unknown cost are in `unpriced`, not in the cost."""
+
+    requests: int
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+    cost_nanousd: int
+    unpriced: int
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """How one prompt was put together; `body` is the assembler's own account of it."""
+
+    id: int
+    group_id: int | None
+    usage_id: int | None
+    prefix_digest: str
+    body: dict[str, Any]
+    created_at: str
+
+
+# One column for each field of `Totals`.
+_SUMS: Final = (
+    "count(*) AS requests, "
+    "coalesce(sum(prompt_tokens), 0) AS prompt_tokens, "
+    "coalesce(sum(completion_tokens), 0) AS completion_tokens, "
+    "coalesce(sum(cached_tokens), 0) AS cached_tokens, "
+    "coalesce(sum(cost_nanousd), 0) AS cost_nanousd, "
+    "count(*) - count(cost_nanousd) AS unpriced"
+)
+
+
+class Accounts:
+    """The usage and the receipts of a ledger's sessions."""
+
+    def __init__(self, store: Store, gate: Gate) -> None:
+        self._store = store
+        self._gate = gate
+
+    def record(self, session_id: int, usage: Usage, *, group_id: int | None = None) -> int:
+        """Store a request that brought no message (a failed or a background one); return its id."""
+        with self._store.write() as tx:
+            return add_usage(tx, self._gate, tx.session(session_id), usage, group_id)
+
+    def requests(self, session_id: int) -> list[Usage]:
+        """List the requests of a session in order."""
+        with self._store.read() as connection:
+            find_session(connection, session_id)
+            rows = many(
+                connection,
+                f"SELECT {', '.join(Usage.__struct_fields__)} FROM usage "
+                "WHERE session_id = ? ORDER BY id",
+                (session_id,),
+            )
+        return [Usage(**row) for row in rows]
+
+    def totals(self, session_id: int | None = None) -> Totals:
+        """Sum up a session, or the whole ledger; inherited requests are left out."""
+        with self._store.read() as connection:
+            rows = many(
+                connection,
+                f"SELECT {_SUMS} FROM usage "
+                "WHERE NOT inherited AND (?1 IS NULL OR session_id = ?1)",
+                (session_id,),
+            )
+        return Totals(**rows[0])
+
+    def by_group(self, session_id: int) -> dict[int, Totals]:
+        """Sum up the requests of every group of a session that made any."""
+        with self._store.read() as connection:
+            find_session(connection, session_id)
+            rows = many(
+                connection,
+                f"SELECT group_id, {_SUMS} FROM usage "
+                "WHERE session_id = ? AND group_id IS NOT NULL GROUP BY group_id",
+                (session_id,),
+            )
+        return {row.pop("group_id"): Totals(**row) for row in rows}
+
+    def add_receipt(
+        self,
+        session_id: int,
+        body: dict[str, Any],
+        *,
+        prefix_digest: str,
+        group_id: int | None = None,
+        usage_id: int | None = None,
+    ) -> int:
+        """Store a prompt's receipt; return its id."""
+        row: Row = {
+            "group_id": group_id,
+            "usage_id": usage_id,
+            "prefix_digest": self._gate.line(prefix_digest, "a receipt's digest"),
+            "body": self._gate.json(body, "the receipt", self._gate.limits.receipt),
+        }
+        with self._store.write() as tx:
+            return tx.insert(tx.session(session_id), "receipts", {**row, "created_at": tx.now})
+
+    def receipts(self, session_id: int) -> list[Receipt]:
+        """List the receipts of a session in order."""
+        with self._store.read() as connection:
+            find_session(connection, session_id)
+            rows = many(
+                connection,
+                f"SELECT {', '.join(Receipt.__struct_fields__)} FROM receipts "
+                "WHERE session_id = ? ORDER BY id",
+                (session_id,),
+            )
+        return [_receipt(row) for row in rows]
+
+    def loose(self, session_id: int, first_group: int) -> dict[int, int]:
+        """What the last receipt of each group from one on says of its part behind a kept tail.
+
+        That is the first message of it, or 0; see `context.replay`. It only helps caches,
+        so a receipt that says nothing of it, or nonsense, counts as 0.
+        """
+        found: dict[int, int] = {}
+        with self._store.read() as connection:
+            newest_first = connection.execute(
+                "SELECT group_id, body FROM receipts "
+                "WHERE session_id = ? AND group_id IS NOT NULL ORDER BY id DESC",
+                (session_id,),
+            )
+            for group_id, body in newest_first:
+                if group_id < first_group:
+                    break
+                if group_id not in found:
+                    found[group_id] = _loose_of(body)
+        return found
+
+    def receipt(self, receipt_id: int) -> Receipt:
+        """Read one receipt."""
+        with self._store.read() as connection:
+            rows = many(
+                connection,
+                f"SELECT {', '.join(Receipt.__struct_fields__)} FROM receipts WHERE id = ?",
+                (receipt_id,),
+            )
+        if not rows:
+            raise NotFound(f"no receipt {receipt_id}")
+        return _receipt(rows[0])
+
+
+class _AboutRequest(msgspec.Struct):
+    loose: int = 0
+
+
+class _Body(msgspec.Struct):
+    """What is read of many receipts at once; the rest is passed over."""
+
+    request: _AboutRequest = msgspec.field(default_factory=_AboutRequest)
+
+
+def _loose_of(body: str) -> int:
+    try:
+        return msgspec.json.decode(body, type=_Body).request.loose
+    except msgspec.DecodeError:
+        return 0
+
+
+def _receipt(row: Row) -> Receipt:
+    return Receipt(**{**row, "body": msgspec.json.decode(row["body"])})
+
+
+def add_usage(
+    tx: Transaction,
+    gate: Gate,
+    session: Row,
+    usage: Usage,
+    group_id: int | None,
+    *,
+    inherited: bool = False,
+) -> int:
+    """Check and store a request; return its id."""
+    for field in ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_nanousd"):
+        value = getattr(usage, field)
+        if value is not None or field != "cost_nanousd":
+            gate.count(value, field)
+    if usage.cached_tokens > usage.prompt_tokens:
+        raise InvalidInput("cached_tokens are part of prompt_tokens and cannot be more")
+    if usage.basis not in ("counted", "estimated", "reported"):
+        raise InvalidInput(f"a basis is counted, estimated or reported; not {usage.basis!r}")
+    row: Row = msgspec.structs.asdict(usage)
+    row["model"] = gate.line(usage.model, "a model's name")
+    return tx.insert(
+        session,
+        "usage",
+        {**row, "group_id": group_id, "inherited": int(inherited), "created_at": tx.now},
+    )

@@ -1,0 +1,334 @@
+"""Find any row that is altered, missing, added or out of order.
+
+SQLite's own check sees the tree structure, not the text in it: most flipped bits
+pass. So every row is read and its seal computed anew, message after message,
+group after group, up to the one seal over the whole ledger; then SQLite checks
+its pages and indexes, through which the rows are found, and the index of the memos'
+words is compared with the memos.
+
+What this cannot see: changes after which somebody computed all the seals again,
+the loss of the last committed turns together with the log that held them, and
+numbers in `sqlite_sequence` that skip some, as if rows had been there and gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+from operator import attrgetter, itemgetter
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import apsw
+import msgspec
+
+from sightline.context.ledger.memo_index import index_findings
+from sightline.context.ledger.schema import NUMBERED, TABLES
+from sightline.context.ledger.seal import (
+    CHAINED,
+    ZERO,
+    Value,
+    broken_seals,
+    group_chain,
+    row_digest,
+    tally_move,
+)
+from sightline.context.ledger.store import Store
+from sightline.context.ledger.transaction import Row, fetch, seal
+from sightline.context.messages.memos import tag_words
+from sightline.errors import LedgerDamaged, SightlineError
+
+__all__ = ["Report", "verify"]
+
+_SEALED: Final = TABLES["messages"].sealed
+_COLUMNS: Final = f"{', '.join(_SEALED)}, dropped, digest"
+_END: Final = len(_SEALED)
+_SEQ: Final = _SEALED.index("seq")
+_DIGEST: Final = _END + 1
+_PAGE: Final = 500
+_Row: TypeAlias = tuple[Any, ...]  # the columns of _COLUMNS
+_group_id: Final = itemgetter(_SEALED.index("group_id"))
+_tokens: Final = itemgetter(_SEALED.index("tokens"))
+_dropped: Final = itemgetter(_END)
+_MAX_FINDINGS: Final = 1000
+_TALLIED: Final = ("session_state", "usage", "receipts", "undone")
+
+
+class _Group(NamedTuple):
+    """A row of `groups`: the sealed columns first."""
+
+    id: int
+    session_id: int
+    seq: int
+    status: str
+    first_seq: int
+    messages: int
+    tokens: int
+    created_at: str
+    salt: bytes | None
+    content_digest: bytes
+    chain: bytes
+    digest: bytes
+    tokens_before: int
+
+
+_GROUP_END: Final = len(TABLES["groups"].sealed)
+_fixed: Final = attrgetter(*CHAINED)
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What was looked at, and what is wrong with it; nothing, if `findings` is empty."""
+
+    sessions: int
+    groups: int
+    messages: int
+    memos: int
+    findings: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.findings
+
+    def raise_if_damaged(self) -> None:
+        """Raise `LedgerDamaged` with the findings, if there are any."""
+        if self.findings:
+            raise LedgerDamaged(self.findings)
+
+
+def verify(store: Store) -> Report:
+    """Check the whole ledger as of one point in time."""
+    with ThreadPoolExecutor(1) as aside, store.read() as connection:
+        # SQLite's check runs beside ours; neither needs the interpreter while it reads.
+        pages = aside.submit(_pages, store)
+        check = _Check(connection)
+        check.run()
+        for finding in pages.result():
+            check.find(finding)
+        return check.report()
+
+
+class _Check:
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._findings: list[str] = []
+        self._total = ZERO  # of the digests of all sessions, then of memos too
+        self._counts = dict.fromkeys(("sessions", "groups", "messages", "memos"), 0)
+
+    def run(self) -> None:
+        """Read every table and note what is wrong."""
+        stages = (
+            self._sessions,
+            self._strays,
+            self._memos,
+            self._index_of_memos,
+            self._ledger,
+            self._numbers,
+        )
+        for stage in stages:
+            self._guarded(stage)
+
+    def report(self) -> Report:
+        return Report(**self._counts, findings=tuple(self._findings))
+
+    def find(self, finding: str) -> None:
+        """Note what is wrong, up to a limit."""
+        if len(self._findings) < _MAX_FINDINGS:
+            self._findings.append(finding)
+
+    def _guarded(self, stage: Callable[[], None]) -> None:
+        """Run a stage; a file too broken to be read is a finding, not a crash."""
+        try:
+            stage()
+        except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, UnicodeDecodeError) as error:
+            name = stage.__name__.strip("_").replace("_", " ")
+            self.find(f"the {name} cannot be read: {error}")
+
+    def _sessions(self) -> None:
+        tallies = self._tallies()
+        for session in self._rows("sessions"):
+            self._counts["sessions"] += 1
+            self._total = tally_move(self._total, add=session["digest"])
+            if seal("sessions", session) != session["digest"]:
+                self.find(f"session {session['id']} was altered")
+            self._chain(session)
+            if tallies.pop(session["id"], ZERO) != session["tally"]:
+                self.find(
+                    f"session {session['id']}: a row of {', '.join(_TALLIED)} is missing or added"
+                )
+        for orphan in tallies:
+            self.find(f"session {orphan} has rows but does not exist")
+
+    def _chain(self, session: Row) -> None:
+        """Follow a session's groups in order; every figure must come out as it is stored."""
+        name = f"session {session['id']}"
+        runs = self._runs(session["id"])
+        run = next(runs, None)
+        before, place, tokens, live = ZERO, 0, 0, 0
+        next_seq: int | None = 0  # None after a group whose own figures cannot be trusted
+        for group in self._groups(session["id"]):
+            rows: list[_Row] = []
+            if run is not None and run[0] == group.id:
+                rows = run[1]
+                run = next(runs, None)
+            intact = row_digest("groups", group[:_GROUP_END]) == group.digest
+            self._group(name, group, rows, intact=intact)
+            if not intact:
+                self.find(f"{name}: group {group.id} was altered")
+                before, next_seq, place = group.chain, None, place + 1
+                continue
+            if group.seq != place or next_seq not in (None, group.first_seq):
+                self.find(f"{name}: a group before group {group.id} is missing")
+            if group_chain(before, _fixed(group)) != group.chain:
+                self.find(f"{name}: the chain breaks at group {group.id}")
+            if group.tokens_before != tokens:
+                self.find(f"{name}: group {group.id} has a wrong tokens_before")
+            if group.status == "live":
+                tokens += group.tokens
+                live += 1
+            before, next_seq, place = group.chain, group.first_seq + group.messages, place + 1
+        self._counts["groups"] += place
+        while run is not None:
+            self.find(f"{name}: message {run[1][0][0]} belongs to no group of it")
+            run = next(runs, None)
+        found = (before, place, live, tokens)
+        if found != tuple(session[key] for key in ("head", "next_group", "live_groups", "tokens")):
+            self.find(f"{name}: its groups do not add up to its row; the last may be missing")
+        if next_seq not in (None, session["next_seq"]):
+            self.find(f"{name}: messages at its end are missing")
+
+    def _group(self, name: str, group: _Group, rows: list[_Row], *, intact: bool) -> None:
+        """Check a group's messages, each sealed to the one before it."""
+        self._counts["messages"] += len(rows)
+        broken = broken_seals(group.salt or ZERO, rows, _END)
+        for place in broken:
+            self.find(
+                f"{name}: message {rows[place][0]} (seq {rows[place][_SEQ]}) was altered, or the "
+                "one before it is missing"
+            )
+        if not set(map(_dropped, rows)) <= {int(group.status == "dropped")}:
+            self.find(f"{name}: messages of group {group.id} are not marked as it is")
+        if not intact:
+            return
+        if group.status in ("undone", "removed"):
+            if rows:
+                self.find(f"{name}: group {group.id} was removed but has messages")
+            return
+        found = (len(rows), rows[-1][_DIGEST] if rows else None)
+        if found != (group.messages, group.content_digest):
+            self.find(f"{name}: group {group.id} has other messages than were stored")
+        elif not broken and sum(map(_tokens, rows)) != group.tokens:
+            self.find(f"{name}: group {group.id} has a wrong weight")
+
+    def _groups(self, session_id: int) -> Iterator[_Group]:
+        sql = f"SELECT {', '.join(_Group._fields)} FROM groups WHERE session_id = ? ORDER BY seq"
+        return map(_Group._make, self._connection.execute(sql, (session_id,)))
+
+    def _runs(self, session_id: int) -> Iterator[tuple[int, list[_Row]]]:
+        """Read a session's messages in order, page by page, as runs of one group each."""
+        last: tuple[int, list[_Row]] | None = None
+        page = self._page(session_id, -1)
+        while page:
+            for group_id, run in groupby(page, _group_id):
+                if last is not None and last[0] == group_id:  # a page ended within the group
+                    last[1].extend(run)
+                    continue
+                if last is not None:
+                    yield last
+                last = (group_id, list(run))
+            page = self._page(session_id, page[-1][_SEQ])
+        if last is not None:
+            yield last
+
+    def _page(self, session_id: int, after: int) -> list[_Row]:
+        where = f"WHERE session_id = ? AND seq > ? ORDER BY seq LIMIT {_PAGE}"
+        try:
+            sql = f"SELECT {_COLUMNS} FROM messages {where}"
+            return fetch(self._connection, sql, (session_id, after))
+        except UnicodeDecodeError:
+            known = f"SELECT id, session_id, group_id, seq FROM messages {where}"
+            rows = fetch(self._connection, known, (session_id, after))
+            return [self._one(row) for row in rows]
+
+    def _one(self, known: _Row) -> _Row:
+        """Read one message; without its texts, if they are no longer text."""
+        try:
+            sql = f"SELECT {_COLUMNS} FROM messages WHERE id = ?"
+            return fetch(self._connection, sql, known[:1])[0]
+        except UnicodeDecodeError:
+            return (*known, *[None] * (_END - len(known)), 0, ZERO)
+
+    def _strays(self) -> None:
+        """Count what is there against what was seen from the sessions."""
+        for table in ("groups", "messages"):
+            there = self._connection.execute(f"SELECT count(*) FROM {table}").get
+            if there != self._counts[table]:
+                self.find(f"{there} rows in {table}, but the sessions have {self._counts[table]}")
+
+    def _tallies(self) -> dict[int, bytes]:
+        tallies: dict[int, bytes] = {}
+        for table in _TALLIED:
+            for row in self._rows(table):
+                if seal(table, row) != row["digest"]:
+                    self.find(f"{table}: a row of session {row['session_id']} was altered")
+                before = tallies.get(row["session_id"], ZERO)
+                tallies[row["session_id"]] = tally_move(before, add=row["digest"])
+        return tallies
+
+    def _memos(self) -> None:
+        words = set()
+        for memo in self._rows("llm_memos"):
+            self._counts["memos"] += 1
+            self._total = tally_move(self._total, add=memo["digest"])
+            if seal("llm_memos", memo) != memo["digest"]:
+                self.find(f"memo {memo['id']} was altered")
+                continue
+            tags = msgspec.json.decode(memo["tags"], type=list[str])
+            words |= {(word, memo["id"]) for word in tag_words(tags)}
+        if words != set(fetch(self._connection, "SELECT word, memo_id FROM memo_words")):
+            self.find("the memos' tags are not what memo_words says")
+
+    def _index_of_memos(self) -> None:
+        for finding in index_findings(self._connection):
+            self.find(finding)
+
+    def _numbers(self) -> None:
+        """Compare the highest number given with those in use; a lower one would be given again."""
+        rows = fetch(self._connection, "SELECT name, seq FROM sqlite_sequence")
+        given = dict(rows)
+        if len(given) < len(rows) or not given.keys() <= set(NUMBERED):
+            self.find("sqlite_sequence has rows of no table, or two of one")
+        for table in NUMBERED:
+            highest = self._connection.execute(f"SELECT max(id) FROM {table}").get or 0
+            last = given.get(table, 0)
+            if not isinstance(last, int) or last < highest:
+                self.find(f"{table}: number {highest} is in use, sqlite_sequence says {last!r}")
+
+    def _ledger(self) -> None:
+        rows = list(self._rows("ledger"))
+        if len(rows) != 1 or seal("ledger", rows[0]) != rows[0]["digest"]:
+            self.find("the ledger's own row was altered")
+        elif rows[0]["tally"] != self._total:
+            self.find("a session or a memo is missing or added")
+
+    def _rows(self, table: str, where: str = "", values: tuple[Value, ...] = ()) -> Iterator[Row]:
+        names = TABLES[table].names
+        for row in self._connection.execute(
+            f"SELECT {', '.join(names)} FROM {table} {where}", values
+        ):
+            yield dict(zip(names, row, strict=True))
+
+
+def _pages(store: Store) -> list[str]:
+    """Let SQLite check its pages and indexes, on a connection of its own."""
+    try:
+        own = Store(store.path, mode="read")
+    except SightlineError as error:
+        return [str(error)]
+    try:
+        with own.read() as connection:
+            rows = fetch(connection, "PRAGMA integrity_check(50)")
+        return [f"SQLite: {finding}" for (finding,) in rows if finding != "ok"]
+    except (SightlineError, apsw.Error) as error:  # a schema that was altered is no valid SQL
+        return [f"SQLite: {error}"]
+    finally:
+        own.close()

@@ -1,0 +1,197 @@
+"""Put messages at the end of a session, each sealed to the one before it.
+
+The one place that makes groups and messages; append, clone and import are three
+ways to call it. A group's chain closes when the next begins or the writer
+finishes, and a group can be added to only while it is the session's last.
+"""
+
+from __future__ import annotations
+
+import os
+from operator import itemgetter
+from typing import Final, NamedTuple
+
+from sightline.context.ledger.codec import to_columns, tool_call_id_of
+from sightline.context.ledger.schema import TABLES
+from sightline.context.ledger.seal import CHAINED, ZERO, Value, group_chain, message_digest
+from sightline.context.ledger.transaction import Row, Transaction, many
+from sightline.context.messages.entries import Basis, Entry, Outcome, Status
+from sightline.context.messages.parts import Message
+from sightline.context.messages.state import extract_state
+from sightline.errors import TooLarge
+
+__all__ = ["Writer", "Written", "chain_of", "put_state"]
+
+_SALT_BYTES: Final = 16
+_MESSAGE: Final = (*TABLES["messages"].sealed, "dropped", "digest")
+_INSERT: Final = (
+    f"INSERT INTO messages ({', '.join(_MESSAGE)}) VALUES ({', '.join('?' * len(_MESSAGE))})"
+)
+
+
+class Written(NamedTuple):
+    """A group that was begun or added to: as it is now, and what to find it by in a cache."""
+
+    group: Row
+    digest_before: bytes | None  # of its content; None if it was begun here
+    size: int  # of what was added, in bytes
+
+
+class Writer:
+    """Writes to the end of one session, inside one transaction."""
+
+    def __init__(self, transaction: Transaction, session: Row, *, max_message: int) -> None:
+        self._tx = transaction
+        self._session = session
+        self._max_message = max_message
+        self._next_message = transaction.next_id("messages")
+        self._group: Row | None = None
+        self._before = ZERO  # the chain of the group before the open one
+        self._digest_before: bytes | None = None
+        self._size = 0
+        self.written: list[Written] = []
+
+    @property
+    def group_id(self) -> int:
+        """The id of the open group."""
+        assert self._group is not None  # noqa: S101 - callers open a group first
+        group_id: int = self._group["id"]
+        return group_id
+
+    def continue_group(self) -> bool:
+        """Go on with the session's last group, if it is live."""
+        rows = many(
+            self._tx.connection,
+            "SELECT * FROM groups WHERE session_id = ? ORDER BY seq DESC LIMIT 2",
+            (self._session["id"],),
+        )
+        if not rows or rows[0]["status"] != "live":
+            return False
+        self._group = rows[0]
+        self._digest_before = rows[0]["content_digest"]
+        self._before = rows[1]["chain"] if len(rows) > 1 else ZERO
+        return True
+
+    def start_group(self, *, dropped: bool = False, created_at: str | None = None) -> int:
+        """Begin a new group; return its id."""
+        self.finish()
+        session = self._session
+        self._before = session["head"]
+        self._group = {
+            "id": self._tx.next_id("groups"),
+            "session_id": session["id"],
+            "seq": session["next_group"],
+            "status": "dropped" if dropped else "live",
+            "first_seq": session["next_seq"],
+            "messages": 0,
+            "tokens": 0,
+            "created_at": created_at or self._tx.now,
+            "salt": os.urandom(_SALT_BYTES),
+            "content_digest": ZERO,
+            "chain": ZERO,
+            "digest": ZERO,
+            "tokens_before": session["tokens"],
+        }
+        session["next_group"] += 1
+        session["live_groups"] += not dropped
+        self._digest_before = None
+        self._tx.insert_plain("groups", self._group)
+        return self.group_id
+
+    def add(
+        self,
+        message: Message,
+        *,
+        outcome: Outcome,
+        strategy: str,
+        tokens: int,
+        basis: Basis,
+        created_at: str | None = None,
+        key: str | None = None,
+        usage_id: int | None = None,
+    ) -> Entry:
+        """Store one message at the end of the open group."""
+        assert self._group is not None  # noqa: S101 - callers open a group first
+        group, session = self._group, self._session
+        content, parts = to_columns(message)
+        size = len(content.encode()) + len((parts or "").encode())
+        if size > self._max_message:
+            raise TooLarge(
+                f"a message of {size:,} bytes; the limit of the ledger is {self._max_message:,}"
+            )
+        sealed: tuple[Value, ...] = (
+            self._next_message,
+            session["id"],
+            group["id"],
+            session["next_seq"],
+            message.role,
+            content,
+            parts,
+            outcome,
+            strategy,
+            tool_call_id_of(message),
+            tokens,
+            basis,
+            created_at or self._tx.now,
+            key,
+            usage_id,
+        )
+        before = group["content_digest"] if group["messages"] else group["salt"]
+        group["content_digest"] = message_digest(before, sealed)
+        live = group["status"] == "live"
+        self._tx.execute(_INSERT, (*sealed, int(not live), group["content_digest"]))
+        entry = Entry(
+            self._next_message,
+            session["id"],
+            group["id"],
+            session["next_seq"],
+            message,
+            _status(outcome, live=live),
+            strategy,
+            tokens,
+            basis,
+            created_at or self._tx.now,
+            usage_id,
+        )
+        self._next_message += 1
+        self._size += size
+        session["next_seq"] += 1
+        session["largest"] = max(session["largest"], size)
+        session["tokens"] += tokens if live else 0
+        group["messages"] += 1
+        group["tokens"] += tokens
+        if message.role == "assistant" and (state := extract_state(message.text)):
+            put_state(self._tx, session, self.group_id, state)
+        return entry
+
+    def finish(self) -> None:
+        """Close the chain over the open group."""
+        if self._group is None:
+            return
+        group = self._group
+        group["chain"] = chain_of(self._before, group)
+        self._tx.update("groups", group)
+        self._session["head"] = group["chain"]
+        self.written.append(Written(group, self._digest_before, self._size))
+        self._group, self._size = None, 0
+
+
+def put_state(
+    tx: Transaction, session: Row, group_id: int, content: str, created_at: str | None = None
+) -> None:
+    """Store the state that a group left, in place of an earlier one of the same group."""
+    tx.delete(session, "session_state", "group_id = ?", (group_id,))
+    row: Row = {"group_id": group_id, "content": content, "created_at": created_at or tx.now}
+    tx.insert(session, "session_state", row)
+
+
+def chain_of(before: bytes, group: Row) -> bytes:
+    """Seal a group's fixed columns to the chain before it."""
+    return group_chain(before, _fixed(group))
+
+
+_fixed: Final = itemgetter(*CHAINED)
+
+
+def _status(outcome: Outcome, *, live: bool) -> Status:
+    return outcome if live else "dropped"

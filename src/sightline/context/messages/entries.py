@@ -1,0 +1,80 @@
+"""What the ledger hands out: messages with their place in a conversation.
+
+An `Entry` is one stored message as a value. Window, truncation, isolation and
+state stripping are functions from entries to entries; none of them changes what
+is stored, so any of them can be undone by asking the ledger again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from sightline.context.messages.parts import Message, Part, Role
+
+__all__ = ["Basis", "Draft", "Entry", "Outcome", "Status", "by_group", "outcome_of"]
+
+Outcome: TypeAlias = Literal["complete", "tool_call", "incomplete"]
+Status: TypeAlias = Literal["complete", "tool_call", "incomplete", "dropped"]
+Basis: TypeAlias = Literal["counted", "estimated", "reported"]
+
+
+class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A message on its way into the ledger.
+
+    `tokens` is its weight and `basis` says where that number came from; a draft
+    without one weighs nothing. `incomplete` marks a reply whose stream broke off.
+    """
+
+    message: Message
+    tokens: int = 0
+    basis: Basis = "estimated"
+    incomplete: bool = False
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A stored message. `id` is unique in its ledger; `seq` is its place in its session."""
+
+    id: int
+    session_id: int
+    group_id: int
+    seq: int
+    message: Message
+    status: Status
+    parsing_strategy: str
+    tokens: int
+    basis: Basis
+    created_at: str
+    usage_id: int | None = None
+
+    @property
+    def role(self) -> Role:
+        return self.message.role
+
+    @property
+    def is_tool_traffic(self) -> bool:
+        """Whether it carries a tool call or a tool's answer."""
+        return self.role == "tool" or bool(self.message.tool_calls or self.message.tool_results)
+
+    def with_parts(self, parts: Iterable[Part]) -> Entry:
+        """Show the same entry with other parts; itself, if they are the same."""
+        parts = tuple(parts)
+        if parts == self.message.parts:
+            return self
+        return msgspec.structs.replace(self, message=Message(self.role, parts))
+
+
+def outcome_of(message: Message, *, incomplete: bool = False) -> Outcome:
+    """Name how a message ended: broken off, waiting for its tools, or complete."""
+    if incomplete:
+        return "incomplete"
+    return "tool_call" if message.tool_calls else "complete"
+
+
+def by_group(entries: Iterable[Entry]) -> Iterator[tuple[int, list[Entry]]]:
+    """Split a run of entries at its group boundaries, in order."""
+    for group_id, run in groupby(entries, key=lambda entry: entry.group_id):
+        yield group_id, list(run)

@@ -1,0 +1,174 @@
+"""The `### STATE` block: a conversation's long-term memory, kept by the model itself.
+
+The block is the last line of a reply that is exactly `### STATE`, outside any
+code fence, to the end of the text or to the next heading of the same or a higher
+level. The ledger keeps the reply as it was said and the block beside it, one per
+group; replayed history has the blocks taken out, so that only the newest state
+is in a prompt, and in one place.
+
+    extract_state(strip_state(text)) is None
+    the lines of strip_state(text) == the lines of text outside its blocks, but for blank ones
+
+A reply may say its state more than once: the last block counts, all of them leave.
+Its text parts are read as one text, for finding as for taking out; what stands in no
+block stays in the part it was in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from sightline.context.messages.entries import Entry
+from sightline.context.messages.parts import BETWEEN_TEXTS, Part, Raw, Text
+
+__all__ = [
+    "HEADING",
+    "TEMPLATE",
+    "StateRebuild",
+    "extract_state",
+    "rebuild_request",
+    "strip_state",
+    "strip_states",
+]
+
+HEADING: Final = "### STATE"
+TEMPLATE: Final = f"""\
+{HEADING}
+Goal: [Short description of current task]
+Context: [Active files/classes being edited]
+Resolved: [List of things finished this session]
+Technical Anchors: [Ports, IPs, constant values]
+"""
+
+# What of a part's raw form is said of its message and not of its text. The rest may be a
+# signature over the words, or hold them, and goes when they change.
+_OF_THE_MESSAGE: Final = {"openai_responses": ("phase",)}
+
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+_ENDS_BLOCK: Final = re.compile(r" {0,3}#{1,3}(?:[ \t\r]|$)")
+
+
+class StateRebuild(msgspec.Struct, frozen=True):
+    """A request that the host shall run: read `history`, answer `prompt`, store the block.
+
+    The answer's block belongs to `group_id`, the newest group that was read.
+    """
+
+    session_id: int
+    group_id: int
+    prompt: str
+    history: tuple[Entry, ...]
+
+
+def extract_state(text: str) -> str | None:
+    """Return the state block of a reply, heading included, or None if it has none."""
+    blocks = _blocks(text)
+    if not blocks:
+        return None
+    start, end = blocks[-1]
+    # What ends a line, and no more: a heading must not come to be by what is taken off.
+    return text[start:end].rstrip(" \t\r\n")
+
+
+def strip_state(text: str) -> str:
+    """Return the reply without its state blocks; the text itself if it has none."""
+    return _without(text, _blocks(text))
+
+
+def strip_states(entries: Iterable[Entry]) -> list[Entry]:
+    """Take the state blocks out of the assistant's texts; a text that was only one leaves."""
+    return [_stripped(entry) if entry.role == "assistant" else entry for entry in entries]
+
+
+def rebuild_request(session_id: int, history: Sequence[Entry]) -> StateRebuild:
+    """Ask for a new state block that says what this history says, and no more."""
+    prompt = (
+        "Some of this conversation was removed, so the stored state may no longer be true. "
+        "Read the whole conversation above and write the state anew from it alone. "
+        f"Answer with nothing but the block, in this form:\n\n{TEMPLATE}"
+    )
+    return StateRebuild(session_id, history[-1].group_id, prompt, tuple(history))
+
+
+def _stripped(entry: Entry) -> Entry:
+    parts = entry.message.parts
+    if not any(isinstance(part, Text) and HEADING in part.text for part in parts):
+        return entry
+    blocks = _blocks(entry.message.text)
+    return entry.with_parts(_parts_without(parts, blocks)) if blocks else entry
+
+
+def _parts_without(parts: Iterable[Part], blocks: Sequence[tuple[int, int]]) -> Iterator[Part]:
+    """Give the parts without the blocks, which are places in the message's joined text."""
+    start = 0
+    for part in parts:
+        if not isinstance(part, Text):
+            yield part
+            continue
+        size = len(part.text)
+        own = [(max(a - start, 0), min(b - start, size)) for a, b in blocks]
+        own = [(a, b) for a, b in own if a < b]
+        start += size + len(BETWEEN_TEXTS)
+        if not own:
+            yield part
+        elif text := _without(part.text, own):
+            yield Text(text, _raw_without_text(part.raw))
+
+
+def _raw_without_text(raw: Raw | None) -> Raw | None:
+    """Return what of a part's raw form still holds when its text is another."""
+    if raw is None or not isinstance(raw.data, dict):
+        return None
+    kept = {key: raw.data[key] for key in _OF_THE_MESSAGE.get(raw.strategy, ()) if key in raw.data}
+    return Raw(raw.strategy, kept) if kept else None
+
+
+def _without(text: str, blocks: Sequence[tuple[int, int]]) -> str:
+    """Take whole lines out; a blank line stands in their place where text goes on."""
+    if not blocks:
+        return text
+    ends = [0, *(end for _, end in blocks)]
+    kept = [_shortened(text[end:start]) for end, (start, _) in zip(ends, blocks, strict=False)]
+    return "\n\n".join(piece for piece in (*kept, text[ends[-1] :]) if piece)
+
+
+def _shortened(text: str) -> str:
+    """Take blank lines off the end, and nothing off the last line that is none.
+
+    A line that only begins like a heading must not become one.
+    """
+    written = text.rstrip()
+    return text[: text.find("\n", len(written))].rstrip("\r") if written else ""
+
+
+def _blocks(text: str) -> list[tuple[int, int]]:
+    """Locate the state blocks as (start, end), in order; no fence is open at either."""
+    if HEADING not in text:
+        return []
+    found: list[tuple[int, int]] = []
+    start: int | None = None
+    fence = ""
+    position = 0
+    for line in text.split("\n"):
+        bare = line.rstrip("\r")
+        if fence:
+            fence = "" if _closes(bare, fence) else fence
+        elif opened := _FENCE.fullmatch(bare):
+            fence = "" if "`" in opened[1] and "`" in opened[2] else opened[1]
+        elif bare == HEADING or (start is not None and _ENDS_BLOCK.match(bare)):
+            if start is not None:
+                found.append((start, position))
+            start = position if bare == HEADING else None
+        position += len(line) + 1
+    if start is not None:
+        found.append((start, len(text)))
+    return found
+
+
+def _closes(line: str, fence: str) -> bool:
+    mark = line.strip()
+    return len(mark) >= len(fence) and set(mark) == {fence[0]}

@@ -1,0 +1,373 @@
+"""Untrusted text, made unable to pass for the host's own.
+
+    escape_text(escape_text(x)) == escape_text(x)
+    nothing in escape_text(x) reads as a context tag, a line, a heading or an action
+    for the patterns of the substitution table a reader sees the table's result;
+    everything else is still there, as itself or as a visible `\\uXXXX`
+
+*Theory of operation.* Escaping happens per string, before strings are put together,
+so that what begins in one field can never end in another. But a string may still
+have to pass through an encoder (JSON, the canonical text) that would escape our
+escapes. So it has two halves: `mark` puts a sentinel, a code point that is no
+character, where an escape belongs; encoders let it pass; `reveal` turns sentinels
+into what the reader sees, in the finished text. A sentinel that an app sends is
+itself escaped.
+
+Inside a JSON string `\\u003c` and `<\\/slop-state>` are JSON's own escapes, so a
+program that parses a JSON body gets the app's text back.
+
+*What is escaped.* (1) The table's patterns, as a whole. (2) What cannot be seen:
+zero-width and control characters, bidi overrides, tag characters, non-characters.
+Joiners and variation selectors, which scripts and emoji need, only where three
+come in a row. (3) Whatever looks like `<` before whatever looks like the name of a
+context block, however spelt, accented, spaced or interrupted, and before the
+control tokens of chat templates; an underscore is as good as a hyphen. The same where
+it shows only after entities or percent codes are decoded, once or several times: then
+every code of the text gets its escape. A backslash code (`\\u003c`) is left alone: it is
+how we ourselves show a character that opens nothing. (4) In canonical text, the
+punctuation without which a line's markers (`actions: {`, `salience=`, `— "`) are just words.
+
+*Cost.* Every pattern consumes what it scans or fails at the next `<`, and what may
+follow a repeat is never in the class that it repeats, so that giving a character back
+never helps: linear in the text, whatever the text. Text with nothing to escape is only
+searched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from sightline.context.projection.lookalikes import LATER_LETTERS, LOOKALIKES
+
+__all__ = [
+    "BLOCK_NAMES",
+    "escape_line",
+    "escape_name",
+    "escape_text",
+    "is_innocent_json",
+    "mark",
+    "mark_json",
+    "mark_word",
+    "reveal",
+    "tag_like",
+]
+
+BLOCK_NAMES: Final = ("slop-state", "slop-apps-available")
+
+# Sentinels: code points that Unicode guarantees never to be characters.
+_ESCAPE: Final = "\ufdd0"
+_SHOWN: Final = {
+    _ESCAPE: "\\u",
+    "\ufdd1": "<slop-state-escaped>",
+    "\ufdd2": "<\\/slop-state>",
+    "\ufdd3": "<slop-apps-available-escaped>",
+    "\ufdd4": "<\\/slop-apps-available>",
+}
+_OPENED: Final = {"slop-state": "\ufdd1", "slop-apps-available": "\ufdd3"}
+_CLOSED: Final = {"slop-state": "\ufdd2", "slop-apps-available": "\ufdd4"}
+_SENTINELS: Final = re.compile("[\ufdd0-\ufdef]")
+
+# The beginning of a pattern of the substitution table; what follows is `[^>]*>`.
+_TABLE_HEAD: Final = re.compile(
+    rf"<\s*(?!\s)(/?)\s*(slop-state|slop-apps-available)(?![\w{LATER_LETTERS}])", re.IGNORECASE
+)
+
+_UNSEEN: Final = (
+    "\x7f-\x9f\xad\u115f\u1160\u17b4\u17b5\u180e\u200b\u2028-\u202e\u2060-\u206f\u3164\ufeff"
+    "\uffa0\ufff0-\uffff\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e00ff"
+)
+_JOINERS: Final = "\u034f\u061c\u180b-\u180d\u180f\u200c-\u200f\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_INVISIBLE: Final = re.compile(f"[{_UNSEEN}]+|[{_JOINERS}]{{3,}}")
+_HALVES: Final = re.compile(f"{_ESCAPE}(d[89ab][0-9a-f]{{2}}){_ESCAPE}(d[c-f][0-9a-f]{{2}})")
+_CONTROLS: Final = re.compile("[\x00-\x1f]")
+_SHORT_ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
+
+
+def _alike(char: str) -> str:
+    """The inside of a character class: this character and all that look like it."""
+    return re.escape(char + LOOKALIKES[char])
+
+
+_LESS: Final = _alike("<")
+# What may stand between `<` and the name, and between its letters: anything but letters, digits,
+# what looks like one of the letters, and the beginning or end of a tag.
+_SYMBOLS: Final = "".join(
+    char for letter in "slopta" for char in LOOKALIKES[letter] if not char.isalnum()
+)
+_GAP: Final = f"[^\\w>{_LESS}{re.escape(_SYMBOLS)}{LATER_LETTERS}]*"
+# Where text becomes one line, a tab is shown as `\t`, and brings a letter of the name with it.
+_TAB: Final = f"[^\\w>\t{_LESS}{re.escape(_SYMBOLS)}{LATER_LETTERS}]*\t"
+_S, _L, _O, _P, _T, _A = (f"[{_alike(char)}]" for char in "slopta")
+_NAME: Final = (
+    f"{_GAP}{_S}{_GAP}{_L}{_GAP}{_O}{_GAP}{_P}{_GAP}"
+    f"(?:\\Z|{_S}(?:{_TAB}|{_GAP}(?:\\Z|{_T}))|{_A}{_GAP}(?:\\Z|{_P}))"
+)
+# What local runtimes may read as the end of a message or the beginning of another.
+_TEMPLATE_TOKEN: Final = (
+    r"[|\uff5c]|/?s>|[be]os>|/?(?:start|end)_of_turn>|/?tool_(?:call|response)>|/?think>|<SYS>"
+)
+_NEUTRAL: Final = r"(?!\\/slop-(?:state|apps-available)>)"
+# One character, then only conditions on it: a pattern that begins with a class is searched fast.
+_TAG_LIKE: Final = re.compile(
+    f"[&{_LESS}](?:(?<!&){_NEUTRAL}(?={_NAME})|(?<=&)(?=(?:[lL][tT]|#0*60|#[xX]0*3[cC]);?{_NAME}))"
+)
+# The same in a finished text, where fields of a line have the host's own punctuation between them:
+# only space, slashes and what cannot be seen may stand before the name.
+_HIDDEN: Final = f"\x00-\x08\x0e-\x1f\u0300-\u036f\u20d0-\u20f0\ufdd0-\ufdef{_JOINERS}{_UNSEEN}"
+_WITHIN: Final = f"[{_HIDDEN}]*"
+_BEFORE: Final = f"[\\s/\u2044\u2215\u2571\u29f8\uff0f{_HIDDEN}]*"
+_HYPHEN: Final = f"[-_\\s\u2010-\u2015\u2212\ufe58\ufe63\uff0d{_HIDDEN}]*"
+_KIND: Final = f"(?:{_S}{_WITHIN}{_T}|{_A}{_WITHIN}{_P})"
+_TAG: Final = re.compile(
+    f"[&{_LESS}](?:(?<!&)|(?<=&)(?:[lL][tT]|#0*60|#[xX]0*3[cC]);?)"
+    f"(?!(?:slop-state|slop-apps-available)-escaped>){_BEFORE}"
+    + _WITHIN.join((_S, _L, _O, _P))
+    + _HYPHEN
+    + _KIND
+)
+# What begins a character's code, in HTML or in an address, and may stand for a `<`.
+_CODES: Final = re.compile("[&\uff06\ufe60%\uff05\ufe6a]")
+# What can stand behind one in the code of a `<`, or of the beginning of a deeper code.
+_CODED_LESS: Final = re.compile(
+    "[&\uff06\ufe60](?:[#\uff03\ufe5f]|[lLaA\uff4c\uff2c\uff41\uff21]|percnt|nvlt|num;)|[%\uff05\ufe6a]"
+)
+_PERCENT: Final = re.compile("%([0-7][0-9a-fA-F])")
+# What an address spells a tag with first: `<`, the `%` or `&` of a deeper layer, or a control,
+# which has no width and so may stand in the middle of another code.
+_PERCENT_CODES: Final = ("%3C", "%3c", "%25", "%26", "%0", "%1", "%7f", "%7F")
+_NO_WIDTH: Final = re.compile(f"[{_HIDDEN}]+")
+_LAYERS: Final = 8
+# Full-width and small forms of what codes are written with.
+_NARROW: Final = {0xFEE0 + code: chr(code) for code in range(0x21, 0x7F)} | dict(
+    zip((0xFE54, 0xFE5F, 0xFE60, 0xFE6A), ";#&%", strict=True)
+)
+_TOKEN_LIKE: Final = re.compile(f"<(?={_TEMPLATE_TOKEN})|\\[(?=/?INST\\])")
+
+_BETWEEN: Final = f"[\\s{_JOINERS}]*"
+
+
+def _word(letters: str) -> str:
+    # Marks and joiners may sit on any letter; spaces inside make it another word, and so does a
+    # letter before it.
+    first, *others = (f"[{_alike(letter)}]" for letter in letters)
+    return f"[\u0300-\u036f{_JOINERS}]*".join((f"{first}(?<![{LATER_LETTERS}].)", *others))
+
+
+_MARKER: Final = re.compile(
+    f"(?<![^\\W_])(?:{_word('actions')}{_BETWEEN}[{_alike(':')}]{_BETWEEN}(?=[{_alike('{')}])"
+    f"|{_word('salience')}{_BETWEEN}(?=[{_alike('=')}]))(.)"
+    f"|([{_alike('—')}])(?={_BETWEEN}[{_alike(chr(34))}])"
+)
+_WORD_PUNCTUATION: Final = re.compile(
+    f"[{re.escape(''.join(LOOKALIKES[char] for char in '{}()[],:'))}]"
+)
+_LINE_PUNCTUATION: Final = re.compile(f"[{''.join(_alike(char) for char in '()`')}]")
+
+# Is there anything to do? Searched first, in text that is mostly innocent. Classes with many ranges
+# beyond the first 65,536 characters are slow to search, so all of those count as suspect.
+_FAR: Final = "\U00010000-\U0010ffff"
+_NEAR: Final = re.compile("(?:.-)?[\U00010000-\U0010ffff]")
+_SUSPECT: Final = re.compile(
+    f"[&\uff06\ufe60\uff05\ufe6a{_NEAR.sub('', _LESS + _UNSEEN + _JOINERS)}\ufdd0-\ufdef{_FAR}]"
+)
+_SUSPECT_MARKER: Final = re.compile(
+    f"[{_alike(':')}{_alike('=')}{_alike('—')}](?:(?<=[{_alike('=')}])"
+    f"|(?<=[{_alike('—')}])[\\\\\\s{_JOINERS}]*[{_alike(chr(34))}]"
+    f'|(?<=[{_alike(":")}])(?<!".){_BETWEEN}[{_alike("{")}])'
+)
+_ACTIONS: Final = re.compile(r"actions\s*:\s*\{")
+_SALIENCE: Final = re.compile(r"salience\s*=")
+# A string of a JSON document in which the two escapes that matter for its end are hidden, behind
+# controls that no JSON text has. A repeated group would remember every escape that it passed.
+_JSON_STRING: Final = re.compile(r'"([^"]*)"(:?)')
+_HIDDEN_BACKSLASH: Final = "\x00"
+_HIDDEN_QUOTE: Final = "\x01"
+
+
+def escape_text(text: str) -> str:
+    """Escape text that may have line breaks: no part of it can open or close a block."""
+    return reveal(mark(text, lines=False))
+
+
+def escape_line(text: str) -> str:
+    """Escape text that must stay one line: a description, a value, a moment."""
+    return _CONTROLS.sub(_visible, reveal(mark(text, lines=True)))
+
+
+def escape_name(text: str) -> str:
+    """Escape a name or an id that stands between parentheses or backticks, or before them."""
+    return _CONTROLS.sub(_visible, reveal(_LINE_PUNCTUATION.sub(_escaped, mark(text, lines=True))))
+
+
+def mark(text: str, *, lines: bool) -> str:
+    """Put sentinels into one string; `lines` also guards the markers of canonical text."""
+    if _is_innocent(text, lines=lines):
+        return text
+    is_ascii = text.isascii() and "\x7f" not in text
+    text = text if is_ascii else _SENTINELS.sub(_escaped, text)
+    text = "".join(_substituted(text)) if "<" in text else text
+    text = text if is_ascii else _INVISIBLE.sub(_escaped, text)
+    text = _TOKEN_LIKE.sub(_escaped, _without_codes("".join(_without_tags(text))))
+    return _MARKER.sub(_escaped_marker, text) if lines else text
+
+
+def mark_json(document: str, *, lines: bool, names: bool = False) -> str:
+    """Mark every string of a JSON document, keys included.
+
+    With `names` the document's keys, types and actions end up between a line's own
+    brackets: what looks like those brackets is marked in them too.
+    """
+    if is_innocent_json(document, lines=lines) and (document.isascii() or not names):
+        return document
+    return _shown_escapes(
+        _JSON_STRING.sub(_string_marker(lines=lines, names=names), _hidden_escapes(document))
+    )
+
+
+def mark_word(text: str) -> str:
+    """Like `mark`, for a type, an action or a parameter in a line of canonical text."""
+    marked = mark(text, lines=True)
+    return marked if marked.isascii() else _WORD_PUNCTUATION.sub(_escaped, marked)
+
+
+def is_innocent_json(document: str, *, lines: bool) -> bool:
+    """Vouch that no string of a JSON document needs a mark; False means "look closer"."""
+    return "\\u" not in document and _is_innocent(document, lines=lines)
+
+
+def reveal(text: str, *, far: bool = False) -> str:
+    """Turn sentinels into what a reader sees.
+
+    A character beyond the first 65,536 is written as JSON does, in two halves; with
+    `far` as YAML does, in one.
+    """
+    if far and _ESCAPE in text:
+        text = _HALVES.sub(_whole, text)
+    for sentinel, shown in _SHOWN.items():
+        if sentinel in text:
+            text = text.replace(sentinel, shown)
+    return text
+
+
+def tag_like(text: str) -> Iterator[int]:
+    """Find where something in a finished text could be read as a context tag."""
+    return (match.start() for match in _TAG.finditer(text))
+
+
+def _is_innocent(text: str, *, lines: bool) -> bool:
+    if "INST]" in text:
+        return False
+    if "%" in text and any(code in text for code in _PERCENT_CODES):
+        return False
+    if text.isascii():
+        if "<" in text or "&" in text or "\x7f" in text:
+            return False
+        return not lines or not _has_marker(text.lower())
+    return not _SUSPECT.search(text) and not (lines and _SUSPECT_MARKER.search(text))
+
+
+def _has_marker(lowered: str) -> bool:
+    return bool(_ACTIONS.search(lowered) or _SALIENCE.search(lowered))
+
+
+def _substituted(text: str) -> Iterator[str]:
+    """Apply the table. A pattern ends at the next `>`; where there is none, none can match."""
+    at = 0
+    last = text.rfind(">")
+    while (head := _TABLE_HEAD.search(text, at)) and head.end() <= last:
+        yield text[at : head.start()]
+        yield (_CLOSED if head[1] else _OPENED)[_block_name(head[2])]
+        at = text.index(">", head.end()) + 1
+    yield text[at:]
+
+
+def _without_tags(text: str) -> Iterator[str]:
+    """Escape the first character of whatever looks like a tag."""
+    at = 0
+    for match in _TAG_LIKE.finditer(text.replace("_", "-")):
+        yield text[at : match.start()]
+        at = match.end()
+        yield _escape_char(text[match.start() : at])
+    yield text[at:]
+
+
+def _without_codes(text: str) -> str:
+    """Escape the codes of a text in which something looks like a tag once they are decoded."""
+    if not _CODED_LESS.search(text):
+        return text
+    plain = _decoded(text).replace("_", "-")
+    return _CODES.sub(_escaped, text) if _TAG_LIKE.search(plain) else text
+
+
+def _decoded(text: str) -> str:
+    from html import unescape  # its table of 2,231 names is rarely needed
+
+    for _ in range(_LAYERS):
+        plain = unescape(text if text.isascii() else text.translate(_NARROW))
+        plain = _PERCENT.sub(lambda match: chr(int(match[1], 16)), plain)
+        plain = _NO_WIDTH.sub("", plain)
+        if plain == text:
+            break
+        text = plain
+    return text
+
+
+def _block_name(spelt: str) -> str:
+    # Ignoring case lets a few non-ASCII letters through (the long s), so only the length is sure.
+    return BLOCK_NAMES[len(spelt) > len(BLOCK_NAMES[0])]
+
+
+def _string_marker(*, lines: bool, names: bool) -> Callable[[re.Match[str]], str]:
+    key = ""
+
+    def marked(match: re.Match[str]) -> str:
+        nonlocal key
+        inner, colon = _shown_escapes(match[1]), match[2]
+        text = msgspec.json.decode(f'"{inner}"', type=str) if "\\" in inner else inner
+        if colon:
+            key = text
+        is_word = names and (colon or key in ("type", "action"))
+        result = mark_word(text) if is_word else mark(text, lines=lines)
+        return match[0] if result is inner else msgspec.json.encode(result).decode() + colon
+
+    return marked
+
+
+def _hidden_escapes(document: str) -> str:
+    return document.replace("\\\\", _HIDDEN_BACKSLASH).replace('\\"', _HIDDEN_QUOTE)
+
+
+def _shown_escapes(text: str) -> str:
+    return text.replace(_HIDDEN_BACKSLASH, "\\\\").replace(_HIDDEN_QUOTE, '\\"')
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return "".join(map(_escape_char, match[0]))
+
+
+def _escaped_marker(match: re.Match[str]) -> str:
+    char = match[1] or match[2]
+    return match[0][: -len(char)] + _escape_char(char)
+
+
+def _escape_char(char: str) -> str:
+    """Write a character as JSON would: one UTF-16 unit, or two."""
+    code = ord(char)
+    if code < 0x10000:
+        return f"{_ESCAPE}{code:04x}"
+    code -= 0x10000
+    return f"{_ESCAPE}{0xD800 + (code >> 10):04x}{_ESCAPE}{0xDC00 + (code & 0x3FF):04x}"
+
+
+def _whole(match: re.Match[str]) -> str:
+    code = 0x10000 + ((int(match[1], 16) - 0xD800) << 10) + int(match[2], 16) - 0xDC00
+    return f"\\U{code:08x}"
+
+
+def _visible(match: re.Match[str]) -> str:
+    return _SHORT_ESCAPES.get(match[0]) or f"\\u{ord(match[0]):04x}"

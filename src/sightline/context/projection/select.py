@@ -1,0 +1,462 @@
+"""Choose what of a world a model is shown, within a budget of tokens, and say what was left out.
+
+    the same world, budget and counter give the same selection
+    a node is shown whole, as a stub, or not at all; never a part of one
+    every node that is not shown is counted by exactly one cut, which says why
+    the block weighs what the selection says, by whatever counter, and fits unless it says not
+
+*Theory of operation.* A selection grows from the roots. A shown node offers its
+children; of all that is on offer the first by claim (pinned, focus, rest), then
+relevance, then document order is taken next, as long as it fits. What no longer
+fits is offered as a stub (id, type, summary), then left out. The roots and what is
+pinned are shown even where the budget does not hold them; `over_budget` says so.
+
+Lines are counted one by one, and a tokenizer may find more in a text than in its
+lines. So the finished block is weighed, and while it is too much, what was taken
+last is given back: the share of it that is over, and at least twice as much each time.
+
+With several apps, `even_share` of the budget is divided evenly first, so that a
+loud app cannot silence the others; the rest goes where relevance wants it.
+
+*Cost.* One pass over each tree, then work for what is shown: only nodes that are
+taken or refused are written and counted, and after a run of refusals it stops. The
+block is weighed once; where it is over, a few times more, the logarithm of the
+budget at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from heapq import heappop, heappush
+from typing import Final, Literal, TypeAlias
+
+from msgspec import UNSET
+
+from sightline.context.projection.body import Format, tree_body
+from sightline.context.projection.escape import reveal
+from sightline.context.projection.outline import REST, Outline
+from sightline.context.projection.tail import app_frame, render_state
+from sightline.errors import InvalidInput
+from sightline.slop.protocol.jsontext import members, text_of
+from sightline.slop.protocol.tree import Node
+from sightline.slop.protocol.view import depth_stub
+from sightline.slop.protocol.world import AppState, World
+
+__all__ = ["Cut", "Reason", "Selection", "quarter_chars", "select", "select_bounded"]
+
+Reason: TypeAlias = Literal["budget", "stub", "salience", "disconnected", "awaiting"]
+Counter: TypeAlias = Callable[[str], int]
+
+# After this many refusals in a row nothing that is worth showing is likely to fit.
+_REFUSALS: Final = 32
+# No line of a node is shorter; a tree with more nodes than fit so need not be written out to know.
+_LEAST_TOKENS: Final = 2
+_TOO_LARGE: Final = "too large to show here; slop_query reads parts of it"
+# A tokenizer sees the same figures in every moment that has no fraction of a second.
+_ANY_SECOND: Final = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What is not shown below one node: how many nodes, and why.
+
+    `budget`: no room. `stub`: the node itself is shown as a stub. `salience`: below
+    the threshold. `disconnected`, `awaiting`: the app has no current state.
+    """
+
+    app_id: str
+    path: str
+    reason: Reason
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is shown: a world with smaller trees, what its block weighs, and all that was cut."""
+
+    world: World
+    cuts: tuple[Cut, ...]
+    tokens: int
+    budget: int
+
+    @property
+    def over_budget(self) -> bool:
+        """Whether what must be shown is already too much."""
+        return self.tokens > self.budget
+
+
+def quarter_chars(text: str) -> int:
+    """Estimate tokens as a quarter of the characters, rounded up."""
+    return -(-len(text) // 4)
+
+
+def select(
+    world: World,
+    budget: int,
+    count: Counter = quarter_chars,
+    *,
+    form: Format = "text",
+    min_salience: float | None = None,
+    even_share: float = 0.5,
+    pins: Mapping[str, Collection[str]] | None = None,
+    at: datetime = _ANY_SECOND,
+) -> Selection:
+    """Choose what of the state fits into `budget` tokens, the block's own framing included.
+
+    `count` counts the tokens of a text; `pins` names, by app id, paths that are
+    always shown; `at` is what the block will be dated, to be given where that has
+    fractions of a second, which take room. Raises InvalidInput on a share or
+    threshold that is not from 0 to 1.
+    """
+    if not 0 <= even_share <= 1:
+        raise InvalidInput(f"even_share must be from 0 to 1, not {even_share}")
+    if min_salience is not None and not 0 <= min_salience <= 1:
+        raise InvalidInput(f"min_salience must be from 0 to 1, not {min_salience}")
+
+    def weigh(shown: World) -> int:
+        return count(render_state(shown, at, form))
+
+    framing = weigh(World())
+    purse = _Purse(budget, framing)
+    growths: list[_Growth] = []
+    for app in world.apps:
+        purse.spent += count(app_frame(app, form))
+        if app.status == "connected" and app.tree is not None:
+            outline = Outline(app.tree, (pins or {}).get(app.id, ()))
+            growths.append(_Growth(app, outline, count, form, min_salience))
+    whole = _whole(world, growths, budget, weigh) if min_salience is None else None
+    if whole is not None:
+        return whole
+    for growth in growths:
+        growth.show_what_must_be(purse)
+    if growths:
+        share = int((budget - framing) * even_share / len(growths))
+        for growth in growths:
+            growth.grow_to(share, purse)
+    _grow_together(growths, purse)
+    shown, tokens = _weighed(world, growths, purse, weigh)
+    live = {growth.app.id for growth in growths}
+    cuts = [cut for growth in growths for cut in growth.cuts()]
+    cuts.extend(_no_state(app) for app in world.apps if app.id not in live)
+    return Selection(shown, tuple(cuts), tokens, budget)
+
+
+def select_bounded(
+    world: World,
+    budget: int,
+    count: Counter = quarter_chars,
+    *,
+    form: Format = "text",
+    pins: Mapping[str, Collection[str]] | None = None,
+) -> Selection:
+    """Select, and where even what must be shown is too much, shorten that.
+
+    An app whose root alone is more than its share is shown as a bare root, so that it
+    cannot keep the others out.
+    """
+    selection = select(world, budget, count, form=form, pins=pins)
+    if not selection.over_budget:
+        return selection
+    share = budget // max(1, len(world.apps))
+    apps = tuple(_with_small_root(app, share, count, form) for app in world.apps)
+    return select(replace(world, apps=apps), budget, count, form=form)
+
+
+def _with_small_root(app: AppState, share: int, count: Counter, form: Format) -> AppState:
+    if app.tree is None:
+        return app
+    root = app.tree.with_child_list(UNSET)
+    alone = select(World((replace(app, tree=root),)), share, count, form=form)
+    if not alone.over_budget:
+        return app
+    return replace(app, tree=Node.of(root.id, root.type, meta={"summary": _TOO_LARGE}))
+
+
+def _weighed(
+    world: World, growths: list[_Growth], purse: _Purse, weigh: Callable[[World], int]
+) -> tuple[World, int]:
+    """What is shown and what it weighs, after giving back what turns out to be too much."""
+    least = 1
+    while True:
+        trees = {growth.app.id: growth.tree() for growth in growths}
+        apps = tuple(replace(app, tree=trees.get(app.id)) for app in world.apps)
+        shown = replace(world, apps=apps)
+        tokens = weigh(shown)
+        if tokens <= purse.budget or not purse.taken:
+            return shown, tokens
+        aim = min(purse.spent * purse.budget // tokens, purse.spent - least)
+        while purse.taken and purse.spent > aim:
+            growth, at = purse.taken.pop()
+            growth.give_back(at, purse)
+        least *= 2
+
+
+def _whole(
+    world: World, growths: list[_Growth], budget: int, weigh: Callable[[World], int]
+) -> Selection | None:
+    """Everything, if all of it fits: the estimates node by node round up."""
+    if sum(growth.size for growth in growths) * _LEAST_TOKENS > budget:
+        return None
+    tokens = weigh(world)
+    if tokens > budget:
+        return None
+    live = {growth.app.id for growth in growths}
+    apps = tuple(app if app.id in live else replace(app, tree=None) for app in world.apps)
+    cuts = tuple(_no_state(app) for app in world.apps if app.id not in live)
+    return Selection(replace(world, apps=apps), cuts, tokens, budget)
+
+
+def _no_state(app: AppState) -> Cut:
+    reason: Reason = "disconnected" if app.status == "disconnected" else "awaiting"
+    return Cut(app.id, "/", reason, 0 if app.tree is None else sum(1 for _ in app.tree.walk()))
+
+
+@dataclass(slots=True)
+class _Purse:
+    budget: int
+    spent: int
+    # Whose node it is and where, in the order of taking: the last has nothing shown below it.
+    taken: list[tuple[_Growth, int]] = field(default_factory=list)
+
+    @property
+    def left(self) -> int:
+        return self.budget - self.spent
+
+
+# What is on offer next among the children of one node, and the place of that among all of them.
+_Offer: TypeAlias = tuple[tuple[int, float, int], list[int], int]
+
+
+class _Growth:
+    """One app's tree, as far as it is shown by now."""
+
+    def __init__(
+        self,
+        app: AppState,
+        outline: Outline,
+        count: Counter,
+        form: Format,
+        min_salience: float | None,
+    ) -> None:
+        self.app = app
+        self.spent = 0
+        self._outline = outline
+        self._count = count
+        self._form = form
+        self._min_salience = min_salience
+        self._offers: list[_Offer] = []
+        self._shown: dict[int, bool] = {}  # position → whether it is whole, not a stub
+        self._missing: dict[int, int] = {}  # position → children that could still be shown
+        self._notes: dict[int, int] = {}  # position → tokens set aside for "(showing N of M)"
+        self._note_costs: dict[tuple[int, int], int] = {}  # level and total → the same
+        self._too_faint: dict[int, list[int]] = {}
+        self._costs: dict[tuple[int, bool], int] = {}
+
+    @property
+    def size(self) -> int:
+        """How many nodes the app's tree has."""
+        return len(self._outline.nodes)
+
+    def show_what_must_be(self, purse: _Purse) -> None:
+        for at in sorted(self._outline.always):
+            self._show(at, self._cost(at, whole=True), purse, whole=True)
+
+    def grow_to(self, share: int, purse: _Purse) -> None:
+        """Take what is first on offer until the next would exceed this app's share."""
+        while (best := self.best()) is not None:
+            cost = self._cost(best, whole=True)
+            if self.spent + cost > share or cost > purse.left:
+                return
+            self.take(purse)
+
+    def best(self) -> int | None:
+        """The position that is first on offer."""
+        while self._offers and self._offers[0][1][self._offers[0][2]] in self._shown:
+            self._next_offer()
+        return self._offers[0][1][self._offers[0][2]] if self._offers else None
+
+    def best_key(self) -> tuple[int, float, int] | None:
+        """Its place in the order of all that is on offer, in any app."""
+        at = self.best()
+        return None if at is None else self._outline.key(at)
+
+    def take(self, purse: _Purse) -> bool:
+        """Take the first on offer: whole, else as a stub; say whether it fitted."""
+        at = self.best()
+        self._next_offer()
+        if at is None:
+            return False
+        cost, whole = self._cost(at, whole=True), True
+        if cost > purse.left and self._outline.below[at]:
+            cost, whole = self._cost(at, whole=False), False
+        if cost > purse.left:
+            return False
+        self._show(at, cost, purse, whole=whole)
+        purse.taken.append((self, at))
+        return True
+
+    def give_back(self, at: int, purse: _Purse) -> None:
+        """Undo the taking of a node below which nothing is shown any more."""
+        whole = self._shown.pop(at)
+        self._spend(-self._costs[at, whole], purse)
+        for known in (self._missing, self._notes, self._too_faint):
+            known.pop(at, None)
+        parent = self._outline.parents[at]
+        self._missing[parent] += 1
+        if parent not in self._notes:
+            self._notes[parent] = self._note_cost(parent)
+            self._spend(self._notes[parent], purse)
+
+    def _next_offer(self) -> None:
+        if self._offers:
+            _, ranked, place = heappop(self._offers)
+            self._offer(ranked, place + 1)
+
+    def _offer(self, ranked: list[int], place: int) -> None:
+        if place < len(ranked):
+            heappush(self._offers, (self._outline.key(ranked[place]), ranked, place))
+
+    def _show(self, at: int, cost: int, purse: _Purse, *, whole: bool) -> None:
+        self._shown[at] = whole
+        self._spend(cost, purse)
+        parent = self._outline.parents[at]
+        if parent >= 0:
+            self._missing[parent] -= 1
+            if not self._missing[parent] and parent in self._notes:
+                self._spend(-self._notes.pop(parent), purse)
+        if whole and self._outline.below[at]:
+            self._open(at)
+
+    def _open(self, at: int) -> None:
+        ranked = self._outline.ranked_children(at)
+        self._missing[at] = len(ranked)
+        self._notes[at] = self._note_cost(at)
+        faint = [child for child in ranked if self._is_too_faint(child)]
+        if faint:
+            self._too_faint[at] = faint
+            ranked = [child for child in ranked if not self._is_too_faint(child)]
+        self._offer(ranked, 0)
+
+    def _is_too_faint(self, at: int) -> bool:
+        outline = self._outline
+        return (
+            self._min_salience is not None
+            and outline.claims[at] == REST
+            and outline.relevance[at] < self._min_salience
+        )
+
+    def _spend(self, tokens: int, purse: _Purse) -> None:
+        self.spent += tokens
+        purse.spent += tokens
+
+    def _cost(self, at: int, *, whole: bool) -> int:
+        """Count one node as it will be written, and the note on the children it may not show."""
+        known = self._costs.get((at, whole))
+        if known is not None:
+            return known
+        node, is_parent = self._outline.nodes[at], whole and self._outline.below[at] > 0
+        if is_parent:
+            node = node.with_child_list(UNSET)
+        elif not whole:
+            node = depth_stub(node)
+        cost = self._count(self._written(node, self._outline.level(at), is_parent=is_parent))
+        if is_parent:
+            cost += self._note_cost(at)
+        self._costs[at, whole] = cost
+        return cost
+
+    def _written(self, own: Node, level: int, *, is_parent: bool) -> str:
+        """One node as it will stand in the block, and what its children's list takes."""
+        if self._form == "json":
+            return reveal(tree_body(own, "json")) + (',"children":[],' if is_parent else ",")
+        if self._form == "yaml":
+            indent = "  " * (level + 3)
+            text = reveal(tree_body(own, "yaml", indent), far=True)
+            if level:
+                text = f"{indent[2:]}- {text[len(indent) :]}"
+            return f"{text}\n{indent}children:\n" if is_parent else f"{text}\n"
+        indent = "  " * level
+        lines = reveal(tree_body(own, "text")).split("\n")
+        return "".join(f"{indent}{line}\n" for line in lines)
+
+    def _note_cost(self, at: int) -> int:
+        """Count what says that children are missing, in the longest form it may take."""
+        level, total = self._outline.level(at), self._outline.nodes[at].total_children
+        cost = self._note_costs.get((level, total))
+        if cost is None:
+            cost = max(map(self._count, self._notes_written("  " * (level + 1), total)))
+            self._note_costs[level, total] = cost
+        return cost
+
+    def _notes_written(self, indent: str, total: int) -> tuple[str, ...]:
+        if self._form == "text":
+            shown = f"{indent}(showing {total} of {total})\n"
+            return shown, f"{indent}({total} {'child' if total == 1 else 'children'} not loaded)\n"
+        note = f'"meta": {{"window":[{total},{total}],"total_children":{total}}},\n'
+        return (f"    {indent}{note}",)
+
+    def tree(self) -> Node:
+        """The tree as shown; whatever lost nothing is the app's own object."""
+        outline = self._outline
+        built: dict[int, Node] = {}
+        for at in sorted(self._shown, reverse=True):
+            node = outline.nodes[at]
+            if not self._shown[at]:
+                built[at] = depth_stub(node)
+            elif not outline.below[at]:
+                built[at] = node
+            else:
+                built[at] = _with_some(node, list(outline.children(at)), built)
+        return built[0]
+
+    def cuts(self) -> list[Cut]:
+        """Everything that is not shown, by the shown node that it hangs on."""
+        found: list[Cut] = []
+        outline = self._outline
+        for at in sorted(self._shown):
+            if not self._shown[at]:
+                found.append(Cut(self.app.id, outline.path(at), "stub", outline.below[at]))
+            elif self._missing.get(at):
+                hidden = {child for child in outline.children(at) if child not in self._shown}
+                faint = hidden.intersection(self._too_faint.get(at, ()))
+                reasons: tuple[tuple[Reason, set[int]], ...] = (
+                    ("budget", hidden - faint),
+                    ("salience", faint),
+                )
+                for reason, positions in reasons:
+                    nodes = sum(1 + outline.below[child] for child in positions)
+                    if nodes:
+                        found.append(Cut(self.app.id, outline.path(at), reason, nodes))
+        return found
+
+
+def _grow_together(growths: list[_Growth], purse: _Purse) -> None:
+    refusals = 0
+    # (key of the best on offer, whose it is): keys end in a position, apps break what ties remain.
+    race = [(key, at) for at, growth in enumerate(growths) if (key := growth.best_key())]
+    race.sort()
+    while race and refusals < _REFUSALS:
+        _, winner = heappop(race)
+        refusals = 0 if growths[winner].take(purse) else refusals + 1
+        key = growths[winner].best_key()
+        if key is not None:
+            heappush(race, (key, winner))
+
+
+def _with_some(node: Node, children: list[int], built: dict[int, Node]) -> Node:
+    places = [place for place, child in enumerate(children) if child in built]
+    shown = tuple(built[children[place]] for place in places)
+    if len(shown) == len(children):
+        same = all(new is old for new, old in zip(shown, node.children, strict=True))
+        return node if same else node.with_child_list(shown)
+    meta = members(node.meta_json)
+    meta["total_children"] = text_of(node.total_children)
+    if shown:
+        window = node.meta.window
+        first = (window[0] if window else 0) + places[0]
+        meta["window"] = text_of([first, len(shown)])
+    else:
+        meta.pop("window", None)
+    return node.with_text("meta", text_of(meta)).with_child_list(shown or UNSET)

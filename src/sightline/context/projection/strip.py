@@ -1,0 +1,73 @@
+"""Take context blocks out of text that comes from outside, before it is stored.
+
+    strip_blocks(strip_blocks(x)) == strip_blocks(x)
+    strip_blocks(message + tail) == message, for a message that has no tags in it
+
+A user may paste a whole request, a tool may return one, a model may repeat what it
+saw. Blocks go, with what is in them; a tag that belongs to no block stays readable
+but can no longer open or close one. Text without tags is returned as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from sightline.context.projection.escape import mark, reveal, tag_like
+from sightline.context.projection.lookalikes import LATER_LETTERS
+
+__all__ = ["TAG", "has_block", "strip_blocks"]
+
+# Complete tags as hosts write them; the escaped forms are words of their own.
+TAG: Final = re.compile(
+    rf"<\s*(?!\s)(?P<closing>/?)\s*(?P<name>slop-(?:state|apps-available))(?![\w{LATER_LETTERS}-])",
+    re.IGNORECASE,
+)
+
+
+def strip_blocks(text: str) -> str:
+    """Remove every context block and neutralise stray tags. Idempotent, linear."""
+    if "<" not in text and text.isascii() and "&" not in text:
+        return text
+    kept: list[str] = []
+    at = 0
+    for start, end in _blocks(text):
+        kept.append(text[at:start])
+        at = end
+    if at:
+        kept.append(text[at:])
+        pieces = [kept[0].rstrip(), *(piece.strip() for piece in kept[1:-1]), kept[-1].lstrip()]
+        text = "\n\n".join(piece for piece in pieces if piece)
+    return _without_tags(text)
+
+
+def has_block(text: str) -> bool:
+    """Tell whether there is a context block in a text, a tag alone being none."""
+    return "<" in text and bool(_blocks(text))
+
+
+def _blocks(text: str) -> list[tuple[int, int]]:
+    """Find the outermost blocks. One that is opened more often than closed ends at its last tag."""
+    found: list[tuple[int, int]] = []
+    depth = start = last_close = 0
+    at = 0
+    last = text.rfind(">")
+    while (tag := TAG.search(text, at)) and tag.end() <= last:
+        at = text.index(">", tag.end()) + 1
+        if not tag["closing"]:
+            start = start if depth else tag.start()
+            depth += 1
+        elif depth:
+            depth -= 1
+            last_close = at
+            if not depth:
+                found.append((start, at))
+    if depth and last_close > start:
+        found.append((start, last_close))
+    return found
+
+
+def _without_tags(text: str) -> str:
+    if not any(True for _ in tag_like(text)):
+        return text
+    return reveal(mark(text, lines=False))

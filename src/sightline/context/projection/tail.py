@@ -1,0 +1,188 @@
+"""The blocks at the end of every request: what is there now, and what could be.
+
+    <slop-apps-available generated_at="2026-04-28T10:30:00Z">
+    - Calendar (id: `calendar-app`, unix, local)
+    </slop-apps-available>
+    <slop-state generated_at="2026-04-28T10:30:00Z" format="text/tree">
+    ## SLOP Apps
+    ### Mail (mail-app)
+    [root] mail-app: Mail
+    </slop-state>
+
+Every block begins with its only opening tag and ends with its only closing tag,
+whatever the apps say; the assembled text is checked for it, and a block that
+breaks the rule is never returned. An app that is not connected has a status line
+and no tree: what it last showed is not what is there now.
+
+The same world, moment and format give the same bytes. A tail is for one request:
+nothing here is ever stored in a conversation (`strip.py` sees to what comes back).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from sightline.context.projection.body import MEDIA_TYPES, Format, quoted, tree_body
+from sightline.context.projection.danger import danger_line
+from sightline.context.projection.escape import (
+    BLOCK_NAMES,
+    escape_line,
+    escape_name,
+    reveal,
+    tag_like,
+)
+from sightline.context.projection.moment import format_moment
+from sightline.slop.protocol.world import AppState, AvailableApp, World
+
+__all__ = [
+    "Tail",
+    "app_frame",
+    "app_heading",
+    "render_available",
+    "render_state",
+    "render_tail",
+    "status_line",
+]
+
+STATE, AVAILABLE = BLOCK_NAMES
+_AWAITING: Final = "status: awaiting its first state"
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The blocks of one request. `available` is empty where there is nothing to offer."""
+
+    state: str
+    available: str = ""
+
+    @property
+    def text(self) -> str:
+        """Both blocks, the catalogue first: what changes most comes last."""
+        return f"{self.available}\n{self.state}" if self.available else self.state
+
+
+def render_tail(world: World, at: datetime, form: Format = "text") -> Tail:
+    """Render what a model is shown of a world at a moment."""
+    return Tail(render_state(world, at, form), render_available(world, at))
+
+
+def render_state(world: World, at: datetime, form: Format = "text") -> str:
+    """Render the live state of all apps as one `<slop-state>` block."""
+    body = {"text": _text_body, "json": _json_body, "yaml": _yaml_body}[form]
+    attributes = f'generated_at="{format_moment(at)}" format="{MEDIA_TYPES[form]}"'
+    return _sealed(STATE, attributes, reveal(body(world), far=form == "yaml"))
+
+
+def render_available(world: World, at: datetime) -> str:
+    """Render the apps that could be connected as a sibling block; empty where there are none."""
+    if not world.available:
+        return ""
+    lines = "\n".join(map(_available_line, world.available))
+    return _sealed(AVAILABLE, f'generated_at="{format_moment(at)}"', lines)
+
+
+def app_heading(app: AppState | AvailableApp) -> str:
+    """Name an app for the model: its name, and the id by which it is addressed."""
+    return f"{_name_of(app)} ({escape_name(app.id)})"
+
+
+def app_frame(app: AppState, form: Format) -> str:
+    """Everything that stands in a block for one app besides its tree."""
+    if form == "text":
+        return "".join(f"{line}\n" for line in (f"### {app_heading(app)}", *_host_lines(app)))
+    if form == "json":
+        return "{" + ",".join(f'"{name}":{value}' for name, value in _header(app)) + ',"tree":},\n'
+    header = "\n".join(f"    {name}: {value}" for name, value in _header(app))
+    return f"{reveal(header)}\n    tree:\n"
+
+
+def _name_of(app: AppState | AvailableApp) -> str:
+    return escape_name(app.name if app.name.strip() else app.id)
+
+
+def _has_live_tree(app: AppState) -> bool:
+    return app.status == "connected" and app.tree is not None
+
+
+def status_line(app: AppState) -> str:
+    """Say why an app shows no state."""
+    if app.status != "disconnected":
+        return _AWAITING
+    seen = f", last seen {escape_name(app.last_seen)}" if app.last_seen else ""
+    return f"status: disconnected{seen}"
+
+
+def _host_lines(app: AppState) -> list[str]:
+    """What the host adds below a heading and its tree, if there is one."""
+    if app.tree is None or not _has_live_tree(app):
+        return [status_line(app)]
+    danger = danger_line(app.tree)
+    return [danger] if danger else []
+
+
+def _text_body(world: World) -> str:
+    lines = ["## SLOP Apps"]
+    for app in world.apps:
+        lines.append(f"### {app_heading(app)}")
+        if app.tree is not None and _has_live_tree(app):
+            lines.append(tree_body(app.tree, "text"))
+        lines.extend(_host_lines(app))
+    if not world.apps:
+        lines.append("(no app is connected)")
+    return "\n".join(lines)
+
+
+def _json_body(world: World) -> str:
+    apps = ",\n".join("{" + ",".join(_json_members(app)) + "}" for app in world.apps)
+    return f'{{"apps":[\n{apps}\n]}}' if apps else '{"apps":[]}'
+
+
+def _json_members(app: AppState) -> Iterator[str]:
+    for name, value in _header(app):
+        yield f'"{name}":{value}'
+    if app.tree is not None and _has_live_tree(app):
+        yield f'"tree":{tree_body(app.tree, "json")}'
+
+
+def _yaml_body(world: World) -> str:
+    lines = ["apps:" if world.apps else "apps: []"]
+    for app in world.apps:
+        (_, app_id), *others = _header(app)
+        lines.append(f"  - id: {app_id}")
+        lines.extend(f"    {name}: {value}" for name, value in others)
+        if app.tree is not None and _has_live_tree(app):
+            lines.append("    tree:")
+            lines.append(tree_body(app.tree, "yaml", "      "))
+    return "\n".join(lines)
+
+
+def _header(app: AppState) -> Iterator[tuple[str, str]]:
+    yield "id", quoted(app.id)
+    yield "name", quoted(app.name if app.name.strip() else app.id)
+    is_waiting = app.status == "connected" and app.tree is None
+    yield "status", msgspec.json.encode("awaiting" if is_waiting else app.status).decode()
+    if app.status == "disconnected" and app.last_seen:
+        yield "last_seen", quoted(app.last_seen)
+
+
+def _available_line(app: AvailableApp) -> str:
+    facts = [f"id: `{escape_name(app.id)}`"]
+    facts.extend(escape_name(fact) for fact in (app.transport, app.source) if fact)
+    about = f": {escape_line(app.description)}" if app.description else ""
+    return f"- {_name_of(app)} ({', '.join(facts)}){about}"
+
+
+def _sealed(name: str, attributes: str, body: str) -> str:
+    """Put a body between its tags. Raises AssertionError if a reader could find others."""
+    closing = f"</{name}>"
+    block = f"<{name} {attributes}>\n{body}\n{closing}"
+    if list(tag_like(block)) != [0, len(block) - len(closing)]:
+        # Unreachable as long as the escaping holds; if it does not, no state is better than forged
+        # state. Not an `assert`, which an optimising interpreter would drop.
+        raise AssertionError(f"a {name} block must have one opening and one closing tag")
+    return block

@@ -1,0 +1,67 @@
+"""The assembled value that a dialect encodes.
+
+    tools · messages[:boundary] │ messages[boundary:]
+    ───────── prefix ────────── │ ────── tail ──────
+
+`prefix_bytes` is the canonical form of what must not change between requests;
+its digest is in the receipt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from sightline.context.messages.parts import Message
+from sightline.context.slots.receipt import Receipt
+from sightline.errors import InvalidInput
+
+__all__ = ["Prompt", "digest_of", "serialize"]
+
+
+class Prompt(msgspec.Struct, frozen=True):
+    """What one request says. `boundary` is the number of messages in the stable prefix."""
+
+    messages: tuple[Message, ...]
+    boundary: int
+    receipt: Receipt
+    tools: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def prefix(self) -> tuple[Message, ...]:
+        """The messages before the boundary."""
+        return self.messages[: self.boundary]
+
+    @property
+    def tail(self) -> tuple[Message, ...]:
+        """The volatile messages, rebuilt for every request."""
+        return self.messages[self.boundary :]
+
+    def encode(self) -> bytes:
+        """Write it as JSON, receipt included."""
+        return msgspec.json.encode(self, enc_hook=list)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Prompt:
+        """Read what `encode` wrote; raise `InvalidInput` for anything else."""
+        try:
+            return msgspec.json.decode(data, type=cls)
+        except msgspec.DecodeError as error:
+            raise InvalidInput(f"not a prompt: {error}") from error
+
+    def prefix_bytes(self) -> bytes:
+        """Serialize tools and prefix; a later prompt with the same stable slots begins so."""
+        return serialize(self.tools, self.prefix)
+
+
+def serialize(tools: Sequence[dict[str, Any]], messages: Sequence[Message]) -> bytes:
+    """Write tools and messages one per line, in order; more messages only add lines."""
+    return msgspec.json.Encoder(order="sorted").encode_lines([list(tools), *messages])
+
+
+def digest_of(tools: Sequence[dict[str, Any]], messages: Sequence[Message]) -> str:
+    """Return the SHA-256 of the serialized form."""
+    return sha256(serialize(tools, messages)).hexdigest()

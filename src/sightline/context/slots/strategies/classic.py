@@ -1,0 +1,31 @@
+"""The layers of std::slop, in its order: state and scratchpad stand before the history.
+
+    system (with memos) · guidelines · anchor · scratchpad · history (last N groups) · input
+
+Simple to read, and the prefix ends where the state begins: every change of state
+voids the cache of the whole history behind it.
+"""
+
+from __future__ import annotations
+
+from sightline.context.slots.prompt import Prompt
+from sightline.context.slots.settings import Number
+from sightline.context.slots.strategy import Context
+
+name = "classic"
+config = {"window": Number(default=0, minimum=0, whole=True)}
+
+
+def on_context_build(ctx: Context) -> Prompt:
+    """Lay out the turn."""
+    add, layers = ctx.slots.add, ctx.layers
+    instructions = "\n\n".join(filter(None, (layers.system, layers.memos)))
+    add("system", instructions, role="system", priority=100)
+    add("guidelines", layers.guidelines, role="system", priority=90)
+    add("anchor", layers.anchor, role="system", priority=80)
+    add("scratchpad", layers.scratchpad, role="system", priority=70)
+    add("apps", layers.apps, role="user", priority=60)
+    add("state", layers.state, role="user", priority=60)
+    add("history", ctx.history.groups(ctx.config.window))
+    add("input", ctx.input, priority=95, trim_behavior="char", keep="middle-out")
+    return ctx.slots.render()

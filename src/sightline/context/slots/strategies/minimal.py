@@ -1,0 +1,16 @@
+"""System prompt, as much history as fits, the input. Nothing else."""
+
+from __future__ import annotations
+
+from sightline.context.slots.prompt import Prompt
+from sightline.context.slots.strategy import Context
+
+name = "minimal"
+
+
+def on_context_build(ctx: Context) -> Prompt:
+    """Lay out the turn."""
+    ctx.slots.add("system", ctx.layers.system, role="system", priority=100)
+    ctx.slots.add("history", list(ctx.history))
+    ctx.slots.add("input", ctx.input, priority=90, trim_behavior="char", keep="middle-out")
+    return ctx.slots.render()

@@ -1,0 +1,55 @@
+"""The default layout: everything that changes every turn stands behind the boundary.
+
+    system · guidelines · history · input ║ memos · anchor · scratchpad · apps · state
+
+The shares of history and tail add up to nine tenths of the budget. So a tail that
+grows takes nothing from the history while the other slots stay within the last
+tenth, and the history is cut on a grid: between two folds the prefix is the same
+bytes, turn after turn.
+"""
+
+from __future__ import annotations
+
+from sightline.context.slots.prompt import Prompt
+from sightline.context.slots.settings import Number
+from sightline.context.slots.strategy import Context
+
+name = "sightline"
+config = {
+    "history_share": Number(default=0.6, minimum=0.1, maximum=0.9),
+    "slack": Number(default=0.1, minimum=0, maximum=0.5),
+    "state_share": Number(default=0.15, minimum=0, maximum=0.9),
+}
+
+
+def on_context_build(ctx: Context) -> Prompt:
+    """Lay out the turn."""
+    add, layers = ctx.slots.add, ctx.layers
+    add("system", layers.system, role="system", priority=100, stability="frozen")
+    add("guidelines", layers.guidelines, role="system", priority=90, stability="frozen")
+    add(
+        "history",
+        list(ctx.history),
+        max_ratio=ctx.config.history_share,
+        slack=ctx.config.slack,
+    )
+    add("input", ctx.input, priority=80, trim_behavior="char", keep="middle-out")
+    for slot, content, priority, share in (
+        ("memos", layers.memos, 20, 0.03),
+        ("anchor", layers.anchor, 60, 0.04),
+        ("scratchpad", layers.scratchpad, 30, 0.04),
+    ):
+        add(
+            slot,
+            content,
+            priority=priority,
+            max_ratio=share,
+            stability="volatile",
+            trim_behavior="char",
+            keep="head",
+        )
+    # Blocks with an opening and a closing tag: there whole, or not at all.
+    add("apps", layers.apps, priority=40, max_ratio=0.04, stability="volatile")
+    state_share = ctx.config.state_share
+    add("state", layers.state, priority=70, max_ratio=state_share, stability="volatile")
+    return ctx.slots.render()

@@ -1,0 +1,271 @@
+"""Strategies: user code that decides which slots a turn has.
+
+A strategy is an object or a module with
+
+    on_context_build(ctx)       required: fill `ctx.slots`, return `ctx.slots.render()` or nothing
+    on_init(ctx)                once per session, before its first turn
+    on_turn_end(ctx)            after the answer
+    on_error(ctx, error)        when a hook of this strategy failed
+
+each of them plain or `async`, and optionally `name` and `config` (a schema, see
+`settings`). Hooks see one turn through `ctx` and nothing else; this module only
+says what a turn is. Loading and running strategies, with time limits and the
+fall-back, is the shell's part (`sightline.agent.plugins`).
+
+`ctx.state` is a JSON object of the session. What a hook leaves in it is stored with
+the group that the turn writes, and goes when that group goes (`StateLog`).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from sightline.context.messages.parts import Input, Message
+from sightline.context.slots.budget import Budget
+from sightline.context.slots.history import History
+from sightline.context.slots.ladder import CharLadder
+from sightline.context.slots.options import Keep
+from sightline.context.slots.settings import Config, Schema, read_schema
+from sightline.context.slots.slots import Slots
+from sightline.context.tokens.tokens import Counter
+from sightline.errors import InvalidStrategy, SightlineError
+from sightline.slop.protocol.jsontext import NESTING, nests_deeper
+
+__all__ = [
+    "Capabilities",
+    "Clock",
+    "Context",
+    "Layers",
+    "Llm",
+    "Memory",
+    "StateLog",
+    "Strategy",
+    "Turn",
+    "Utils",
+]
+
+HOOKS: Final = ("on_init", "on_context_build", "on_turn_end", "on_error")
+
+
+class Clock(Protocol):
+    """Where the time comes from."""
+
+    def now(self) -> datetime:
+        """Return the current time, in UTC."""
+
+
+class Memory(Protocol):
+    """What the ledger remembers beyond the window."""
+
+    def memos(self, text: str, limit: int = 5) -> Sequence[str]:
+        """Return the memos that fit a text, the best first."""
+
+    def query(self, sql: str) -> Sequence[Mapping[str, Any]]:
+        """Read from this session's history, with the limits of `query_db`."""
+
+
+class Llm(Protocol):
+    """A model that a strategy may ask while it builds the context."""
+
+    async def call(self, prompt: str, *, max_tokens: int = 1024) -> str:
+        """Complete one prompt, without tools."""
+
+    async def run(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> Message:
+        """Answer a conversation."""
+
+
+class NoMemory:
+    """Remembers nothing."""
+
+    def memos(self, text: str, limit: int = 5) -> Sequence[str]:
+        return ()
+
+    def query(self, sql: str) -> Sequence[Mapping[str, Any]]:
+        return ()
+
+
+class NoLlm:
+    """There is no model to ask; says so."""
+
+    async def call(self, prompt: str, *, max_tokens: int = 1024) -> str:
+        raise SightlineError("no model is available to this strategy")
+
+    async def run(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> Message:
+        raise SightlineError("no model is available to this strategy")
+
+
+class Capabilities(msgspec.Struct, frozen=True):
+    """What the model of this turn can do."""
+
+    vision: bool = False
+    structured_output: bool = False
+    tools: bool = True
+
+
+class Layers(msgspec.Struct, frozen=True):
+    """The texts that the host has ready for this turn; an empty one is not there."""
+
+    system: str = ""
+    guidelines: str = ""
+    memos: str = ""
+    anchor: str = ""
+    scratchpad: str = ""
+    apps: str = ""
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Utils:
+    """Small helpers that need this turn's counter or clock."""
+
+    counter: Counter
+    clock: Clock | None = None
+
+    def count(self, text: str) -> int:
+        """Count a text's tokens, as the budget does."""
+        return self.counter.count(text)
+
+    def clip(self, text: str, tokens: int, keep: Keep = "tail") -> str:
+        """Cut a text to so many tokens, at graphemes."""
+        message = Message.of("user", text)
+        weights = self.counter.weigh([message])
+        ladder = CharLadder([0], weights, keep, lambda _: {0: message}, self.counter)
+        rung = ladder.highest(tokens)
+        if rung.whole:
+            return text
+        return rung.piece.messages[0].text if rung.piece else ""
+
+    def now(self) -> datetime:
+        """Return the time of the injected clock; raise when the host gave none."""
+        if self.clock is None:
+            raise SightlineError("no clock is available to this strategy")
+        return self.clock.now()
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One turn, as a hook sees it."""
+
+    input: Input
+    history: History
+    budget: Budget
+    config: Config
+    capabilities: Capabilities
+    slots: Slots
+    state: dict[str, Any]
+    memory: Memory
+    llm: Llm
+    utils: Utils
+    layers: Layers
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a turn is made of, before any strategy looked at it.
+
+    `rounds` are the calls and results that followed the input so far; no strategy has
+    to place them.
+    """
+
+    input: Input
+    history: Sequence[Message]
+    budget: Budget
+    counter: Counter
+    layers: Layers = field(default_factory=Layers)
+    tools: Sequence[dict[str, Any]] = ()
+    capabilities: Capabilities = field(default_factory=Capabilities)
+    memory: Memory = field(default_factory=NoMemory)
+    llm: Llm = field(default_factory=NoLlm)
+    clock: Clock | None = None
+    rounds: Sequence[Message] = ()
+
+    def context(self, config: Config, state: Mapping[str, Any]) -> Context:
+        """Make a fresh context: empty slots and a copy of the state, shared with nobody."""
+        return Context(
+            input=self.input,
+            history=History(self.history, self.counter),
+            budget=self.budget,
+            config=config,
+            capabilities=self.capabilities,
+            slots=self.empty_slots(),
+            state=copy_of_state(state),
+            memory=self.memory,
+            llm=self.llm,
+            utils=Utils(self.counter, self.clock),
+            layers=self.layers,
+        )
+
+    def empty_slots(self) -> Slots:
+        """Make slots that know this turn's budget, tools, input and rounds, and hold nothing."""
+        return Slots(
+            self.budget, self.counter, tools=self.tools, input=self.input, rounds=self.rounds
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """A strategy that was checked: its hooks can be called and its schema holds."""
+
+    name: str
+    hooks: Mapping[str, Callable[..., Any]]
+    schema: Schema
+    origin: str = ""
+
+    @classmethod
+    def of(cls, thing: object, name: str = "", origin: str = "") -> Strategy:
+        """Check an object, a class (which is called without arguments) or a module."""
+        if inspect.isclass(thing):
+            try:
+                thing = thing()
+            except Exception as error:
+                raise InvalidStrategy(f"{thing!r} cannot be created: {error}") from error
+        name = str(getattr(thing, "name", "") or name or type(thing).__name__)
+        hooks = {}
+        for hook in HOOKS:
+            function = getattr(thing, hook, None)
+            if function is None:
+                continue
+            if not callable(function):
+                raise InvalidStrategy(f"strategy {name!r}: {hook} is not a function")
+            hooks[hook] = function
+        if "on_context_build" not in hooks:
+            raise InvalidStrategy(f"strategy {name!r} has no on_context_build(ctx)")
+        return cls(name, hooks, read_schema(getattr(thing, "config", {})), origin)
+
+
+class StateLog(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A session's strategy state, as each group left it. A change makes a new log."""
+
+    entries: tuple[tuple[str, dict[str, Any]], ...] = ()
+
+    @property
+    def current(self) -> dict[str, Any]:
+        """The state that the latest group left; a copy."""
+        return copy_of_state(self.entries[-1][1] if self.entries else {})
+
+    def record(self, group_id: str, state: Mapping[str, Any]) -> StateLog:
+        """Return the log after a group wrote this state; a group has one, its last."""
+        others = tuple(entry for entry in self.entries if entry[0] != group_id)
+        return StateLog((*others, (group_id, copy_of_state(state))))
+
+    def without(self, group_id: str) -> StateLog:
+        """Return the log after that group was taken back, and its state with it."""
+        return StateLog(tuple(entry for entry in self.entries if entry[0] != group_id))
+
+
+def copy_of_state(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy a state through JSON; raise `InvalidStrategy` for what JSON cannot hold."""
+    try:
+        text = msgspec.json.encode(dict(state))
+        if nests_deeper(text, NESTING):
+            raise InvalidStrategy(f"state must not nest deeper than {NESTING} levels")
+        copied: dict[str, Any] = msgspec.json.decode(text, type=dict[str, Any])
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidStrategy(f"state must be a JSON object: {error}") from error
+    return copied

@@ -1,0 +1,117 @@
+"""Put an app on the air: a Unix socket, a WebSocket if asked for, and a note for consumers.
+
+The Unix socket is for this user alone. A port on loopback is for every user of the machine, so
+who comes there shows a token, which is made where none is given, unless the app's author says in
+so many words that it is open, perhaps because the app asks itself who comes (`authenticate`).
+
+The note (a descriptor file, mode 0600) names one way in: the Unix socket, or the WebSocket and
+its token where there is no other. All of it ends with the block.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sightline.errors import InvalidInput
+from sightline.slop.discovery.descriptor import Descriptor, Transport, Unix, Ws
+from sightline.slop.discovery.directory import announced
+from sightline.slop.protocol.messages import ProviderInfo
+from sightline.slop.transports.link import Link
+from sightline.slop.transports.unix import serve_unix
+from sightline.slop.transports.websocket import serve_websocket
+
+__all__ = ["Addresses", "Air", "on_air"]
+
+_TOKEN_BYTES: Final = 32
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Air:
+    """How an app is to be reached. None is "not this way"; True and port 0 choose a place."""
+
+    port: int | None = None
+    unix: str | Path | bool = True
+    discoverable: bool = True
+    host: str = "127.0.0.1"
+    token: str | None = None
+    origins: Iterable[str] = ()
+    hosts: Iterable[str] | None = None
+    directory: Path | None = None
+    open: bool = False
+
+    def port_token(self) -> str | None:
+        """The token that the port asks for; None if it is open."""
+        if self.open and self.token is not None:
+            raise InvalidInput("a port that is open asks for no token: choose one of the two")
+        if self.open or self.token is not None:
+            return self.token
+        return secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+class Addresses(tuple[str, ...]):
+    """Where an app is served, the Unix socket first; `token` is what its port asks for, if any."""
+
+    token: str | None
+
+    def __new__(cls, addresses: Iterable[str], token: str | None) -> Addresses:
+        """Put addresses and the token together."""
+        made = super().__new__(cls, addresses)
+        made.token = token
+        return made
+
+
+@asynccontextmanager
+async def on_air(
+    handle: Callable[[Link], Awaitable[None]],
+    info: ProviderInfo,
+    air: Air,
+    *,
+    version: str | None = None,
+    description: str | None = None,
+) -> AsyncIterator[Addresses]:
+    """Serve while the block runs; gives the addresses. Raises InvalidInput where it cannot."""
+    async with AsyncExitStack() as stack:
+        addresses: list[str] = []
+        token: str | None = None
+        ways: list[Transport] = []
+        if air.unix is not False:
+            path = _socket_path(stack, info.id) if air.unix is True else Path(air.unix).absolute()
+            addresses.append(await stack.enter_async_context(serve_unix(handle, path)))
+            ways.append(Unix(str(path)))
+        if air.port is not None:
+            token = air.port_token()
+            served = serve_websocket(
+                handle, air.host, air.port,
+                token=token, origins=air.origins, hosts=air.hosts,
+            )  # fmt: skip
+            addresses.append(await stack.enter_async_context(served))
+            ways.append(Ws(addresses[-1], token))
+        if not ways:
+            raise InvalidInput("an app needs a port or a Unix socket to be served at")
+        if air.discoverable:
+            descriptor = Descriptor(
+                info.id, info.name, ways[0], info.capabilities, os.getpid(), version, description
+            )
+            try:
+                stack.enter_context(announced(descriptor, air.directory))
+            except InvalidInput as error:
+                if air.directory is not None:
+                    raise
+                # Whoever has the address can still come: other users' directories stop nothing.
+                _log.warning("%s is not announced: %s", info.id, error)
+        yield Addresses(addresses, token)
+
+
+def _socket_path(stack: AsyncExitStack, app_id: str) -> Path:
+    """A place that only this user can reach, for as long as the app runs."""
+    home = stack.enter_context(tempfile.TemporaryDirectory(prefix="slop-"))
+    return Path(home) / f"{app_id[:40]}.sock"

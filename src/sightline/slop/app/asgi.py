@@ -1,0 +1,182 @@
+"""The app inside a web framework: plain ASGI, no framework needed.
+
+    WebSocket  /slop               the protocol, one message per text frame
+    GET        /.well-known/slop   where that is, and what the app offers
+
+Whom its `door` does not let in is refused before the socket is accepted. The description
+is given without a token: it is how a client learns where to bring one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from sightline.slop.protocol.messages import ProviderInfo
+from sightline.slop.transports.door import SUBPROTOCOL, Door, Refusal, Visitor
+from sightline.slop.transports.link import Link, LinkClosed, Peer
+
+__all__ = ["AsgiApp", "AsgiLink"]
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+
+_WELL_KNOWN: Final = "/.well-known/slop"
+_DENIAL: Final = "websocket.http.response"
+_POLICY_VIOLATION: Final = 1008
+_encoder: Final = msgspec.json.Encoder()
+
+
+class AsgiLink:
+    """A WebSocket that an ASGI server has accepted."""
+
+    def __init__(self, peer: Peer, receive: Receive, send: Send) -> None:
+        self.peer = peer
+        self._receive = receive
+        self._send = send
+        self._closed = False
+
+    async def receive(self) -> bytes | None:
+        """Return the next message, or None at the end."""
+        if self._closed:
+            return None
+        message = await self._receive()
+        if message["type"] != "websocket.receive":
+            self._closed = True
+            return None
+        text = message.get("text")
+        return message.get("bytes") or b"" if text is None else text.encode(errors="surrogatepass")
+
+    async def send(self, messages: Sequence[bytes]) -> None:
+        """Send messages; return when they are taken. Raises LinkClosed."""
+        for message in messages:
+            if self._closed:
+                raise LinkClosed("the socket is closed")
+            try:
+                await self._send({"type": "websocket.send", "text": message.decode()})
+            except (OSError, RuntimeError) as error:  # what servers raise for a peer that left
+                self._closed = True
+                raise LinkClosed("the socket is closed") from error
+
+    async def close(self) -> None:
+        """End the link."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            await self._send({"type": "websocket.close", "code": 1000})
+        except (OSError, RuntimeError):
+            return  # it was closed by the other side meanwhile
+
+
+class AsgiApp:
+    """An ASGI application around a handler of links."""
+
+    def __init__(
+        self,
+        handle: Callable[[Link], Awaitable[None]],
+        info: ProviderInfo,
+        path: str,
+        door: Door,
+        description: str | None = None,
+    ) -> None:
+        self._handle = handle
+        self._info = info
+        self._path = path
+        self._door = door
+        self._description = description
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection, as ASGI has it."""
+        kind = scope["type"]
+        if kind == "lifespan":
+            await _live(receive, send)
+        elif kind == "http":
+            await self._describe(scope, send)
+        elif kind == "websocket":
+            await self._connect(scope, receive, send)
+
+    async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()  # websocket.connect
+        visitor = _visitor(scope)
+        refusal = self._door.refusal(visitor)
+        if refusal is None and _path_of(scope).rstrip("/") != self._path.rstrip("/"):
+            refusal = Refusal(HTTPStatus.NOT_FOUND, f"the endpoint is {self._path}")
+        if refusal is not None:
+            await _deny(scope, send, refusal)
+            return
+        accept: Message = {"type": "websocket.accept"}
+        if SUBPROTOCOL in visitor.subprotocols:
+            accept["subprotocol"] = SUBPROTOCOL
+        await send(accept)
+        await self._handle(AsgiLink(visitor.peer("asgi", scope.get("client")), receive, send))
+
+    async def _describe(self, scope: Scope, send: Send) -> None:
+        visitor = _visitor(scope)
+        if _path_of(scope) != _WELL_KNOWN or scope["method"] not in {"GET", "HEAD"}:
+            await _answer(send, HTTPStatus.NOT_FOUND, b"not found", "text/plain")
+        elif refusal := self._door.refusal(visitor, asks_token=False):
+            await _answer(send, refusal.status, refusal.reason.encode(), "text/plain")
+        else:
+            [host] = visitor.values("host")
+            await _answer(send, HTTPStatus.OK, _encoder.encode(self._descriptor(scope, host)))
+
+    def _descriptor(self, scope: Scope, host: str) -> dict[str, Any]:
+        scheme = "wss" if scope.get("scheme") == "https" else "ws"
+        url = f"{scheme}://{host}{scope.get('root_path', '')}{self._path}"
+        described = {
+            "id": self._info.id,
+            "name": self._info.name,
+            "slop_version": self._info.slop_version,
+            "transport": {"type": "ws", "url": url},
+            "capabilities": self._info.capabilities,
+        }
+        if self._description is not None:
+            described["description"] = self._description
+        return described
+
+
+def _path_of(scope: Scope) -> str:
+    """The path below where the application is mounted."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    return path.removeprefix(root) if root else path
+
+
+def _visitor(scope: Scope) -> Visitor:
+    pairs = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+    return Visitor.of(pairs)
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
+
+
+async def _deny(scope: Scope, send: Send, refusal: Refusal) -> None:
+    if _DENIAL in (scope.get("extensions") or {}):
+        body = refusal.reason.encode()
+        await _answer(send, refusal.status, body, "text/plain", kind=_DENIAL)
+    else:  # closing before accepting: such a server answers the handshake with 403
+        await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
+
+
+async def _answer(
+    send: Send, status: int, body: bytes, mime: str = "application/json",
+    *, kind: str = "http.response",
+) -> None:  # fmt: skip
+    headers = [
+        (b"content-type", mime.encode()),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"),
+    ]
+    await send({"type": f"{kind}.start", "status": int(status), "headers": headers})
+    await send({"type": f"{kind}.body", "body": body})

@@ -1,0 +1,101 @@
+"""Where to look: marks on what just changed, and views of which one is open.
+
+`mark_changes` sets `meta.changed` on every node whose own fields are new or
+different since the tree before; the next different tree clears them, because each
+is marked afresh from the unmarked one. Work is proportional to what changed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+from msgspec import UnsetType
+
+from sightline.errors import InvalidDescriptor
+from sightline.slop.protocol.jsontext import members, text_of
+from sightline.slop.protocol.tree import Node
+
+__all__ = ["Views", "mark_changes"]
+
+
+def mark_changes(before: Node, after: Node) -> Node:
+    """Return `after` with `meta.changed` on what is different from `before`."""
+    return _marked(before, after)
+
+
+def _marked(before: Node | None, after: Node) -> Node:
+    if before is after:
+        return after
+    result = after
+    if before is None or not before.same_fields(after):
+        meta = members(after.meta_json)
+        meta["changed"] = text_of(True)
+        result = after.with_text("meta", text_of(meta))
+    if before is None or not after.child_list:
+        return result  # of what is new as a whole, its top says so
+    marked = [_marked(before.child(child.id), child) for child in after.child_list]
+    if all(one is other for one, other in zip(marked, after.child_list, strict=True)):
+        return result
+    return result.with_child_list(tuple(marked))
+
+
+class Views:
+    """Views, of which each session has one open; the others are stubs with a summary."""
+
+    def __init__(self) -> None:
+        self._order: list[str] = []
+        self._open: dict[Hashable, str] = {}
+        self._lock = threading.Lock()
+
+    def add(self, path: str) -> None:
+        """Add a view; the first one is open until another is."""
+        with self._lock:
+            if path not in self._order:
+                self._order.append(path)
+
+    def focus(self, path: str, session: Hashable = None) -> None:
+        """Open a view for a session. Raises InvalidDescriptor if it is none."""
+        path = path.strip("/")
+        with self._lock:
+            if path not in self._order:
+                known = ", ".join(self._order) or "there are none"
+                raise InvalidDescriptor(f"/{path}", None, f"is not a view; views: {known}")
+            self._open[session] = path
+
+    def focused(self, session: Hashable = None) -> str | None:
+        """The view that a session has open."""
+        with self._lock:
+            return self._open.get(session) or next(iter(self._order), None)
+
+    def forget(self, session: Hashable) -> None:
+        """Drop what is known of a session that ended."""
+        with self._lock:
+            self._open.pop(session, None)
+
+    def show(
+        self,
+        path: str,
+        session: Hashable,
+        full: Callable[[], Any],
+        summary: Callable[[], str] | str | None,
+    ) -> Any:
+        """Describe a view: in full and in focus, or as a stub."""
+        text = summary() if callable(summary) else summary
+        if self.focused(session) != path:
+            stub: dict[str, Any] = {"type": "view"}
+            return stub if text is None else {**stub, "summary": text}
+        given = full()
+        if isinstance(given, Node):
+            return given.with_text("meta", text_of({**_meta_of(given), "focus": text_of(True)}))
+        if not isinstance(given, Mapping):
+            return given
+        shown = {"type": "view", **given, "meta": {**(given.get("meta") or {}), "focus": True}}
+        if text is not None:
+            shown.setdefault("summary", text)
+        return shown
+
+
+def _meta_of(node: Node) -> dict[str, Any]:
+    return {} if isinstance(node.meta_json, UnsetType) else dict(members(node.meta_json))

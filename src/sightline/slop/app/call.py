@@ -1,0 +1,23 @@
+"""Who asks for what: the circumstances of one invoke."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sightline.slop.protocol.tree import Node
+
+__all__ = ["Call"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One invoke. A handler, guard or `authorize` hook that annotates a parameter so gets it."""
+
+    path: str
+    action: str
+    params: Mapping[str, Any]
+    node: Node
+    session: Hashable = None
+    placeholders: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,453 @@
+"""What an app shows: its registrations, rendered for every session that watches.
+
+*Theory of operation.* A registration is a path and a function (or a fixed node).
+Evaluating it gives a *part*; a *rendering* is all parts composed for one session. A
+function that does not take the session is evaluated once, and its part stands in
+all renderings; one that does is evaluated for each session, and equal parts of
+different sessions are one object; sessions that are shown the same parts have one
+tree. A part that says what it said before (its text
+has the same digest) changes nothing.
+
+*Threads.* The app's functions run outside the lock, in whichever thread asked, so
+they may take locks of their own. Each evaluation draws a ticket when it starts, and
+a part gives way only to one with a later ticket: whoever looked last is right.
+
+*Failures.* A function that raises, or describes an illegal node, keeps its last good
+part. The log has the traceback, and a `status` node under `/errors` says that this
+path is out of date until it works again.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final
+
+from sightline.errors import InvalidInput, InvalidPath
+from sightline.slop.app.action import Action
+from sightline.slop.app.attention import mark_changes
+from sightline.slop.app.composition import Composition
+from sightline.slop.app.descriptor import Described, describe, fingerprint
+from sightline.slop.app.exposure import Exposure
+from sightline.slop.app.pattern import Branch, Pattern
+from sightline.slop.protocol.ids import legal_id
+from sightline.slop.protocol.path import format_path
+from sightline.slop.protocol.share import share
+from sightline.slop.protocol.tree import Node
+
+__all__ = ["LAST", "Registration", "Registry", "Rendering", "Where"]
+
+Ids = tuple[str, ...]
+Where = Callable[[Any], bool]
+
+# The rank of what the engine itself shows: after everything that the app registered.
+LAST: Final = 1 << 30
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one registration shows, as of one evaluation."""
+
+    ticket: int
+    digest: bytes
+    node: Node | None
+    actions: dict[Ids, dict[str, Action]]
+
+
+_NOTHING: Final = _Part(-1, b"", None, {})
+
+
+@dataclass(eq=False, slots=True)
+class Registration:
+    """A path, and where its state comes from."""
+
+    ids: Ids
+    rank: int
+    function: Callable[..., Any] | None
+    takes_session: bool = False
+    # What it shows to everyone, unless it takes the session.
+    part: _Part = _NOTHING
+    failed: bool = False
+    # Digest → node, so that sessions that are shown the same share it.
+    seen: dict[bytes, Node] = field(default_factory=dict)
+
+
+class Rendering:
+    """The tree of one session."""
+
+    def __init__(self, session: Hashable, root: Node, patterns: Branch[Action]) -> None:
+        self.session = session
+        self.connections = 0
+        self.composition = Composition(root)
+        self.exposure = Exposure(patterns)
+        self.parts: dict[Registration, _Part] = {}
+        self._shown: Node | None = None
+        self._marked: Node | None = None
+
+    def adopt(self, twin: Rendering) -> None:
+        """Take over the tree of another session that is shown exactly the same."""
+        if twin is not self:
+            twin.tree(mark=False)
+            self.composition.adopt(twin.composition)
+            self.exposure.adopt(twin.exposure)
+
+    def tree(self, *, mark: bool) -> Node:
+        """The tree as it is now; with marks on what changed since the last different one."""
+        tree = self.exposure.expose(self.composition.tree)
+        if not mark:
+            return tree
+        if self._marked is None or self._shown is None:
+            self._marked = tree
+        elif tree is not self._shown:
+            self._marked = mark_changes(self._shown, tree)
+        self._shown = tree
+        return self._marked
+
+
+class Registry:
+    """Everything an app registered, and everyone's rendering of it."""
+
+    def __init__(self, root: Node, *, marks_changes: bool = False) -> None:
+        self.patterns: Branch[Action] = Branch()
+        self._root = root
+        self._marks_changes = marks_changes
+        self._lock = threading.RLock()
+        self._tickets = count()
+        self._ranks = count(1)
+        self._registrations: dict[Ids, Registration] = {}
+        self._renderings: dict[Hashable, Rendering] = {}
+        # What the engine itself shows, and to whom: see `place`.
+        self._extras: dict[Ids, tuple[Node, Where]] = {}
+
+    def register(
+        self, ids: Ids, function: Callable[..., Any], *, takes_session: bool
+    ) -> Registration:
+        """Show what a function says at a path; it is evaluated when somebody looks."""
+        return self._add(Registration(ids, self._rank(ids), function, takes_session))
+
+    def register_fixed(self, ids: Ids, given: object) -> Registration:
+        """Show a descriptor or node at a path. Raises InvalidInput; then nothing is changed."""
+        described = self._describe(given, ids)
+        node = self._built(described, ids)
+        part = _Part(next(self._tickets), described.digest, node, described.actions)
+        return self._add(Registration(ids, self._rank(ids), None, part=part))
+
+    def unregister(self, ids: Ids) -> None:
+        """Show nothing at a path any more. Raises InvalidPath if nothing was registered."""
+        with self._lock:
+            registration = self._registrations.pop(ids, None)
+            if registration is None:
+                raise InvalidPath(format_path(ids), "nothing is registered there")
+            for rendering in self._renderings.values():
+                rendering.parts.pop(registration, None)
+                rendering.composition.place(ids, self._root if not ids else None)
+                rendering.composition.place(_error_ids(ids), None)
+
+    def add_action(self, pattern: Pattern, action: Action) -> None:
+        """Offer an action on every node that fits a pattern."""
+        with self._lock:
+            self.patterns.grow(pattern).things[action.name] = action
+            for rendering in self._renderings.values():
+                rendering.exposure.forget()
+
+    def open(self, session: Hashable) -> Rendering:
+        """Return the rendering for a session, made if there is none."""
+        with self._lock:
+            rendering = self._renderings.get(session)
+            if rendering is not None:
+                return rendering
+            rendering = Rendering(session, self._root, self.patterns)
+            self._renderings[session] = rendering
+            registrations = list(self._registrations.values())
+            for ids, (node, where) in self._extras.items():
+                if where(session):
+                    rendering.composition.place(ids, node, LAST)
+        for registration in registrations:
+            if registration.takes_session:
+                self._evaluate(registration, [rendering])
+            elif registration.part is _NOTHING and not registration.failed:
+                self._evaluate(registration, None)
+            else:
+                with self._lock:
+                    self._show(registration, rendering, registration.part)
+                    self._show_failure(registration, [rendering], failed=registration.failed)
+        return rendering
+
+    def close(self, session: Hashable) -> None:
+        """Forget a session's rendering."""
+        with self._lock:
+            self._renderings.pop(session, None)
+
+    def tree(self, session: Hashable) -> Node:
+        """The tree that a session sees."""
+        rendering = self.open(session)
+        with self._lock:
+            return rendering.tree(mark=self._marks_changes)
+
+    def trees(self) -> list[tuple[Hashable, Node]]:
+        """Every rendered session and its tree."""
+        with self._lock:
+            if len(self._renderings) > 1:
+                twins: dict[tuple[object, ...], Rendering] = {}
+                for rendering in self._renderings.values():
+                    rendering.adopt(twins.setdefault(rendering.composition.likeness, rendering))
+            return [
+                (session, rendering.tree(mark=self._marks_changes))
+                for session, rendering in self._renderings.items()
+            ]
+
+    def refresh(self, ids: Ids | None = None, where: Where | None = None, below: Ids = ()) -> None:
+        """Evaluate one registration, or all below a path. Raises InvalidPath if there is none."""
+        with self._lock:
+            if ids is None:
+                registrations = [
+                    registration
+                    for path, registration in self._registrations.items()
+                    if path[: len(below)] == below
+                ]
+            elif ids in self._registrations:
+                registrations = [self._registrations[ids]]
+            else:
+                raise InvalidPath(format_path(ids), "nothing is registered there")
+            renderings = list(self._chosen(where))
+        for registration in registrations:
+            if registration.function is None:
+                continue
+            self._evaluate(registration, renderings if registration.takes_session else None)
+
+    def update(self, ids: Ids, how: Callable[[Node], Node], where: Where | None = None) -> None:
+        """Change one node in place until its registration is next evaluated. Raises InvalidPath."""
+        with self._lock:
+            for depth in range(len(ids), -1, -1):
+                registration = self._registrations.get(ids[:depth])
+                if registration is not None:
+                    self._update(registration, ids[depth:], how, where)
+                    return
+        raise InvalidPath(format_path(ids), "nothing is registered there")
+
+    def place(self, ids: Ids, node: Node | None, where: Where) -> None:
+        """Show a node of the engine's own to some sessions, after the app's; None takes it away."""
+        with self._lock:
+            if node is None:
+                self._extras.pop(ids, None)
+            else:
+                self._extras[ids] = (node, where)
+            for rendering in self._chosen(where):
+                rendering.composition.place(ids, node, LAST)
+
+    def owner(self, ids: Ids) -> Registration | None:
+        """The registration that a node belongs to, if the app registered it."""
+        with self._lock:
+            for depth in range(len(ids), 0, -1):
+                registration = self._registrations.get(ids[:depth])
+                if registration is not None:
+                    return registration
+            return self._registrations.get(())
+
+    def shown_to(self, session: Hashable) -> Node | None:
+        """The tree that a session sees, if anybody looks."""
+        with self._lock:
+            rendering = self._renderings.get(session)
+            return None if rendering is None else rendering.tree(mark=self._marks_changes)
+
+    def inline_action(self, ids: Ids, name: str, session: Hashable) -> Action | None:
+        """The action that a descriptor hung on a node, if one did."""
+        with self._lock:
+            rendering = self._renderings.get(session)
+            for depth in range(len(ids), -1, -1):
+                registration = self._registrations.get(ids[:depth])
+                if registration is None or rendering is None:
+                    continue
+                part = rendering.parts.get(registration, registration.part)
+                found = part.actions.get(ids, {}).get(name)
+                if found is not None:
+                    return found
+        return None
+
+    def _rank(self, ids: Ids) -> int:
+        known = self._registrations.get(ids)
+        return next(self._ranks) if known is None else known.rank
+
+    def _add(self, registration: Registration) -> Registration:
+        with self._lock:
+            replaced = self._registrations.get(registration.ids)
+            self._registrations[registration.ids] = registration
+            for rendering in self._renderings.values():
+                if replaced is not None:
+                    rendering.parts.pop(replaced, None)
+                    rendering.composition.place(_error_ids(registration.ids), None)
+                if registration.function is None:
+                    self._show(registration, rendering, registration.part)
+            renderings = list(self._renderings.values())
+        if registration.function is not None and renderings:
+            self._evaluate(registration, renderings if registration.takes_session else None)
+        return registration
+
+    def _chosen(self, where: Where | None) -> Iterator[Rendering]:
+        for session, rendering in self._renderings.items():
+            if where is None or where(session):
+                yield rendering
+
+    def _describe(self, given: object, ids: Ids) -> Described:
+        node_id = ids[-1] if ids else self._root.id
+        return describe(given, ids, node_id, "group" if ids else "root")
+
+    def _built(self, described: Described, ids: Ids) -> Node:
+        node = described.node()
+        if not ids and not {"label", "title"} & node.properties.keys():
+            return node.with_property("label", self._root.properties["label"])
+        return node
+
+    def _evaluate(self, registration: Registration, renderings: list[Rendering] | None) -> None:
+        """Ask a registration's function: for each of these sessions, or (None) once for all."""
+        if renderings is None:
+            evaluated = self._asked(registration, registration.part, {})
+            with self._lock:
+                targets = list(self._renderings.values())
+                registration.failed = evaluated is None
+                if evaluated is not None and evaluated.ticket > registration.part.ticket:
+                    registration.part = self._settled(registration, registration.part, evaluated)
+                for rendering in targets:
+                    self._show(registration, rendering, registration.part)
+                self._show_failure(registration, targets, failed=evaluated is None)
+            return
+        for rendering in renderings:
+            known = rendering.parts.get(registration, _NOTHING)
+            evaluated = self._asked(registration, known, {"session": rendering.session})
+            with self._lock:
+                known = rendering.parts.get(registration, _NOTHING)
+                if evaluated is not None and evaluated.ticket > known.ticket:
+                    part = self._settled(registration, known, evaluated)
+                    self._show(registration, rendering, part)
+                self._show_failure(registration, [rendering], failed=evaluated is None)
+        self._forget_unseen(registration)
+
+    def _asked(
+        self, registration: Registration, known: _Part, arguments: dict[str, Any]
+    ) -> _Part | None:
+        """Evaluate once; None if that failed, which is then in the log."""
+        ticket = next(self._tickets)
+        assert registration.function is not None  # noqa: S101 - callers have looked
+        try:
+            given = registration.function(**arguments)
+            if inspect.isawaitable(given):
+                _discard(given)
+                raise InvalidInput("a node function must not be async: read the state, don't wait")  # noqa: TRY301 - one place says what failed
+            if given is None:
+                return _Part(ticket, b"", None, {})
+            mark = fingerprint(given)
+            if mark is not None and (node := _node_with(mark, known, registration)) is not None:
+                return _Part(ticket, mark, node, {})
+            described = self._describe(given, registration.ids)
+            # An action is new each time, even where its words are the same.
+            digest = described.digest if mark is None or described.actions else mark
+            node = _node_with(digest, known, registration)
+            if node is None:
+                node = self._built(described, registration.ids)
+            return _Part(ticket, digest, node, described.actions)
+        except Exception:  # noqa: BLE001 - the app's own code; it must not reach other parts
+            path = format_path(registration.ids)
+            _log.exception("%s could not be refreshed and keeps its last good state", path)
+            return None
+
+    def _settled(self, registration: Registration, known: _Part, fresh: _Part) -> _Part:
+        """The fresh part, made of the objects that are known already."""
+        node = fresh.node
+        if node is not None and node is not known.node:
+            if known.node is not None and registration.seen.get(fresh.digest) is not node:
+                node = share(known.node, node)
+            if registration.takes_session:
+                registration.seen[fresh.digest] = node
+        return _Part(fresh.ticket, fresh.digest, node, fresh.actions)
+
+    def _forget_unseen(self, registration: Registration) -> None:
+        with self._lock:
+            if len(registration.seen) > 2 * len(self._renderings):
+                parts = [item.parts.get(registration) for item in self._renderings.values()]
+                registration.seen = {
+                    part.digest: part.node
+                    for part in parts
+                    if part is not None and part.node is not None
+                }
+
+    def _show(self, registration: Registration, rendering: Rendering, part: _Part) -> None:
+        if self._registrations.get(registration.ids) is not registration:
+            return  # it was replaced or taken away meanwhile
+        rendering.parts[registration] = part
+        node = part.node
+        if not registration.ids and node is None:
+            node = self._root
+        if rendering.composition.own(registration.ids) is not node:
+            rendering.composition.place(registration.ids, node, registration.rank)
+
+    def _show_failure(
+        self, registration: Registration, renderings: Iterable[Rendering], *, failed: bool
+    ) -> None:
+        ids = _error_ids(registration.ids)
+        for rendering in renderings:
+            if failed and rendering.composition.own(ids) is None:
+                has_state = rendering.composition.own(registration.ids) is not None
+                rendering.composition.place(ids, _failure(registration.ids, has_state), LAST)
+            elif not failed:
+                rendering.composition.place(ids, None)
+
+    def _update(
+        self,
+        registration: Registration,
+        below: Ids,
+        how: Callable[[Node], Node],
+        where: Where | None,
+    ) -> None:
+        if not registration.takes_session:
+            part = self._changed(registration, registration.part, below, how)
+            registration.part = part
+            for rendering in self._renderings.values():
+                self._show(registration, rendering, part)
+            return
+        changed = [
+            (item, self._changed(registration, item.parts.get(registration, _NOTHING), below, how))
+            for item in self._chosen(where)
+        ]
+        for rendering, part in changed:
+            self._show(registration, rendering, part)
+
+    def _changed(
+        self, registration: Registration, part: _Part, below: Ids, how: Callable[[Node], Node]
+    ) -> _Part:
+        if part.node is None:
+            raise InvalidPath(format_path(registration.ids), "nothing is shown there now")
+        node = part.node.change_at(below, how)
+        # No digest: whatever the function says next is compared with what is shown.
+        return _Part(next(self._tickets), b"", node, part.actions)
+
+
+def _node_with(digest: bytes, known: _Part, registration: Registration) -> Node | None:
+    """The node that a registration is known to show when it says this."""
+    return known.node if known.digest == digest else registration.seen.get(digest)
+
+
+def _error_ids(ids: Ids) -> Ids:
+    return ("errors", legal_id("/".join(ids) or "/"))
+
+
+def _failure(ids: Ids, has_state: bool) -> Node:
+    path = format_path(ids)
+    consequence = "shows its last good state" if has_state else "is missing"
+    return Node.of(
+        _error_ids(ids)[-1],
+        "status",
+        properties={"path": path, "message": f"{path} could not be refreshed and {consequence}"},
+        meta={"salience": 1, "urgency": "high"},
+    )
+
+
+def _discard(awaitable: Any) -> None:
+    """Close a coroutine that nobody will await, so that it does not complain later."""
+    close = getattr(awaitable, "close", None)
+    if close is not None:
+        close()

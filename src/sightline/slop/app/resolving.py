@@ -1,0 +1,151 @@
+"""Children that are made when somebody asks for them.
+
+A resolver is a function for a pattern of paths. It is called when a query names
+such a node, or something below it, whose children are not in the tree: the node
+is lazy, or shows a window and the query wants another part. What it returns goes
+into that one answer; subscriptions do not see it. An invoke on such a node makes it
+again, so that what a query showed can be acted on.
+
+A resolver that takes `offset` and `count` is asked for just that part; it may return
+`{"items": …, "total": …}` where the total is not declared on the node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from sightline.slop.app.action import Action
+from sightline.slop.app.call import Call
+from sightline.slop.app.descriptor import describe
+from sightline.slop.app.exposure import expose_at
+from sightline.slop.app.parameters import Parameters, underlying
+from sightline.slop.app.pattern import Branch, Pattern
+from sightline.slop.protocol.jsontext import members, text_of
+from sightline.slop.protocol.messages import Query
+from sightline.slop.protocol.path import format_path, parse_path
+from sightline.slop.protocol.tree import Node
+
+__all__ = ["Resolvers"]
+
+WINDOW: Final = 50
+# How many children a resolver is asked for when one of them is wanted by its id.
+LOOK_UP: Final = 10_000
+_KEY: Final = "children"
+Ids = tuple[str, ...]
+Actions = dict[Ids, dict[str, Action]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolver:
+    function: Callable[..., Any]
+    pattern: Pattern
+    parameters: Parameters
+    windowed: bool
+
+
+class Resolvers:
+    """The resolvers of an app."""
+
+    def __init__(self, patterns: Branch[Action]) -> None:
+        self._patterns = patterns
+        self._branch: Branch[_Resolver] = Branch()
+
+    def add(self, path: str, function: Callable[..., Any]) -> None:
+        """Let a function make the children of the nodes that fit a pattern."""
+        pattern = Pattern.of(path)
+        parameters = Parameters.of(function, placeholders=pattern.names)
+        windowed = {"offset", "count"} <= set(inspect.signature(function).parameters)
+        resolver = _Resolver(function, pattern, parameters, windowed)
+        self._branch.grow(pattern).things[_KEY] = resolver
+
+    async def resolve(self, query: Query, tree: Node, session: Hashable) -> tuple[Query, Node]:
+        """Return the tree with what the query needs, and the query that is left to answer.
+
+        Raises InvalidPath where the path leads nowhere, and whatever a resolver raises.
+        """
+        ids = parse_path(query.path)
+        tree, _ = await self._walk(ids, tree, session)
+        node = tree.at(query.path)
+        resolver = self._branch.find(ids, _KEY)
+        if resolver is None or query.depth == 0 or not _lacks(node, query.window):
+            return query, tree
+        window = query.window or (0, WINDOW)
+        made, _ = await self._children(resolver, node, ids, session, window)
+        left = msgspec.structs.replace(query, window=None) if resolver.windowed else query
+        return left, tree.change_at(ids, _put(made))
+
+    async def make(self, ids: Ids, tree: Node, session: Hashable) -> tuple[Node, Actions]:
+        """Return the node at a path and the actions of what was made on the way to it.
+
+        Raises InvalidPath where the path leads nowhere, and whatever a resolver raises.
+        """
+        tree, actions = await self._walk(ids, tree, session)
+        return tree.at(format_path(ids)), actions
+
+    async def _walk(self, ids: Ids, tree: Node, session: Hashable) -> tuple[Node, Actions]:
+        """Go down a path and make what is missing on it."""
+        actions: Actions = {}
+        node = tree
+        for depth in range(len(ids)):
+            if node.child(ids[depth]) is None:
+                resolver = self._branch.find(ids[:depth], _KEY)
+                if resolver is not None:
+                    window = (0, max(WINDOW, min(node.total_children, LOOK_UP)))
+                    made, own = await self._children(resolver, node, ids[:depth], session, window)
+                    actions.update(own)
+                    tree = tree.change_at(ids[:depth], _put(made))
+            node = tree.at(format_path(ids[: depth + 1]))
+        return tree, actions
+
+    async def _children(
+        self,
+        resolver: _Resolver,
+        node: Node,
+        ids: Ids,
+        session: Hashable,
+        window: tuple[int, int],
+    ) -> tuple[Node, Actions]:
+        """Return the node with the children that its resolver makes, and their actions."""
+        offset, count = window
+        params = {"offset": offset, "count": count} if resolver.windowed else {}
+        holes = resolver.pattern.values(ids)
+        call = Call(format_path(ids), "", params, node, session, holes)
+        arguments = resolver.parameters.arguments(params, holes, call)
+        if inspect.iscoroutinefunction(underlying(resolver.function)):
+            given = await resolver.function(**arguments)
+        else:
+            given = await asyncio.to_thread(resolver.function, **arguments)
+        answer = given if isinstance(given, Mapping) else {"items": given}
+        described = describe({"items": answer["items"]}, ids, node.id)
+        made = described.node()
+        meta = members(node.meta_json)
+        if resolver.windowed:
+            total = answer.get("total", max(node.total_children, offset + len(made.children)))
+            meta["window"] = text_of([answer.get("offset", offset), len(made.children)])
+        else:
+            total = len(made.children)
+            meta.pop("window", None)
+        meta["total_children"] = text_of(total)
+        made = node.with_child_list(made.child_list).with_text("meta", text_of(meta))
+        return expose_at(self._patterns, made, ids), described.actions
+
+
+def _lacks(node: Node, window: tuple[int, int] | None) -> bool:
+    """Tell whether the tree does not hold what is asked of this node."""
+    if node.is_lazy or node.child_list is None:
+        return True
+    if window is None:
+        return False
+    first = node.meta.window[0] if node.meta.window is not None else 0
+    last = min(window[0] + window[1], node.total_children)
+    return window[0] < first or last > first + len(node.children)
+
+
+def _put(made: Node) -> Callable[[Node], Node]:
+    return lambda _: made

@@ -1,0 +1,289 @@
+"""Where apps say that they are there, and how to see it.
+
+Two directories hold descriptors: a lasting one in the user's home, and an ephemeral one
+under /tmp, which all users share and which is one user's if that user came first. A file counts
+only if it could not have been put there by somebody else: its directory is opened by
+`transports.owned`, the file belongs to the user under this one name, and nobody else can write
+it. Files are opened, written and removed relative to the directory that was checked, without
+following links. Whoever is named by a pid that no longer runs is gone.
+
+Nobody is kept from serving by a directory of somebody else: an app is announced in the first one
+that is safe, the ephemeral one before the lasting one, and consumers of the user look at both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import os
+import secrets
+import stat
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+from sightline.errors import InvalidInput
+from sightline.slop.discovery.descriptor import DESCRIPTOR_BYTES, Descriptor
+from sightline.slop.transports.link import why
+from sightline.slop.transports.owned import open_owned
+
+__all__ = ["Directory", "Discovery", "Found", "Ignored", "announced", "standard_directories"]
+
+POLL_S: Final = 2.0
+_MAX_FILES: Final = 1000
+_ID_CHARS: Final = 120  # what a number can be put behind, and is still an id
+
+
+def standard_directories() -> tuple[Path, ...]:
+    """Return the lasting and the ephemeral directory.
+
+    SLOP_PROVIDERS names others instead, separated like the directories of PATH.
+    """
+    named = os.environ.get("SLOP_PROVIDERS")
+    if named:
+        return tuple(Path(item) for item in named.split(os.pathsep) if item)
+    # The protocol's own place; every file in it is checked before it is believed.
+    return Path.home() / ".slop" / "providers", Path("/tmp/slop/providers")  # noqa: S108 - see above
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A file that does not count, and why."""
+
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is there now: one descriptor for each id, and what was not believed."""
+
+    descriptors: tuple[Descriptor, ...] = ()
+    ignored: tuple[Ignored, ...] = ()
+
+
+class Discovery:
+    """Looks at directories of descriptors, once or for as long as it takes."""
+
+    def __init__(
+        self, directories: Sequence[Path] | None = None, *, poll_s: float = POLL_S
+    ) -> None:
+        paths = standard_directories() if directories is None else directories
+        self._directories = [Directory(path) for path in paths]
+        self._poll_s = poll_s
+
+    def look(self) -> Found:
+        """Return what is there now. The first directory wins where two name one id."""
+        found: dict[str, Descriptor] = {}
+        ignored: list[Ignored] = []
+        for directory in self._directories:
+            for item in directory.entries():
+                if isinstance(item, Ignored):
+                    ignored.append(item)
+                else:
+                    found.setdefault(item.id, item)
+        ordered = tuple(found[own] for own in sorted(found))
+        return Found(ordered, tuple(ignored))
+
+    async def watch(self) -> AsyncIterator[Found]:
+        """Give what is there, and again whenever it changed."""
+        last: Found | None = None
+        async with contextlib.aclosing(self._ticks()) as ticks:
+            async for _ in ticks:
+                found = await asyncio.to_thread(self.look)
+                if found != last:
+                    last = found
+                    yield found
+
+    async def _ticks(self) -> AsyncGenerator[None]:
+        """Tick now and when something may have changed; at the latest after the poll time.
+
+        A process that dies changes no file, so there are ticks without any change to files.
+        """
+        yield
+        watchfiles = _watchfiles()
+        present = [entry.path for entry in self._directories if entry.is_safe]
+        if watchfiles is None or not present:
+            while True:
+                await asyncio.sleep(self._poll_s)
+                yield
+        changes = watchfiles.awatch(
+            *present,
+            recursive=False,
+            rust_timeout=int(self._poll_s * 1000),
+            yield_on_timeout=True,
+            ignore_permission_denied=True,
+        )
+        async with contextlib.aclosing(changes) as stream:
+            async for _ in stream:
+                yield
+
+
+class Directory:
+    """One directory of descriptors."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether it is there, and nobody else could have put anything in it."""
+        try:
+            with open_owned(self.path):
+                return True
+        except (OSError, InvalidInput):
+            return False
+
+    def entries(self) -> Iterator[Descriptor | Ignored]:
+        """Give every descriptor that counts, and the reason for each that does not."""
+        try:
+            with open_owned(self.path) as handle:
+                yield from self._entries(handle)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            yield Ignored(self.path, why(error))
+        except InvalidInput as error:
+            yield Ignored(self.path, str(error))
+
+    def register(self, descriptor: Descriptor) -> Path:
+        """Write a descriptor: whole or not at all, for the user's eyes only. Raises InvalidInput.
+
+        What was there under its name is replaced, if it is the user's.
+        """
+        target, draft = f"{descriptor.id}.json", f".{descriptor.id}.{secrets.token_hex(8)}"
+        try:
+            with open_owned(self.path, create=True) as handle:
+                try:
+                    _write_own(handle, draft, descriptor.write())
+                    os.replace(draft, target, src_dir_fd=handle, dst_dir_fd=handle)
+                except OSError:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(draft, dir_fd=handle)
+                    raise
+        except OSError as error:
+            raise InvalidInput(f"{self.path}: {why(error)}") from error
+        except InvalidInput as error:
+            raise InvalidInput(f"{self.path}: {error}") from None
+        return self.path / target
+
+    def unregister(self, descriptor: Descriptor) -> None:
+        """Remove a descriptor, unless another app has taken its place since."""
+        target = f"{descriptor.id}.json"
+        with contextlib.suppress(OSError, InvalidInput), open_owned(self.path) as handle:
+            if Descriptor.read(_read_own(handle, target)) == descriptor:
+                os.unlink(target, dir_fd=handle)
+
+    def _entries(self, handle: int) -> Iterator[Descriptor | Ignored]:
+        listed = os.listdir(handle)  # of what was opened, not of a name
+        names = sorted(name for name in listed if name.endswith(".json"))
+        for name in names[:_MAX_FILES]:
+            yield self._entry(handle, name)
+        if len(names) > _MAX_FILES:
+            yield Ignored(self.path, f"only the first {_MAX_FILES} files are looked at")
+
+    def _entry(self, directory: int, name: str) -> Descriptor | Ignored:
+        path = self.path / name
+        try:
+            data = _read_own(directory, name)
+            descriptor = Descriptor.read(data)
+        except OSError as error:
+            return Ignored(path, error.strerror or str(error))
+        except InvalidInput as error:
+            return Ignored(path, str(error))
+        if f"{descriptor.id}.json" != name:
+            return Ignored(path, f"names itself {descriptor.id!r}")
+        if descriptor.pid is not None and not _is_running(descriptor.pid):
+            return Ignored(path, f"process {descriptor.pid} is gone")
+        return descriptor
+
+
+@contextlib.contextmanager
+def announced(descriptor: Descriptor, directory: Path | None = None) -> Iterator[Path]:
+    """Keep a descriptor registered while the block runs; by default in the ephemeral directory.
+
+    Where that is not safe, or not the user's to write, the lasting one is taken. Where the id
+    is that of another process that still runs, a number is put behind it: `mail-2`. Raises
+    InvalidInput where there is no place for it, and says why not.
+    """
+    choice = [directory] if directory is not None else [*reversed(standard_directories())]
+    homes = [Directory(path) for path in choice]
+    others = {
+        item.id
+        for place in homes
+        for item in place.entries()
+        if isinstance(item, Descriptor) and item.pid not in {None, descriptor.pid}
+    }
+    descriptor = replace(descriptor, id=_free(descriptor.id, others))
+    home, path = _register(homes, descriptor)
+    try:
+        yield path
+    finally:
+        home.unregister(descriptor)
+
+
+def _register(homes: Sequence[Directory], descriptor: Descriptor) -> tuple[Directory, Path]:
+    problems: list[str] = []
+    for home in homes:
+        try:
+            return home, home.register(descriptor)
+        except InvalidInput as error:
+            problems.append(str(error))
+    raise InvalidInput("; ".join(problems))
+
+
+def _free(own: str, taken: Collection[str]) -> str:
+    names = (f"{own[:_ID_CHARS]}-{number}" for number in count(2))
+    return own if own not in taken else next(name for name in names if name not in taken)
+
+
+def _read_own(directory: int, name: str) -> bytes:
+    """Read a file that only the user can have written."""
+    # Non-blocking, so that a pipe laid out as bait cannot hold us.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    handle = os.open(name, flags, dir_fd=directory)
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise InvalidInput("not a regular file")
+        if found.st_uid != os.getuid():
+            raise InvalidInput("belongs to another user")
+        # Others may link a file of ours to where it was never meant to be read.
+        if found.st_nlink != 1:
+            raise InvalidInput("has another name (a hard link)")
+        if found.st_mode & 0o022:
+            raise InvalidInput("others can write to it")
+        if found.st_size > DESCRIPTOR_BYTES:
+            raise InvalidInput(f"a descriptor has at most {DESCRIPTOR_BYTES} bytes")
+        return os.read(handle, DESCRIPTOR_BYTES + 1)
+    finally:
+        os.close(handle)
+
+
+def _write_own(directory: int, name: str, data: bytes) -> None:
+    """Write a new file that only the user can read."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(name, flags, 0o600, dir_fd=directory), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _watchfiles() -> Any:  # an optional library without which we poll
+    try:
+        return importlib.import_module("watchfiles")
+    except ImportError:
+        return None

@@ -1,0 +1,74 @@
+"""Addresses, as people write them, and how to get there.
+
+ws://127.0.0.1:8765/slop      a WebSocket (`wss://` too)
+unix:/run/user/1000/app.sock  a Unix socket
+stdio:python app.py           a program to start
+mail                          the id of an app that has announced itself
+"""
+
+from __future__ import annotations
+
+from sightline.errors import InvalidInput, Unauthorized, Unreachable
+from sightline.slop.discovery.descriptor import Descriptor, Stdio, Unix, Ws
+from sightline.slop.discovery.directory import Discovery
+from sightline.slop.hub.client import Dial
+from sightline.slop.transports.link import Link
+from sightline.slop.transports.stdio import spawn_stdio
+from sightline.slop.transports.unix import connect_unix
+from sightline.slop.transports.websocket import connect_websocket
+
+__all__ = ["dial_address", "dial_descriptor"]
+
+
+def dial_address(
+    address: str, *, token: str | None = None, discovery: Discovery | None = None
+) -> Dial:
+    """Return how to connect to an address. Raises InvalidInput, or Unreachable for an unknown id.
+
+    An address that was typed is consent to start its command; one that was found is not. Without
+    a token that of the app's descriptor is shown, where there is one.
+    """
+    scheme, _, rest = address.partition(":")
+    if scheme in {"ws", "wss"}:
+        shown = _announced_token(address, discovery) if token is None else token
+        return lambda: connect_websocket(address, shown)
+    if scheme == "unix" and rest:
+        return lambda: connect_unix(rest)
+    if scheme == "stdio" and rest.strip():
+        return lambda: spawn_stdio(rest)
+    if ":" in address or "/" in address or not address:
+        known = "ws://…, unix:/path, stdio:COMMAND or an app's id"
+        raise InvalidInput(f"not an address ({known}): {address!r}")
+    for descriptor in (discovery or Discovery()).look().descriptors:
+        if descriptor.id == address:
+            return dial_descriptor(descriptor, token=token)
+    raise Unreachable(f"no app {address!r} has announced itself here")
+
+
+def _announced_token(url: str, discovery: Discovery | None) -> str | None:
+    """Find the token of an app that this user announced at this very URL."""
+    for descriptor in (discovery or Discovery()).look().descriptors:
+        if isinstance(descriptor.transport, Ws) and descriptor.transport.url == url:
+            return descriptor.transport.token
+    return None
+
+
+def dial_descriptor(
+    descriptor: Descriptor, *, token: str | None = None, consent: bool = False
+) -> Dial:
+    """Return how to connect to an app that was found; a command is run only with consent."""
+
+    async def dial() -> Link:
+        match descriptor.transport:
+            case Unix(path):
+                return await connect_unix(path)
+            case Ws(url, known):
+                return await connect_websocket(url, known if token is None else token)
+            case Stdio(command):
+                if not consent:
+                    raise Unauthorized(
+                        f"{descriptor.id}: starting {command[0]!r} takes the user's consent"
+                    )
+                return await spawn_stdio(command)
+
+    return dial

@@ -1,0 +1,440 @@
+"""One provider, over any transport, for as long as it is wanted.
+
+*Theory of operation.* A `Client` runs one task: connect, talk until the link ends, rest,
+connect again. What the protocol says is decided in `protocol.consumer`; the client gives
+it bytes and takes its events. Subscriptions stay across connections, and go on where they
+were if the provider can resume. A request fails at once when its connection is lost: it is
+never repeated, for nobody knows whether it was done. While an attempt to connect is under
+way a request waits for it; between attempts it fails at once.
+
+Nothing is awaited without a limit: connecting and the hello have the handshake time
+together, a snapshot that does not come in that time is asked for again.
+
+And no provider holds us: what it sends is read piece by piece, with a turn for everybody
+else in between, and one that takes more than its share, or sends rubbish, is let go (`pace`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Self, TypeAlias
+
+import msgspec
+from msgspec import UnsetType
+
+from sightline.errors import (
+    ActionFailed,
+    InvalidInput,
+    LetGo,
+    RequestRefused,
+    SightlineError,
+    TimedOut,
+    Unauthorized,
+    Unreachable,
+)
+from sightline.slop.hub.backoff import Backoff
+from sightline.slop.hub.signal import Signal
+from sightline.slop.hub.watch import Watch
+from sightline.slop.protocol.consumer import (
+    Connected,
+    Consumer,
+    ConsumerEvent,
+    EventArrived,
+    Garbled,
+    InvokeAnswered,
+    MirrorChanged,
+    QueryAnswered,
+    Refused,
+    RequestFailed,
+)
+from sightline.slop.protocol.ids import app_id_problem, app_name_problem
+from sightline.slop.protocol.messages import Filter, ProviderInfo
+from sightline.slop.protocol.patience import Patience
+from sightline.slop.protocol.tree import Node
+from sightline.slop.transports.link import Link, LinkClosed, Peer
+from sightline.slop.transports.pace import Pace
+
+__all__ = ["Client", "Dial", "Lost", "Outcome", "State"]
+
+Dial: TypeAlias = Callable[[], Awaitable[Link]]
+State: TypeAlias = Literal["connecting", "connected", "resting", "closed"]
+
+HANDSHAKE_S: Final = 5.0
+INVOKE_S: Final = 30.0
+# What may yet come true without our doing; anything else is refused for good.
+_PASSING: Final = frozenset({"not_found", "internal"})
+# A provider that does not let us in may say why, in so many characters.
+_REASON_CHARS: Final = 300
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The connection is gone, or there never was one."""
+
+    reason: SightlineError
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of an invoke: done (`ok`), or begun (`accepted`, with a task to watch)."""
+
+    status: Literal["ok", "accepted"]
+    data: Any = None
+
+
+Listener: TypeAlias = Callable[[ConsumerEvent | Lost], None]
+
+
+class Client:
+    """A consumer that stays connected to one provider."""
+
+    def __init__(
+        self,
+        dial: Dial,
+        *,
+        reconnect: bool = True,
+        backoff: Backoff | None = None,
+        handshake_s: float = HANDSHAKE_S,
+        invoke_s: float = INVOKE_S,
+        patience: Patience | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.state: State = "closed"
+        self.error: SightlineError | None = None
+        self._dial = dial
+        self._reconnect = reconnect
+        self._backoff = backoff or Backoff()
+        self._handshake_s = handshake_s
+        self._invoke_s = invoke_s
+        self._patience = patience or Patience()
+        self._sleep = sleep
+        self._chance = chance
+        self._consumer = Consumer()
+        self._watches: dict[str, Watch] = {}
+        self._waiting: dict[str, asyncio.Future[Any]] = {}
+        self._listeners: list[Listener] = []
+        self._has_output = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._changed = Signal()
+        self._link: Link | None = None
+        self._provider: ProviderInfo | None = None
+        self._turned_away: SightlineError | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def provider(self) -> ProviderInfo | None:
+        """Who answered last, by an id and a name that can be shown; None if nobody has."""
+        return self._provider
+
+    @property
+    def peer(self) -> Peer | None:
+        """Who is at the other end of the connection, as its transport knows; None without one."""
+        return None if self._link is None else self._link.peer
+
+    async def __aenter__(self) -> Self:
+        self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def start(self) -> None:
+        """Begin to connect, in the background."""
+        if self._task is None:
+            self.state = "connecting"
+            self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        """End the connection for good; whatever waits fails now."""
+        self._reconnect = False
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def ready(self) -> ProviderInfo:
+        """Wait for the attempt under way. Raises why there is no connection, if there is none."""
+        await self._changed.until(lambda: self.state != "connecting")
+        if self.state != "connected" or self.provider is None:
+            raise self.error or Unreachable("the client is closed")
+        return self.provider
+
+    def retry_now(self) -> None:
+        """Cut the rest between two attempts short: there is news of the provider."""
+        self._hurry.set()
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Call a function for everything that happens; returns how to stop that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def subscribe(
+        self,
+        path: str = "/",
+        *,
+        depth: int = -1,
+        max_nodes: int | None = None,
+        filter: Filter | None = None,  # noqa: A002 - the protocol's own name for it
+    ) -> Watch:
+        """Watch a part of the app, on this connection and all later ones."""
+        own = self._consumer.subscribe(path, depth=depth, max_nodes=max_nodes, filter=filter)
+        watch = Watch(own, self._consumer.mirrors[own], lambda: self._unsubscribe(own))
+        watch.is_connected = self.state == "connected"
+        self._watches[own] = watch
+        self._has_output.set()
+        return watch
+
+    async def query(
+        self,
+        path: str = "/",
+        *,
+        depth: int = -1,
+        max_nodes: int | None = None,
+        filter: Filter | None = None,  # noqa: A002 - the protocol's own name for it
+        window: tuple[int, int] | None = None,
+        timeout_s: float | None = None,
+    ) -> Node:
+        """Ask for one view. Raises RequestRefused, Unauthorized, Unreachable, TimedOut."""
+        await self.ready()
+        request = self._consumer.query(
+            path, depth=depth, max_nodes=max_nodes, filter=filter, window=window
+        )
+        tree: Node = await self._answer(request, timeout_s)
+        return tree
+
+    async def invoke(
+        self,
+        path: str,
+        action: str,
+        params: dict[str, Any] | None = None,
+        *,
+        timeout_s: float | None = None,
+        check: Callable[[], None] | None = None,
+    ) -> Outcome:
+        """Ask for an action. Raises ActionFailed; after Unreachable or TimedOut it may have run.
+
+        `check` has the last word: it is called when nothing else can happen before the
+        action is asked for, and what it raises is raised.
+        """
+        await self.ready()
+        if check is not None:
+            check()
+        request = self._consumer.invoke(path, action, params)
+        outcome: Outcome = await self._answer(request, timeout_s)
+        return outcome
+
+    async def _answer(self, request: str, timeout_s: float | None) -> Any:
+        limit_s = self._invoke_s if timeout_s is None else timeout_s
+        answer = self._waiting[request] = asyncio.get_running_loop().create_future()
+        self._has_output.set()
+        try:
+            async with asyncio.timeout(limit_s):
+                return await answer
+        except TimeoutError:
+            raise TimedOut(f"no answer within {limit_s:g} s") from None
+        finally:
+            self._waiting.pop(request, None)
+
+    def _unsubscribe(self, subscription_id: str) -> None:
+        self._watches.pop(subscription_id, None)
+        self._consumer.unsubscribe(subscription_id)
+        self._has_output.set()
+
+    async def _run(self) -> None:
+        failures = 0
+        try:
+            while True:
+                self._turned_away = None
+                self._enter("connecting")
+                error = await self._connect()
+                if self.state == "connected":
+                    failures = 0
+                # First tell who waits, then hang up: a peer that does not let go takes its time.
+                self._lose(error, "resting" if self._reconnect else "closed")
+                await self._hang_up()
+                if not self._reconnect:
+                    return
+                if isinstance(error, LetGo):
+                    await self._sleep(self._patience.rest_s)
+                await self._rest(self._backoff.delay_s(failures, self._chance()))
+                failures += 1
+        finally:
+            self._lose(self.error or Unreachable("the client is closed"), "closed")
+            for watch in self._watches.values():
+                watch.ended(self.error or Unreachable("the client is closed"))
+            await self._hang_up()
+
+    async def _connect(self) -> SightlineError:
+        """Talk to the provider once; returns why it ended."""
+        try:
+            async with asyncio.timeout(self._handshake_s) as limit:
+                self._link = await self._dial()
+                return await self._talk(self._link, limit)
+        except TimeoutError:
+            return self._turned_away or TimedOut(f"no hello within {self._handshake_s:g} s")
+        except SightlineError as error:
+            return error
+        except OSError as error:
+            return Unreachable(error.strerror or str(error))
+
+    async def _hang_up(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            await link.close()
+
+    async def _talk(self, link: Link, limit: asyncio.Timeout) -> SightlineError:
+        pace = Pace(self._patience)
+        helpers = [asyncio.create_task(self._write(link)), asyncio.create_task(self._remind())]
+        try:
+            while (message := await link.receive()) is not None:
+                for event in await pace.run(self._consumer.receive_steps(message)):
+                    if isinstance(event, Connected):
+                        self._meet(event.provider)
+                        limit.reschedule(None)
+                    else:
+                        with pace.work():
+                            self._take(event)
+                    if isinstance(event, Garbled):
+                        pace.fault()
+                    await pace.turn()
+                self._has_output.set()
+                await pace.turn()
+            return self._turned_away or Unreachable("the connection is gone")
+        finally:
+            for helper in helpers:
+                helper.cancel()
+            await asyncio.gather(*helpers, return_exceptions=True)
+
+    async def _write(self, link: Link) -> None:
+        with contextlib.suppress(LinkClosed):
+            while True:
+                await self._has_output.wait()
+                self._has_output.clear()
+                if frames := self._consumer.frames_to_send():
+                    await link.send(frames)
+
+    async def _remind(self) -> None:
+        """Ask again for every snapshot that has not come for one whole handshake time."""
+        waited: set[str] = set()
+        while True:
+            await asyncio.sleep(self._handshake_s)
+            mirrors = self._consumer.mirrors
+            waits = {own for own in mirrors if not mirrors[own].is_current and self._may_come(own)}
+            for own in waits & waited:
+                self._consumer.subscribe_again(own)
+            waited = waits
+            self._has_output.set()
+
+    def _may_come(self, subscription_id: str) -> bool:
+        refusal = self._watches[subscription_id].refusal
+        return not isinstance(refusal, RequestRefused) or refusal.reason in _PASSING
+
+    async def _rest(self, delay_s: float) -> None:
+        self._hurry.clear()
+        sleep = asyncio.ensure_future(self._sleep(delay_s))
+        hurry = asyncio.ensure_future(self._hurry.wait())
+        try:
+            await asyncio.wait({sleep, hurry}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleep.cancel()
+            hurry.cancel()
+
+    def _enter(self, state: State) -> None:
+        self.state = state
+        for watch in self._watches.values():
+            watch.is_connected = state == "connected"
+        self._changed.fire()
+
+    def _lose(self, error: SightlineError, state: State) -> None:
+        was_open = self.state in {"connecting", "connected"}
+        self.error = error
+        for event in self._consumer.connection_lost(str(error)):
+            self._take(event)
+        self._enter(state)
+        if was_open:
+            self._tell(Lost(error))
+
+    def _meet(self, provider: ProviderInfo) -> None:
+        """Take a hello. Raises InvalidInput for an id that could pass for another.
+
+        A name that cannot be shown is no reason to let go: the id stands in for it.
+        """
+        illegal = app_id_problem(provider.id)
+        if illegal is not None:
+            raise InvalidInput(f"its hello is not believed: {illegal}")
+        unshowable = app_name_problem(provider.name)
+        if unshowable is not None:
+            provider = msgspec.structs.replace(provider, name=provider.id)
+        self._provider = provider
+        self._take(Connected(provider))
+        if unshowable is not None:
+            self._take(Garbled(f"its name, for which its id stands: {unshowable}"))
+
+    def _take(self, event: ConsumerEvent) -> None:
+        match event:
+            case Connected():
+                self.error = self._turned_away = None
+                self._enter("connected")
+            case MirrorChanged():
+                if watch := self._watches.get(event.subscription):
+                    watch.changed()
+            case QueryAnswered():
+                self._settle(event.request, event.tree)
+            case InvokeAnswered():
+                self._settle(event.request, _outcome(event))
+            case RequestFailed():
+                self._settle(event.request, Unreachable(event.reason))
+            case Refused(request=None) if self.state == "connecting":
+                self._turned_away = _turned_away(event)
+            case Refused():
+                refusal = RequestRefused(event.code, event.message)
+                if watch := self._watches.get(event.request or ""):
+                    watch.refused(refusal)
+                self._settle(event.request or "", refusal)
+            case Garbled():
+                _log.warning("skipped from %s: %s", self._name, event.reason)
+            case EventArrived():
+                pass  # for listeners
+        self._tell(event)
+
+    def _tell(self, event: ConsumerEvent | Lost) -> None:
+        for listener in list(self._listeners):
+            listener(event)
+
+    def _settle(self, request: str, answer: Node | Outcome | SightlineError) -> None:
+        waiting = self._waiting.get(request)
+        if waiting is None or waiting.done():
+            return
+        if isinstance(answer, SightlineError):
+            waiting.set_exception(answer)
+        else:
+            waiting.set_result(answer)
+
+    @property
+    def _name(self) -> str:
+        return "a provider" if self.provider is None else self.provider.id
+
+
+def _turned_away(refusal: Refused) -> SightlineError:
+    message = refusal.message
+    if len(message) > _REASON_CHARS:
+        message = f"{message[:_REASON_CHARS]}…"
+    if refusal.code == Unauthorized.code:
+        return Unauthorized(f"unauthorized: {message or 'the app does not let us in'}")
+    return RequestRefused(refusal.code[:_REASON_CHARS], message)
+
+
+def _outcome(answer: InvokeAnswered) -> Outcome | SightlineError:
+    result = answer.result
+    if result.status == "error":
+        if isinstance(result.error, UnsetType):
+            return ActionFailed("internal", "")
+        return ActionFailed(result.error.code, result.error.message)
+    return Outcome(result.status, answer.data)

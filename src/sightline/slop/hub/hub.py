@@ -1,0 +1,316 @@
+"""Many apps, one world.
+
+The hub keeps a `Client` with one subscription for each app that is wanted: those that
+were added, those that were asked for, and, unless it is lazy, every app that announces
+itself. Whatever happens to any of them makes the next `World`. After the idle time the hub
+lets go of an app that has withdrawn its announcement and cannot be reached, and, if it is
+lazy, of one that nobody has asked anything of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final, Self
+
+from sightline.errors import InvalidInput, Unreachable
+from sightline.slop.discovery.descriptor import Descriptor, Stdio
+from sightline.slop.discovery.directory import Discovery, Found
+from sightline.slop.hub.address import dial_descriptor
+from sightline.slop.hub.backoff import Backoff
+from sightline.slop.hub.client import Client, Dial, Outcome
+from sightline.slop.hub.origin import Origin
+from sightline.slop.hub.signal import Signal
+from sightline.slop.hub.watch import Watch
+from sightline.slop.protocol.ids import app_id_problem, reads_as_own
+from sightline.slop.protocol.messages import Filter
+from sightline.slop.protocol.patience import Patience
+from sightline.slop.protocol.tree import Node
+from sightline.slop.protocol.world import AppState, AvailableApp, Status, World
+
+__all__ = ["Hub", "Wanted"]
+
+IDLE_S: Final = 300.0
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the hub subscribes to in each app."""
+
+    path: str = "/"
+    depth: int = -1
+    max_nodes: int | None = None
+    filter: Filter | None = None
+
+
+class _Seat:
+    """One app at the hub's table."""
+
+    def __init__(
+        self, own: str, name: str, dial: Dial, descriptor: Descriptor | None, wanted: Wanted,
+        backoff: Backoff | None, patience: Patience | None, *, is_own: bool,
+    ) -> None:  # fmt: skip
+        self.state = AppState(own, name, "awaiting")
+        self.descriptor = descriptor
+        self.is_own = is_own
+        self.client = Client(dial, backoff=backoff, patience=patience)
+        self.watch: Watch = self.client.subscribe(
+            wanted.path, depth=wanted.depth, max_nodes=wanted.max_nodes, filter=wanted.filter
+        )
+        self.idle: asyncio.TimerHandle | None = None
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where the app comes from: by its connection, or before there is one by its descriptor."""
+        if self.is_own:
+            return Origin("own", self.state.id)
+        if self.client.peer is not None:
+            return Origin.of_peer(self.client.peer, self.state.id)
+        return None if self.descriptor is None else Origin.of_transport(self.descriptor.transport)
+
+    def look(self, clock: Callable[[], datetime]) -> AppState:
+        """What the app shows now; the same object as before where nothing is new."""
+        client, watch, was = self.client, self.watch, self.state
+        status: Status = "awaiting"
+        reason = "" if watch.refusal is None else str(watch.refusal)
+        last_seen = None
+        if client.state in {"resting", "closed"}:
+            status, reason, last_seen = "disconnected", str(client.error or ""), was.last_seen
+        elif watch.is_current:
+            status = "connected"
+        elif client.state == "connecting" and was.status == "disconnected":
+            # An attempt is no connection: nothing is new until it succeeds.
+            status, reason, last_seen = was.status, was.reason, was.last_seen
+        if status == "disconnected" and was.status == "connected":
+            last_seen = clock().astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        seen = AppState(
+            was.id,
+            was.name if client.provider is None else client.provider.name,
+            status,
+            watch.tree,
+            watch.version,
+            last_seen,
+            reason,
+        )
+        # By identity first: two trees that say the same take long to compare.
+        return was if seen.tree is was.tree and seen == was else seen
+
+
+class Hub:
+    """Keeps apps connected, and tells what they show."""
+
+    def __init__(
+        self,
+        discovery: Discovery | None = None,
+        *,
+        lazy: bool = False,
+        idle_s: float = IDLE_S,
+        wanted: Wanted | None = None,
+        consent: Callable[[Descriptor], bool] = lambda _: False,
+        token: Callable[[str], str | None] = lambda _: None,
+        clock: Callable[[], datetime] = _now,
+        backoff: Backoff | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self.world = World()
+        self._discovery = discovery
+        self._lazy = lazy
+        self._idle_s = idle_s
+        self._wanted = wanted or Wanted()
+        self._consent = consent
+        self._token = token
+        self._clock = clock
+        self._backoff = backoff
+        self._patience = patience
+        self._seats: dict[str, _Seat] = {}
+        self._found: dict[str, Descriptor] = {}
+        self._changed = Signal()
+        self._count = 0
+        self._closed = False
+        self._task: asyncio.Task[None] | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        if self._discovery is not None:
+            self._take(await asyncio.to_thread(self._discovery.look))
+            self._task = asyncio.create_task(self._discover(self._discovery))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await asyncio.gather(*(self._leave(own) for own in list(self._seats)))
+        self._closed = True
+        self._changed.fire()
+
+    def add(self, app_id: str, dial: Dial, *, name: str = "", own: bool = False) -> None:
+        """Want an app that is reached in a way of its own, from now on.
+
+        `own` says that it is one of the host's, whose word is taken: only such an app gets an id
+        that reads as one of theirs. Raises InvalidInput for an id that is illegal, kept or taken.
+        """
+        problem = app_id_problem(app_id)
+        if problem is not None:
+            raise InvalidInput(problem)
+        if reads_as_own(app_id) and not own:
+            raise InvalidInput(f"the id {app_id!r} is kept for an app of the host's own")
+        if app_id in self._seats:
+            raise InvalidInput(f"an app {app_id!r} is connected already")
+        self._sit(app_id, name or app_id, dial, None, is_own=own)
+
+    def origin(self, app_id: str) -> Origin | None:
+        """Tell where an app comes from; None if there is no such app, or nothing is known yet."""
+        seat = self._seats.get(app_id)
+        if seat is not None:
+            return seat.origin
+        found = self._found.get(app_id)
+        return None if found is None else Origin.of_transport(found.transport)
+
+    async def remove(self, app_id: str) -> None:
+        """Want an app no longer."""
+        await self._leave(app_id)
+
+    async def changes(self) -> AsyncIterator[World]:
+        """Give the world now, and again whenever it changed; a slow reader gets the latest."""
+        seen = -1
+        while True:
+            await self._changed.until(partial(self._has_news, seen))
+            if self._count == seen:
+                return
+            seen = self._count
+            yield self.world
+
+    async def client(self, app_id: str) -> Client:
+        """Return an app's client, connecting to it if it is available. Raises Unreachable."""
+        seat = self._seats.get(app_id)
+        if seat is None:
+            descriptor = self._found.get(app_id)
+            if descriptor is None:
+                raise Unreachable(f"there is no app {app_id!r}")
+            seat = self._sit_found(descriptor)
+        self._use(app_id, seat)
+        await seat.client.ready()
+        return seat.client
+
+    async def query(self, app_id: str, path: str = "/", **options: Any) -> Node:
+        """Ask an app for one view; see `Client.query`."""
+        return await (await self.client(app_id)).query(path, **options)
+
+    async def invoke(
+        self, app_id: str, path: str, action: str, params: dict[str, Any] | None = None
+    ) -> Outcome:
+        """Ask an app for an action; see `Client.invoke`."""
+        return await (await self.client(app_id)).invoke(path, action, params)
+
+    async def _discover(self, discovery: Discovery) -> None:
+        async for found in discovery.watch():
+            self._take(found)
+
+    def _take(self, found: Found) -> None:
+        before, self._found = self._found, {item.id: item for item in found.descriptors}
+        for own, descriptor in self._found.items():
+            seat = self._seats.get(own)
+            if seat is None:
+                if not self._lazy and self._may_connect(descriptor):
+                    self._sit_found(descriptor)
+            elif seat.descriptor is not None and before.get(own) != descriptor:
+                seat.descriptor = descriptor
+                seat.client.retry_now()
+        for own, seat in self._seats.items():
+            if seat.descriptor is not None and (own in before) != (own in self._found):
+                self._set_timer(own, seat, running=self._lazy or own not in self._found)
+        self._publish()
+
+    def _sit_found(self, descriptor: Descriptor) -> _Seat:
+        own = descriptor.id
+
+        async def dial() -> Any:
+            # Looked up each time: an app that was started anew may be somewhere else now.
+            latest = self._found.get(own, descriptor)
+            consent = self._consent(latest)
+            return await dial_descriptor(latest, token=self._token(own), consent=consent)()
+
+        return self._sit(own, descriptor.name, dial, descriptor)
+
+    def _sit(
+        self, own: str, name: str, dial: Dial, descriptor: Descriptor | None, *,
+        is_own: bool = False,
+    ) -> _Seat:  # fmt: skip
+        seat = _Seat(
+            own, name, dial, descriptor, self._wanted, self._backoff, self._patience,
+            is_own=is_own,
+        )  # fmt: skip
+        self._seats[own] = seat
+        seat.client.listen(lambda _: self._publish())
+        seat.client.start()
+        self._publish()
+        return seat
+
+    async def _leave(self, own: str) -> None:
+        seat = self._seats.pop(own, None)
+        if seat is not None:
+            if seat.idle is not None:
+                seat.idle.cancel()
+            await seat.client.close()
+            self._publish()
+
+    def _use(self, own: str, seat: _Seat) -> None:
+        """Note that somebody wants something of an app that came only for that."""
+        if self._lazy and seat.descriptor is not None:
+            self._set_timer(own, seat, running=True)
+
+    def _set_timer(self, own: str, seat: _Seat, *, running: bool) -> None:
+        if seat.idle is not None:
+            seat.idle.cancel()
+        loop = asyncio.get_running_loop()
+        seat.idle = loop.call_later(self._idle_s, self._expire, own, seat) if running else None
+
+    def _expire(self, own: str, seat: _Seat) -> None:
+        if self._lazy or seat.client.state != "connected":
+            task = asyncio.create_task(self._leave(own))
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+
+    def _publish(self) -> None:
+        for seat in self._seats.values():
+            seat.state = seat.look(self._clock)
+        # Apps come in the order in which they were wanted: a list that a model reads stays put.
+        world = World(
+            tuple(seat.state for seat in self._seats.values()),
+            tuple(_available(item) for own, item in self._found.items() if own not in self._seats),
+        )
+        if not _is_same(world, self.world):
+            self.world = world
+            self._count += 1
+            self._changed.fire()
+
+    def _may_connect(self, descriptor: Descriptor) -> bool:
+        return not isinstance(descriptor.transport, Stdio) or self._consent(descriptor)
+
+    def _has_news(self, seen: int) -> bool:
+        return self._count != seen or self._closed
+
+
+def _is_same(a: World, b: World) -> bool:
+    """Tell whether nothing is new; a seat that shows nothing new keeps its state."""
+    return (
+        len(a.apps) == len(b.apps)
+        and all(map(operator.is_, a.apps, b.apps))
+        and a.available == b.available
+    )
+
+
+def _available(descriptor: Descriptor) -> AvailableApp:
+    kind = descriptor.transport.__struct_config__.tag
+    return AvailableApp(
+        descriptor.id, descriptor.name, str(kind), "local", descriptor.description or ""
+    )

@@ -1,0 +1,443 @@
+"""One connection, seen from the provider. Pure.
+
+Bytes go in through `receive`, which answers what it can and returns what only the
+app can do (`InvokeRequested`, `QueryRequested`); bytes come out of `frames_to_send`.
+The shell around it is: read → receive → run what is asked → frames_to_send → write.
+
+*Order.* `hello` is first. Within a subscription: its snapshot, then patches in
+order. A result is queued after the patches of what the handler did, because
+`send_result` flushes the provider first.
+
+*Memory.* What is queued is bounded (`outbox`). A patch that does not fit makes its
+subscription stale: its queued patches are dropped, and when the reader has taken
+the rest it gets one fresh snapshot (`seq` 0) instead of all it missed. Snapshots
+are not queued at all, they are made when there is room for them. What a consumer
+asked for is always answered; `wants_input` tells the shell to stop reading from
+one that asks faster than it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET
+
+from sightline.errors import InvalidPath, TooLarge
+from sightline.slop.protocol.jsontext import sendable, text_of
+from sightline.slop.protocol.messages import (
+    BadMessage,
+    ErrorInfo,
+    ErrorMessage,
+    Event,
+    Hello,
+    Invoke,
+    Pause,
+    Query,
+    Result,
+    Resume,
+    ResumePoint,
+    Subscribe,
+    Unsubscribe,
+    consumer_message_steps,
+    serialize,
+)
+from sightline.slop.protocol.outbox import Body, Outbox
+from sightline.slop.protocol.path import parse_path
+from sightline.slop.protocol.pieces import Steps, finish
+from sightline.slop.protocol.tree import Affordance, Node
+from sightline.slop.protocol.view import View
+
+if TYPE_CHECKING:
+    from sightline.slop.protocol.provider import Audience, Group, Provider
+    from sightline.slop.protocol.showing import Showing
+
+__all__ = [
+    "Connection",
+    "InvokeRequested",
+    "QueryRequested",
+    "Request",
+    "Subscription",
+    "event_body",
+]
+
+_JSON: Final = msgspec.json.Encoder()
+_SEND_BYTES: Final = 32 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class InvokeRequested:
+    """The consumer asks for an action that the node exposes; the app must `send_result`.
+
+    `node` is None where the tree has none at the path and the app may still make one.
+    """
+
+    id: str
+    path: str
+    action: str
+    params: dict[str, Any]
+    node: Node | None
+    affordance: Affordance | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRequested:
+    """The consumer asks for a view; the app must `answer_query`, or `refuse` it."""
+
+    query: Query
+
+
+Request: TypeAlias = InvokeRequested | QueryRequested
+
+
+class Subscription:
+    """One subscriber's place in a group."""
+
+    __slots__ = ("connection", "group", "id", "paused", "seq", "stale", "version")
+
+    def __init__(self, subscription_id: str, connection: Connection, group: Group) -> None:
+        self.id = subscription_id
+        self.connection = connection
+        self.group = group
+        self.seq = 0
+        self.version = 0
+        self.stale = True
+        self.paused = False
+
+    def patch_head(self, version: int) -> bytes:
+        """Count one more patch; return its message up to its ops."""
+        fields = {
+            "type": "patch",
+            "subscription": self.id,
+            "version": version,
+            "seq": self.seq + 1,
+            "base": self.version,
+        }
+        self.seq += 1
+        self.version = version
+        return _JSON.encode(fields)[:-1] + b',"ops":'
+
+    def change(self, version: int, ops: Body | None) -> None:
+        """Tell what changed; None is "too much to tell"."""
+        if self.stale:
+            return
+        if ops is None or self.paused or not self.connection.queue_patch(self, version, ops):
+            self.connection.go_stale(self)
+
+    def lose_root(self) -> None:
+        """Tell that what was subscribed to is gone; a snapshot will follow if it comes back."""
+        self.connection.refuse_root(self)
+
+
+class Connection:
+    """One consumer's connection to a provider."""
+
+    def __init__(self, provider: Provider, audience: Audience) -> None:
+        self._provider = provider
+        self._audience = audience
+        self._subscriptions: dict[str, Subscription] = {}
+        self._invocations: set[str] = set()
+        self._outbox = Outbox(provider.limits)
+        self._closed = False
+        self.faults = 0
+        self._hello: bytes | None = serialize(Hello(provider.info))
+        provider.ready.add(self)
+
+    @property
+    def audience(self) -> Hashable:
+        """Whose tree this connection sees."""
+        return self._audience.key
+
+    @property
+    def wants_input(self) -> bool:
+        """Whether the shell may read more: not while answers or actions pile up."""
+        has_hands = len(self._invocations) < self._provider.limits.invocations
+        return has_hands and not self._outbox.is_full
+
+    @property
+    def has_output(self) -> bool:
+        """Whether there is something to send."""
+        snapshot = next(self._sendable_snapshots(), None)
+        return bool(self._outbox) or self._hello is not None or snapshot is not None
+
+    def receive(self, data: bytes | str) -> list[Request]:
+        """Take in one message; return what only the app can answer."""
+        return finish(self.receive_steps(data))
+
+    def receive_steps(self, data: bytes | str) -> Steps[list[Request]]:
+        """Like `receive`, in steps; see `pieces`. The next message waits for the end."""
+        if self._closed:
+            return []
+        try:
+            limits = self._provider.limits
+            message = yield from consumer_message_steps(
+                data, limits.message_bytes, limits.message_levels
+            )
+        except BadMessage as error:
+            self.faults += 1
+            self.refuse(error.request, "bad_request", error.reason)
+            return []
+        match message:
+            case Subscribe():
+                self._subscribe(message)
+            case Unsubscribe():
+                self._end(message.id)
+            case Query():
+                return self._query(message)
+            case Invoke():
+                return self._invoke(message)
+            case Pause() | Resume():
+                self._pause(message.id, paused=isinstance(message, Pause))
+        return []
+
+    def answer_query(self, query: Query, tree: Node | None = None) -> None:
+        """Answer a query from the audience's tree, or from one that was made for it."""
+        self._provider.flush()
+        source = self._audience.tree if tree is None else tree
+        try:
+            showing = self._provider.showing(source.at(query.path), self._view(query.view()))
+            body = showing.encoded()
+        except InvalidPath as error:
+            self.refuse(query.id, "not_found", str(error))
+        except TooLarge as error:
+            self.refuse(query.id, "bad_request", str(error))
+        else:
+            self._queue(self._snapshot_head(query.id, None, showing), Body(body))
+
+    def send_result(
+        self, request: str, data: object = UNSET, *, error: ErrorInfo | None = None,
+        accepted: bool = False,
+    ) -> None:  # fmt: skip
+        """Answer an invoke, after the patches of what it changed. Once; later calls do nothing."""
+        if self._closed or request not in self._invocations:
+            return
+        self._invocations.discard(request)
+        self._provider.flush()
+        status: Literal["ok", "accepted"] = "accepted" if accepted else "ok"
+        message = serialize(Result(request, status, UNSET if data is UNSET else text_of(data)))
+        limit = self._provider.limits.snapshot_bytes
+        if error is None and len(message) > limit:
+            error = ErrorInfo("internal", f"the result has more than {limit} bytes")
+        if error is not None:
+            message = serialize(Result(request, "error", error=_legible(error)))
+        self._queue(message)
+
+    def send_event(self, event: Body) -> None:
+        """Tell the consumer that something happened which is not state; see `event_body`.
+
+        A reader that is too far behind does not learn of it.
+        """
+        if not self._closed and self._outbox.has_room(event):
+            self._queue(b"", event)
+
+    def refuse(self, request: str | None, code: str, reason: str) -> None:
+        """Answer anything but an invoke with an error."""
+        self._refuse(request, code, reason)
+
+    def refuse_root(self, subscription: Subscription) -> None:
+        """Say that what was subscribed to is gone, instead of all that was still to be said."""
+        self.go_stale(subscription)
+        reason = "the node subscribed to is gone"
+        self._refuse(subscription.id, "not_found", reason, subscription)
+
+    def close(self) -> None:
+        """End the connection; whatever is still asked of it does nothing."""
+        for subscription_id in list(self._subscriptions):
+            self._end(subscription_id)
+        self._closed = True
+        self._hello = None
+        self._outbox.clear()
+
+    def frames_to_send(self, max_bytes: int = _SEND_BYTES) -> list[bytes]:
+        """Take what is to be sent next, whole messages of about `max_bytes` together.
+
+        Call it when the transport has taken what came before. Snapshots go before what
+        is queued, so that no result overtakes the change that it reports.
+        """
+        frames = [] if self._hello is None else [self._hello]
+        self._hello = None
+        size = 0
+        for subscription in list(self._sendable_snapshots()):
+            if size >= max_bytes:
+                return frames
+            frames.append(self._snapshot(subscription))
+            size += len(frames[-1])
+        while self._outbox and size < max_bytes:
+            frames.append(self._outbox.take())
+            size += len(frames[-1])
+        return frames
+
+    def queue_patch(self, subscription: Subscription, version: int, ops: Body) -> bool:
+        """Queue a patch; False if the reader is too slow for one more."""
+        # A reader that is not behind gets a patch of any size: a snapshot would be larger.
+        if not self._outbox.has_room(ops):
+            return False
+        self._queue(subscription.patch_head(version), ops, subscription)
+        return True
+
+    def go_stale(self, subscription: Subscription) -> None:
+        """Drop a subscription's queued patches: a snapshot will stand for them."""
+        subscription.stale = True
+        self._outbox.drop(subscription)
+        self._provider.ready.add(self)
+
+    def _subscribe(self, message: Subscribe) -> None:
+        provider = self._provider
+        if message.id in self._subscriptions:
+            self.refuse(
+                message.id, "bad_request", f"there is a subscription {message.id!r} already"
+            )
+            return
+        if len(self._subscriptions) >= provider.limits.subscriptions:
+            reason = f"a connection has at most {provider.limits.subscriptions} subscriptions"
+            self.refuse(message.id, "bad_request", reason)
+            return
+        if not self._can(message, "patches"):
+            return
+        provider.flush()
+        try:
+            group = self._audience.group(parse_path(message.path), self._view(message.view()))
+        except InvalidPath as error:
+            self.refuse(message.id, "not_found", str(error))
+            return
+        subscription = Subscription(message.id, self, group)
+        group.subscriptions.add(subscription)
+        self._subscriptions[message.id] = subscription
+        provider.ready.add(self)
+        if message.resume is not None:
+            self._resume(subscription, message.resume)
+
+    def _resume(self, subscription: Subscription, point: ResumePoint) -> None:
+        """Continue where the subscription was, if that is still known; else it stays stale."""
+        provider = self._provider
+        if not provider.supports("x-resume") or point.epoch != provider.info.epoch:
+            return
+        past, showing = subscription.group.shown_at(point), subscription.group.showing
+        ops = None if past is None or showing is None else showing.ops_from(past)
+        if ops is not None:
+            subscription.stale = False
+            subscription.seq, subscription.version = point.seq, point.version
+            self._queue(subscription.patch_head(provider.version), Body(ops), subscription)
+
+    def _query(self, message: Query) -> list[Request]:
+        if message.window is not None and not self._supports(message.id, "windowing"):
+            return []
+        return [QueryRequested(message)] if self._can(message, "state") else []
+
+    def _can(self, message: Subscribe | Query, capability: str) -> bool:
+        wanted = message.filter
+        if wanted is not None and wanted.min_salience is not None:
+            return self._supports(message.id, "attention")
+        return self._supports(message.id, capability)
+
+    def _supports(self, request: str, capability: str) -> bool:
+        if self._provider.supports(capability):
+            return True
+        self.refuse(request, "not_supported", f"this provider does not offer {capability!r}")
+        return False
+
+    def _invoke(self, message: Invoke) -> list[Request]:
+        if not self._supports(message.id, "affordances"):
+            return []
+        if message.id in self._invocations:
+            reason = f"an invoke with the id {message.id!r} is still running"
+            self.refuse(message.id, "bad_request", reason)
+            return []
+        self._invocations.add(message.id)
+        params = message.params or {}
+        try:
+            node = self._audience.tree.at(message.path)
+        except InvalidPath as error:
+            if self._provider.makes_nodes:
+                return [
+                    InvokeRequested(message.id, message.path, message.action, params, None, None)
+                ]
+            self.send_result(message.id, error=ErrorInfo("not_found", str(error)))
+            return []
+        offered = (item for item in node.affordances if item.action == message.action)
+        affordance = next(offered, None)
+        if affordance is None:
+            reason = f"{message.path} does not offer {message.action!r} now"
+            self.send_result(message.id, error=ErrorInfo("not_found", reason))
+            return []
+        return [InvokeRequested(message.id, message.path, message.action, params, node, affordance)]
+
+    def _pause(self, subscription_id: str, *, paused: bool) -> None:
+        if not self._supports(subscription_id, "x-pause"):
+            return
+        subscription = self._subscriptions.get(subscription_id)
+        if subscription is None:
+            self.refuse(subscription_id, "not_found", "there is no such subscription")
+            return
+        subscription.paused = paused
+        self._provider.ready.add(self)
+
+    def _end(self, subscription_id: str) -> None:
+        subscription = self._subscriptions.pop(subscription_id, None)
+        if subscription is not None:
+            self.go_stale(subscription)
+            self._audience.leave(subscription)
+
+    def _view(self, view: View) -> View:
+        """What is shown: the provider's own hints added, what it does not offer left out."""
+        return replace(
+            view,
+            retain_ancestors=view.retain_ancestors and self._provider.supports("x-retain"),
+            available_actions=self._provider.supports("x-actions-hint"),
+        )
+
+    def _sendable_snapshots(self) -> Iterator[Subscription]:
+        for item in self._subscriptions.values():
+            if item.stale and not item.paused and item.group.showing is not None:
+                yield item
+
+    def _snapshot(self, subscription: Subscription) -> bytes:
+        showing = subscription.group.showing
+        assert showing is not None  # noqa: S101 - callers have looked
+        try:
+            body = showing.encoded()
+        except TooLarge as error:
+            self._end(subscription.id)
+            return serialize(ErrorMessage(ErrorInfo("bad_request", str(error)), subscription.id))
+        subscription.stale = False
+        subscription.seq, subscription.version = 0, self._provider.version
+        return b"".join((self._snapshot_head(subscription.id, 0, showing), body, b"}"))
+
+    def _snapshot_head(self, request: str, seq: int | None, showing: Showing) -> bytes:
+        """A snapshot message up to its tree, which follows, and one closing brace."""
+        fields: dict[str, object] = {
+            "type": "snapshot",
+            "id": request,
+            "version": self._provider.version,
+        }
+        if seq is not None:
+            fields["seq"] = seq
+        served = showing.served
+        if served is not None and self._provider.supports("x-served"):
+            fields["served"] = {"depth": served.depth, "max_nodes": served.max_nodes}
+        return _JSON.encode(fields)[:-1] + b',"tree":'
+
+    def _refuse(
+        self, request: str | None, code: str, reason: str, owner: Subscription | None = None
+    ) -> None:
+        if not self._closed:
+            error = _legible(ErrorInfo(code, reason))
+            self._queue(serialize(ErrorMessage(error, request)), None, owner)
+
+    def _queue(
+        self, head: bytes, body: Body | None = None, subscription: Subscription | None = None
+    ) -> None:
+        self._outbox.add(head, body, subscription)
+        self._provider.ready.add(self)
+
+
+def event_body(name: str, data: object = UNSET) -> Body:
+    """Write an event once for all who will be told."""
+    return Body(serialize(Event(name, UNSET if data is UNSET else text_of(data)))[:-1])
+
+
+def _legible(error: ErrorInfo) -> ErrorInfo:
+    """Make a message that can be sent of one that an app wrote, from a file's name perhaps."""
+    return ErrorInfo(sendable(error.code), sendable(error.message))

@@ -1,0 +1,474 @@
+"""The consumer's side of the protocol, for one provider. Pure.
+
+*Theory of operation.* A `Consumer` outlives its connections. Subscriptions and
+their mirrors stay when a connection is lost; requests that were waiting fail at
+once. On the next connection, after its `hello`, everything that is subscribed is
+subscribed again under its old id, with the point it had reached where the provider
+can resume. Bytes go in through `receive`, which returns what happened; bytes come
+out of `frames_to_send`.
+
+*A mirror is right or it says so.* It starts from a snapshot and takes a patch only
+if its `seq` is the next one and its ops apply. Anything else (a gap, a repetition,
+a patch that does not fit) makes it subscribe again with the same parameters; until
+the fresh snapshot is there, patches are dropped, and so are later ones whose
+version is not beyond that snapshot's.
+
+*A mirror is bounded.* What no snapshot could bring, many small patches cannot either:
+one by which a mirror would outgrow the limits of a snapshot is refused like any other
+that does not fit.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import count, islice
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from sightline.errors import InvalidInput, InvalidJson, TooLarge
+from sightline.slop.protocol.codec import decode_steps
+from sightline.slop.protocol.limits import NODE_BYTES, WIRE, Limits
+from sightline.slop.protocol.messages import (
+    BadMessage,
+    Batch,
+    ErrorInfo,
+    ErrorMessage,
+    Event,
+    Filter,
+    Hello,
+    Invoke,
+    Patch,
+    Pause,
+    ProviderInfo,
+    ProviderMessage,
+    Query,
+    Result,
+    Resume,
+    ResumePoint,
+    Snapshot,
+    Subscribe,
+    Unsubscribe,
+    provider_message_steps,
+    serialize,
+)
+from sightline.slop.protocol.patch import apply_steps
+from sightline.slop.protocol.pieces import Part, Steps, Text, finish, items, size, value
+from sightline.slop.protocol.tree import TEXT_FIELDS, Node
+
+__all__ = [
+    "Connected",
+    "Consumer",
+    "ConsumerEvent",
+    "EventArrived",
+    "Garbled",
+    "InvokeAnswered",
+    "MirrorChanged",
+    "QueryAnswered",
+    "Refused",
+    "RequestFailed",
+]
+
+MESSAGE_BYTES: Final = 17 * 1024 * 1024
+_BATCHED_MESSAGES: Final = 10_000
+_MEASURED_NODES: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The provider has said hello; subscriptions are on their way."""
+
+    provider: ProviderInfo
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorChanged:
+    """A subscription shows something new. `patched` is False for a snapshot."""
+
+    subscription: str
+    tree: Node
+    version: int
+    patched: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QueryAnswered:
+    """The snapshot that a query asked for."""
+
+    request: str
+    tree: Node
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class InvokeAnswered:
+    """What became of an invoke; `data` is what its result carries, read."""
+
+    request: str
+    result: Result
+    data: Any = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EventArrived:
+    """Something happened that is not state."""
+
+    name: str
+    data: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The provider answered with an error: to a query, a subscription, or to nothing known."""
+
+    request: str | None
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFailed:
+    """A query or invoke will not be answered: the connection is gone."""
+
+    request: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Garbled:
+    """The provider sent something that is not a message, or not a tree; it was skipped."""
+
+    reason: str
+
+
+ConsumerEvent: TypeAlias = (
+    Connected
+    | MirrorChanged
+    | QueryAnswered
+    | InvokeAnswered
+    | EventArrived
+    | Refused
+    | RequestFailed
+    | Garbled
+)
+
+
+@dataclass(slots=True)
+class Mirror:
+    """One subscription, and what it shows."""
+
+    ask: Subscribe
+    tree: Node | None = None
+    version: int = 0
+    seq: int = 0
+    base_version: int = -1
+    # The life of the provider in which all of this was said.
+    epoch: str | UnsetType = UNSET
+    # What the next message must be: a snapshot, or the patch that follows a resume point.
+    awaits_snapshot: bool = True
+    awaits_resume: bool = False
+    # How large the tree is at most; it is measured only when that would be too much.
+    most_nodes: int = 0
+    most_bytes: int = 0
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the mirror shows what the provider last told."""
+        return not self.awaits_snapshot and not self.awaits_resume
+
+
+@dataclass(slots=True)
+class Consumer:
+    """Everything asked of one provider, across its connections."""
+
+    limits: Limits = WIRE
+    message_bytes: int = MESSAGE_BYTES
+    provider: ProviderInfo | None = None
+    mirrors: dict[str, Mirror] = field(default_factory=dict)
+    _queries: set[str] = field(default_factory=set)
+    _invokes: set[str] = field(default_factory=set)
+    _outbox: deque[bytes] = field(default_factory=deque)
+    _ids: count[int] = field(default_factory=lambda: count(1))
+    _greeted: bool = False
+
+    def subscribe(
+        self,
+        path: str = "/",
+        *,
+        depth: int = -1,
+        max_nodes: int | None = None,
+        filter: Filter | None = None,  # noqa: A002 - the protocol's own name for it
+        subscription_id: str | None = None,
+    ) -> str:
+        """Ask for a mirror; returns its id. It is asked for again on every new connection."""
+        own_id = subscription_id or f"s{next(self._ids)}"
+        if own_id in self.mirrors:
+            raise InvalidInput(f"there is a subscription {own_id!r} already")
+        ask = Subscribe(own_id, path, depth, max_nodes, filter)
+        if self._greeted:
+            self._send(ask)
+        self.mirrors[own_id] = Mirror(ask)
+        return own_id
+
+    def unsubscribe(self, subscription_id: str) -> None:
+        """End a subscription and drop its mirror."""
+        if self.mirrors.pop(subscription_id, None) is not None and self._greeted:
+            self._send(Unsubscribe(subscription_id))
+
+    def subscribe_again(self, subscription_id: str) -> None:
+        """Ask for a fresh snapshot in place of one that does not come."""
+        mirror = self.mirrors.get(subscription_id)
+        if mirror is not None and self._greeted:
+            self._ask_again(mirror)
+
+    def query(
+        self,
+        path: str = "/",
+        *,
+        depth: int = -1,
+        max_nodes: int | None = None,
+        filter: Filter | None = None,  # noqa: A002 - the protocol's own name for it
+        window: tuple[int, int] | None = None,
+    ) -> str:
+        """Ask for one snapshot; returns the id under which it will be answered."""
+        request = f"q{next(self._ids)}"
+        self._send(Query(request, path, depth, max_nodes, filter, window))
+        self._queries.add(request)
+        return request
+
+    def invoke(self, path: str, action: str, params: dict[str, Any] | None = None) -> str:
+        """Ask for an action; returns the id under which it will be answered."""
+        request = f"i{next(self._ids)}"
+        self._send(Invoke(request, path, action, params))
+        self._invokes.add(request)
+        return request
+
+    def pause(self, subscription_id: str) -> None:
+        """Let a subscription rest; where the provider cannot, patches keep coming."""
+        if self._offers("x-pause"):
+            self._send(Pause(subscription_id))
+
+    def resume(self, subscription_id: str) -> None:
+        """End the rest of a subscription."""
+        if self._offers("x-pause"):
+            self._send(Resume(subscription_id))
+
+    def connection_lost(self, reason: str = "the connection is gone") -> list[ConsumerEvent]:
+        """Note the loss; every waiting request fails now. Mirrors stay for the next time."""
+        waiting = sorted(self._queries | self._invokes)
+        self._queries.clear()
+        self._invokes.clear()
+        self._outbox.clear()
+        self._greeted = False
+        return [RequestFailed(request, reason) for request in waiting]
+
+    def frames_to_send(self) -> list[bytes]:
+        """Take what is to be sent; nothing before the provider's hello."""
+        if not self._greeted:
+            return []
+        frames = list(self._outbox)
+        self._outbox.clear()
+        return frames
+
+    def receive(self, data: bytes | str) -> list[ConsumerEvent]:
+        """Take in one message from the provider; returns what happened."""
+        return finish(self.receive_steps(data))
+
+    def receive_steps(self, data: bytes | str) -> Steps[list[ConsumerEvent]]:
+        """Like `receive`, piece by piece; see `pieces`. The next message waits for the end."""
+        events: list[ConsumerEvent] = []
+        waiting: deque[bytes | str | Text] = deque([data])
+        unwrapped = 0
+        while waiting:
+            item = waiting.popleft()
+            try:
+                message, large = yield from provider_message_steps(
+                    item, self.message_bytes, self.limits
+                )
+            except BadMessage as error:
+                if error.unknown_type is None:
+                    events.append(Garbled(error.reason))
+                continue
+            if isinstance(message, Batch):
+                inner = list(items(large["messages"])) if "messages" in large else message.messages
+                unwrapped += len(inner)
+                if unwrapped > _BATCHED_MESSAGES:
+                    events.append(Garbled(f"more than {_BATCHED_MESSAGES} messages in a batch"))
+                    break
+                waiting.extendleft(reversed(inner))
+            else:
+                events.extend((yield from self._handle(message, large)))
+            yield
+        return events
+
+    def _handle(
+        self, message: ProviderMessage, large: dict[str, Part]
+    ) -> Steps[list[ConsumerEvent]]:
+        match message:
+            case Hello():
+                return self._greet(message.provider)
+            case Snapshot():
+                return (yield from self._take_snapshot(message, large.get("tree", message.tree)))
+            case Patch():
+                return (yield from self._take_patch(message, large.get("ops", message.ops)))
+            case Result():
+                if message.id in self._invokes:
+                    answer = yield from _answered(message, large)
+                    self._invokes.discard(message.id)
+                    return [answer]
+            case Event():
+                try:
+                    data = yield from _value(large.get("data", message.data))
+                except InvalidJson as error:
+                    return [Garbled(f"event {message.name[:80]!r}: {error}")]
+                return [EventArrived(message.name, data)]
+            case ErrorMessage():
+                return self._take_error(message)
+        return []
+
+    def _greet(self, provider: ProviderInfo) -> list[ConsumerEvent]:
+        if self._greeted:
+            return []
+        self._greeted = True
+        self.provider = provider
+        asked, self._outbox = self._outbox, deque()
+        for mirror in self.mirrors.values():
+            point = self._resume_point(mirror)
+            mirror.awaits_resume = point is not None
+            mirror.awaits_snapshot = point is None
+            self._send(msgspec.structs.replace(mirror.ask, resume=point))
+        self._outbox.extend(asked)
+        return [Connected(provider)]
+
+    def _resume_point(self, mirror: Mirror) -> ResumePoint | None:
+        if mirror.awaits_snapshot or isinstance(mirror.epoch, UnsetType):
+            return None
+        # Another life cannot resume; and its first patch may be numbered as if it did.
+        if self.provider is None or mirror.epoch != self.provider.epoch:
+            return None
+        if not self._offers("x-resume"):
+            return None
+        return ResumePoint(mirror.epoch, mirror.version, mirror.seq)
+
+    def _take_snapshot(self, message: Snapshot, text: Text) -> Steps[list[ConsumerEvent]]:
+        mirror = self.mirrors.get(message.id)
+        is_query = message.id in self._queries
+        if mirror is None and not is_query:
+            return []
+        try:
+            tree = yield from decode_steps(text, self.limits)
+        except InvalidInput as error:
+            reason = f"an illegal tree: {error}"
+            if is_query:
+                self._queries.discard(message.id)
+                return [Refused(message.id, "internal", reason)]
+            return [Garbled(f"snapshot of {message.id!r}: {reason}")]
+        if is_query:
+            self._queries.discard(message.id)
+            return [QueryAnswered(message.id, tree, message.version)]
+        # It may have been given up while its snapshot was read.
+        mirror = self.mirrors.get(message.id)
+        if mirror is None:
+            return []
+        mirror.tree = tree
+        mirror.most_bytes = size(text)
+        mirror.most_nodes = mirror.most_bytes // NODE_BYTES
+        mirror.version = mirror.base_version = message.version
+        mirror.seq = 0 if isinstance(message.seq, UnsetType) else message.seq
+        mirror.epoch = UNSET if self.provider is None else self.provider.epoch
+        mirror.awaits_snapshot = mirror.awaits_resume = False
+        return [MirrorChanged(message.id, tree, message.version, patched=False)]
+
+    def _take_patch(self, message: Patch, ops: Text) -> Steps[list[ConsumerEvent]]:
+        mirror = self.mirrors.get(message.subscription)
+        if mirror is None or mirror.tree is None or mirror.awaits_snapshot:
+            return []
+        if message.version <= mirror.base_version and not mirror.awaits_resume:
+            return []
+        follows = isinstance(message.base, UnsetType) or message.base == mirror.version
+        if not follows or message.seq != mirror.seq + 1 or message.version < mirror.version:
+            self._ask_again(mirror)
+            return []
+        try:
+            tree = yield from apply_steps(mirror.tree, ops, self.limits)
+            yield from self._measure(mirror, tree, size(ops))
+        except InvalidInput as error:
+            self._ask_again(mirror)
+            return [Garbled(f"patch of {message.subscription!r}: {error}")]
+        # Asked for again while the patch was read.
+        if not mirror.is_current and not mirror.awaits_resume:
+            return []
+        mirror.awaits_resume = False
+        mirror.seq, mirror.version = message.seq, message.version
+        if tree is mirror.tree:
+            return []
+        mirror.tree = tree
+        return [MirrorChanged(message.subscription, tree, message.version, patched=True)]
+
+    def _measure(self, mirror: Mirror, tree: Node, added_bytes: int) -> Steps[None]:
+        """Note how a patch makes a mirror grow. Raises TooLarge where that is beyond the limits."""
+        mirror.most_bytes += added_bytes
+        mirror.most_nodes += added_bytes // NODE_BYTES
+        if mirror.most_bytes > self.message_bytes:
+            mirror.most_bytes = yield from _bytes_of(tree)
+            if mirror.most_bytes > self.message_bytes:
+                raise TooLarge(f"the mirror would have more than {self.message_bytes} bytes")
+        most_nodes = self.limits.nodes
+        if most_nodes is not None and mirror.most_nodes > most_nodes:
+            mirror.most_nodes = sum(1 for _ in islice(tree.walk(), most_nodes + 1))
+            if mirror.most_nodes > most_nodes:
+                raise TooLarge(f"the mirror would have more than {most_nodes} nodes")
+
+    def _ask_again(self, mirror: Mirror) -> None:
+        mirror.awaits_snapshot = True
+        mirror.awaits_resume = False
+        self._send(Unsubscribe(mirror.ask.id))
+        self._send(mirror.ask)
+
+    def _take_error(self, message: ErrorMessage) -> list[ConsumerEvent]:
+        request = message.id
+        if request is not None:
+            self._queries.discard(request)
+            if request in self._invokes:
+                self._invokes.discard(request)
+                failed = Result(request, "error", error=message.error)
+                return [InvokeAnswered(request, failed)]
+        return [Refused(request, message.error.code, message.error.message)]
+
+    def _offers(self, capability: str) -> bool:
+        return self.provider is not None and capability in self.provider.capabilities
+
+    def _send(self, message: Subscribe | Unsubscribe | Query | Invoke | Pause | Resume) -> None:
+        try:
+            self._outbox.append(serialize(message))
+        except UnicodeEncodeError:  # a model may write one as an escape
+            raise InvalidInput("a string must not contain a lone surrogate") from None
+
+
+def _value(text: Text | UnsetType) -> Steps[Any]:
+    return None if isinstance(text, UnsetType) else (yield from value(text))
+
+
+def _answered(message: Result, large: dict[str, Part]) -> Steps[InvokeAnswered]:
+    try:
+        data = yield from _value(large.get("data", message.data))
+    except InvalidJson as error:
+        failed = Result(message.id, "error", error=ErrorInfo("internal", str(error)))
+        return InvokeAnswered(message.id, failed)
+    return InvokeAnswered(message.id, message, data)
+
+
+def _bytes_of(tree: Node) -> Steps[int]:
+    """How many bytes a tree takes as JSON, about: its texts, its ids, and what stands between."""
+    total = 0
+    for number, node in enumerate(tree.walk()):
+        texts = (node.text(name) for name in TEXT_FIELDS)
+        total += sum(len(text) for text in texts if not isinstance(text, UnsetType))
+        total += NODE_BYTES + len(node.id) + len(node.type)
+        if not isinstance(node.extra, UnsetType):
+            total += len(node.extra.json)
+        if not number % _MEASURED_NODES:
+            yield
+    return total

@@ -1,0 +1,411 @@
+"""The messages of the protocol: read strictly, answered politely, written compactly.
+
+`parse(serialize(m)) == m`. Reading never raises anything but `BadMessage`, which
+says what is wrong and, where it can be known, to which request the complaint
+belongs: a provider answers it with `error bad_request` and goes on. Fields that
+the protocol does not name are ignored; a type that it does not name is a
+BadMessage with `unknown_type` set, which a consumer skips.
+
+Trees and ops stay JSON text (`Raw`) until somebody needs them, so that a message
+can be forwarded, queued or dropped for the price of its bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from sightline.errors import InvalidJson, SightlineError
+from sightline.slop.protocol.jsontext import (
+    NESTING,
+    loads,
+    nests_deeper,
+    sendable,
+    shallow,
+    text_from_bytes,
+)
+from sightline.slop.protocol.limits import Limits
+from sightline.slop.protocol.pieces import (
+    GROUP_BYTES,
+    WHOLE_BYTES,
+    Part,
+    Steps,
+    Text,
+    cut,
+    fields,
+    finish,
+)
+from sightline.slop.protocol.view import View
+
+__all__ = [
+    "MESSAGE_BYTES",
+    "SLOP_VERSION",
+    "BadMessage",
+    "Batch",
+    "ConsumerMessage",
+    "ErrorCode",
+    "ErrorInfo",
+    "ErrorMessage",
+    "Event",
+    "Filter",
+    "Hello",
+    "Invoke",
+    "Patch",
+    "Pause",
+    "ProviderInfo",
+    "ProviderMessage",
+    "Query",
+    "Result",
+    "Resume",
+    "ResumePoint",
+    "Snapshot",
+    "Subscribe",
+    "Unsubscribe",
+    "consumer_message_steps",
+    "parse_consumer_message",
+    "parse_provider_message",
+    "provider_message_steps",
+    "serialize",
+]
+
+SLOP_VERSION: Final = "0.1"
+MESSAGE_BYTES: Final = 1024 * 1024
+
+ErrorCode: TypeAlias = Literal[
+    "not_found",
+    "invalid_params",
+    "unauthorized",
+    "conflict",
+    "internal",
+    "bad_request",
+    "not_supported",
+]
+_ID_CHARS: Final = 256
+_Id: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=_ID_CHARS)]
+_Path: TypeAlias = Annotated[str, msgspec.Meta(max_length=65_536)]
+_Depth: TypeAlias = Annotated[int, msgspec.Meta(ge=-1)]
+_Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+_Share: TypeAlias = (
+    Annotated[int, msgspec.Meta(ge=0, le=1)] | Annotated[float, msgspec.Meta(ge=0, le=1)]
+)
+
+
+class BadMessage(SightlineError):
+    """A message that cannot be acted on. `request` is the id it carries, if it carries one."""
+
+    code = "bad_request"
+    exit_code = 4
+
+    def __init__(
+        self, reason: str, request: str | None = None, unknown_type: str | None = None
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.request = request
+        self.unknown_type = unknown_type
+
+
+class Filter(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which nodes a subscriber wants."""
+
+    types: tuple[str, ...] | None = None
+    min_salience: _Share | None = None
+    retain_ancestors: bool = False
+
+
+class ResumePoint(msgspec.Struct, frozen=True):
+    """Where a subscription was when its connection was lost."""
+
+    epoch: str
+    version: _Count
+    seq: _Count
+
+
+class ErrorInfo(msgspec.Struct, frozen=True):
+    """What went wrong, for a program and for a person."""
+
+    code: str
+    message: str = ""
+
+
+class ProviderInfo(msgspec.Struct, frozen=True):
+    """Who the provider is and what it can do. `epoch` names this life of its journal."""
+
+    id: str
+    name: str
+    slop_version: str = SLOP_VERSION
+    capabilities: tuple[str, ...] = ()
+    epoch: str | UnsetType = UNSET
+
+
+class Subscribe(msgspec.Struct, frozen=True, omit_defaults=True, tag="subscribe"):
+    """Ask for a snapshot of a subtree, and patches from then on."""
+
+    id: _Id
+    path: _Path = "/"
+    depth: _Depth = -1
+    max_nodes: _Positive | None = None
+    filter: Filter | None = None
+    resume: ResumePoint | None = None
+
+    def view(self) -> View:
+        """What the subscriber will see."""
+        return _view(self.depth, self.max_nodes, self.filter, None)
+
+
+class Unsubscribe(msgspec.Struct, frozen=True, tag="unsubscribe"):
+    """End a subscription; there is no reply."""
+
+    id: _Id
+
+
+class Query(msgspec.Struct, frozen=True, omit_defaults=True, tag="query"):
+    """Ask for one snapshot."""
+
+    id: _Id
+    path: _Path = "/"
+    depth: _Depth = -1
+    max_nodes: _Positive | None = None
+    filter: Filter | None = None
+    window: tuple[_Count, _Count] | None = None
+
+    def view(self) -> View:
+        """What the answer will show."""
+        return _view(self.depth, self.max_nodes, self.filter, self.window)
+
+
+class Invoke(msgspec.Struct, frozen=True, omit_defaults=True, tag="invoke"):
+    """Ask for an action on a node; there is exactly one result."""
+
+    id: _Id
+    path: _Path
+    action: str
+    params: dict[str, Any] | None = None
+
+
+class Pause(msgspec.Struct, frozen=True, tag="pause"):
+    """Stop the patches of a subscription for a while (`x-pause`)."""
+
+    id: _Id
+
+
+class Resume(msgspec.Struct, frozen=True, tag="resume"):
+    """Let the patches of a paused subscription flow again (`x-pause`)."""
+
+    id: _Id
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello"):
+    """The provider's first message."""
+
+    provider: ProviderInfo
+
+
+class Snapshot(msgspec.Struct, frozen=True, omit_defaults=True, tag="snapshot"):
+    """A whole view. `seq` is there for subscriptions only."""
+
+    id: str
+    version: _Count
+    tree: Raw
+    seq: _Count | UnsetType = UNSET
+    served: Raw | UnsetType = UNSET
+
+
+class Patch(msgspec.Struct, frozen=True, tag="patch"):
+    """What changed since the subscription's last message.
+
+    `base` is that message's version (`x-base`): `seq` alone cannot tell that a snapshot
+    between two patches was lost, for a snapshot starts it again at 0.
+    """
+
+    subscription: str
+    version: _Count
+    seq: _Count
+    ops: Raw
+    base: _Count | UnsetType = UNSET
+
+
+class Result(msgspec.Struct, frozen=True, omit_defaults=True, tag="result"):
+    """What became of an invoke."""
+
+    id: str
+    status: Literal["ok", "error", "accepted"]
+    data: Raw | UnsetType = UNSET
+    error: ErrorInfo | UnsetType = UNSET
+
+
+class Event(msgspec.Struct, frozen=True, omit_defaults=True, tag="event"):
+    """Something happened that is not state."""
+
+    name: str
+    data: Raw | UnsetType = UNSET
+
+
+class ErrorMessage(msgspec.Struct, frozen=True, omit_defaults=True, tag="error"):
+    """What became of anything but an invoke, when it went wrong."""
+
+    error: ErrorInfo
+    id: str | None = None
+
+
+class Batch(msgspec.Struct, frozen=True, tag="batch"):
+    """Several messages in one, to be unwrapped in order."""
+
+    messages: tuple[Raw, ...]
+
+
+ConsumerMessage: TypeAlias = Subscribe | Unsubscribe | Query | Invoke | Pause | Resume
+ProviderMessage: TypeAlias = Hello | Snapshot | Patch | Result | Event | ErrorMessage | Batch
+
+_from_consumer: Final = msgspec.json.Decoder(ConsumerMessage)
+_from_provider: Final = msgspec.json.Decoder(ProviderMessage)
+_CONSUMER_TYPES: Final = frozenset(
+    {"subscribe", "unsubscribe", "query", "invoke", "pause", "resume"}
+)
+_PROVIDER_TYPES: Final = frozenset(
+    {"hello", "snapshot", "patch", "result", "event", "error", "batch"}
+)
+_encoder: Final = msgspec.json.Encoder()
+_T = TypeVar("_T")
+
+
+def serialize(message: ConsumerMessage | ProviderMessage) -> bytes:
+    """Write a message as one line of JSON."""
+    return _encoder.encode(message)
+
+
+def parse_consumer_message(
+    data: bytes | str, max_bytes: int = MESSAGE_BYTES, levels: int = NESTING
+) -> ConsumerMessage:
+    """Read what a consumer sent. Raises BadMessage."""
+    return finish(consumer_message_steps(data, max_bytes, levels))
+
+
+def parse_provider_message(
+    data: bytes | str, max_bytes: int, levels: int = NESTING
+) -> ProviderMessage:
+    """Read what a provider sent. Raises BadMessage."""
+    return finish(_provider_message(data, max_bytes, levels))
+
+
+def consumer_message_steps(
+    data: bytes | str, max_bytes: int, levels: int
+) -> Steps[ConsumerMessage]:
+    """Like `parse_consumer_message`, in steps; see `pieces`."""
+    steps: Steps[ConsumerMessage] = _parse(_from_consumer, data, max_bytes, levels, _CONSUMER_TYPES)
+    return (yield from steps)
+
+
+def _provider_message(data: bytes | str, max_bytes: int, levels: int) -> Steps[ProviderMessage]:
+    steps: Steps[ProviderMessage] = _parse(_from_provider, data, max_bytes, levels, _PROVIDER_TYPES)
+    return (yield from steps)
+
+
+def provider_message_steps(
+    data: bytes | str | Text, max_bytes: int, limits: Limits
+) -> Steps[tuple[ProviderMessage, dict[str, Part]]]:
+    """Read what a provider sent, if it is large piece by piece. Raises BadMessage.
+
+    Returns the message, and those of its fields that were cut: in the message itself they
+    stand empty.
+    """
+    if isinstance(data, Raw):
+        data = bytes(data)
+    if not isinstance(data, Part):
+        if len(data) <= WHOLE_BYTES or len(data) > max_bytes:
+            return (yield from _provider_message(data, max_bytes, limits.message_levels)), {}
+        plain = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+        try:
+            cut_text = yield from cut(plain, limits.message_levels, limits.string_bytes)
+        except InvalidJson as error:
+            raise BadMessage(f"not JSON: {error}") from None
+        if not isinstance(cut_text, Part):
+            return parse_provider_message(bytes(cut_text), max_bytes, limits.message_levels), {}
+        data = cut_text
+    if not data.is_object:
+        raise BadMessage("a message must be an object")
+    own = fields(data)
+    large = {name: text for name, text in own.items() if isinstance(text, Part)}
+    small = {name: text for name, text in own.items() if not isinstance(text, Part)}
+    head = _encoder.encode({**small, **{name: _EMPTY.get(name, _NULL) for name in large}})
+    return parse_provider_message(head, max_bytes, limits.message_levels), large
+
+
+_NULL: Final = Raw(b"null")
+# What stands in the place of a field that was cut: `messages` must be a list.
+_EMPTY: Final = {"messages": Raw(b"[]")}
+
+
+def _parse(
+    decoder: msgspec.json.Decoder[_T],
+    data: bytes | str,
+    max_bytes: int,
+    levels: int,
+    types: frozenset[str],
+) -> Steps[_T]:
+    if len(data) > max_bytes:
+        raise BadMessage(f"a message must not be longer than {max_bytes} bytes")
+    try:
+        text = data if isinstance(data, str) else text_from_bytes(data)
+    except InvalidJson as error:
+        raise BadMessage(str(error)) from None
+    plain = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    is_deep = nests_deeper(plain, levels)
+    if len(plain) > GROUP_BYTES:
+        yield
+    if is_deep:
+        raise _complaint(
+            shallow(plain), types, f"a message must not nest deeper than {levels} levels"
+        )
+    try:
+        return decoder.decode(text)
+    except UnicodeEncodeError:
+        raise BadMessage("a string must not contain a lone surrogate") from None
+    except msgspec.DecodeError as error:
+        yield
+        # A short one is read whole, to say exactly where it stops being JSON.
+        raise _complaint(
+            plain if len(plain) <= GROUP_BYTES else shallow(plain), types, str(error)
+        ) from None
+
+
+def _complaint(text: bytes, types: frozenset[str], reason: str) -> BadMessage:
+    """Find out what a message that cannot be read was meant to be."""
+    try:
+        value = loads(text.decode("utf-8", "surrogatepass"))
+    except InvalidJson as invalid:
+        return BadMessage(f"not JSON: {invalid}")
+    if not isinstance(value, dict):
+        return BadMessage("a message must be an object")
+    kind, request = value.get("type"), value.get("id")
+    request = request if isinstance(request, str) and _is_sendable(request) else None
+    if not isinstance(kind, str):
+        return BadMessage("a message must have a 'type', a string", request)
+    if kind not in types:
+        return BadMessage(f"unknown message type {kind[:80]!r}", request, unknown_type=kind)
+    return BadMessage(f"{kind}: {reason}", request)
+
+
+def _is_sendable(request: str) -> bool:
+    """Whether an id can be given back: not if it is too long, or no text at all."""
+    return len(request) <= _ID_CHARS and sendable(request) == request
+
+
+def _view(
+    depth: int,
+    max_nodes: int | None,
+    wanted: Filter | None,
+    window: tuple[int, int] | None,
+) -> View:
+    wanted = wanted or Filter()
+    return View(
+        depth=depth,
+        max_nodes=max_nodes,
+        min_salience=wanted.min_salience,
+        types=None if wanted.types is None else frozenset(wanted.types),
+        window=window,
+        retain_ancestors=wanted.retain_ancestors,
+    )

@@ -1,0 +1,192 @@
+"""A long list of children that is cheap to change.
+
+Short lists are plain tuples. From `WIDE` children on, a list that is searched or
+changed becomes a `Siblings`: a tuple of chunks, each a tuple of nodes. A change
+copies one chunk and the tuple of chunks; all other chunks are shared with the
+list before the change:
+
+    replace, insert, remove     O(chunk + n / chunk)
+    find by id                  one dictionary probe
+    the chunk at a position     one bisection
+
+The probe is into a map from ids to places. All versions of a list share one map,
+so it is only a hint: it knows every id that is in any of them, and where it was
+last seen in one. What stands there decides; if it is another node, the chunks'
+own indexes are asked, that chunk's first, and the hint is set right.
+
+Two versions of a list that share a chunk show it by identity, so that a diff or
+a view skips what did not change without looking at it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING, Final, NamedTuple, overload
+
+if TYPE_CHECKING:
+    from sightline.slop.protocol.tree import Node
+
+__all__ = ["CHUNK", "WIDE", "Chunk", "Place", "Siblings"]
+
+WIDE: Final = 128
+CHUNK: Final = 256
+# A hint is a place as one number; no chunk is longer than this.
+_STRIDE: Final = 2 * CHUNK + 1
+
+
+class Place(NamedTuple):
+    """Where a node stands: its chunk, and its offset there. A short list is one chunk."""
+
+    chunk: int
+    offset: int
+
+
+class Chunk:
+    """A run of neighbouring nodes. Immutable; `offsets` is made on first use."""
+
+    __slots__ = ("_offsets", "nodes")
+
+    def __init__(self, nodes: tuple[Node, ...], offsets: dict[str, int] | None = None) -> None:
+        self.nodes = nodes
+        self._offsets = offsets
+
+    @property
+    def offsets(self) -> dict[str, int]:
+        """The place of each id in this chunk."""
+        if self._offsets is None:
+            self._offsets = {node.id: i for i, node in enumerate(self.nodes)}
+        return self._offsets
+
+    def with_replaced(self, offset: int, node: Node) -> Chunk:
+        """Put a node in the place of one with the same id."""
+        nodes = list(self.nodes)
+        nodes[offset] = node
+        return Chunk(tuple(nodes), self._offsets)
+
+
+class Siblings(Sequence["Node"]):
+    """An immutable sequence of nodes with distinct ids."""
+
+    __slots__ = ("_ends", "_hints", "_length", "chunks")
+
+    def __init__(self, chunks: tuple[Chunk, ...]) -> None:
+        self.chunks = chunks
+        self._hints: dict[str, int] | None = None
+        self._ends: list[int] | None = None
+        self._length = -1
+
+    @classmethod
+    def of(cls, nodes: Iterable[Node]) -> Siblings:
+        """Cut a sequence of nodes into chunks."""
+        flat = tuple(nodes)
+        return cls(tuple(Chunk(flat[i : i + CHUNK]) for i in range(0, len(flat), CHUNK)))
+
+    def __len__(self) -> int:
+        if self._length < 0:
+            self._length = sum(len(chunk.nodes) for chunk in self.chunks)
+        return self._length
+
+    def __iter__(self) -> Iterator[Node]:
+        return chain.from_iterable(chunk.nodes for chunk in self.chunks)
+
+    @overload
+    def __getitem__(self, index: int) -> Node: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Node, ...]: ...
+    def __getitem__(self, index: int | slice) -> Node | tuple[Node, ...]:
+        if isinstance(index, slice):
+            return tuple(self)[index]
+        if index < 0:
+            index += len(self)
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        return self.node_at(self._place(index))
+
+    def __repr__(self) -> str:
+        return f"Siblings({len(self)} nodes)"
+
+    def find(self, node_id: str) -> Place | None:
+        """Say where the node with this id stands, or None."""
+        if self._hints is None:
+            self._hints = {
+                node.id: hint
+                for at, chunk in enumerate(self.chunks)
+                for hint, node in enumerate(chunk.nodes, at * _STRIDE)
+            }
+        hint = self._hints.get(node_id)
+        if hint is None:
+            return None
+        likely = Place(*divmod(hint, _STRIDE))
+        if likely.chunk < len(self.chunks):
+            nodes = self.chunks[likely.chunk].nodes
+            if likely.offset < len(nodes) and nodes[likely.offset].id == node_id:
+                return likely
+        return self._search(node_id, likely)
+
+    def _search(self, node_id: str, likely: Place) -> Place | None:
+        """Find a node that is not where the hint says, and set the hint right."""
+        count = len(self.chunks)
+        for at in chain(range(likely.chunk, count)[:1], range(count)):
+            offset = self.chunks[at].offsets.get(node_id)
+            if offset is not None:
+                self._hint(node_id, Place(at, offset))
+                return Place(at, offset)
+        return None
+
+    def get(self, node_id: str) -> Node | None:
+        """Return the node with this id, or None."""
+        place = self.find(node_id)
+        return None if place is None else self.node_at(place)
+
+    def node_at(self, place: Place) -> Node:
+        """Return the node that stands here."""
+        return self.chunks[place.chunk].nodes[place.offset]
+
+    def replaced(self, place: Place, node: Node) -> Siblings:
+        """Put a node in the place of one with the same id."""
+        chunks = list(self.chunks)
+        chunks[place.chunk] = chunks[place.chunk].with_replaced(place.offset, node)
+        result = Siblings(tuple(chunks))
+        result._hints, result._length, result._ends = self._hints, self._length, self._ends
+        return result
+
+    def inserted(self, index: int, node: Node) -> Siblings:
+        """Put a node in at a position from 0 to the length, moving the rest up."""
+        if not self.chunks:
+            return Siblings((Chunk((node,)),))
+        at, offset = self._place(index)
+        if at == len(self.chunks):
+            at, offset = at - 1, len(self.chunks[-1].nodes)
+        nodes = self.chunks[at].nodes
+        nodes = (*nodes[:offset], node, *nodes[offset:])
+        halves = (nodes,) if len(nodes) <= 2 * CHUNK else (nodes[:CHUNK], nodes[CHUNK:])
+        result = self._with_chunks(at, tuple(map(Chunk, halves)), 1)
+        if result._hints is not None and len(result._hints) > 2 * len(result):
+            result._hints = None  # it knows more ids that have gone than ids that are here
+        result._hint(node.id, Place(at, offset))
+        return result
+
+    def removed(self, place: Place) -> Siblings:
+        """Take out the node that stands here."""
+        nodes = self.chunks[place.chunk].nodes
+        nodes = nodes[: place.offset] + nodes[place.offset + 1 :]
+        return self._with_chunks(place.chunk, (Chunk(nodes),) if nodes else (), -1)
+
+    def _with_chunks(self, at: int, put: tuple[Chunk, ...], more: int) -> Siblings:
+        """Put other chunks in the place of one, which makes the list longer by `more`."""
+        result = Siblings((*self.chunks[:at], *put, *self.chunks[at + 1 :]))
+        result._hints = self._hints
+        result._length = len(self) + more
+        return result
+
+    def _hint(self, node_id: str, place: Place) -> None:
+        if self._hints is not None:
+            self._hints[node_id] = place.chunk * _STRIDE + place.offset
+
+    def _place(self, index: int) -> Place:
+        if self._ends is None:
+            self._ends = list(accumulate([len(chunk.nodes) for chunk in self.chunks]))
+        at = bisect_right(self._ends, index)
+        return Place(at, index - (self._ends[at - 1] if at else 0))

@@ -1,0 +1,147 @@
+"""Who gets in over HTTP, decided from what a request says before it is answered. Pure.
+
+A browser connects to loopback from any page and sends its cookies along, so a request
+must name a `Host` that is ours (which stops names that were pointed at this machine) and,
+if it has an `Origin`, one that is listed; a program that is not a browser has none. Both
+lists are exact. A token travels as `Authorization: Bearer …` or, from a page that cannot
+set headers, as the subprotocol `slop.bearer.` + base64url(token) beside `slop`; never in
+the URL, which ends up in logs.
+
+Every server that speaks HTTP asks the same door and gets the same answer: 403 for the
+name and the page, 401 for the token.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hmac
+import ipaddress
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+from sightline.errors import InvalidInput
+from sightline.slop.transports.link import Peer
+
+__all__ = ["SUBPROTOCOL", "Door", "Refusal", "Visitor", "is_loopback"]
+
+SUBPROTOCOL: Final = "slop"
+_BEARER: Final = "slop.bearer."
+# A name or an address of version 4, or one of version 6 in brackets; then perhaps a port.
+_HOST: Final = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<name>[^\[\]:]+))(?::[0-9]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is not let in: a status for its program, a reason for its author."""
+
+    status: HTTPStatus
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """What a request says about who makes it: header names in lower case, with their values."""
+
+    headers: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, headers: Iterable[tuple[str, str]]) -> Visitor:
+        """Take headers as they came, repeated ones included."""
+        return cls(tuple((name.lower(), value) for name, value in headers))
+
+    def values(self, name: str) -> list[str]:
+        """Return every value of a header."""
+        return [value for own, value in self.headers if own == name]
+
+    @property
+    def subprotocols(self) -> list[str]:
+        """What the client offers to speak."""
+        offered = ",".join(self.values("sec-websocket-protocol")).split(",")
+        return [name.strip() for name in offered if name.strip()]
+
+    @property
+    def token(self) -> str | None:
+        """The token that is shown, by header or by subprotocol."""
+        for value in self.values("authorization"):
+            scheme, _, token = value.partition(" ")
+            if scheme.lower() == "bearer":
+                return token.strip()
+        for name in self.subprotocols:
+            if name.startswith(_BEARER):
+                text = name.removeprefix(_BEARER)
+                with contextlib.suppress(ValueError):
+                    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
+        return None
+
+    def peer(self, transport: str, address: tuple[str, int] | None) -> Peer:
+        """What an app is told of this visitor."""
+        where = f"{address[0]}:{address[1]}" if address else ""
+        joined: dict[str, str] = {}
+        for name, value in self.headers:
+            joined[name] = f"{joined[name]}, {value}" if name in joined else value
+        return Peer(transport, where, token=self.token, headers=joined)
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Who may come in. `hosts` None is every loopback name, at any port."""
+
+    hosts: frozenset[str] | None
+    origins: frozenset[str]
+    token: str | None
+
+    @classmethod
+    def of(
+        cls,
+        hosts: Iterable[str] | None,
+        origins: Iterable[str],
+        token: str | None,
+        *,
+        has_hook: bool = False,
+    ) -> Door:
+        """Read the settings. Raises InvalidInput where strangers would get in.
+
+        Names beyond loopback take a token, or (`has_hook`) an app that asks who comes.
+        """
+        if token == "":
+            raise InvalidInput("a token must not be empty: leave it out to have none")
+        named = None if hosts is None else frozenset(host.lower() for host in hosts)
+        far = sorted(host for host in named or () if not is_loopback(host))
+        if far and token is None and not has_hook:
+            raise InvalidInput(f"{far[0]!r} is open to other machines: that takes a token")
+        return cls(named, frozenset(origins), token)
+
+    def refusal(self, visitor: Visitor, *, asks_token: bool = True) -> Refusal | None:
+        """Say why a visitor is not let in, or None if it is."""
+        hosts = visitor.values("host")
+        if len(hosts) != 1 or not self._is_ours(hosts[0].lower()):
+            return Refusal(HTTPStatus.FORBIDDEN, "this Host is not allowed")
+        if any(origin not in self.origins for origin in visitor.values("origin")):
+            return Refusal(HTTPStatus.FORBIDDEN, "this Origin is not allowed")
+        if asks_token and self.token is not None:
+            shown = (visitor.token or "").encode()
+            if not hmac.compare_digest(shown, self.token.encode()):
+                return Refusal(HTTPStatus.UNAUTHORIZED, "a bearer token is needed")
+        return None
+
+    def _is_ours(self, host: str) -> bool:
+        return is_loopback(host) if self.hosts is None else host in self.hosts
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine can reach a host name or address, with a port or without."""
+    named = _HOST.fullmatch(host)
+    name = host if named is None else named["six"] or named["name"]
+    if name.lower() == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    # Interpreters before 3.13 do not see through an IPv4 address in an IPv6 one.
+    mapped = None if address.version == 4 else address.ipv4_mapped
+    return (mapped or address).is_loopback

@@ -1,0 +1,107 @@
+"""Messages as lines: newline-delimited JSON over a pair of asyncio streams.
+
+Any chunking of the byte stream gives the same lines. A line over the limit is dropped
+to its end; its first bytes are handed on, one more than the limit, so that the reader
+can refuse the message and go on with the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from sightline.slop.transports.link import LinkClosed, Peer
+
+__all__ = ["LineLink", "LineSplitter"]
+
+_CHUNK_BYTES: Final = 64 * 1024
+_WRITE_BYTES: Final = 16 * 1024
+_CLOSE_S: Final = 1.0
+
+
+class LineSplitter:
+    """Cuts a byte stream into lines without ever holding more than the limit of one."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._partial = bytearray()
+        self._skipping = False
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take in bytes; return the lines that they complete. Blank lines are none."""
+        lines: list[bytes] = []
+        *complete, rest = data.split(b"\n")
+        for piece in complete:
+            self._take(piece, lines)
+            if self._partial.strip():
+                lines.append(bytes(self._partial))
+            self._partial.clear()
+            self._skipping = False
+        self._take(rest, lines)
+        return lines
+
+    def _take(self, piece: bytes, lines: list[bytes]) -> None:
+        if self._skipping:
+            return
+        self._partial += piece[: self._max_bytes + 1 - len(self._partial)]
+        if len(self._partial) > self._max_bytes:
+            lines.append(bytes(self._partial))
+            self._partial.clear()
+            self._skipping = True
+
+
+class LineLink:
+    """A link over a stream reader and a stream writer."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        peer: Peer,
+        max_bytes: int,
+    ) -> None:
+        self.peer = peer
+        self._reader = reader
+        self._writer = writer
+        self._splitter = LineSplitter(max_bytes)
+        self._inbox: deque[bytes] = deque()
+        # A small high-water mark: what a stalled reader does not take stays in the machine,
+        # where it is bounded and can be replaced by a snapshot.
+        writer.transport.set_write_buffer_limits(high=_WRITE_BYTES)
+
+    async def receive(self) -> bytes | None:
+        """Return the next message, or None at the end. A last line without its end is lost."""
+        while not self._inbox:
+            try:
+                data = await self._reader.read(_CHUNK_BYTES)
+            except OSError:
+                return None
+            if not data:
+                return None
+            self._inbox.extend(self._splitter.feed(data))
+        return self._inbox.popleft()
+
+    async def send(self, messages: Sequence[bytes]) -> None:
+        """Send messages; return when they are taken. Raises LinkClosed."""
+        for message in messages:
+            if self._writer.is_closing():
+                raise LinkClosed("the link is closed")
+            self._writer.write(message + b"\n")
+            try:
+                await self._writer.drain()
+            except OSError as error:
+                raise LinkClosed(str(error)) from error
+
+    async def close(self) -> None:
+        """End the link; a reader that does not take the rest soon does not get it."""
+        self._writer.close()
+        try:
+            # Not wait_for: before Python 3.12 it may swallow a cancellation that comes as it ends.
+            async with asyncio.timeout(_CLOSE_S):
+                await self._writer.wait_closed()
+        except TimeoutError:
+            self._writer.transport.abort()
+        except OSError:
+            pass

@@ -1,0 +1,198 @@
+"""WebSockets: for browsers, and for programs that find each other by URL.
+
+One message per frame. A server listens on loopback unless it has a token, and lets in whom
+its `door` lets in, before the handshake is answered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Sequence
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import urlsplit
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
+from websockets.http11 import Request, Response
+from websockets.typing import Subprotocol
+
+from sightline.errors import InvalidInput, TimedOut, Unauthorized, Unreachable
+from sightline.slop.transports.door import SUBPROTOCOL, Door, Visitor, is_loopback
+from sightline.slop.transports.link import (
+    CONSUMER_BYTES,
+    PROVIDER_BYTES,
+    Handler,
+    Handlers,
+    LinkClosed,
+    Peer,
+    why,
+)
+
+__all__ = ["WebSocketLink", "connect_websocket", "serve_websocket"]
+
+_SLOP: Final = Subprotocol(SUBPROTOCOL)
+_OPEN_S: Final = 5.0
+_CLOSE_S: Final = 1.0
+_WRITE_BYTES: Final = 16 * 1024
+_READ_BYTES: Final = 8 * 1024
+# A message over the machine's limit is refused there, and the connection lives on. One that
+# is this many times over it is not worth reading to its end: the connection closes (1009).
+_FAR_OVER: Final = 4
+_TOKENS_IN_CLEAR: Final = "a token goes over wss:// only, or to this machine"
+
+
+class WebSocketLink:
+    """A link over a WebSocket, whichever side opened it."""
+
+    def __init__(self, socket: ServerConnection | ClientConnection, peer: Peer) -> None:
+        self.peer = peer
+        self._socket = socket
+        # Frames are taken apart as they are read, thousands in one go if they are tiny.
+        transport = socket.transport
+        if hasattr(transport, "max_size"):
+            transport.max_size = _READ_BYTES
+
+    async def receive(self) -> bytes | None:
+        """Return the next message, or None at the end."""
+        try:
+            # Undecoded: bytes that are not UTF-8 are a bad message, not the end of the link.
+            return await self._socket.recv(decode=False)
+        except ConnectionClosed:
+            return None
+
+    async def send(self, messages: Sequence[bytes]) -> None:
+        """Send messages; return when they are taken. Raises LinkClosed."""
+        try:
+            for message in messages:
+                await self._socket.send(message, text=True)
+        except ConnectionClosed as error:
+            raise LinkClosed(str(error)) from error
+
+    async def close(self) -> None:
+        """End the link; a waiting `receive` on either side returns None."""
+        await self._socket.close()
+
+
+@contextlib.asynccontextmanager
+async def serve_websocket(
+    handler: Handler,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    path: str = "/slop",
+    *,
+    token: str | None = None,
+    origins: Iterable[str] = (),
+    hosts: Iterable[str] | None = None,
+    max_bytes: int = PROVIDER_BYTES,
+) -> AsyncIterator[str]:
+    """Serve WebSockets while the block runs; gives the address, `ws://host:port/path`.
+
+    `origins` are the pages that may connect, `hosts` the values of the `Host` header that
+    are this server; by default the loopback names with the port. Raises InvalidInput for a
+    host beyond loopback without a token, or one whose names cannot be known.
+    """
+    # Whoever listens beyond loopback needs a token, whatever the names are.
+    door = Door.of([host, *(hosts or ())], origins, token)
+    if hosts is None and not is_loopback(host):
+        raise InvalidInput(f"serving {host} takes the host names that clients will use")
+    handlers = Handlers(handler)
+
+    def check(socket: ServerConnection, request: Request) -> Response | None:
+        refusal = door.refusal(_visitor(request))
+        if refusal is not None:
+            return socket.respond(refusal.status, f"{refusal.reason}\n")
+        if request.path.partition("?")[0] != path:
+            return socket.respond(HTTPStatus.NOT_FOUND, f"the endpoint is {path}\n")
+        return None
+
+    async def accept(socket: ServerConnection) -> None:
+        visitor = Visitor(()) if socket.request is None else _visitor(socket.request)
+        await handlers.run(WebSocketLink(socket, visitor.peer("ws", socket.remote_address)))
+
+    try:
+        server = await serve(
+            accept,
+            host,
+            port,
+            process_request=check,
+            select_subprotocol=_select,
+            # Local links gain nothing from it, and each would hold a quarter of a megabyte.
+            compression=None,
+            open_timeout=_OPEN_S,
+            close_timeout=_CLOSE_S,
+            max_size=_FAR_OVER * max_bytes,
+            max_queue=1,
+            write_limit=_WRITE_BYTES,
+        )
+    except OSError as error:
+        raise InvalidInput(f"cannot serve {host}:{port}: {why(error)}") from error
+    port = _port(server)
+    here = _bracketed(host)
+    names = [f"{name}:{port}" for name in (here, "127.0.0.1", "localhost", "[::1]")]
+    door = Door.of(names if hosts is None else hosts, origins, token)
+    async with server:
+        yield f"ws://{here}:{port}{path}"
+
+
+async def connect_websocket(
+    url: str, token: str | None = None, *, max_bytes: int = CONSUMER_BYTES
+) -> WebSocketLink:
+    """Connect to a WebSocket. Raises Unreachable, TimedOut, or Unauthorized where it is refused."""
+    try:
+        parts = urlsplit(url)  # raises where a bracket is not closed
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in {"ws", "wss"} or not parts.hostname:
+        raise InvalidInput(f"not a WebSocket URL: {url}")
+    if token is not None and parts.scheme == "ws" and not is_loopback(parts.hostname):
+        raise InvalidInput(f"{url}: {_TOKENS_IN_CLEAR}")
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    try:
+        socket = await _Connect(
+            url,
+            subprotocols=[_SLOP],
+            additional_headers=headers,
+            compression=None,
+            open_timeout=_OPEN_S,
+            close_timeout=_CLOSE_S,
+            max_size=max_bytes,
+            max_queue=1,
+            proxy=None,
+        )
+    except InvalidStatus as error:
+        status = error.response.status_code
+        if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+            raise Unauthorized(f"{url}: refused with status {status}") from error
+        raise Unreachable(f"{url}: answered with status {status}") from error
+    except TimeoutError as error:
+        raise TimedOut(f"{url}: no answer within {_OPEN_S:g} s") from error
+    except (OSError, InvalidHandshake, InvalidURI) as error:
+        reason = why(error) if isinstance(error, OSError) else str(error)
+        raise Unreachable(f"{url}: {reason}") from error
+    return WebSocketLink(socket, Peer("ws", url))
+
+
+class _Connect(connect):
+    """Stays where it was sent: a redirect would carry the token to another server."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        return exc
+
+
+def _visitor(request: Request) -> Visitor:
+    return Visitor.of(request.headers.raw_items())
+
+
+def _select(_: ServerConnection, offered: Sequence[Subprotocol]) -> Subprotocol | None:
+    return _SLOP if _SLOP in offered else None
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _port(server: Server) -> int:
+    port: int = next(iter(server.sockets)).getsockname()[1]
+    return port

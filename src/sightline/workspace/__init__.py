@@ -1,7 +1,0 @@
-"""A directory as an app: git status, files, search, and, with approval, edits and commands."""
-
-from __future__ import annotations
-
-from sightline.workspace.workspace import Workspace, workspace_app
-
-__all__ = ["Workspace", "workspace_app"]

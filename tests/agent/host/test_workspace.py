@@ -1,0 +1,114 @@
+"""The current directory as one of the host's apps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.host.helpers import hosted, invoke, of_kind, turn
+from sightline.agent.host import Host
+from sightline.agent.models.scripted import ScriptedModel
+from sightline.config import AppSettings, PolicyRule, Settings
+from sightline.context.messages.parts import ToolCall
+from sightline.errors import InvalidInput
+from sightline.events import ApprovalAsked, CallFinished
+from sightline.slop.app.app import App
+from sightline.slop.transports.unix import serve_unix
+from support.impostors import Impostor, serves
+
+HERE = AppSettings(discover=False)
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "notes.txt").write_text("the answer is 42\n")
+    monkeypatch.chdir(project)
+    return tmp_path
+
+
+def read(call_id: str) -> ToolCall:
+    return invoke(call_id, "/", "read", app="workspace", path="notes.txt")
+
+
+def write(call_id: str) -> ToolCall:
+    return invoke(call_id, "/", "create", app="workspace", path="new.txt", content="x")
+
+
+@pytest.mark.parametrize("mode", ["ask", "plan", "auto"])
+async def test_reading_needs_no_approval_and_writing_does(directory: Path, mode: str) -> None:
+    script = [[read("c1"), write("c2")], "42"]
+    async with hosted(directory, script, apps=HERE, mode=mode) as (host, model):
+        events = await turn(host, answer=lambda _: False)
+        first, second = of_kind(events, CallFinished)
+        assert "42" in first.content
+        assert not second.ok
+        assert len(of_kind(events, ApprovalAsked)) == (0 if mode == "plan" else 1)
+        assert "notes.txt" in model.requests[-1].data.decode()
+    assert not (directory / "project" / "new.txt").exists()
+
+
+async def test_every_request_shows_the_files_that_are_there(directory: Path) -> None:
+    async with hosted(directory, ["One.", "Two."], apps=HERE) as (host, model):
+        await turn(host)
+        (directory / "project" / "later.txt").touch()
+        await turn(host)
+    first, second = (str(request.body["messages"][-1]) for request in model.requests)
+    assert "1 file" in first
+    assert "notes.txt" in first
+    assert "2 files" in second
+    assert "later.txt" in second
+
+
+async def test_a_rule_of_the_user_is_heard_about_reading_too(directory: Path) -> None:
+    rules = (PolicyRule(app="workspace", action="read", decision="deny"),)
+    async with hosted(directory, [read("c1"), "no"], apps=HERE, policy=rules) as (host, _):
+        [call] = of_kind(await turn(host), CallFinished)
+        assert not call.ok
+
+
+async def test_what_is_approved_is_written(directory: Path) -> None:
+    async with hosted(directory, [write("c1"), "done"], apps=HERE) as (host, _):
+        [call] = of_kind(await turn(host, answer=lambda _: True), CallFinished)
+        assert call.ok
+    assert (directory / "project" / "new.txt").read_text() == "x"
+
+
+async def test_an_app_that_calls_itself_the_workspace_gets_nothing_of_it(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    air, wanted = directory / "air", Impostor("workspace", "project")
+    air.mkdir(mode=0o700)
+    (air / "workspace.json").touch(0o600)
+    note = {"id": "workspace", "name": "project", "slop_version": "0.1"}
+    place = {"type": "unix", "path": str(directory / "a.sock")}
+    (air / "workspace.json").write_text(json.dumps({**note, "transport": place}))
+    monkeypatch.setenv("SLOP_PROVIDERS", str(air))
+    model = ScriptedModel([[read("c1"), write("c2")], "done"])
+    async with (
+        serve_unix(serves(wanted), directory / "a.sock") as address,
+        Host.open(Settings(mode="auto"), model=model, ledger=directory / "own.db") as host,
+    ):
+        with pytest.raises(InvalidInput, match="kept for an app of the host's own"):
+            await host.connect(address)
+        first, second = of_kind(await turn(host, answer=lambda _: True), CallFinished)
+        assert "42" in first.content
+        assert second.ok
+        assert str(host.hub.origin("workspace")) == "our own"
+        assert [app.id for app in host.hub.world.apps] == ["workspace"]
+    assert wanted.invoked == 0
+    assert (directory / "project" / "new.txt").read_text() == "x"
+
+
+async def test_trust_is_the_connections_and_not_the_words(directory: Path) -> None:
+    """A hub that somebody else filled: what sits there under our id is asked about."""
+    app = App("desk", "Desk")
+    app.action("/", "read")(lambda: "theirs")
+    script = [invoke("c1", "/", "read", app="desk"), "no"]
+    async with hosted(directory, script, app=app, app_id="desk", apps=HERE) as (host, _):
+        host._stage.trust("desk", ["read"])  # as if its id were one of our own
+        events = await turn(host, answer=lambda _: False)
+        assert len(of_kind(events, ApprovalAsked)) == 1

@@ -1,0 +1,236 @@
+"""The directory as an app, as a hub and a model see it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.workspace.conftest import Git, wait_until_gone
+from sightline.agent.toolbox import Bench, Toolbox
+from sightline.agent.workspace import Workspace, workspace_app
+from sightline.agent.workspace.workspace import APP_ID
+from sightline.context.ledger import Ledger, MemoShelf
+from sightline.context.messages.parts import ToolCall
+from sightline.errors import ActionError, InvalidInput
+from sightline.slop.hub.hub import Hub
+from sightline.slop.protocol.text import format_tree
+from sightline.testing import Client, connect
+
+
+@pytest.fixture
+async def workspace(root: Path) -> AsyncIterator[Workspace]:
+    made = Workspace(root)
+    made.look()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def client(workspace: Workspace) -> AsyncIterator[Client]:
+    async with connect(workspace.app) as connected:
+        yield connected
+
+
+async def test_the_tree_is_small_and_says_what_is_there(client: Client) -> None:
+    assert format_tree(client.tree) == (
+        "[root] workspace: project  actions: {read(path: string, start: integer, lines: integer), "
+        "search(query: string, glob: string, ignore_case: boolean, limit: integer), "
+        "edit(path: string, old: string, new: string), create(path: string, content: string), "
+        "run(command: string, timeout_s: number)}\n"
+        '  [collection] files (entries=["src/","README.md"])  — "2 files"\n'
+        "    (2 children not loaded)"
+    )
+    dangerous = {item.action for item in client.tree.affordances if item.dangerous}
+    assert dangerous == {"edit", "create", "run"}
+
+
+@pytest.mark.usefixtures("git")
+async def test_git_is_shown_where_there_is_a_repository(root: Path) -> None:
+    (root / "README.md").write_text("changed")
+    async with connect(workspace_app(root)) as client:
+        assert format_tree(client.tree.at("/git")) == (
+            '[status] git (branch="main")  — "1 changed file"\n'
+            '  [item] README.md (status="modified",staged=false)'.replace(",", ", ")
+        )
+
+
+async def test_files_are_made_when_a_query_asks(client: Client) -> None:
+    files = await client.query("/files")
+    assert [child.id for child in files.children] == ["src", "README.md"]
+    assert files.children[0].is_lazy
+    source = await client.query("/files/src")
+    [app] = source.children
+    assert app.type == "document"
+    assert app.properties == {"size": 31}
+    assert app.content_ref is not None
+    assert app.content_ref.uri == "slop://content/files/src/app.py"
+    assert app.content_ref.mime == "text/x-python"
+    assert [item.action for item in app.affordances] == ["read_content"]
+
+
+async def test_a_files_content_is_read_by_its_reference(client: Client) -> None:
+    answer = await client.invoke("/files/src/app.py", "read_content")
+    assert answer["content"] == "def duck():\n    return 'quack'\n"
+    with pytest.raises(ActionError, match="does not offer"):
+        await client.invoke("/files/src", "read_content")
+
+
+async def test_the_deepest_files_that_are_listed_can_be_read(root: Path) -> None:
+    deep = root.joinpath(*["d"] * 12)
+    deep.mkdir(parents=True)
+    (deep / "x").write_text("bottom")
+    async with connect(workspace_app(root)) as client:
+        answer = await client.invoke("/files" + "/d" * 12 + "/x", "read_content")
+        assert answer["content"] == "bottom"
+
+
+async def test_a_directory_with_many_files_comes_in_parts(root: Path) -> None:
+    for number in range(120):
+        (root / f"f{number:03}").touch()
+    async with connect(workspace_app(root)) as client:
+        part = await client.query("/files", window=(100, 5))
+        assert [child.id for child in part.children] == [
+            f"f{number:03}" for number in range(98, 103)
+        ]
+        assert part.meta.total_children == 122
+        assert (await client.query("/files/f119")).id == "f119"
+
+
+async def test_reading_and_searching(client: Client) -> None:
+    answer = await client.invoke("/", "read", path="README.md", start=2)
+    assert answer == {"path": "README.md", "lines": "2-2", "of": 2, "content": "They swim.\n"}
+    answer = await client.invoke("/", "search", query="quack")
+    assert answer["matches"] == "src/app.py:2: return 'quack'\n"
+    with pytest.raises(ActionError, match="cannot leave the workspace"):
+        await client.invoke("/", "read", path="../secret.txt")
+
+
+async def test_an_edit_is_seen_at_once(root: Path, git: Git) -> None:
+    git("status")
+    async with connect(workspace_app(root)) as client:
+        answer = await client.invoke("/", "edit", path="README.md", old="swim", new="fly")
+        assert "-They swim.\n+They fly.\n" in answer["diff"]
+        assert [item.id for item in client.tree.at("/git").children] == ["README.md"]
+        await client.invoke("/", "create", path="docs/new.md", content="hi\n")
+        assert (root / "docs/new.md").read_text() == "hi\n"
+        assert client.tree.at("/files").properties["entries"] == ["docs/", "src/", "README.md"]
+
+
+async def test_what_others_change_is_seen_after_a_refresh(
+    workspace: Workspace, client: Client, root: Path
+) -> None:
+    (root / "new.txt").write_text("x")
+    await workspace.refresh()
+    await client.until(lambda: "new.txt" in client.tree.at("/files").properties["entries"])
+
+
+async def test_a_command_answers_with_its_output_and_is_listed(client: Client) -> None:
+    answer = await client.invoke("/", "run", command="echo hi; exit 2")
+    assert answer.pop("seconds") >= 0
+    assert answer == {"exit_code": 2, "output": "hi\n"}
+    [run] = client.tree.at("/runs").children
+    assert run.properties == {"label": "echo hi; exit 2", "status": "exited", "exit_code": 2}
+    content = await client.invoke(f"/runs/{run.id}", "read_content")
+    assert content["content"] == "hi\n"
+
+
+async def test_a_command_that_fails_says_which_variable_it_was_not_given(root: Path) -> None:
+    env = {"PATH": os.environ["PATH"], "WORK_KEY": "a-key-for-work", "OTHER": "x"}
+    for also in ((), ("WORK_KEY",)):
+        workspace = Workspace(root, env=env, also_passed=also)
+        async with connect(workspace.app) as client:
+            failed = await client.invoke("/", "run", command='test "$WORK_KEY" = a-key-for-work')
+            assert failed["exit_code"] == (0 if also else 1)
+            note = "" if also else "`WORK_KEY` was withheld: `workspace.env` adds it"
+            assert failed.get("note", "") == note
+        await workspace.close()
+
+
+async def test_a_command_that_takes_long_goes_on_as_a_task(root: Path) -> None:
+    workspace = Workspace(root, patience_s=0)
+    gate = root / "gate"
+    async with connect(workspace.app) as client:
+        command = f"while [ ! -e {gate} ]; do sleep 0.02; done; echo through"
+        result = await client.result("/", "run", {"command": command})
+        assert result.status == "accepted"
+        await client.until(lambda: client.tree.child("tasks") is not None)
+        gate.touch()
+        await client.until(lambda: _status(client) == "exited")
+        content = await client.invoke("/runs/run-1", "read_content")
+        assert content["content"] == "through\n"
+    await workspace.close()
+
+
+async def test_closing_ends_what_still_runs(root: Path) -> None:
+    workspace = Workspace(root, patience_s=0)
+    pid = root / "pid"
+    async with connect(workspace.app) as client:
+        command = f"echo $$ > tmp; mv tmp {pid}; while :; do sleep 1000; done"
+        result = await client.result("/", "run", {"command": command})
+        assert result.status == "accepted"
+        while not pid.exists():
+            await asyncio.sleep(0)
+        await workspace.close()
+    wait_until_gone(int(pid.read_text()))
+
+
+def _status(client: Client) -> Any:
+    runs = client.tree.child("runs")
+    return None if runs is None else runs.children[0].properties["status"]
+
+
+async def test_changes_are_noticed_where_watchfiles_is_installed(
+    workspace: Workspace, client: Client, root: Path
+) -> None:
+    watching = asyncio.create_task(workspace.watch())
+    seen = client.until(lambda: "new.txt" in client.tree.at("/files").properties["entries"])
+    writing = asyncio.create_task(_touch_until_cancelled(root / "new.txt"))
+    try:
+        await asyncio.wait_for(seen, 30)
+    finally:
+        for task in (watching, writing):
+            task.cancel()
+        await asyncio.gather(watching, writing, return_exceptions=True)
+
+
+async def _touch_until_cancelled(path: Path) -> None:
+    """The watch begins when it begins; what changes before that is not noticed."""
+    for number in range(10**6):
+        path.write_text(str(number))
+        await asyncio.sleep(0.05)
+
+
+def test_what_is_no_directory_is_no_workspace(root: Path) -> None:
+    with pytest.raises(InvalidInput, match="No such file"):
+        Workspace(root / "none")
+    with pytest.raises(InvalidInput, match="Not a directory"):
+        Workspace(root / "README.md")
+
+
+async def test_a_model_works_on_it_through_its_tools(workspace: Workspace, tmp_path: Path) -> None:
+    with Ledger(tmp_path / "x.db") as ledger:
+        session = ledger.sessions.create("x")
+        async with Hub() as hub:
+            hub.add(APP_ID, workspace.dial, own=True)
+            toolbox = Toolbox(Bench(ledger, session.id, hub, MemoShelf({"project": ledger.memos})))
+
+            async def call(tool: str, **arguments: Any) -> str:
+                ran = await toolbox.run(ToolCall("c", tool, {"app": APP_ID, **arguments}))
+                return ran.content
+
+            listed = await call("slop_query", path="/files/src")
+            assert "[document] app.py (size=31)" in listed
+            read = await call("slop_invoke", path="/", action="read", params={"path": "src/app.py"})
+            assert read.endswith("content:\ndef duck():\n    return 'quack'\n")
+            params = {"path": "src/app.py", "old": "'quack'", "new": "'moo'"}
+            edited = await call("slop_invoke", path="/", action="edit", params=params)
+            assert "+    return 'moo'" in edited
+            refused = await call(
+                "slop_invoke", path="/", action="read", params={"path": "../secret.txt"}
+            )
+            assert refused.startswith("Not done. The app says unauthorized: ../secret.txt")

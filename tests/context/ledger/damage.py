@@ -1,0 +1,49 @@
+"""A ledger to damage, and who notices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+
+from context.ledger.helpers import fill, group_ids
+from sightline.context.ledger import Ledger, Usage
+from sightline.errors import SightlineError
+
+
+def make_sound(path: Path, turns: int = 6) -> None:
+    """Make a ledger with something in every table."""
+    with Ledger(path) as ledger:
+        for name in ("one", "two"):
+            session = ledger.sessions.create(name, project="/p")
+            fill(ledger, session.id, turns, tokens=3)
+            groups = group_ids(ledger, session.id)
+            ledger.groups.drop(session.id, groups[1])
+            ledger.groups.remove(session.id, groups[2])
+            ledger.accounts.record(session.id, Usage("m", 10, 5, 2, 7), group_id=groups[0])
+            ledger.accounts.add_receipt(session.id, {"slots": []}, prefix_digest="00")
+            ledger.scratchpad.replace(session.id, "plan")
+            ledger.groups.undo(session.id)
+        ledger.memos.save("memo one", ["tag-a"])
+        ledger.memos.save("memo two", ["tag-b"])
+        assert ledger.verify().ok
+
+
+def is_found(path: Path) -> bool:
+    """Tell whether our own check notices."""
+    try:
+        with Ledger(path, mode="read") as ledger:
+            return not ledger.verify().ok
+    except SightlineError:
+        return True
+
+
+def sqlite_finds(path: Path) -> bool:
+    """Tell whether SQLite's check notices."""
+    connection = apsw.Connection(str(path))
+    try:
+        return bool(connection.execute("PRAGMA integrity_check").get != "ok")
+    except apsw.CorruptError:
+        return True
+    finally:
+        connection.close()

@@ -1,0 +1,94 @@
+"""Turns to store, a clock to tell time by, and everything a ledger holds, as one value."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from sightline.context.ledger import Ledger
+from sightline.context.ledger.schema import TABLES
+from sightline.context.messages.entries import Draft
+from sightline.context.messages.parts import Message, Text, ToolCall, ToolResult
+
+
+class FakeClock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.moment = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.moment
+
+    def advance(self, **delta: float) -> None:
+        self.moment += timedelta(**delta)
+
+
+def turn(number: int, *, result: str = "listing", state: str = "", tokens: int = 0) -> list[Draft]:
+    """One turn with a tool round: prompt, call, result, answer."""
+    answer = f"answer {number}" + (f"\n\n### STATE\nGoal: {state}" if state else "")
+    call = ToolCall(f"c{number}", "ls", {"path": f"/{number}"})
+    messages = [
+        Message.of("user", f"question {number}"),
+        Message("assistant", (Text("looking"), call)),
+        Message("tool", (ToolResult(f"c{number}", result, "ls"),)),
+        Message.of("assistant", answer),
+    ]
+    return [Draft(message, tokens, "counted") for message in messages]
+
+
+def fill(ledger: Ledger, session_id: int, count: int, *, tokens: int = 0, first: int = 1) -> None:
+    """Append `count` turns, each leaving a state with its number."""
+    for number in range(first, first + count):
+        drafts = turn(number, state=f"goal {number}", tokens=tokens)
+        ledger.append(session_id, drafts, strategy="openai")
+
+
+def prompts(ledger: Ledger, session_id: int, window: Any = None) -> list[str]:
+    """The user's messages that a window shows."""
+    shown = ledger.window(session_id, window)
+    return [entry.message.text for entry in shown if entry.role == "user"]
+
+
+def group_ids(ledger: Ledger, session_id: int) -> list[int]:
+    return [group.id for group in ledger.groups.recent(session_id)]
+
+
+def contents(path: Path, *, session_id: int | None = None) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row of every table, or every row of one session."""
+    connection = apsw.Connection(str(path))
+    try:
+        dump = {}
+        for table in TABLES:
+            own = "id" if table == "sessions" else "session_id"
+            if session_id is None:
+                sql = f"SELECT * FROM {table} ORDER BY 1"
+            elif table in ("ledger", "llm_memos"):
+                continue
+            else:
+                sql = f"SELECT * FROM {table} WHERE {own} = {session_id:d} ORDER BY 1"
+            dump[table] = connection.execute(sql).fetchall()
+        return dump
+    finally:
+        connection.close()
+
+
+def tamper(path: Path, sql: str, values: tuple[Any, ...] = ()) -> None:
+    """Change a ledger behind its back."""
+    connection = apsw.Connection(str(path))
+    try:
+        connection.execute(sql, values)
+    finally:
+        connection.close()
+
+
+def example_files(directory: Path) -> None:
+    """Make the files that the examples in `sightline ledger … --help` speak of."""
+    with Ledger(directory / "work.db") as ledger:
+        session = ledger.sessions.create("refactoring")
+        fill(ledger, session.id, 2)
+        lines = b"".join(ledger.export(session.id))
+    (directory / "talk.jsonl").write_bytes(lines)

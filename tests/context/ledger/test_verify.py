@@ -1,0 +1,250 @@
+"""Verify finds what was changed behind the ledger's back, wherever it was changed."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import apsw
+import pytest
+
+from context.ledger.damage import is_found, make_sound, sqlite_finds
+from context.ledger.helpers import contents, tamper
+from sightline.context.ledger import Ledger
+from sightline.context.ledger.schema import NUMBERED, TABLES
+from sightline.context.ledger.transaction import fetch
+from sightline.context.messages.parts import Message
+from sightline.errors import LedgerDamaged, SightlineError
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ledger with something in every table."""
+    path = tmp_path_factory.mktemp("sound") / "l.db"
+    make_sound(path)
+    return path
+
+
+@pytest.fixture
+def copy(sound: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "copy.db"
+    shutil.copy(sound, path)
+    return path
+
+
+def findings(path: Path) -> tuple[str, ...]:
+    with Ledger(path) as ledger:
+        return ledger.verify().findings
+
+
+CHANGED = {"TEXT": "'changed'", "INTEGER": "{old} + 1", "BLOB": "zeroblob(32)"}
+# A value that the column's own rule allows, where it has one.
+ALLOWED = {
+    ("groups", "status"): "CASE status WHEN 'live' THEN 'dropped' ELSE 'live' END",
+    ("messages", "role"): "CASE role WHEN 'user' THEN 'tool' ELSE 'user' END",
+    ("messages", "dropped"): "1 - dropped",
+    ("groups", "salt"): "zeroblob(16)",
+    ("llm_memos", "tags"): "'[\"other\"]'",
+}
+COLUMNS = [
+    (table, column.name)
+    for table, described in TABLES.items()
+    for column in described.columns
+    if column.name not in ("status", "id") or (table, column.name) == ("groups", "status")
+]
+
+
+@pytest.mark.parametrize(("table", "column"), COLUMNS)
+def test_any_changed_column_of_any_row_is_found(copy: Path, table: str, column: str) -> None:
+    kind = {c.name: c.type for c in TABLES[table].columns}[column]
+    value = ALLOWED.get((table, column), CHANGED[kind]).format(old=f"coalesce({column}, 0)")
+    last = f"SELECT max(rowid) FROM {table}"
+    tamper(copy, f"UPDATE {table} SET {column} = {value} WHERE rowid = ({last})")
+    assert findings(copy)
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("which", ["min", "max"])
+def test_any_missing_row_is_found(copy: Path, table: str, which: str) -> None:
+    tamper(copy, f"DELETE FROM {table} WHERE rowid = (SELECT {which}(rowid) FROM {table})")
+    try:
+        assert findings(copy)
+    except SightlineError:
+        assert table == "ledger"  # without its own row a ledger does not even open
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        # two messages change places
+        "UPDATE messages SET seq = CASE seq WHEN 0 THEN 1000 WHEN 1 THEN 0 END "
+        "WHERE session_id = 1 AND seq < 2; UPDATE messages SET seq = 1 WHERE seq = 1000",
+        # the last group, or message, was never there
+        "DELETE FROM messages WHERE group_id = 5; DELETE FROM groups WHERE id = 5",
+        "DELETE FROM messages WHERE session_id = 1 AND seq = "
+        "(SELECT max(seq) FROM messages WHERE session_id = 1)",
+        # a whole session, with all it held
+        "DELETE FROM messages WHERE session_id = 1; DELETE FROM groups WHERE session_id = 1;"
+        "DELETE FROM session_state WHERE session_id = 1; DELETE FROM usage WHERE session_id = 1;"
+        "DELETE FROM receipts WHERE session_id = 1; DELETE FROM undone WHERE session_id = 1;"
+        "DELETE FROM sessions WHERE id = 1",
+        # a whole session but its row
+        "DELETE FROM sessions WHERE id = 1",
+        # a message comes back from the dead, or from nowhere
+        "INSERT INTO messages SELECT id + 500, session_id, group_id, seq + 500, role, content, "
+        "parts, outcome, dropped, parsing_strategy, tool_call_id, tokens, tokens_basis, "
+        "created_at, append_key, digest, usage_id FROM messages WHERE id = 1",
+        "UPDATE messages SET group_id = 3 WHERE group_id = 1",
+        "UPDATE messages SET session_id = 99 WHERE session_id = 1",
+        "UPDATE usage SET session_id = 99",
+        "DELETE FROM memo_words",
+        # dropped, consistently
+        "UPDATE groups SET status = 'live' WHERE status = 'dropped';"
+        "UPDATE messages SET dropped = 0 WHERE dropped = 1",
+    ],
+)
+def test_rows_out_of_order_missing_or_added_are_found(copy: Path, sql: str) -> None:
+    tamper(copy, sql)
+    assert findings(copy)
+
+
+def test_every_flipped_bit_is_found_or_changed_nothing(sound: Path, tmp_path: Path) -> None:
+    """70 bits in the text of messages, and 60 anywhere in the file."""
+    original = sound.read_bytes()
+    chance = random.Random(70)
+    words = [m for m in range(len(original)) if original.startswith((b"question", b"answer "), m)]
+    places = [chance.choice(words) + chance.randrange(8) for _ in range(70)]
+    places += [chance.randrange(len(original)) for _ in range(60)]
+    reference = contents(sound)
+    seen_by_sqlite = 0
+    path = tmp_path / "flipped.db"
+    for number, place in enumerate(places):
+        flipped = bytearray(original)
+        flipped[place] ^= 1 << chance.randrange(8)
+        path.write_bytes(flipped)
+        found = is_found(path)
+        if number < 70:
+            assert found, f"bit flip at byte {place} was not found"
+            seen_by_sqlite += sqlite_finds(path)
+        elif not found:
+            assert contents(path) == reference, f"bit flip at byte {place} changed something"
+    assert seen_by_sqlite < 10  # which is why there is a verify of our own
+
+
+def test_text_that_is_no_longer_text_is_found_and_named(copy: Path) -> None:
+    tamper(copy, "UPDATE messages SET content = CAST(x'ff41' AS TEXT) WHERE id = 4")
+    assert any("message 4 " in finding for finding in findings(copy))
+    tamper(copy, "UPDATE sessions SET name = CAST(x'ff41' AS TEXT) WHERE id = 1")
+    assert any("sessions cannot be read" in finding for finding in findings(copy))
+
+
+def test_the_finding_names_the_session_and_the_message(copy: Path) -> None:
+    tamper(copy, "UPDATE messages SET content = 'forged' WHERE id = 1")
+    first = findings(copy)[0]
+    assert first.startswith("session 1: message 1 (seq 0) was altered")
+    with Ledger(copy) as ledger, pytest.raises(LedgerDamaged, match="message 1"):
+        ledger.verify().raise_if_damaged()
+
+
+def test_a_report_counts_what_it_looked_at(sound: Path) -> None:
+    with Ledger(sound, mode="read") as ledger:
+        report = ledger.verify()
+    assert (report.sessions, report.groups, report.messages, report.memos) == (2, 12, 32, 2)
+    report.raise_if_damaged()
+
+
+def test_a_ledger_that_was_never_used_verifies(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "l.db") as ledger:
+        assert ledger.verify().ok
+
+
+def test_a_broken_index_is_found(copy: Path) -> None:
+    connection = apsw.Connection(str(copy))
+    connection.execute("PRAGMA writable_schema = ON")
+    connection.execute(
+        "UPDATE sqlite_schema SET sql = replace(sql, 'tokens_before)', 'tokens)') "
+        "WHERE name = 'groups_by_weight'"
+    )
+    connection.close()
+    assert any(finding.startswith("SQLite:") for finding in findings(copy))
+
+
+@pytest.fixture(scope="module")
+def wordy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ledger whose memos' words fill several pages, some of them changed and deleted."""
+    path = tmp_path_factory.mktemp("wordy") / "l.db"
+    chance = random.Random(4)
+    with Ledger(path) as ledger:
+        for number in range(40):
+            words = " ".join(f"w{chance.randrange(4000)}" for _ in range(150))
+            ledger.memos.save(f"zebra{number} port {words}", ["net"])
+        for number in range(1, 40, 3):
+            ledger.memos.edit(number, content=f"edited{number} port")
+            ledger.memos.delete(number + 1)
+        assert ledger.verify().findings == ()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        ("memo_text_idx", "DELETE FROM memo_text_idx"),
+        ("memo_text_idx", "DELETE FROM memo_text_idx WHERE term = (SELECT max(term) FROM"
+         " memo_text_idx)"),
+        ("memo_text_idx", "UPDATE memo_text_idx SET segid = segid + 1000"),
+        ("memo_text", "UPDATE memo_text_idx SET pgno = pgno + 2"),
+        ("memo_text", "UPDATE memo_text_idx SET term = CAST(term || 'x' AS BLOB)"
+         " WHERE term > x''"),
+        ("memo_text", "DELETE FROM memo_text_docsize"),
+        ("memo_text", "DELETE FROM memo_text_docsize WHERE id = 3"),
+        ("memo_text", "UPDATE memo_text_docsize SET sz = x'00' WHERE id = 3"),
+        ("memo_text", "UPDATE memo_text_docsize SET id = 1000 WHERE id = 3"),
+        ("memo_text", "DELETE FROM memo_text_data WHERE id = (SELECT max(id) FROM"
+         " memo_text_data)"),
+        ("memo_text", "UPDATE memo_text_data SET block = 'text' WHERE id > 10"),
+        ("memo_text", "UPDATE memo_text_data SET block = NULL WHERE id > 10"),
+        ("memo_text", "DELETE FROM memo_text_config"),
+        ("memo_text", "DELETE FROM memo_text_config WHERE k = 'secure-delete'"),
+        ("memo_text", "UPDATE memo_text_config SET v = 0 WHERE k = 'secure-delete'"),
+        ("memo_text", "UPDATE memo_text_config SET v = 6 WHERE k = 'version'"),
+        ("memo_text", "UPDATE llm_memos SET content = 'x' WHERE id = 3"),
+        ("sqlite_sequence", "DELETE FROM sqlite_sequence"),
+        ("sqlite_sequence", "UPDATE sqlite_sequence SET seq = seq - 1"),
+        ("sqlite_sequence", "UPDATE sqlite_sequence SET seq = 'many'"),
+        ("sqlite_sequence", "UPDATE sqlite_sequence SET name = 'memos'"),
+        ("sqlite_sequence", "INSERT INTO sqlite_sequence SELECT * FROM sqlite_sequence"),
+    ],
+)  # fmt: skip
+def test_damage_to_what_sqlite_keeps_for_itself_is_found(
+    wordy: Path, tmp_path: Path, table: str, change: str
+) -> None:
+    path = tmp_path / "copy.db"
+    shutil.copy(wordy, path)
+    tamper(path, change)
+    with Ledger(path, mode="read") as ledger:
+        assert any(table in finding for finding in ledger.verify().findings)
+
+
+def test_every_table_that_sqlite_numbers_is_compared_with_its_highest_number(sound: Path) -> None:
+    connection = apsw.Connection(str(sound))
+    numbered = fetch(connection, "SELECT name FROM sqlite_schema WHERE instr(sql, 'AUTOINCREMENT')")
+    connection.close()
+    assert {name for (name,) in numbered} == set(NUMBERED)
+
+
+def test_a_schema_that_is_no_longer_understood_is_found(copy: Path) -> None:
+    content = copy.read_bytes()
+    assert b"content_rowid" in content
+    copy.write_bytes(content.replace(b"content_rowid", b"contend_rowid"))
+    assert any("contend_rowid" in finding for finding in findings(copy))
+
+
+def test_a_long_list_of_findings_has_an_end(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    with Ledger(path) as ledger:
+        session = ledger.sessions.create("s")
+        messages = [Message.of("user", str(n)) for n in range(1100)]
+        ledger.append(session.id, messages, strategy="s")
+    tamper(path, "UPDATE messages SET content = 'x'")
+    assert len(findings(path)) == 1000

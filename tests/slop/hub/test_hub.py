@@ -1,0 +1,145 @@
+"""Many apps, one world: who is there, what they show, and what is not state any more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from sightline.errors import Unreachable
+from sightline.slop.discovery.descriptor import Descriptor, Stdio, Unix
+from sightline.slop.discovery.directory import Discovery, announced
+from sightline.slop.hub.backoff import Backoff
+from sightline.slop.hub.hub import Hub
+from sightline.slop.protocol.world import World
+from sightline.slop.transports.unix import serve_unix
+from support.live import LiveApp
+
+SOON = Backoff(first_s=0.001, max_s=0.05)
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@contextlib.asynccontextmanager
+async def running(directory: Path, app: LiveApp) -> AsyncIterator[None]:
+    """An app that has announced itself."""
+    own = app.provider.info.id
+    path = directory / f"{own}.sock"
+    descriptor = Descriptor(own, "Announced", Unix(str(path)), pid=os.getpid())
+    async with serve_unix(app.handle, path):
+        with announced(descriptor, directory):
+            yield
+
+
+async def until(hub: Hub, holds: Callable[[World], bool]) -> World:
+    async with asyncio.timeout(20):
+        async for world in hub.changes():
+            if holds(world):
+                return world
+    raise AssertionError("the hub has ended")
+
+
+def shows(app_id: str, status: str) -> Callable[[World], bool]:
+    def holds(world: World) -> bool:
+        app = world.app(app_id)
+        return app is not None and app.status == status
+
+    return holds
+
+
+def available(hub: Hub) -> list[str]:
+    return [item.id for item in hub.world.available]
+
+
+def hub_over(directory: Path, **options: object) -> Hub:
+    return Hub(
+        Discovery([directory], poll_s=0.02),
+        backoff=SOON,
+        clock=lambda: START,
+        **options,  # type: ignore[arg-type] # test input
+    )
+
+
+async def test_apps_come_change_and_go(tmp_path: Path) -> None:
+    mail, notes = LiveApp(app_id="mail"), LiveApp(app_id="notes")
+    async with hub_over(tmp_path) as hub:
+        assert hub.world.apps == ()
+        async with running(tmp_path, mail):
+            world = await until(hub, shows("mail", "connected"))
+            app = world.app("mail")
+            assert app is not None
+            assert (app.name, app.tree, app.last_seen) == ("Live", mail.tree, None)
+            async with running(tmp_path, notes):
+                both = await until(hub, shows("notes", "connected"))
+                assert [item.id for item in both.apps] == ["mail", "notes"]
+                await hub.invoke("notes", "/", "count")
+                counted = await until(hub, lambda world: world is not both)
+                assert counted.app("mail") is both.app("mail")
+                assert (await hub.query("notes", depth=0)).id == "app"
+        lost = (await until(hub, shows("mail", "disconnected"))).app("mail")
+        assert lost is not None
+        assert lost.tree == mail.tree
+        assert lost.last_seen == "2026-01-01T00:00:00Z"
+        assert lost.reason
+        async with running(tmp_path, LiveApp(app_id="mail", epoch="2")):
+            await until(hub, shows("mail", "connected"))
+    assert [world async for world in hub.changes()] == [hub.world]
+
+
+async def test_a_world_never_changes(tmp_path: Path) -> None:
+    async with running(tmp_path, LiveApp(app_id="mail")), hub_over(tmp_path) as hub:
+        before = await until(hub, shows("mail", "connected"))
+        shown = before.app("mail")
+        await hub.invoke("mail", "/", "count")
+        after = await until(hub, lambda world: world is not before)
+        assert before.app("mail") is shown
+        assert after.app("mail") != shown
+
+
+async def test_a_lazy_hub_connects_when_asked_and_lets_go_when_idle(tmp_path: Path) -> None:
+    lazy = hub_over(tmp_path, lazy=True, idle_s=0.05)
+    async with running(tmp_path, LiveApp(app_id="mail")), lazy as hub:
+        assert hub.world.apps == ()
+        assert available(hub) == ["mail"]
+        assert (await hub.query("mail", depth=0)).id == "app"
+        assert available(hub) == []
+        await until(hub, lambda world: not world.apps)
+        assert available(hub) == ["mail"]
+
+
+async def test_a_command_waits_for_consent(tmp_path: Path) -> None:
+    tool = Descriptor("tool", "Tool", Stdio(("/no/such/program",)))
+    with announced(tool, tmp_path):
+        async with hub_over(tmp_path) as hub:
+            assert available(hub) == ["tool"]
+            assert hub.world.available[0].transport == "stdio"
+        async with hub_over(tmp_path, consent=lambda _: True) as hub:
+            world = await until(hub, shows("tool", "disconnected"))
+            assert "No such file" in world.apps[0].reason
+
+
+async def test_an_app_can_be_added_and_removed_by_hand() -> None:
+    async def dial() -> object:
+        raise Unreachable("nobody home")
+
+    async with Hub(backoff=SOON) as hub:
+        hub.add("mail", dial, name="Mail")  # type: ignore[arg-type] # never links
+        world = await until(hub, shows("mail", "disconnected"))
+        assert (world.apps[0].name, world.apps[0].reason) == ("Mail", "nobody home")
+        with pytest.raises(Unreachable):
+            await hub.query("mail")
+        await hub.remove("mail")
+        assert hub.world.apps == ()
+        with pytest.raises(Unreachable, match="no app 'mail'"):
+            await hub.client("mail")
+
+
+async def test_an_app_that_withdrew_and_is_gone_leaves_the_world_in_the_end(tmp_path: Path) -> None:
+    async with hub_over(tmp_path, idle_s=0.05) as hub:
+        async with running(tmp_path, LiveApp(app_id="mail")):
+            await until(hub, shows("mail", "connected"))
+        await until(hub, lambda world: not world.apps)
