@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sightline import App
-from sightline.slop.transports.stdio import serve_stdio
+from sightline.slop import serve_stdio
 
 LEVEL = re.compile(r"\b(ERROR|WARNING|INFO|DEBUG)\b")
 SALIENCE = {"ERROR": 1.0, "WARNING": 0.7, "INFO": 0.3, "DEBUG": 0.1}

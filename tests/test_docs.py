@@ -171,9 +171,9 @@ def test_the_architecture_lists_every_module_and_nothing_else() -> None:
     listed: set[str] = set()
     room = ""
     for line in text.splitlines():
-        if line.startswith("## "):
-            names = re.findall(r"`(\w+)/`", line)
-            room = f"{names[0]}/" if len(names) == 1 and names[0] != "sightline" else ""
+        if line.startswith("##"):
+            names = re.findall(r"`([\w/]+/)`", line)
+            room = names[0] if names and names[0] != "sightline/" else ""
         elif match := re.match(r"\| `([\w/.]+)` \|", line):
             listed.add(room + match[1])
     home = Path(sightline.__file__).parent

@@ -44,7 +44,9 @@ def test_every_mode_is_explained(mode: str) -> None:
 
 
 def test_the_codes_are_real() -> None:
-    source = (Path(sightline.errors.__file__).parent / "turn" / "machine.py").read_text("utf-8")
+    source = (Path(sightline.errors.__file__).parent / "agent" / "turn" / "machine.py").read_text(
+        "utf-8"
+    )
     *_, last = PAGE.split("`TurnEnded.code` is one of `errors.py`, or ")
     for code in re.findall(r"`(\w+)`", last):
         assert f'"{code}"' in source

@@ -1,13 +1,15 @@
 """Sightline, the context engine: see and act on live apps, remember, and keep the prompt warm.
 
-The names below are the public surface; each is loaded when it is first used, so
-that `import sightline` costs next to nothing.
+The names below are the public surface, and so are those of `sightline.slop`, `sightline.context`,
+`sightline.agent` and `sightline.testing`. Each is loaded when it is first used, so that
+`import sightline` costs next to nothing.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sightline._lazy import lazily
 
 if TYPE_CHECKING:
     from sightline.agent.host import Host
@@ -65,50 +67,29 @@ __all__ = [
     "tree_from_value",
 ]
 
-# Public name → where it lives, and its name there if it differs.
-_HOMES = {
-    "ActionError": "errors",
-    "Affordance": "protocol.tree",
-    "App": "app.app",
-    "Client": "hub.client",
-    "Budget": "context.budget",
-    "Call": "app.call",
-    "ContentRef": "protocol.tree",
-    "Host": "host",
-    "Hub": "hub.hub",
-    "InvalidTree": "errors",
-    "Ledger": "ledger",
-    "Message": "context.parts",
-    "Meta": "protocol.tree",
-    "Node": "protocol.tree",
-    "Op": "protocol.patch",
-    "Projector": "protocol.view",
-    "Prompt": "context.prompt",
-    "SightlineError": "errors",
-    "Slots": "context.slots",
-    "View": "protocol.view",
-    "Violation": "errors",
-    "World": "protocol.world",
-    "apply": "protocol.patch",
-    "decode_tree": "protocol.codec:decode",
-    "diff": "protocol.diff",
-    "encode_tree": "protocol.codec:encode",
-    "format_tree": "protocol.text",
-    "legal_id": "protocol.ids",
-    "project": "protocol.view",
-    "tree_from_value": "protocol.codec:from_value",
-}
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'sightline' has no attribute {name!r}")
-    module, _, inner = home.partition(":")
-    value = getattr(import_module(f"sightline.{module}"), inner or name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "sightline.errors": "ActionError InvalidTree SightlineError Violation",
+        "sightline.slop.app.app": "App",
+        "sightline.slop.app.call": "Call",
+        "sightline.context.slots.budget": "Budget",
+        "sightline.slop.hub.client": "Client",
+        "sightline.agent.host": "Host",
+        "sightline.slop.hub.hub": "Hub",
+        "sightline.context.ledger": "Ledger",
+        "sightline.context.messages.parts": "Message",
+        "sightline.context.slots.prompt": "Prompt",
+        "sightline.context.slots.slots": "Slots",
+        "sightline.slop.protocol.codec": (
+            "decode:decode_tree encode:encode_tree from_value:tree_from_value"
+        ),
+        "sightline.slop.protocol.diff": "diff",
+        "sightline.slop.protocol.ids": "legal_id",
+        "sightline.slop.protocol.patch": "Op apply",
+        "sightline.slop.protocol.text": "format_tree",
+        "sightline.slop.protocol.tree": "Affordance ContentRef Meta Node",
+        "sightline.slop.protocol.view": "Projector View project",
+        "sightline.slop.protocol.world": "World",
+    },
+)

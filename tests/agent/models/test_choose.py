@@ -146,7 +146,7 @@ def test_a_name_without_its_endpoint_is_chosen_at_that_endpoint() -> None:
 
 
 def test_every_extra_of_the_package_is_known_with_all_that_it_brings() -> None:
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
     declared = project["optional-dependencies"]
     assert set(EXTRAS) == set(declared)

@@ -153,7 +153,7 @@ async def test_nothing_of_it_is_written_to_the_terminal() -> None:
         "    await model.close()\n"
         "asyncio.run(main())"
     )
-    tests = str(Path(__file__).parent.parent)
+    tests = str(Path(__file__).parents[2])
     done = await asyncio.to_thread(
         subprocess.run, [sys.executable, "-c", code], capture_output=True, check=False,
         env={"PYTHONPATH": tests, "PATH": ""}, timeout=120,

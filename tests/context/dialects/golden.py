@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(HERE.parents[1]))
 
 from context.dialects.cases import CASES  # noqa: E402 - the path first
 from sightline.context.dialects import Options, encode, endpoints, profile_for  # noqa: E402 - as above

@@ -16,7 +16,7 @@ from sightline.context.ledger.schema import FORMAT, TABLES
 from sightline.context.messages.parser import STRATEGIES
 from sightline.context.messages.storable import MAX_DEPTH, MAX_DIGITS
 
-TEXT = (Path(__file__).parent.parent.parent / "docs" / "ledger.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[3] / "docs" / "ledger.md").read_text(encoding="utf-8")
 
 
 def rows_under(heading: str) -> list[tuple[str, ...]]:

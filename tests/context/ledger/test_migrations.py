@@ -15,7 +15,7 @@ from sightline.context.messages.parts import Message
 from sightline.context.messages.window import TokenWindow
 from sightline.errors import LedgerUnusable
 
-FIXTURES = Path(__file__).parent.parent / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 VERSIONS = range(1, schema.FORMAT + 1)
 
 

@@ -11,7 +11,7 @@ import pytest
 import conformance.requirements
 from context.projection.requirements import REQUIREMENTS, proves
 
-TESTS = Path(__file__).parent.parent
+TESTS = Path(__file__).parents[2]
 
 
 def named_ids() -> set[str]:

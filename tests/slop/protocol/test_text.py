@@ -17,7 +17,7 @@ from sightline.slop.protocol.text import format_blocks, format_tree
 from sightline.slop.protocol.tree import Node
 from support.trees import every_node, tree
 
-GOLDEN = Path(__file__).parent.parent / "golden"
+GOLDEN = Path(__file__).parents[2] / "golden"
 
 HOSTILE = [
     "line\nbreak",

@@ -1,0 +1,1 @@
+"""What texts and messages weigh, in tokens. Pure."""
