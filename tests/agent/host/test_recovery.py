@@ -25,7 +25,7 @@ from support.live import command_of
 def kill_in(directory: Path, where: str) -> None:
     """Run a host up to some point and kill it there."""
     process = subprocess.Popen(
-        command_of("host.killed", str(directory), where), stdout=subprocess.PIPE, text=True
+        command_of("agent.host.killed", str(directory), where), stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     try:
