@@ -29,6 +29,7 @@ def test_what_the_claims_name_was_tried() -> None:
     least = {
         "kill": 1000, "power": 1000, "disk": 1000, "bits": 1000, "sql": 60, "secrets": 50,
         "mirrors": 10_000, "malformed": 4 * 500, "readers": 1000, "forging": 200 + 1_000_000,
+        "repositories": 60, "impostors": 200, "consent": 2000, "environment": 100,
     }  # fmt: skip
     assert {name: tried[name] for name, count in least.items() if tried[name] < count} == {}
 
@@ -45,4 +46,9 @@ def test_a_control_that_the_harness_needs_was_run() -> None:
         "lies",
         "forging",
         "readers",
+        "repositories",
+        "impostors",
+        "consent",
+        "floods",
+        "environment",
     } <= noted
