@@ -54,7 +54,7 @@ from sightline.slop.protocol.messages import (
     provider_message_steps,
     serialize,
 )
-from sightline.slop.protocol.patch import apply_steps
+from sightline.slop.protocol.patch import apply, apply_steps, decode_ops
 from sightline.slop.protocol.pieces import Part, Steps, Text, finish, items, size, value
 from sightline.slop.protocol.tree import TEXT_FIELDS, Node
 
@@ -74,6 +74,8 @@ __all__ = [
 MESSAGE_BYTES: Final = 17 * 1024 * 1024
 _BATCHED_MESSAGES: Final = 10_000
 _MEASURED_NODES: Final = 1_000
+# Ops of so many bytes together are applied in one go: there are some ten of them at most.
+_FEW_OPS_BYTES: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +302,8 @@ class Consumer:
                 waiting.extendleft(reversed(inner))
             else:
                 events.extend((yield from self._handle(message, large)))
-            yield
+            if waiting:
+                yield
         return events
 
     def _handle(
@@ -392,8 +395,15 @@ class Consumer:
             self._ask_again(mirror)
             return []
         try:
-            tree = yield from apply_steps(mirror.tree, ops, self.limits)
-            yield from self._measure(mirror, tree, size(ops))
+            ops_bytes = size(ops)
+            if isinstance(ops, Part) or ops_bytes > _FEW_OPS_BYTES:
+                tree = yield from apply_steps(mirror.tree, ops, self.limits)
+            else:
+                tree = apply(mirror.tree, decode_ops(bytes(ops)), self.limits)
+            mirror.most_bytes += ops_bytes
+            mirror.most_nodes += ops_bytes // NODE_BYTES
+            if self._may_be_too_large(mirror):
+                yield from self._measure(mirror, tree)
         except InvalidInput as error:
             self._ask_again(mirror)
             return [Garbled(f"patch of {message.subscription!r}: {error}")]
@@ -407,10 +417,14 @@ class Consumer:
         mirror.tree = tree
         return [MirrorChanged(message.subscription, tree, message.version, patched=True)]
 
-    def _measure(self, mirror: Mirror, tree: Node, added_bytes: int) -> Steps[None]:
-        """Note how a patch makes a mirror grow. Raises TooLarge where that is beyond the limits."""
-        mirror.most_bytes += added_bytes
-        mirror.most_nodes += added_bytes // NODE_BYTES
+    def _may_be_too_large(self, mirror: Mirror) -> bool:
+        most_nodes = self.limits.nodes
+        return mirror.most_bytes > self.message_bytes or (
+            most_nodes is not None and mirror.most_nodes > most_nodes
+        )
+
+    def _measure(self, mirror: Mirror, tree: Node) -> Steps[None]:
+        """Measure what patches made of a mirror. Raises TooLarge where it is beyond the limits."""
         if mirror.most_bytes > self.message_bytes:
             mirror.most_bytes = yield from _bytes_of(tree)
             if mirror.most_bytes > self.message_bytes:
