@@ -68,6 +68,7 @@ __all__ = [
     "parse_provider_message",
     "provider_message_steps",
     "serialize",
+    "short_provider_message",
 ]
 
 SLOP_VERSION: Final = "0.1"
@@ -312,11 +313,6 @@ def provider_message_steps(
     """
     if isinstance(data, Raw):
         data = bytes(data)
-    # What has no more bytes than levels cannot nest too deep: most messages end here.
-    if isinstance(data, bytes) and len(data) <= min(limits.message_levels, max_bytes):
-        message = _provider_message_or_none(data)
-        if message is not None:
-            return message, {}
     if not isinstance(data, Part):
         if len(data) <= WHOLE_BYTES or len(data) > max_bytes:
             message = yield from _provider_message(data, max_bytes, limits.message_levels)
@@ -337,11 +333,15 @@ def provider_message_steps(
     return parse_provider_message(head, max_bytes, limits.message_levels), large
 
 
-def _provider_message_or_none(data: bytes) -> ProviderMessage | None:
+def short_provider_message(data: bytes, limits: Limits) -> ProviderMessage | None:
+    """Read a message that is too short to nest too deep; None if it is not one."""
+    if len(data) > limits.message_levels:
+        return None
     try:
-        return _from_provider.decode(data.decode())
+        message: ProviderMessage = _from_provider.decode(data.decode())
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
+    return message
 
 
 _NULL: Final = Raw(b"null")
