@@ -214,7 +214,8 @@ IN_PART = {"mode": ("plan", "auto"), "strategy": ("classic", "./steal.py")}
 REFUSED = {
     "model", "isolate", "policy", "limits.rounds", "limits.turn_tokens", "limits.retries",
     "limits.invoke_s", "apps.connect", "apps.discover", "apps.workspace", "ledger.path",
-    "ledger.record", "endpoints", "profiles", "strategy_config",
+    "ledger.record", "endpoints", "profiles", "strategy_config", "workspace.env",
+    "reply.silence_s", "reply.idle_s", "reply.total_s", "reply.max_bytes",
 }  # fmt: skip
 
 
@@ -317,7 +318,7 @@ def test_a_strangers_file_that_is_no_file_is_left_alone(at: Path) -> None:
     project.unlink()
 
     project.mkdir()
-    assert "Is a directory" in read(at).refused[0]
+    assert "not a regular file" in read(at).refused[0]
     project.rmdir()
 
     project.write_bytes(b"#" * 300_000)
