@@ -318,7 +318,7 @@ def test_a_strangers_file_that_is_no_file_is_left_alone(at: Path) -> None:
     project.unlink()
 
     project.mkdir()
-    assert "Is a directory" in read(at).refused[0]
+    assert "not a regular file" in read(at).refused[0]
     project.rmdir()
 
     project.write_bytes(b"#" * 300_000)

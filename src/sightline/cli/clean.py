@@ -5,7 +5,7 @@
 
 Apps, models and files write what they like; a terminal obeys what it is sent. Every text
 that is not ours passes here on its way to a screen, and is passed through once more at
-the doors (`cli.io` for what is printed, `chat.paint` for the chat's screen), so that a
+the doors (`cli.out` for what is printed, `chat.paint` for the chat's screen), so that a
 forgotten call cannot hurt. What is taken out stays visible: a reader shall see that
 something was there. Each character is judged alone, so that nothing can come together
 from what is left.
@@ -21,8 +21,7 @@ __all__ = ["clean", "clean_json", "clean_line", "harmless"]
 
 _LOST: Final = "\ufffd"
 # Control characters have pictures of their own: ESC is shown as the sign for ESC.
-_PICTURES: Final = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n"}
-_DELETE: Final = {0x7F: "\u2421"}
+_PICTURES: Final = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\u2421"}
 # C1 controls begin sequences in one character; bidi controls let a text be read as another;
 # the rest cannot be seen, or is no character at all. Joiners, which scripts and emoji need,
 # and variation selectors stay.
@@ -33,7 +32,6 @@ _UNSEEN: Final = (
 )
 _HOSTILE: Final = re.compile(f"[\x00-\x08\x0b-\x1f\x7f{_UNSEEN}]")
 _OBEYED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_SHOWN: Final = {**_PICTURES, **_DELETE}
 
 
 def clean(text: str) -> str:
@@ -61,4 +59,4 @@ def clean_json(text: str) -> str:
 
 
 def _visible(match: re.Match[str]) -> str:
-    return _SHOWN.get(ord(match[0]), _LOST)
+    return _PICTURES.get(ord(match[0]), _LOST)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from sightline.config.keys import LEAVES, TABLES, Key, leaves, parse_key, read_v
 from sightline.config.settings import Settings
 from sightline.context.slots.strategies import BUILT_IN
 from sightline.errors import InvalidInput
+from sightline.slop.transports.owned import open_regular
 
 __all__ = ["ENVIRONMENT", "PROJECT_FILE", "Loaded", "load", "user_file"]
 
@@ -163,13 +163,9 @@ def _read(path: Path, *, stranger: bool = False) -> bytes:
 
     A stranger's is neither a link nor another user's: in a shared directory anybody can lay one.
     """
-    flags, most = (os.O_NOFOLLOW, MAX_PROJECT_BYTES) if stranger else (0, MAX_BYTES)
+    most = MAX_PROJECT_BYTES if stranger else MAX_BYTES
     try:
-        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
-        with os.fdopen(opened, "rb") as file:
-            about = os.fstat(opened)
-            if not stat.S_ISREG(about.st_mode):
-                raise InvalidInput(f"{path}: not a regular file")
+        with open_regular(path, follow=not stranger) as (file, about):
             if stranger and about.st_uid not in (os.geteuid(), _ROOT):
                 raise InvalidInput(f"{path}: belongs to another user")
             data = file.read(most + 1)

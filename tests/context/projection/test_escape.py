@@ -9,8 +9,11 @@ import sys
 import unicodedata
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from context.projection.requirements import proves
+from sightline.context.projection import escape, strip
 from sightline.context.projection.escape import (
     escape_line,
     escape_name,
@@ -167,3 +170,32 @@ def test_a_bomb_is_only_large(unit: str) -> None:
     assert escape_name(text[:100_000])
     assert strip_blocks(f"<slop{text[1:]}")
     assert mark_json(f'{{"<é":{json.dumps(text, ensure_ascii=False)}}}', lines=True)
+
+
+NEAR_TAGS = st.text("<>&;#%/\\_-=:{}\"'|[] \t\n\x01sSlLoOpPtTaAeEcCiInN$5!1034@+7xXu", max_size=40)
+
+
+@given(NEAR_TAGS)
+@example("<sl0p_st4te>")
+@example("&#x3c;slop-apps")
+@example("sal1ence ={")
+@example("@ctions : {")
+def test_ascii_text_is_escaped_as_if_more_than_ascii_was_looked_for(text: str) -> None:
+    pairs = [
+        (escape._TAG_LIKE, escape._ASCII_TAG_LIKE),
+        (escape._TAG, escape._ASCII_TAG),
+        (escape._TABLE_HEAD, escape._ASCII_TABLE_HEAD),
+        (escape._NO_WIDTH, escape._ASCII_NO_WIDTH),
+        (escape._MARKER, escape._ASCII_MARKER),
+        (strip.TAG, strip._ASCII_TAG),
+    ]
+    for full, narrow in pairs:
+        assert [m.span() for m in full.finditer(text)] == [m.span() for m in narrow.finditer(text)]
+    if escape._MARKER.search(text):
+        assert escape._ends_marker(text)
+
+
+@pytest.mark.parametrize("hidden", ["\x01", "\u200d", "\ufe0f"])
+def test_what_has_no_width_hides_no_code(hidden: str) -> None:
+    escaped = escape.escape_text(f"&{hidden}lt;slop-state> %{hidden}3Cslop-state>")
+    assert not any(code in escaped for code in "&%")

@@ -332,3 +332,22 @@ def test_brackets_in_strings_are_none_and_what_is_no_json_stays_none(
     text: bytes, clipped: bytes
 ) -> None:
     assert clip(text, 2) == clipped
+
+
+PIECES = ["[", "]", "{", "}", '"', "\\\\", '\\"', "a"]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=60), st.integers(0, 12))
+@example([*"[{" * 8, *"}]" * 8], 15)
+@example([*"[{" * 8, *"}]" * 8], 16)
+def test_depth_is_counted_bracket_by_bracket_outside_of_strings(
+    pieces: list[str], levels: int
+) -> None:
+    depth = deepest = 0
+    quoted = False
+    for piece in pieces:
+        quoted ^= piece == '"'
+        if not quoted and piece in "[]{}":
+            depth += 1 if piece in "[{" else -1
+            deepest = max(deepest, depth)
+    assert nests_deeper("".join(pieces), levels) == (deepest > levels)

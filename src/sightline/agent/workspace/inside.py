@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from sightline.errors import ActionError
+from sightline.slop.transports.owned import open_regular
 
 __all__ = ["Inside", "Parts", "parts_of", "shown"]
 
@@ -111,13 +112,12 @@ class Inside:
     def file(self, parts: Parts) -> Iterator[tuple[BufferedReader, os.stat_result]]:
         """Open a regular file to read."""
         _check(parts)
-        with self.directory(parts[:-1]) as above, _named(parts):
-            opened = os.open(parts[-1], os.O_RDONLY | _FILE, dir_fd=above)
-            with os.fdopen(opened, "rb") as file:
-                status = os.fstat(opened)
-                if not stat.S_ISREG(status.st_mode):
-                    raise ActionError("invalid_params", f"{_path(parts)}: not a regular file")
-                yield file, status
+        with (
+            self.directory(parts[:-1]) as above,
+            _named(parts),
+            open_regular(parts[-1], within=above) as opened,
+        ):
+            yield opened
 
     def status(self, parts: Parts) -> os.stat_result | None:
         """Say what stands at a path, links as themselves; None if nothing does."""

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Final
 
 from sightline.errors import InvalidInput
+from sightline.slop.transports.owned import open_regular
 
 __all__ = ["Repository", "Setting", "find_repository", "lent", "read_regular", "safe_settings"]
 
@@ -93,18 +94,14 @@ def safe_settings(settings: Iterable[Setting]) -> list[Setting]:
 def read_regular(path: Path, limit: int = _MAX_CONFIG) -> bytes | None:
     """Read a regular file; None if there is none. Raises InvalidInput for anything else."""
     try:
-        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open_regular(path, follow=True) as (file, status):
+            if status.st_size > limit:
+                raise InvalidInput(f"{path.name} has more than {limit:,} bytes")
+            return file.read(limit)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise InvalidInput(f"{path.name}: {error.strerror}") from error
-    with os.fdopen(opened, "rb") as file:
-        status = os.fstat(opened)
-        if not stat.S_ISREG(status.st_mode):
-            raise InvalidInput(f"{path.name} is not a regular file")
-        if status.st_size > limit:
-            raise InvalidInput(f"{path.name} has more than {limit:,} bytes")
-        return file.read(limit)
 
 
 @contextmanager

@@ -45,6 +45,7 @@ from sightline.context.projection.lookalikes import LATER_LETTERS, LOOKALIKES
 
 __all__ = [
     "BLOCK_NAMES",
+    "ascii_only",
     "escape_line",
     "escape_name",
     "escape_text",
@@ -72,10 +73,22 @@ _OPENED: Final = {"slop-state": "\ufdd1", "slop-apps-available": "\ufdd3"}
 _CLOSED: Final = {"slop-state": "\ufdd2", "slop-apps-available": "\ufdd4"}
 _SENTINELS: Final = re.compile("[\ufdd0-\ufdef]")
 
+_BEYOND_ASCII: Final = re.compile("-?[^\x00-\x7f](?:-[^\x00-\x7f])?")
+
+
+def ascii_only(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """Compile a pattern for ASCII text alone: it finds the same there, several times as fast.
+
+    Without the characters beyond ASCII each class is one bitmap instead of a list of ranges.
+    """
+    return re.compile(_BEYOND_ASCII.sub("", pattern), flags)
+
+
 # The beginning of a pattern of the substitution table; what follows is `[^>]*>`.
 _TABLE_HEAD: Final = re.compile(
     rf"<\s*(?!\s)(/?)\s*(slop-state|slop-apps-available)(?![\w{LATER_LETTERS}])", re.IGNORECASE
 )
+_ASCII_TABLE_HEAD: Final = ascii_only(_TABLE_HEAD.pattern, re.IGNORECASE)
 
 _UNSEEN: Final = (
     "\x7f-\x9f\xad\u115f\u1160\u17b4\u17b5\u180e\u200b\u2028-\u202e\u2060-\u206f\u3164\ufeff"
@@ -110,13 +123,14 @@ _NAME: Final = (
 )
 # What local runtimes may read as the end of a message or the beginning of another.
 _TEMPLATE_TOKEN: Final = (
-    r"[|\uff5c]|/?s>|[be]os>|/?(?:start|end)_of_turn>|/?tool_(?:call|response)>|/?think>|<SYS>"
+    r"[|\uff5c]|[be]os>|<SYS>|/?(?:s>|(?:start|end)_of_turn>|tool_(?:call|response)>|think>)"
 )
 _NEUTRAL: Final = r"(?!\\/slop-(?:state|apps-available)>)"
+_LESS_NAMED: Final = f"{_NEUTRAL}(?={_NAME})"
+_ENTITY_NAMED: Final = f"(?=(?:[lL][tT]|#0*60|#[xX]0*3[cC]);?{_NAME})"
 # One character, then only conditions on it: a pattern that begins with a class is searched fast.
-_TAG_LIKE: Final = re.compile(
-    f"[&{_LESS}](?:(?<!&){_NEUTRAL}(?={_NAME})|(?<=&)(?=(?:[lL][tT]|#0*60|#[xX]0*3[cC]);?{_NAME}))"
-)
+_TAG_LIKE: Final = re.compile(f"[&{_LESS}](?:(?<!&){_LESS_NAMED}|(?<=&){_ENTITY_NAMED})")
+_ASCII_TAG_LIKE: Final = ascii_only(f"<{_LESS_NAMED}|&{_ENTITY_NAMED}")
 # The same in a finished text, where fields of a line have the host's own punctuation between them:
 # only space, slashes and what cannot be seen may stand before the name.
 _HIDDEN: Final = f"\x00-\x08\x0e-\x1f\u0300-\u036f\u20d0-\u20f0\ufdd0-\ufdef{_JOINERS}{_UNSEEN}"
@@ -132,17 +146,27 @@ _TAG: Final = re.compile(
     + _HYPHEN
     + _KIND
 )
+_ASCII_TAG: Final = ascii_only(_TAG.pattern)
 # What begins a character's code, in HTML or in an address, and may stand for a `<`.
 _CODES: Final = re.compile("[&\uff06\ufe60%\uff05\ufe6a]")
 # What can stand behind one in the code of a `<`, or of the beginning of a deeper code.
 _CODED_LESS: Final = re.compile(
-    "[&\uff06\ufe60](?:[#\uff03\ufe5f]|[lLaA\uff4c\uff2c\uff41\uff21]|percnt|nvlt|num;)|[%\uff05\ufe6a]"
+    f"[&\uff06\ufe60](?:[#\uff03\ufe5f]|[lLaA\uff4c\uff2c\uff41\uff21{_HIDDEN}]|percnt|nvlt|num;)"
+    "|[%\uff05\ufe6a]"
 )
+# The same in ASCII text, where controls are all that has no width.
+_ASCII_ENTITY: Final = re.compile("&(?:[#lLaA\x00-\x08\x0e-\x1f]|percnt|nvlt|num;)")
+_ASCII_PERCENT: Final = re.compile("%[0-7\x00-\x08\x0e-\x1f][0-9a-fA-F\x00-\x08\x0e-\x1f]")
+# The codes that most texts have, and no others; they are decoded in no time.
+_USUAL_CODES: Final = (
+    ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&#39;", "'"), ("%20", " "),
+)  # fmt: skip
 _PERCENT: Final = re.compile("%([0-7][0-9a-fA-F])")
 # What an address spells a tag with first: `<`, the `%` or `&` of a deeper layer, or a control,
 # which has no width and so may stand in the middle of another code.
-_PERCENT_CODES: Final = ("%3C", "%3c", "%25", "%26", "%0", "%1", "%7f", "%7F")
+_PERCENT_LESS: Final = re.compile("%(?:3[Cc]|2[56]|[01]|7[fF])")
 _NO_WIDTH: Final = re.compile(f"[{_HIDDEN}]+")
+_ASCII_NO_WIDTH: Final = ascii_only(_NO_WIDTH.pattern)
 _LAYERS: Final = 8
 # Full-width and small forms of what codes are written with.
 _NARROW: Final = {0xFEE0 + code: chr(code) for code in range(0x21, 0x7F)} | dict(
@@ -164,6 +188,12 @@ _MARKER: Final = re.compile(
     f"(?<![^\\W_])(?:{_word('actions')}{_BETWEEN}[{_alike(':')}]{_BETWEEN}(?=[{_alike('{')}])"
     f"|{_word('salience')}{_BETWEEN}(?=[{_alike('=')}]))(.)"
     f"|([{_alike('—')}])(?={_BETWEEN}[{_alike(chr(34))}])"
+)
+# Every marker in ASCII text ends in one of these; nothing sits on its letters.
+_ASCII_MARKER_END: Final = re.compile(r"[{=](?<=[:eE3\s].)")
+_ASCII_MARKER: Final = re.compile(
+    "(?<![^\\W_])(?:[aA4@][cC][tT+7][iI!1l|][oO0][nN][sS$5]\\s*:\\s*(?=\\{)"
+    "|[sS$5][aA4@][lL!1I|][iI!1l|][eE3][nN][cC][eE3]\\s*(?==))(.)"
 )
 _WORD_PUNCTUATION: Final = re.compile(
     f"[{re.escape(''.join(LOOKALIKES[char] for char in '{}()[],:'))}]"
@@ -212,10 +242,13 @@ def mark(text: str, *, lines: bool) -> str:
         return text
     is_ascii = text.isascii() and "\x7f" not in text
     text = text if is_ascii else _SENTINELS.sub(_escaped, text)
-    text = "".join(_substituted(text)) if "<" in text else text
+    if "<" in text and not (is_ascii and "slop-" not in text.lower()):
+        text = "".join(_substituted(text, is_ascii=is_ascii))
     text = text if is_ascii else _INVISIBLE.sub(_escaped, text)
-    text = _TOKEN_LIKE.sub(_escaped, _without_codes("".join(_without_tags(text))))
-    return _MARKER.sub(_escaped_marker, text) if lines else text
+    text = _without_codes(_without_tags(text, is_ascii=is_ascii), is_ascii=is_ascii)
+    if "<" in text or "[" in text:
+        text = _TOKEN_LIKE.sub(_escaped, text)
+    return _without_markers(text, is_ascii=is_ascii) if lines else text
 
 
 def mark_json(document: str, *, lines: bool, names: bool = False) -> str:
@@ -258,59 +291,87 @@ def reveal(text: str, *, far: bool = False) -> str:
 
 def tag_like(text: str) -> Iterator[int]:
     """Find where something in a finished text could be read as a context tag."""
-    return (match.start() for match in _TAG.finditer(text))
+    pattern = _ASCII_TAG if text.isascii() else _TAG
+    return (match.start() for match in pattern.finditer(text))
 
 
 def has_tag(text: str) -> bool:
     """Tell whether something could be read as a context tag, as it stands or once it is decoded."""
-    if _TAG.search(text):
+    if any(True for _ in tag_like(text)):
         return True
-    return bool(_CODED_LESS.search(text) and _TAG.search(_decoded(text)))
+    return bool(_CODED_LESS.search(text)) and any(True for _ in tag_like(_decoded(text)))
 
 
 def _is_innocent(text: str, *, lines: bool) -> bool:
-    if "INST]" in text:
+    is_ascii = text.isascii()
+    if is_ascii and ("<" in text or "&" in text or "\x7f" in text):
         return False
-    if "%" in text and any(code in text for code in _PERCENT_CODES):
+    if "INST]" in text or ("%" in text and _PERCENT_LESS.search(text)):
         return False
-    if text.isascii():
-        if "<" in text or "&" in text or "\x7f" in text:
-            return False
-        return not lines or not _has_marker(text.lower())
+    if is_ascii:
+        return not (lines and _ends_marker(text) and _has_marker(text.lower()))
     return not _SUSPECT.search(text) and not (lines and _SUSPECT_MARKER.search(text))
+
+
+def _ends_marker(text: str) -> bool:
+    """Tell whether ASCII text has punctuation that can end a marker."""
+    return ("=" in text or "{" in text) and _ASCII_MARKER_END.search(text) is not None
 
 
 def _has_marker(lowered: str) -> bool:
     return bool(_ACTIONS.search(lowered) or _SALIENCE.search(lowered))
 
 
-def _substituted(text: str) -> Iterator[str]:
+def _substituted(text: str, *, is_ascii: bool) -> Iterator[str]:
     """Apply the table. A pattern ends at the next `>`; where there is none, none can match."""
     at = 0
     last = text.rfind(">")
-    while (head := _TABLE_HEAD.search(text, at)) and head.end() <= last:
+    pattern = _ASCII_TABLE_HEAD if is_ascii else _TABLE_HEAD
+    while (head := pattern.search(text, at)) and head.end() <= last:
         yield text[at : head.start()]
         yield (_CLOSED if head[1] else _OPENED)[_block_name(head[2])]
         at = text.index(">", head.end()) + 1
     yield text[at:]
 
 
-def _without_tags(text: str) -> Iterator[str]:
+def _without_tags(text: str, *, is_ascii: bool) -> str:
     """Escape the first character of whatever looks like a tag."""
-    at = 0
-    for match in _TAG_LIKE.finditer(text.replace("_", "-")):
-        yield text[at : match.start()]
-        at = match.end()
-        yield _escape_char(text[match.start() : at])
-    yield text[at:]
-
-
-def _without_codes(text: str) -> str:
-    """Escape the codes of a text in which something looks like a tag once they are decoded."""
-    if not _CODED_LESS.search(text):
+    pattern = _ASCII_TAG_LIKE if is_ascii else _TAG_LIKE
+    places = [match.start() for match in pattern.finditer(text.replace("_", "-"))]
+    if not places:
         return text
-    plain = _decoded(text).replace("_", "-")
-    return _CODES.sub(_escaped, text) if _TAG_LIKE.search(plain) else text
+    pieces = [text[: places[0]]]
+    for here, following in zip(places, [*places[1:], len(text)], strict=True):
+        pieces += (_escape_char(text[here]), text[here + 1 : following])
+    return "".join(pieces)
+
+
+def _without_markers(text: str, *, is_ascii: bool) -> str:
+    """Escape the punctuation of whatever reads as a marker of canonical text."""
+    if not is_ascii:
+        return _MARKER.sub(_escaped_marker, text)
+    return _ASCII_MARKER.sub(_escaped_marker, text) if _ends_marker(text) else text
+
+
+def _without_codes(text: str, *, is_ascii: bool) -> str:
+    """Escape the codes of a text in which something looks like a tag once they are decoded."""
+    if not _has_code(text, is_ascii=is_ascii):
+        return text
+    plain = text
+    for code, char in _USUAL_CODES:
+        plain = plain.replace(code, char)
+    if _has_code(plain, is_ascii=is_ascii):
+        plain = _decoded(plain)
+        is_ascii = plain.isascii()
+    pattern = _ASCII_TAG_LIKE if is_ascii else _TAG_LIKE
+    plain = plain.replace("_", "-")
+    return _CODES.sub(_escaped, text) if pattern.search(plain) else text
+
+
+def _has_code(text: str, *, is_ascii: bool) -> bool:
+    if not is_ascii:
+        return _CODED_LESS.search(text) is not None
+    return bool(_ASCII_ENTITY.search(text) or _ASCII_PERCENT.search(text))
 
 
 def _decoded(text: str) -> str:
@@ -319,12 +380,16 @@ def _decoded(text: str) -> str:
     text = text.lower()  # a careless reader minds no case, in the names of entities either
     for _ in range(_LAYERS):
         plain = unescape(text if text.isascii() else text.translate(_NARROW))
-        plain = _PERCENT.sub(lambda match: chr(int(match[1], 16)), plain)
-        plain = _NO_WIDTH.sub("", plain)
+        plain = _PERCENT.sub(_percent_char, plain)
+        plain = (_ASCII_NO_WIDTH if plain.isascii() else _NO_WIDTH).sub("", plain)
         if plain == text:
             break
         text = plain
     return text
+
+
+def _percent_char(match: re.Match[str]) -> str:
+    return chr(int(match[1], 16))
 
 
 def _block_name(spelt: str) -> str:
@@ -361,7 +426,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def _escaped_marker(match: re.Match[str]) -> str:
-    char = match[1] or match[2]
+    char = match[match.lastindex or 0]
     return match[0][: -len(char)] + _escape_char(char)
 
 

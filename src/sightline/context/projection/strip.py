@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from sightline.context.projection.escape import has_tag, mark, reveal
+from sightline.context.projection.escape import ascii_only, has_tag, mark, reveal
 from sightline.context.projection.lookalikes import LATER_LETTERS
 
 __all__ = ["TAG", "has_block", "strip_blocks"]
@@ -23,6 +23,7 @@ TAG: Final = re.compile(
     rf"<\s*(?!\s)(?P<closing>/?)\s*(?P<name>slop-(?:state|apps-available))(?![\w{LATER_LETTERS}-])",
     re.IGNORECASE,
 )
+_ASCII_TAG: Final = ascii_only(TAG.pattern, re.IGNORECASE)
 
 
 def strip_blocks(text: str) -> str:
@@ -49,10 +50,14 @@ def has_block(text: str) -> bool:
 def _blocks(text: str) -> list[tuple[int, int]]:
     """Find the outermost blocks. One that is opened more often than closed ends at its last tag."""
     found: list[tuple[int, int]] = []
+    is_ascii = text.isascii()
+    if is_ascii and "slop-" not in text.lower():
+        return found
     depth = start = last_close = 0
     at = 0
     last = text.rfind(">")
-    while (tag := TAG.search(text, at)) and tag.end() <= last:
+    pattern = _ASCII_TAG if is_ascii else TAG
+    while (tag := pattern.search(text, at)) and tag.end() <= last:
         at = text.index(">", tag.end()) + 1
         if not tag["closing"]:
             start = start if depth else tag.start()

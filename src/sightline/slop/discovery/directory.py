@@ -18,7 +18,6 @@ import contextlib
 import importlib
 import os
 import secrets
-import stat
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -28,7 +27,7 @@ from typing import Any, Final
 from sightline.errors import InvalidInput
 from sightline.slop.discovery.descriptor import DESCRIPTOR_BYTES, Descriptor
 from sightline.slop.transports.link import why
-from sightline.slop.transports.owned import open_owned
+from sightline.slop.transports.owned import open_owned, open_regular
 
 __all__ = ["Directory", "Discovery", "Found", "Ignored", "announced", "standard_directories"]
 
@@ -242,13 +241,7 @@ def _free(own: str, taken: Collection[str]) -> str:
 
 def _read_own(directory: int, name: str) -> bytes:
     """Read a file that only the user can have written."""
-    # Non-blocking, so that a pipe laid out as bait cannot hold us.
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    handle = os.open(name, flags, dir_fd=directory)
-    try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise InvalidInput("not a regular file")
+    with open_regular(name, within=directory) as (file, found):
         if found.st_uid != os.getuid():
             raise InvalidInput("belongs to another user")
         # Others may link a file of ours to where it was never meant to be read.
@@ -258,9 +251,7 @@ def _read_own(directory: int, name: str) -> bytes:
             raise InvalidInput("others can write to it")
         if found.st_size > DESCRIPTOR_BYTES:
             raise InvalidInput(f"a descriptor has at most {DESCRIPTOR_BYTES} bytes")
-        return os.read(handle, DESCRIPTOR_BYTES + 1)
-    finally:
-        os.close(handle)
+        return file.read(DESCRIPTOR_BYTES + 1)
 
 
 def _write_own(directory: int, name: str, data: bytes) -> None:

@@ -13,8 +13,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import os
-import stat
+import errno
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from sightline.errors import InvalidInput, TimedOut, TooLarge, Unauthorized, Unr
 from sightline.slop.hub.client import Client
 from sightline.slop.protocol.tree import ContentRef
 from sightline.slop.transports.link import why
+from sightline.slop.transports.owned import open_regular
 
 __all__ = ["ContentAccess", "read_content"]
 
@@ -160,14 +160,12 @@ def _from_file(parts: SplitResult, access: ContentAccess) -> bytes:
     if not any(path.is_relative_to(directory.resolve()) for directory in access.directories):
         raise Unauthorized(f"{parts.path}: not in a directory that is allowed here")
     try:
-        # Resolved, so a link here was put there since; and a pipe would keep us waiting.
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(file, "rb") as opened:
-            if not stat.S_ISREG(os.fstat(file).st_mode):
-                raise InvalidInput(f"{parts.path}: not a file")
+        # Resolved, so a link here was put there since.
+        with open_regular(path) as (opened, _):
             return _bounded(opened.read, parts.path, access)
     except OSError as error:
-        raise Unreachable(f"{parts.path}: {why(error)}") from error
+        kind = InvalidInput if error.errno == errno.ENXIO else Unreachable
+        raise kind(f"{parts.path}: {why(error)}") from error
 
 
 def _bounded(read: Callable[[int], bytes], name: str, access: ContentAccess) -> bytes:

@@ -34,6 +34,7 @@ from sightline.slop.protocol.limits import DEFAULT, Limits
 from sightline.slop.protocol.path import format_path, join
 from sightline.slop.protocol.pieces import (
     GROUP_BYTES,
+    PIECE_BYTES,
     Part,
     Steps,
     Text,
@@ -77,15 +78,19 @@ _text_getters: Final = {name: attrgetter(f"{name}_json") for name in TEXT_FIELDS
 
 def decode(data: bytes | str, limits: Limits = DEFAULT) -> Node:
     """Read a tree. Raises InvalidJson (line, column) or InvalidTree (all violations)."""
+    root = _sound_tree(data, limits)
+    return _decode_exactly(data, limits) if root is None else root
+
+
+def _sound_tree(data: bytes | str, limits: Limits) -> Node | None:
+    """Read a tree in the native pass and the bulk check; None is "look closer"."""
     text = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     try:
         # Texts are written back as they are kept, so they are kept without foreign line breaks.
         root = _nodes.decode(msgspec.json.format(text, indent=-1))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, NotImplementedError):
-        return _decode_exactly(data, limits)
-    if (text.isascii() or _is_utf8(text)) and _is_sound(root, limits):
-        return root
-    return _decode_exactly(data, limits)
+        return None
+    return root if (text.isascii() or _is_utf8(text)) and _is_sound(root, limits) else None
 
 
 def decode_steps(text: Text, limits: Limits) -> Steps[Node]:
@@ -93,6 +98,11 @@ def decode_steps(text: Text, limits: Limits) -> Steps[Node]:
     if not isinstance(text, Part):
         if len(text) <= GROUP_BYTES:
             return decode(bytes(text), limits)
+        # Where nothing is wrong the native pass is done with a piece in some milliseconds.
+        is_piece = len(text) <= min(PIECE_BYTES, limits.node_bytes or PIECE_BYTES)
+        root = _sound_tree(bytes(text), limits) if is_piece else None
+        if root is not None:
+            return root
         try:
             text = Raw(msgspec.json.format(bytes(text), indent=-1))
         except msgspec.DecodeError as error:

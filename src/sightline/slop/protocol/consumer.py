@@ -53,8 +53,9 @@ from sightline.slop.protocol.messages import (
     Unsubscribe,
     provider_message_steps,
     serialize,
+    short_provider_message,
 )
-from sightline.slop.protocol.patch import apply_steps
+from sightline.slop.protocol.patch import apply, apply_steps, decode_ops
 from sightline.slop.protocol.pieces import Part, Steps, Text, finish, items, size, value
 from sightline.slop.protocol.tree import TEXT_FIELDS, Node
 
@@ -74,6 +75,8 @@ __all__ = [
 MESSAGE_BYTES: Final = 17 * 1024 * 1024
 _BATCHED_MESSAGES: Final = 10_000
 _MEASURED_NODES: Final = 1_000
+# A patch of so many bytes is taken in one go: it has some ten ops at most.
+_SHORT_BYTES: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +181,11 @@ class Mirror:
         """Whether the mirror shows what the provider last told."""
         return not self.awaits_snapshot and not self.awaits_resume
 
+    def grow(self, patch_bytes: int) -> None:
+        """Note what a patch of so many bytes has added at most."""
+        self.most_bytes += patch_bytes
+        self.most_nodes += patch_bytes // NODE_BYTES
+
 
 @dataclass(slots=True)
 class Consumer:
@@ -278,6 +286,9 @@ class Consumer:
 
     def receive_steps(self, data: bytes | str) -> Steps[list[ConsumerEvent]]:
         """Like `receive`, piece by piece; see `pieces`. The next message waits for the end."""
+        patched = self._take_short_patch(data)
+        if patched is not None:
+            return patched
         events: list[ConsumerEvent] = []
         waiting: deque[bytes | str | Text] = deque([data])
         unwrapped = 0
@@ -300,7 +311,8 @@ class Consumer:
                 waiting.extendleft(reversed(inner))
             else:
                 events.extend((yield from self._handle(message, large)))
-            yield
+            if waiting:
+                yield
         return events
 
     def _handle(
@@ -382,21 +394,54 @@ class Consumer:
         return [MirrorChanged(message.id, tree, message.version, patched=False)]
 
     def _take_patch(self, message: Patch, ops: Text) -> Steps[list[ConsumerEvent]]:
+        mirror, before = self._to_be_patched(message)
+        if mirror is None or before is None:
+            return []
+        try:
+            tree = yield from apply_steps(before, ops, self.limits)
+            mirror.grow(size(ops))
+            yield from self._measure(mirror, tree)
+        except InvalidInput as error:
+            return self._refuse_patch(mirror, error)
+        return self._patched(mirror, message, tree)
+
+    def _take_short_patch(self, data: bytes | str) -> list[ConsumerEvent] | None:
+        """Take in a message in one go if it is a patch of a few ops; None if it is not."""
+        if isinstance(data, str) or len(data) > min(_SHORT_BYTES, self.message_bytes):
+            return None
+        message = short_provider_message(data, self.limits)
+        if not isinstance(message, Patch):
+            return None
+        mirror, before = self._to_be_patched(message)
+        if mirror is None or before is None:
+            return []
+        if self._may_be_too_large(mirror):
+            return None
+        try:
+            tree = apply(before, decode_ops(bytes(message.ops)), self.limits)
+        except InvalidInput as error:
+            return self._refuse_patch(mirror, error)
+        mirror.grow(len(message.ops))
+        return self._patched(mirror, message, tree)
+
+    def _to_be_patched(self, message: Patch) -> tuple[Mirror | None, Node | None]:
+        """Find the mirror that a patch follows upon, and its tree; asks again if one is missing."""
         mirror = self.mirrors.get(message.subscription)
         if mirror is None or mirror.tree is None or mirror.awaits_snapshot:
-            return []
+            return None, None
         if message.version <= mirror.base_version and not mirror.awaits_resume:
-            return []
+            return None, None
         follows = isinstance(message.base, UnsetType) or message.base == mirror.version
         if not follows or message.seq != mirror.seq + 1 or message.version < mirror.version:
             self._ask_again(mirror)
-            return []
-        try:
-            tree = yield from apply_steps(mirror.tree, ops, self.limits)
-            yield from self._measure(mirror, tree, size(ops))
-        except InvalidInput as error:
-            self._ask_again(mirror)
-            return [Garbled(f"patch of {message.subscription!r}: {error}")]
+            return None, None
+        return mirror, mirror.tree
+
+    def _refuse_patch(self, mirror: Mirror, error: InvalidInput) -> list[ConsumerEvent]:
+        self._ask_again(mirror)
+        return [Garbled(f"patch of {mirror.ask.id!r}: {error}")]
+
+    def _patched(self, mirror: Mirror, message: Patch, tree: Node) -> list[ConsumerEvent]:
         # Asked for again while the patch was read.
         if not mirror.is_current and not mirror.awaits_resume:
             return []
@@ -407,10 +452,15 @@ class Consumer:
         mirror.tree = tree
         return [MirrorChanged(message.subscription, tree, message.version, patched=True)]
 
-    def _measure(self, mirror: Mirror, tree: Node, added_bytes: int) -> Steps[None]:
-        """Note how a patch makes a mirror grow. Raises TooLarge where that is beyond the limits."""
-        mirror.most_bytes += added_bytes
-        mirror.most_nodes += added_bytes // NODE_BYTES
+    def _may_be_too_large(self, mirror: Mirror) -> bool:
+        """Tell whether one more short patch could make a mirror too large."""
+        most_nodes = self.limits.nodes
+        return mirror.most_bytes > self.message_bytes - _SHORT_BYTES or (
+            most_nodes is not None and mirror.most_nodes > most_nodes - _SHORT_BYTES
+        )
+
+    def _measure(self, mirror: Mirror, tree: Node) -> Steps[None]:
+        """Measure what patches made of a mirror. Raises TooLarge where it is beyond the limits."""
         if mirror.most_bytes > self.message_bytes:
             mirror.most_bytes = yield from _bytes_of(tree)
             if mirror.most_bytes > self.message_bytes:

@@ -168,6 +168,7 @@ NO_BRACKET: Final = bytes(set(range(256)) - set(b"[]{}"))
 # One level down or up, as signed bytes.
 UP_AND_DOWN: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _WINDOW_BYTES: Final = 64 * 1024
+_INNERMOST_TIMES: Final = 4
 
 
 def shallow(text: bytes) -> bytes:
@@ -237,13 +238,21 @@ def nests_deeper(data: bytes | str, levels: int) -> bool:
 
     Of a text that is no JSON it tells what a parser meets before it finds out.
     """
+    if len(data) <= levels:
+        return False
     if isinstance(data, str):
         data = data.encode("utf-8", "surrogatepass")
-    if data.count(b"[") + data.count(b"{") <= levels:
-        return False
+    if b"\\" in data:
+        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     # Without escaped quotes every second piece between quotes is a string.
-    marks = data.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NO_BRACKET_OR_QUOTE)
+    marks = data.translate(None, _NO_BRACKET_OR_QUOTE)
     outside = b"".join(marks.replace(b'""', b"").split(b'"')[::2])
+    # Few texts are deep: without the innermost containers, two levels at most, little is left.
+    rest = outside
+    for times in range(1, _INNERMOST_TIMES + 1):
+        rest = rest.replace(b"{}", b"").replace(b"[]", b"")
+        if len(rest) <= levels - 2 * times:
+            return False
     return max(accumulate(array("b", outside.translate(UP_AND_DOWN))), default=0) > levels
 
 

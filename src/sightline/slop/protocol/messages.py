@@ -68,6 +68,7 @@ __all__ = [
     "parse_provider_message",
     "provider_message_steps",
     "serialize",
+    "short_provider_message",
 ]
 
 SLOP_VERSION: Final = "0.1"
@@ -295,13 +296,11 @@ def consumer_message_steps(
     data: bytes | str, max_bytes: int, levels: int
 ) -> Steps[ConsumerMessage]:
     """Like `parse_consumer_message`, in steps; see `pieces`."""
-    steps: Steps[ConsumerMessage] = _parse(_from_consumer, data, max_bytes, levels, _CONSUMER_TYPES)
-    return (yield from steps)
+    return _parse(_from_consumer, data, max_bytes, levels, _CONSUMER_TYPES)
 
 
 def _provider_message(data: bytes | str, max_bytes: int, levels: int) -> Steps[ProviderMessage]:
-    steps: Steps[ProviderMessage] = _parse(_from_provider, data, max_bytes, levels, _PROVIDER_TYPES)
-    return (yield from steps)
+    return _parse(_from_provider, data, max_bytes, levels, _PROVIDER_TYPES)
 
 
 def provider_message_steps(
@@ -316,10 +315,10 @@ def provider_message_steps(
         data = bytes(data)
     if not isinstance(data, Part):
         if len(data) <= WHOLE_BYTES or len(data) > max_bytes:
-            return (yield from _provider_message(data, max_bytes, limits.message_levels)), {}
-        plain = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+            message = yield from _provider_message(data, max_bytes, limits.message_levels)
+            return message, {}
         try:
-            cut_text = yield from cut(plain, limits.message_levels, limits.string_bytes)
+            cut_text = yield from cut(_plain(data), limits.message_levels, limits.string_bytes)
         except InvalidJson as error:
             raise BadMessage(f"not JSON: {error}") from None
         if not isinstance(cut_text, Part):
@@ -332,6 +331,17 @@ def provider_message_steps(
     small = {name: text for name, text in own.items() if not isinstance(text, Part)}
     head = _encoder.encode({**small, **{name: _EMPTY.get(name, _NULL) for name in large}})
     return parse_provider_message(head, max_bytes, limits.message_levels), large
+
+
+def short_provider_message(data: bytes, limits: Limits) -> ProviderMessage | None:
+    """Read a message that is too short to nest too deep; None if it is not one."""
+    if len(data) > limits.message_levels:
+        return None
+    try:
+        message: ProviderMessage = _from_provider.decode(data.decode())
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return message
 
 
 _NULL: Final = Raw(b"null")
@@ -352,24 +362,26 @@ def _parse(
         text = data if isinstance(data, str) else text_from_bytes(data)
     except InvalidJson as error:
         raise BadMessage(str(error)) from None
-    plain = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-    is_deep = nests_deeper(plain, levels)
-    if len(plain) > GROUP_BYTES:
+    is_long = len(data) > GROUP_BYTES
+    is_deep = nests_deeper(data, levels)
+    if is_long:
         yield
     if is_deep:
-        raise _complaint(
-            shallow(plain), types, f"a message must not nest deeper than {levels} levels"
-        )
+        reason = f"a message must not nest deeper than {levels} levels"
+        raise _complaint(shallow(_plain(data)), types, reason)
     try:
         return decoder.decode(text)
     except UnicodeEncodeError:
         raise BadMessage("a string must not contain a lone surrogate") from None
     except msgspec.DecodeError as error:
         yield
+        plain = _plain(data)
         # A short one is read whole, to say exactly where it stops being JSON.
-        raise _complaint(
-            plain if len(plain) <= GROUP_BYTES else shallow(plain), types, str(error)
-        ) from None
+        raise _complaint(shallow(plain) if is_long else plain, types, str(error)) from None
+
+
+def _plain(data: bytes | str) -> bytes:
+    return data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
 
 
 def _complaint(text: bytes, types: frozenset[str], reason: str) -> BadMessage:

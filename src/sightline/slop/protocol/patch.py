@@ -24,7 +24,15 @@ from sightline.slop.protocol import codec
 from sightline.slop.protocol.jsontext import loads, members, read, text_from_bytes, text_of
 from sightline.slop.protocol.limits import DEFAULT, Limits
 from sightline.slop.protocol.path import PatchPath, escape, format_path, parse_patch_path
-from sightline.slop.protocol.pieces import Part, Steps, Text, fields, groups, joined, size
+from sightline.slop.protocol.pieces import (
+    Part,
+    Steps,
+    Text,
+    fields,
+    groups,
+    joined,
+    size,
+)
 from sightline.slop.protocol.rules import field_violations, value_violations
 from sightline.slop.protocol.share import share, share_steps
 from sightline.slop.protocol.tree import ChildList, Node

@@ -9,6 +9,8 @@ checked is what is used. On the way
 
 The directory itself must be the user's or root's, and writable by nobody else unless its sticky
 bit keeps them from replacing files.
+
+A file is opened so that nothing laid out as bait can hold us: `open_regular`.
 """
 
 from __future__ import annotations
@@ -18,12 +20,13 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from sightline.errors import InvalidInput
 
-__all__ = ["directory_problem", "open_owned"]
+__all__ = ["directory_problem", "open_owned", "open_regular"]
 
 _ROOT: Final = 0
 _OTHERS_WRITE: Final = 0o022
@@ -47,6 +50,25 @@ def open_owned(path: Path, *, create: bool = False) -> Iterator[int]:
         yield handle
     finally:
         os.close(handle)
+
+
+@contextlib.contextmanager
+def open_regular(
+    path: str | Path, *, follow: bool = False, within: int | None = None
+) -> Iterator[tuple[BufferedReader, os.stat_result]]:
+    """Open a regular file to read, for as long as the block runs; `follow` a link to one.
+
+    `within` is the directory that the path is relative to. Raises OSError as `os.open` does, and
+    for what is no regular file: a pipe or a device does not make us wait.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    handle = os.open(path, flags, dir_fd=within)
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(handle)
+        raise OSError(errno.ENXIO, "not a regular file", str(path))
+    with os.fdopen(handle, "rb") as file:
+        yield file, status
 
 
 def directory_problem(found: os.stat_result) -> str | None:
