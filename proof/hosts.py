@@ -38,7 +38,7 @@ class _Hosts:
         listed = ",".join(map(str, sessions))
         arguments = (str(self.place), name, str(self.turns), str(seed), listed, *self.how)
         self.running[name] = subprocess.Popen(
-            command_of("host.beside", *arguments),
+            command_of("agent.host.beside", *arguments),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 

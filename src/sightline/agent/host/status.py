@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from sightline.agent.host.journal import RequestLine
-from sightline.agent.host.owner import Hold
+from sightline.context.ledger.owner import Hold
 
 __all__ = ["by_group", "status_of"]
 

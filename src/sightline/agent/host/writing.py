@@ -1,8 +1,9 @@
-"""What a turn leaves behind: messages with their weights, usage, receipts, the journal's notes.
+"""What a turn leaves behind: messages with their weights, usage, receipts, requests in full.
 
 Every method is synchronous and made to be run in a thread: one hop stores all that belongs
-together. The ledger decides whether a turn goes on; the journal never does. What goes wrong
-with it is remembered, told once, and that is all.
+together. What was said and who says it decides whether a turn goes on; what is only noted
+(the journal's requests, how far a reply is) never does. What goes wrong with that is
+remembered, told once, and that is all.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from sightline.agent.host.guard import guarded
-from sightline.agent.host.journal import CallState, Ended, Journal, OpenWork, RequestLine, Sent
-from sightline.agent.host.owner import Owner
+from sightline.agent.host.journal import Ended, Journal, RequestLine, Sent
 from sightline.agent.host.recovery import Recovered, recover
 from sightline.agent.host.session import Composed, OpenSession, OpenTurn
 from sightline.agent.models.base import Model
@@ -24,23 +24,22 @@ from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.usage import MAX_TOKENS, Usage, cost
 from sightline.context.ledger import Ledger
 from sightline.context.ledger import Usage as LedgerUsage
+from sightline.context.ledger.owner import Owner
 from sightline.context.ledger.store import Clock
+from sightline.context.ledger.work import CallState
 from sightline.context.messages.entries import Draft, Entry
 from sightline.context.messages.parts import Message
 from sightline.context.messages.redact import redact
 from sightline.context.projection.moment import format_moment
 from sightline.context.tokens.estimate import Calibrations
 from sightline.context.tokens.tokens import Counter
-from sightline.errors import InvalidInput, LedgerUnavailable, SessionBusy
+from sightline.errors import InvalidInput, LedgerUnavailable
 from sightline.slop.protocol.world import World
 
-__all__ = ["Scribe", "whole_words"]
+__all__ = ["Scribe"]
 
 T = TypeVar("T")
-_RECENT_GROUPS: Final = 200
 _DEAREST: Final = 1e6  # dollars for one request; by whatever prices, more is no cost
-# Every printable character of ASCII but the space: what a key is made of.
-_KEY_CHARACTERS: Final = "".join(map(chr, range(0x21, 0x7F)))
 
 
 class Scribe:
@@ -53,22 +52,20 @@ class Scribe:
         self._problem: str | None = None
         self._told = False
         self.journal: Journal | None = None
-        self._owner: Owner | None = None
+        self._owner = Owner(ledger.work)
         try:
             self.journal = Journal(ledger.path)
-            self._owner = Owner(self.journal)
         except LedgerUnavailable as error:
             self._problem = str(error)
 
     def close(self) -> None:
-        """Let go of the journal."""
-        if self._owner is not None:
-            self._owner.close()
+        """Let go of the sessions and the journal."""
+        self._owner.close()
         if self.journal is not None:
             self.journal.close()
 
     def take_problem(self) -> str | None:
-        """Say what went wrong with the journal, once."""
+        """Say what could not be noted, once."""
         if self._problem is None or self._told:
             return None
         self._told = True
@@ -81,15 +78,12 @@ class Scribe:
 
         Raises `SessionBusy` while another program runs a turn in it.
         """
-        died = False
-        if self._owner is not None:
-            owner = self._owner
-            died = self._try(lambda _: owner.claim(place.id), False)
-        work = self._try(lambda journal: journal.open_work(place.id), OpenWork())
-        found = recover(self.ledger, place.id, work, weigh)
+        died = self._owner.claim(place.id)
+        work = self.ledger.work
+        found = recover(self.ledger, place.id, work.open(place.id), weigh)
         if died or found:
             self._mark_interrupted(place)
-        self._try(lambda journal: journal.settle(place.id), None)
+        work.settle(place.id)
         return found
 
     def _mark_interrupted(self, place: OpenSession) -> None:
@@ -108,12 +102,8 @@ class Scribe:
         self._finish(turn)
         if (row := turn.row) is not None:
             self._try(lambda journal: journal.end_turn(row, ended), None)
-        if learnt != self.calibrations():
-            self._try(lambda journal: journal.set_note("calibrations", learnt.encode()), None)
-        self._try(lambda journal: journal.settle(place.id), None)
-        if self._owner is not None:
-            owner = self._owner
-            self._try(lambda _: owner.release(place.id), None)
+        self._note(lambda: self.ledger.work.learn(learnt))
+        self._note(lambda: self._owner.release(place.id))
 
     def begin(
         self,
@@ -139,8 +129,7 @@ class Scribe:
             said.insert(0, Message.of("assistant", note))
         *_, entry = self.ledger.append(place.id, [*map(weigh, said)], strategy=profile.dialect)
         [group] = self.ledger.groups.recent(place.id, 1)
-        live = [g.id for g in self.ledger.groups.recent(place.id, _RECENT_GROUPS, dropped=False)]
-        place.state = self._try(lambda journal: journal.strategy_state(place.id, live), {})
+        place.state = self.ledger.strategy_states.current(place.id)
         place.row = self.ledger.sessions.get(place.id)
         return OpenTurn(entry.group_id, group.seq + 1, entry.seq), mended
 
@@ -173,7 +162,6 @@ class Scribe:
             usage=None if usage is None else ledger_usage(model, usage),
         )
         turn.last_seq = entries[-1].seq
-        self._try(lambda journal: journal.end_reply(place.id), None)
         self._finish(turn)
         return entries
 
@@ -229,12 +217,11 @@ class Scribe:
 
     def note_words(self, place: OpenSession, text: str, reasoning: str) -> None:
         """Note the words of a reply so far, in case that the program does not live to store it."""
-        words = whole_words(text), whole_words(reasoning)
-        self._try(lambda journal: journal.note_words(place.id, *words), None)
+        self._note(lambda: self.ledger.work.note_words(place.id, text, reasoning))
 
     def note_call(self, place: OpenSession, turn: OpenTurn, call_id: str, state: CallState) -> None:
         """Note how far a call is."""
-        self._try(lambda journal: journal.note_call(place.id, turn.group_id, call_id, state), None)
+        self._note(lambda: self.ledger.work.note_call(place.id, turn.group_id, call_id, state))
 
     def time_call(self, turn: OpenTurn, name: str, took_ms: int, began_ms: int) -> None:
         """Note how long a call of the last request took, and when it began."""
@@ -250,27 +237,8 @@ class Scribe:
     def keep_state(self, place: OpenSession, turn: OpenTurn, state: dict[str, Any]) -> None:
         """Keep what the strategy left with this turn's group."""
         if state:
-            self._try(
-                lambda journal: journal.set_strategy_state(place.id, turn.group_id, state), None
-            )
-
-    def calibrations(self) -> Calibrations:
-        """Read what was learnt about how vendors count."""
-        value = self._try(lambda journal: journal.note("calibrations"), None)
-        try:
-            return Calibrations() if value is None else Calibrations.decode(value)
-        except InvalidInput:
-            return Calibrations()
-
-    def fold_of(self, session_id: int) -> int:
-        """Read the first group that is shown of a session that was folded by hand."""
-        value = self._try(lambda journal: journal.note(f"fold {session_id}"), None)
-        return int(value) if value and value.isdigit() else 0
-
-    def set_fold(self, session_id: int, first_group: int) -> None:
-        """Keep where a session was folded."""
-        value = str(first_group).encode()
-        self._try(lambda journal: journal.set_note(f"fold {session_id}", value), None)
+            states = self.ledger.strategy_states
+            self._note(lambda: states.set(place.id, turn.group_id, state))
 
     def _finish(self, turn: OpenTurn) -> None:
         """Note how the last request ended, if that is not noted yet."""
@@ -281,18 +249,21 @@ class Scribe:
 
     def _note_reply(self, place: OpenSession, turn: OpenTurn, model: Model) -> None:
         dialect = model.profile.dialect
-        self._try(
-            lambda journal: journal.begin_reply(place.id, turn.group_id, turn.last_seq, dialect),
-            None,
-        )
+        work = self.ledger.work
+        self._note(lambda: work.begin_reply(place.id, turn.group_id, turn.last_seq, dialect))
+
+    def _note(self, work: Callable[[], None]) -> None:
+        """Note something in the ledger that a turn can do without."""
+        try:
+            work()
+        except (InvalidInput, LedgerUnavailable) as error:
+            self._problem = self._problem or str(error)
 
     def _try(self, work: Callable[[Journal], T], otherwise: T) -> T:
         if self.journal is None:
             return otherwise
         try:
             return work(self.journal)
-        except SessionBusy:
-            raise
         except LedgerUnavailable as error:
             self._problem = self._problem or str(error)
             return otherwise
@@ -336,8 +307,3 @@ def _receipt_body(turn: OpenTurn, model: Model, composed: Composed, data: bytes)
         "drift": None if composed.drift is None else msgspec.to_builtins(composed.drift),
     }
     return body
-
-
-def whole_words(text: str) -> str:
-    """Return the text so far without keys; a word that may still become one is left out."""
-    return redact(text.rstrip(_KEY_CHARACTERS))

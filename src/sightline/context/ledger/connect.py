@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -21,6 +22,7 @@ import apsw
 
 from sightline.context.ledger.schema import FORMAT, format_of, migrate
 from sightline.context.ledger.seal import ZERO, Value
+from sightline.context.ledger.takeover import take_over
 from sightline.context.ledger.transaction import seal
 from sightline.errors import InvalidInput, LedgerDamaged, LedgerUnavailable, LedgerUnusable
 
@@ -29,7 +31,7 @@ __all__ = ["found", "open_for_reading", "open_for_writing", "sync_directory", "t
 BUSY_TIMEOUT_MS: Final = 60_000
 
 
-def open_for_writing(path: Path, vfs: str | None = None) -> apsw.Connection:
+def open_for_writing(path: Path, now: str, vfs: str | None = None) -> apsw.Connection:
     """Open, making the file and its directories if need be, and migrate."""
     _create(path)
     connection = apsw.Connection(str(path), vfs=vfs)
@@ -44,7 +46,7 @@ def open_for_writing(path: Path, vfs: str | None = None) -> apsw.Connection:
         connection.execute("PRAGMA checkpoint_fullfsync = ON")
         # What is removed is overwritten, not merely unlinked from its page.
         connection.execute("PRAGMA secure_delete = ON")
-        migrate(connection)
+        migrate(connection, reached=partial(take_over, connection, path, now))
     return connection
 
 

@@ -27,7 +27,7 @@ from sightline.context.ledger.gate import Gate, Limits
 from sightline.context.ledger.groups import Groups, forget_undone
 from sightline.context.ledger.history import History
 from sightline.context.ledger.memos import Memos
-from sightline.context.ledger.notes import Scratchpad, States
+from sightline.context.ledger.notes import Scratchpad, States, StrategyStates
 from sightline.context.ledger.portable import export_session, import_session
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult, Retrieval, describe
 from sightline.context.ledger.sessions import Session, Sessions
@@ -35,6 +35,7 @@ from sightline.context.ledger.store import Clock, Mode, Store, now_utc
 from sightline.context.ledger.transaction import Transaction, fetch
 from sightline.context.ledger.usage import Accounts, Usage, add_usage
 from sightline.context.ledger.verify import Report, verify
+from sightline.context.ledger.work import Work
 from sightline.context.ledger.writer import Writer
 from sightline.context.messages.entries import Draft, Entry, outcome_of
 from sightline.context.messages.parts import Message
@@ -53,6 +54,8 @@ class Ledger:
     scratchpad: Scratchpad
     memos: Memos
     accounts: Accounts
+    strategy_states: StrategyStates
+    work: Work
 
     def __init__(
         self,
@@ -74,6 +77,8 @@ class Ledger:
         self.scratchpad = Scratchpad(self._store, self._gate)
         self.memos = Memos(self._store, self._gate)
         self.accounts = Accounts(self._store, self._gate)
+        self.strategy_states = StrategyStates(self._store, self._gate)
+        self.work = Work(self._store, self._gate)
 
     @property
     def path(self) -> Path:
@@ -149,6 +154,8 @@ class Ledger:
             if usage is not None and usage_id is None:
                 raise InvalidInput("usage belongs to an assistant's message, and there is none")
             writer.finish()
+            # What is stored is no longer under way: in one transaction, so never twice.
+            tx.execute("DELETE FROM open_replies WHERE session_id = ?", (session_id,))
             tx.touch(session)
             self._history.follow(session, writer.written, entries)
         return tuple(entries)
@@ -178,10 +185,11 @@ class Ledger:
         return describe()
 
     def revision(self) -> int:
-        """Return a number that grows with every change, whoever made it."""
+        """Return a number that is another one after a change, whoever made it."""
         with self._store.read() as connection:
             [(activity,)] = fetch(connection, "SELECT activity FROM ledger")
-        return int(activity)
+            [(others,)] = fetch(connection, "PRAGMA data_version")
+        return int(activity) + int(others)
 
     def verify(self) -> Report:
         """Check every row against its seal, and the file against SQLite's rules."""
