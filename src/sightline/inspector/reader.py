@@ -102,14 +102,16 @@ class Reader:
         """List the turns of a session in order."""
         hold = hold_on(self._ledger.work, session)  # first: a turn that ends meanwhile was running
         recorded = by_group(self._lines(session))
-        spent = self._ledger.accounts.by_group(session)
+        accounts = self._ledger.accounts
+        spent, outcomes = accounts.by_group(session), accounts.outcomes(session)
         groups = self._ledger.groups.recent(session)
         turns = []
         for group in groups:
             lines = recorded.get(group.id, [])
             used = spent.get(group.id)
             own: Hold = hold if group is groups[-1] else "none"
-            status = status_of(lines, own, replied=group.messages > 1)
+            outcome = outcomes.get(group.id, "")
+            status = status_of(lines, own, replied=group.messages > 1, outcome=outcome)
             turns.append(
                 {
                     "turn": group.seq + 1,

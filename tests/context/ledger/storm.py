@@ -23,7 +23,7 @@ def run_with_cuts(
         connection = ledger._store._connection
         if synchronous != "FULL":
             connection.execute(f"PRAGMA synchronous = {synchronous}")
-            ledger._store._synchronise = lambda _: None  # type: ignore[method-assign]
+            ledger._store._synchronise = lambda level: None  # type: ignore[method-assign]  # noqa: ARG005
         connection.wal_autocheckpoint(20)
 
         def maybe_cut() -> None:

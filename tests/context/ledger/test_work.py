@@ -117,9 +117,9 @@ def test_a_session_takes_all_that_is_its_own_with_it(tmp_path: Path, ledger: Led
     assert ledger.verify().ok
 
 
-def test_who_reads_only_notes_nothing(tmp_path: Path, ledger: Ledger) -> None:
+def test_who_reads_only_notes_nothing(ledger: Ledger) -> None:
     with (
-        Ledger(tmp_path / "l.db", mode="read") as reader,
+        Ledger(ledger.path, mode="read") as reader,
         pytest.raises(LedgerUnusable, match="reading only"),
     ):
         reader.work.claim(1, "me", instead_of="")

@@ -36,8 +36,8 @@ from sightline.agent.plugins.choose import runner_of
 from sightline.agent.policy import Mode, Rule
 from sightline.agent.toolbox import Bench, Toolbox
 from sightline.agent.turn.machine import TurnLimits
+from sightline.agent.turn.steps import Spent
 from sightline.config import Settings
-from sightline.context.dialects.usage import Usage
 from sightline.context.ledger import Ledger, Memos, MemoShelf, Session
 from sightline.context.ledger.place import default_path
 from sightline.context.ledger.store import Clock, now_utc
@@ -499,8 +499,8 @@ class Host:
             uuid = place.row.uuid
             await asyncio.to_thread(self.ledger.sessions.delete, place.id, confirm=uuid)
 
-    async def _account(self, model: Model, usage: Usage) -> None:
-        await asyncio.to_thread(self._stage.scribe.account, self._open, None, model, usage)
+    async def _account(self, model: Model, spent: Spent) -> None:
+        await asyncio.to_thread(self._stage.scribe.account, self._open, None, model, spent)
 
     def _opened(self, reference: str) -> Model:
         # Imported when a model is opened: vendors' libraries are large.

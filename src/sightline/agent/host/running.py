@@ -171,9 +171,9 @@ class TurnRun:
                 await self._keep_time(event)
             case steps.Append():
                 return await self._append(effect)
-            case steps.Account(usage):
+            case steps.Account(spent):
                 scribe = self._stage.scribe
-                await asyncio.to_thread(scribe.account, self._place, self._turn, self._model, usage)
+                await asyncio.to_thread(scribe.account, self._place, self._turn, self._model, spent)
             case steps.BuildPrompt(request):
                 self._turn.requests = request
                 self._begin(self._build)
@@ -207,7 +207,7 @@ class TurnRun:
             self._model,
             self._stage.counter(self._model),
             incomplete=effect.incomplete,
-            usage=effect.usage,
+            spent=effect.spent,
         )
         return steps.Stored(tuple(entry.id for entry in entries))
 

@@ -13,15 +13,17 @@ from hashlib import sha256
 from typing import Any, Final, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from sightline.agent.host.guard import guarded
 from sightline.agent.host.journal import Ended, Journal, RequestLine, Sent
 from sightline.agent.host.recovery import Recovered, recover
 from sightline.agent.host.session import Composed, OpenSession, OpenTurn
-from sightline.agent.models.base import Model
+from sightline.agent.models.base import Model, address_of
+from sightline.agent.turn.steps import Spent
 from sightline.context.dialects import encode
 from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.usage import MAX_TOKENS, Usage, cost
+from sightline.context.dialects.usage import MAX_TOKENS, cost
 from sightline.context.ledger import Ledger
 from sightline.context.ledger import Usage as LedgerUsage
 from sightline.context.ledger.owner import Owner
@@ -30,6 +32,7 @@ from sightline.context.ledger.work import CallState
 from sightline.context.messages.entries import Draft, Entry
 from sightline.context.messages.parts import Message
 from sightline.context.messages.redact import redact
+from sightline.context.messages.storable import storable
 from sightline.context.projection.moment import format_moment
 from sightline.context.tokens.estimate import Calibrations
 from sightline.context.tokens.tokens import Counter
@@ -40,6 +43,11 @@ __all__ = ["Scribe"]
 
 T = TypeVar("T")
 _DEAREST: Final = 1e6  # dollars for one request; by whatever prices, more is no cost
+ERROR_CHARS: Final = 2_000
+# How a request ends that was not answered, and so is not charged; what broke off may be.
+UNCHARGED: Final = frozenset(
+    {"unauthorized", "rate_limited", "overflow", "unreachable", "model_failed"}
+)
 
 
 class Scribe:
@@ -151,7 +159,7 @@ class Scribe:
         counter: Counter,
         *,
         incomplete: bool = False,
-        usage: Usage | None = None,
+        spent: Spent | None = None,
     ) -> tuple[Entry, ...]:
         """Store what a model said, or what its calls came to."""
         drafts = [self.draft(message, counter, incomplete=incomplete) for message in messages]
@@ -159,18 +167,21 @@ class Scribe:
             place.id,
             drafts,
             strategy=model.profile.dialect,
-            usage=None if usage is None else ledger_usage(model, usage),
+            usage=ledger_usage(model, spent) if spent and (spent.usage or incomplete) else None,
         )
         turn.last_seq = entries[-1].seq
         self._finish(turn)
         return entries
 
     def account(
-        self, place: OpenSession, turn: OpenTurn | None, model: Model, usage: Usage
+        self, place: OpenSession, turn: OpenTurn | None, model: Model, spent: Spent
     ) -> None:
-        """Store what a request used that brought no message."""
+        """Store what a request came to that brought no message."""
         group_id = None if turn is None else turn.group_id
-        self.ledger.accounts.record(place.id, ledger_usage(model, usage), group_id=group_id)
+        usage = ledger_usage(model, spent)
+        if spent.usage is None and spent.outcome in UNCHARGED:
+            usage = replace(usage, cost_nanousd=0)
+        self.ledger.accounts.record(place.id, usage, group_id=group_id)
 
     def draft(self, message: Message, counter: Counter, *, incomplete: bool = False) -> Draft:
         """Make a message ready to be stored: no blocks in it, weighed."""
@@ -269,22 +280,41 @@ class Scribe:
             return otherwise
 
 
-def ledger_usage(model: Model, usage: Usage) -> LedgerUsage:
-    """Write a vendor's report as the ledger keeps it."""
+def ledger_usage(model: Model, spent: Spent) -> LedgerUsage:
+    """Write what a request came to as the ledger keeps it."""
+    about = LedgerUsage(
+        model.label, 0, 0, address=address_of(model) or None, outcome=spent.outcome or None,
+        error=_bounded(spent.error),
+    )  # fmt: skip
+    usage = spent.usage
+    if usage is None:
+        return about
     price = cost(usage, model.profile.prices)
     # A model may be anybody's; what it says that makes no sense must not cost the turn.
-    prompt_tokens = _bounded(usage.input_tokens)
-    return LedgerUsage(
-        model.label,
+    prompt_tokens = _within(usage.input_tokens, MAX_TOKENS)
+    completion_tokens = _within(usage.output_tokens, MAX_TOKENS)
+    writes = _within(usage.cache_write_tokens, prompt_tokens)
+    miss = spent.cache_miss
+    return replace(
+        about,
         prompt_tokens=prompt_tokens,
-        completion_tokens=_bounded(usage.output_tokens),
-        cached_tokens=min(_bounded(usage.cache_read_tokens), prompt_tokens),
+        completion_tokens=completion_tokens,
+        cached_tokens=_within(usage.cache_read_tokens, prompt_tokens),
         cost_nanousd=round(price * 1e9) if price is not None and 0 <= price <= _DEAREST else None,
+        cache_write_tokens=writes,
+        cache_write_long_tokens=_within(usage.cache_write_long_tokens, writes),
+        reasoning_tokens=_within(usage.reasoning_tokens, completion_tokens),
+        cache_miss=None if miss is None else _bounded(miss.reason),
+        cache_missed_tokens=None if miss is None else _within(miss.missed_tokens, MAX_TOKENS),
     )
 
 
-def _bounded(tokens: int) -> int:
-    return max(0, min(tokens, MAX_TOKENS))
+def _within(count: int, whole: int) -> int:
+    return max(0, min(count, whole))
+
+
+def _bounded(text: str) -> str | None:
+    return storable(text)[:ERROR_CHARS] or None
 
 
 def _receipt_body(turn: OpenTurn, model: Model, composed: Composed, data: bytes) -> dict[str, Any]:

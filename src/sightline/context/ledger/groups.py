@@ -71,6 +71,7 @@ class Groups:
                 "SELECT id, seq, status, messages, tokens, created_at, "
                 "(SELECT prompt_tokens + completion_tokens FROM usage "
                 " WHERE usage.session_id = groups.session_id AND usage.group_id = groups.id "
+                " AND prompt_tokens + completion_tokens > 0 "
                 " ORDER BY usage.id DESC LIMIT 1) AS snapshot, "
                 "(SELECT substr(content, 1, ?) FROM messages "
                 " WHERE messages.session_id = groups.session_id AND messages.seq = first_seq"

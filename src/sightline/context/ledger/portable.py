@@ -48,7 +48,7 @@ class _State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     created_at: str
 
 
-class _Request(Usage, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _Request(Usage, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     id: int
     group_id: int | None = None
 

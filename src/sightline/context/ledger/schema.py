@@ -200,7 +200,9 @@ TABLES: Final[dict[str, Table]] = {
             _MADE,
             _DIGEST,
             Column("cache_write_tokens", "INTEGER", "the part of the input kept for reuse"),
-            Column("cache_write_long_tokens", "INTEGER", "the part of that kept for an hour or more"),
+            Column(
+                "cache_write_long_tokens", "INTEGER", "the part of that kept for an hour or more"
+            ),
             Column("reasoning_tokens", "INTEGER", "the part of the output that was reasoning"),
             Column("cache_miss", "TEXT", "why the vendor could not reuse more, in its own word"),
             Column("cache_missed_tokens", "INTEGER", "how much input that cost"),

@@ -17,7 +17,7 @@ import msgspec
 
 from sightline.context.ledger.gate import Gate
 from sightline.context.ledger.place import journal_path
-from sightline.context.ledger.transaction import Transaction, fetch
+from sightline.context.ledger.transaction import Row, Transaction, fetch
 from sightline.context.tokens.estimate import Calibrations
 from sightline.errors import InvalidInput
 
@@ -124,7 +124,7 @@ class _Taking:
         if (session_id, group) in self._groups:
             value = msgspec.json.decode(state, type=dict[str, Any])
             body = self._gate.json(value, "a strategy's state", self._gate.limits.strategy_state)
-            row = {"group_id": group, "body": body, "created_at": self._tx.now}
+            row: Row = {"group_id": group, "body": body, "created_at": self._tx.now}
             self._tx.insert(self._tx.session(session_id), "strategy_states", row)
 
     def _note(self, name: str, value: bytes) -> None:

@@ -54,17 +54,13 @@ class Work:
     def owner(self, session_id: int) -> str:
         """Name who runs a turn in a session; empty if nobody does."""
         with self._store.read() as connection:
-            rows = fetch(
-                connection, "SELECT owner FROM owners WHERE session_id = ?", (session_id,)
-            )
+            rows = fetch(connection, "SELECT owner FROM owners WHERE session_id = ?", (session_id,))
         return str(rows[0][0]) if rows else ""
 
     def claim(self, session_id: int, owner: str, *, instead_of: str) -> bool:
         """Name who runs a turn, if it is still as the caller believes; say whether it was."""
         with self._store.work() as connection:
-            rows = fetch(
-                connection, "SELECT owner FROM owners WHERE session_id = ?", (session_id,)
-            )
+            rows = fetch(connection, "SELECT owner FROM owners WHERE session_id = ?", (session_id,))
             if (rows[0][0] if rows else "") != instead_of:
                 return False
             connection.execute("INSERT OR REPLACE INTO owners VALUES (?, ?)", (session_id, owner))
@@ -120,7 +116,8 @@ class Work:
                 connection, "SELECT call_id, state FROM open_calls WHERE session_id = ?",
                 (session_id,),
             )  # fmt: skip
-        return OpenWork(*(replies[0] if replies else (0, -1, "", "", "")), dict(calls))
+        found = OpenWork(*replies[0]) if replies else OpenWork()
+        return msgspec.structs.replace(found, calls=dict(calls))
 
     def settle(self, session_id: int) -> None:
         """Note that nothing is under way; writes only if something was."""
