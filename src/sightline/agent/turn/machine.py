@@ -90,6 +90,7 @@ from sightline.context.dialects.events import (
     ToolCalled,
     UsageReported,
 )
+from sightline.context.dialects.usage import Usage
 from sightline.context.messages.parts import Message, Part, ToolCall, ToolResult
 from sightline.context.messages.state import strip_state
 from sightline.events import Outcome
@@ -203,6 +204,7 @@ class TurnMachine:
             return self._failed(ModelError(code, stopped.detail, retryable=True))
         message = self._with_new_ids(stopped.message)
         if stopped.incomplete:
+            reply.failure = reply.failure or stopped.code
             message = Message("assistant", tuple(p for p in message.parts if _is_said(p)))
         self._replies += 1
         self._failures = 0

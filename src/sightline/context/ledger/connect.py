@@ -26,7 +26,14 @@ from sightline.context.ledger.takeover import take_over
 from sightline.context.ledger.transaction import seal
 from sightline.errors import InvalidInput, LedgerDamaged, LedgerUnavailable, LedgerUnusable
 
-__all__ = ["found", "open_for_reading", "open_for_writing", "sync_directory", "translated"]
+__all__ = [
+    "found",
+    "open_for_reading",
+    "open_for_writing",
+    "sqlite_version",
+    "sync_directory",
+    "translated",
+]
 
 BUSY_TIMEOUT_MS: Final = 60_000
 
@@ -107,6 +114,11 @@ def translated(path: Path) -> Iterator[None]:
         raise InvalidInput("a number of more than 64 bits names nothing in a ledger") from error
     except apsw.IOError as error:
         raise LedgerUnavailable(f"{path}: input/output error ({error})") from error
+
+
+def sqlite_version() -> str:
+    """Tell which SQLite ledgers are written by."""
+    return apsw.sqlite_lib_version()
 
 
 def _create(path: Path) -> None:

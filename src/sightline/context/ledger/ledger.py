@@ -31,6 +31,7 @@ from sightline.context.ledger.notes import Scratchpad, States, StrategyStates
 from sightline.context.ledger.portable import export_session, import_session
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult, Retrieval, describe
 from sightline.context.ledger.sessions import Session, Sessions
+from sightline.context.ledger.statement import literal
 from sightline.context.ledger.store import Clock, Mode, Store, now_utc
 from sightline.context.ledger.transaction import Transaction, fetch
 from sightline.context.ledger.usage import Accounts, Usage, add_usage
@@ -179,6 +180,21 @@ class Ledger:
     ) -> QueryResult:
         """Run untrusted SQL over a session's rows, or over all of them if it is None."""
         return self._retrieval.query(sql, session_id=session_id, limits=limits)
+
+    def find(self, session_id: int, text: str, *, limit: int, chars: int) -> list[tuple[int, str]]:
+        """Find messages of a session that contain a text: their ids and what stands around it.
+
+        The newest first, upper and lower case alike, none that were dropped. It runs where
+        `query` does, so a session of any size costs it its time limit at most.
+        """
+        pattern = literal(text)
+        found = self._retrieval.query(
+            f"SELECT id, substr(content, max(1, instr(lower(content), lower({pattern})) - 40), "
+            f"{chars:d}) FROM messages WHERE instr(lower(content), lower({pattern})) > 0 "
+            f"ORDER BY id DESC LIMIT {limit:d}",
+            session_id=session_id,
+        )
+        return [(number, str(excerpt)) for number, excerpt in found.rows]
 
     def describe(self) -> str:
         """Describe to a model what `query` can read."""
