@@ -81,7 +81,7 @@ async def _leaks(
     with Ledger(place / "ledger" / "l.db") as ledger:
         session = ledger.sessions.create("s")
         async with Hub() as hub:
-            hub.add("workspace", workspace.dial)
+            hub.add("workspace", workspace.dial, own=True)
             bench = Bench(ledger, session.id, hub, MemoShelf({"project": ledger.memos}))
             call = {
                 "app": "workspace",

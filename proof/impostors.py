@@ -115,11 +115,11 @@ def _announce(directory: Path, impostor: Impostor, socket: Path) -> None:
 def _unchecked() -> Iterator[None]:
     """A hub that believes what it is told, as one would be without these rules."""
     with contextlib.ExitStack() as stack:
-        for module in ("hub.hub", "hub.client", "hub.descriptor"):
+        for module in ("slop.hub.hub", "slop.hub.client", "slop.discovery.descriptor"):
             stack.enter_context(patch(f"sightline.{module}.app_id_problem", lambda _: None))
-        for module in ("hub.client", "hub.descriptor"):
+        for module in ("slop.hub.client", "slop.discovery.descriptor"):
             stack.enter_context(patch(f"sightline.{module}.app_name_problem", lambda _: None))
-        for module in ("hub.hub", "hub.descriptor"):
+        for module in ("slop.hub.hub", "slop.discovery.descriptor"):
             stack.enter_context(patch(f"sightline.{module}.reads_as_own", lambda _: False))
         yield
 

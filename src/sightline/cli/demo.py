@@ -6,7 +6,7 @@ import asyncio
 
 import click
 
-from sightline.cli.out import write_json, write_text
+from sightline.cli.out import tell, write_json, write_text
 from sightline.demo import demo_tree
 from sightline.slop.protocol.codec import encode
 from sightline.slop.protocol.text import format_blocks
@@ -49,6 +49,6 @@ async def _serve(port: int | None, socket: str | None) -> None:
     served = demo_app().serving(port=port, unix=socket or port is None)
     async with served as addresses:
         if addresses.token is not None:
-            click.echo(f"token: {addresses.token}", err=True)
+            tell(f"token: {addresses.token}")
         write_text(addresses)
         await asyncio.Event().wait()

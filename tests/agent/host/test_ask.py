@@ -474,6 +474,7 @@ async def test_a_pinned_state_is_part_of_the_conversation(tmp_path: Path) -> Non
         await turn(host)
         pinned = await host.pin("live")
         assert "not current" in pinned
+        assert "msg-3" in pinned, "a pin is nothing without its tree"
         await turn(host, "what was it?")
         assert msgspec.json.encode(pinned).decode()[1:-1] in sent(model)
 

@@ -317,7 +317,10 @@ async def test_invoke_says_what_is_wrong(at_desk: Desktop, line: str, complaint:
 async def test_pin_makes_the_state_part_of_the_conversation(at_desk: Desktop) -> None:
     await at_desk.says("one")
     await at_desk.does("/pin desk")
-    assert "Pinned state of" in await at_desk.does("/context show")
+    shown = await at_desk.does("/context show")
+    pinned = shown[shown.index("Pinned state of") :]
+    for line in ("### Desk (desk)", "msg-104: Launch moved to Thursday"):
+        assert line in pinned, "a pin is nothing without its tree"
 
 
 async def test_diff_says_what_changed_since_the_model_looked(at_desk: Desktop) -> None:

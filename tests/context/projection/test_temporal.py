@@ -7,6 +7,7 @@ from sightline.context.projection.moment import parse_moment
 from sightline.context.projection.temporal import change_note, changed_signal, pin_snapshot
 from sightline.demo import demo_tree
 from sightline.slop.protocol.codec import decode, encode
+from sightline.slop.protocol.text import format_tree
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World
 
@@ -99,4 +100,7 @@ def test_a_pinned_snapshot_says_that_it_is_past_and_quotes_every_line() -> None:
     assert first == ("Pinned state of 2026-04-28T10:30:00Z (a snapshot of the past, not current):")
     assert all(line.startswith("| ") for line in lines)
     assert lines[0] == "| ### Desk (desk)"
+    tree = BEFORE.apps[0].tree
+    assert tree is not None
+    assert {f"| {line}" for line in format_tree(tree).split("\n")} <= set(lines), "the whole tree"
     assert lines[-2:] == ["| ### Notes (n)", "| status: disconnected"]

@@ -112,6 +112,15 @@ def test_a_text_that_cannot_be_written_is_said_with_its_path() -> None:
         node_of({"props": {"a": "\ud800"}})
 
 
+def test_a_node_that_no_mirror_would_take_is_refused_where_it_is_made() -> None:
+    long = {f"text-{n}": "x" * 200_000 for n in range(6)}
+    large = {"items": [{"id": "page", "props": long}]}
+    with pytest.raises(InvalidTree, match=r"page has more than 1048576 bytes .* content_ref"):
+        node_of(large)
+    many = {"items": [{"id": f"page-{n}", "props": {"text": "x" * 200_000}} for n in range(6)]}
+    assert len(node_of(many).children) == 6, "together they may be larger"
+
+
 def test_nesting_has_a_bound() -> None:
     given: dict[str, Any] = {"id": "x"}
     for _ in range(70):

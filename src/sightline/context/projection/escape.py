@@ -48,6 +48,7 @@ __all__ = [
     "escape_line",
     "escape_name",
     "escape_text",
+    "has_tag",
     "is_innocent_json",
     "mark",
     "mark_json",
@@ -121,7 +122,8 @@ _TAG_LIKE: Final = re.compile(
 _HIDDEN: Final = f"\x00-\x08\x0e-\x1f\u0300-\u036f\u20d0-\u20f0\ufdd0-\ufdef{_JOINERS}{_UNSEEN}"
 _WITHIN: Final = f"[{_HIDDEN}]*"
 _BEFORE: Final = f"[\\s/\u2044\u2215\u2571\u29f8\uff0f{_HIDDEN}]*"
-_HYPHEN: Final = f"[-_\\s\u2010-\u2015\u2212\ufe58\ufe63\uff0d{_HIDDEN}]*"
+_LOW_LINES: Final = "_\u203f\u2040\u2054\ufe33\ufe34\ufe4d-\ufe4f\uff3f"
+_HYPHEN: Final = f"[-{_LOW_LINES}\\s\u2010-\u2015\u2212\ufe58\ufe63\uff0d{_HIDDEN}]*"
 _KIND: Final = f"(?:{_S}{_WITHIN}{_T}|{_A}{_WITHIN}{_P})"
 _TAG: Final = re.compile(
     f"[&{_LESS}](?:(?<!&)|(?<=&)(?:[lL][tT]|#0*60|#[xX]0*3[cC]);?)"
@@ -259,6 +261,13 @@ def tag_like(text: str) -> Iterator[int]:
     return (match.start() for match in _TAG.finditer(text))
 
 
+def has_tag(text: str) -> bool:
+    """Tell whether something could be read as a context tag, as it stands or once it is decoded."""
+    if _TAG.search(text):
+        return True
+    return bool(_CODED_LESS.search(text) and _TAG.search(_decoded(text)))
+
+
 def _is_innocent(text: str, *, lines: bool) -> bool:
     if "INST]" in text:
         return False
@@ -307,6 +316,7 @@ def _without_codes(text: str) -> str:
 def _decoded(text: str) -> str:
     from html import unescape  # its table of 2,231 names is rarely needed
 
+    text = text.lower()  # a careless reader minds no case, in the names of entities either
     for _ in range(_LAYERS):
         plain = unescape(text if text.isascii() else text.translate(_NARROW))
         plain = _PERCENT.sub(lambda match: chr(int(match[1], 16)), plain)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from sightline.context.projection.escape import mark, reveal, tag_like
+from sightline.context.projection.escape import has_tag, mark, reveal
 from sightline.context.projection.lookalikes import LATER_LETTERS
 
 __all__ = ["close_block", "has_block", "strip_blocks"]
@@ -27,7 +27,7 @@ _TAG: Final = re.compile(
 
 def strip_blocks(text: str) -> str:
     """Remove every context block and neutralise stray tags. Idempotent, linear."""
-    if "<" not in text and text.isascii() and "&" not in text:
+    if text.isascii() and not any(char in text for char in "<&%"):
         return text
     kept: list[str] = []
     at = 0
@@ -76,6 +76,4 @@ def _blocks(text: str) -> list[tuple[int, int]]:
 
 
 def _without_tags(text: str) -> str:
-    if not any(True for _ in tag_like(text)):
-        return text
-    return reveal(mark(text, lines=False))
+    return reveal(mark(text, lines=False)) if has_tag(text) else text

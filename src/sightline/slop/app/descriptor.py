@@ -34,6 +34,7 @@ from sightline.errors import InvalidDescriptor, InvalidTree, Violation
 from sightline.slop.app.action import Action
 from sightline.slop.protocol.codec import decode, encode, from_value
 from sightline.slop.protocol.jsontext import read
+from sightline.slop.protocol.limits import WIRE
 from sightline.slop.protocol.path import format_path
 from sightline.slop.protocol.tree import ContentRef, Meta, Node, plain
 
@@ -76,12 +77,12 @@ class Described:
 
     def node(self) -> Node:
         """Build the node. Raises InvalidInput (every broken rule)."""
-        if self._node is not None:
-            return self._node
         try:
-            return decode(self._text)
+            node = decode(self._text) if self._node is None else self._node
+            _check_sizes(node, len(self._text))
         except InvalidTree as error:
             raise _placed(error, self._ids) from None
+        return node
 
 
 class _NotPlain(Exception):
@@ -127,6 +128,18 @@ def describe(given: object, ids: Ids, node_id: str, default_type: str = "group")
             raise _placed(error, ids) from None
         raise
     return Described(_digest(text), actions, ids, text)
+
+
+def _check_sizes(root: Node, whole_bytes: int) -> None:
+    """Raise InvalidTree if a node is too large for those who would mirror it."""
+    most = WIRE.node_bytes
+    if most is None or whole_bytes <= most:
+        return
+    for node in root.walk():
+        if len(encode(node.with_child_list(()))) > most:
+            # Its content may be any length: a reference and `app.content` hand it out in pieces.
+            rule = f"has more than {most} bytes beside its children; give it a content_ref instead"
+            raise InvalidTree([Violation("", f"{node.id} {rule}")])
 
 
 def _placed(error: InvalidTree, ids: Ids) -> InvalidTree:
