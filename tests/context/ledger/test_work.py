@@ -178,6 +178,9 @@ def test_a_session_has_a_parent_and_a_title(ledger: Ledger) -> None:
     child = ledger.sessions.create("child", parent=parent.uuid, title="What the ducks eat")
     assert ledger.sessions.get(child.id) == child
     assert (child.parent, child.title) == (parent.uuid, "What the ducks eat")
+    copy = ledger.import_(ledger.export(child.id))
+    assert (copy.parent, copy.title) == (parent.uuid, "What the ducks eat")
+    assert ledger.sessions.clone(child.id).title == "What the ducks eat"
     assert ledger.sessions.set_title(child.id, "").title == ""
     with pytest.raises(InvalidInput):
         ledger.sessions.set_title(child.id, "two\nlines")

@@ -164,7 +164,7 @@ class Sessions:
             name = self._gate.line(name or f"{source['name']} (clone)", "a session's name")
             copy = new_session(tx, name=name, project=source["project"])
             copy["cloned_from"] = source["uuid"]
-            for setting in ("scratchpad", "context_size", "context_slack"):
+            for setting in ("scratchpad", "context_size", "context_slack", "title"):
                 copy[setting] = source[setting]
             _copy_groups(tx, source, copy)
         return session_of(copy)
