@@ -7,6 +7,7 @@ loader of public names are everybody's.
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from pathlib import Path
@@ -116,3 +117,35 @@ def test_what_people_read_imports_from_the_doors_only(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     imported = re.findall(r"(?:from|import) (sightline[\w.]*)", text)
     assert {name.rstrip(".") for name in imported} <= DOORS
+
+
+# Statements as they begin; what people and models are told of SQL does not begin with one.
+SQL = re.compile(
+    r"\s*(SELECT|INSERT|UPDATE|DELETE|PRAGMA|CREATE|ALTER|DROP|BEGIN|COMMIT|ROLLBACK|ATTACH)\b"
+)
+# The ledger, and the file of requests that may be deleted beside it.
+STORES = ("context/ledger/", "agent/host/journal.py", "agent/host/wirefile.py")
+
+
+def sql_in(source: str) -> list[str]:
+    """Return the statements of a module, and its imports of a database."""
+    found = [name for name in imports_of(source) if name.split(".")[0] in ("apsw", "sqlite3")]
+    texts = (node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
+    return found + [text for text in texts if isinstance(text, str) and SQL.match(text)]
+
+
+def test_nothing_but_the_stores_speaks_sql() -> None:
+    speakers = {
+        name: found
+        for path in ROOT.rglob("*.py")
+        if not (name := path.relative_to(ROOT).as_posix()).startswith(STORES)
+        and (found := sql_in(path.read_text(encoding="utf-8")))
+    }
+    assert speakers == {}
+
+
+@pytest.mark.parametrize(
+    "source", ["import apsw", "def f():\n    import sqlite3", 'x = f"SELECT {y} FROM z"']
+)
+def test_sql_would_be_found(source: str) -> None:
+    assert sql_in(source)

@@ -103,10 +103,10 @@ def _latest(ledger: Ledger) -> Session:
 
 
 def _list(ledger: Ledger, journal: Journal, session: Session, *, as_json: bool) -> None:
-    from sightline.agent.host.owner import hold_on
     from sightline.agent.host.status import by_group, status_of
+    from sightline.context.ledger.owner import hold_on
 
-    hold = hold_on(journal, session.id)
+    hold = hold_on(ledger.work, session.id)
     lines = journal.requests(session.id)
     if not lines:
         raise NotFound(f"the wire journal knows no requests of session {session.id}")

@@ -102,9 +102,9 @@ def _python() -> Finding:
 
 
 def _sqlite() -> Finding:
-    import apsw
+    from sightline.context.ledger.connect import sqlite_version
 
-    version = apsw.sqlite_lib_version()
+    version = sqlite_version()
     if tuple(map(int, version.split("."))) > NEWEST_FAULTY_SQLITE:
         return Finding("sqlite", "ok", version)
     return Finding("sqlite", "fail", f"{version} may lose data", "pip install -U apsw", 2)

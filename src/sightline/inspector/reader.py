@@ -15,8 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.agent.host.journal import Journal, Recorded, RequestLine, journal_path
-from sightline.agent.host.owner import Hold, hold_on
+from sightline.agent.host.journal import Journal, Recorded, RequestLine
 from sightline.agent.host.status import by_group, status_of
 from sightline.agent.models.choose import reach_of
 from sightline.agent.plugins.choose import choices, runner_of
@@ -25,6 +24,8 @@ from sightline.context.dialects import endpoints
 from sightline.context.dialects.request import Request, slot_names
 from sightline.context.dialects.usage import Usage, cost
 from sightline.context.ledger import Ledger
+from sightline.context.ledger.owner import Hold, hold_on
+from sightline.context.ledger.place import journal_path
 from sightline.context.messages.parts import Message
 from sightline.context.slots.receipt import RULES, Receipt
 from sightline.context.slots.strategies import DEFAULT
@@ -99,16 +100,18 @@ class Reader:
 
     def turns(self, session: int) -> dict[str, Any]:
         """List the turns of a session in order."""
-        hold = self._hold(session)  # first: a turn that ends meanwhile was running
+        hold = hold_on(self._ledger.work, session)  # first: a turn that ends meanwhile was running
         recorded = by_group(self._lines(session))
-        spent = self._ledger.accounts.by_group(session)
+        accounts = self._ledger.accounts
+        spent, outcomes = accounts.by_group(session), accounts.outcomes(session)
         groups = self._ledger.groups.recent(session)
         turns = []
         for group in groups:
             lines = recorded.get(group.id, [])
             used = spent.get(group.id)
             own: Hold = hold if group is groups[-1] else "none"
-            status = status_of(lines, own, replied=group.messages > 1)
+            outcome = outcomes.get(group.id, "")
+            status = status_of(lines, own, replied=group.messages > 1, outcome=outcome)
             turns.append(
                 {
                     "turn": group.seq + 1,
@@ -300,7 +303,9 @@ class Reader:
     # The journal.
 
     def _open_journal(self) -> Journal | None:
-        """Open the journal as soon as there is one."""
+        """Open the journal as soon as there is one; another one, once it was deleted."""
+        if self._journal is not None and self._journal.is_gone:
+            self._journal = None
         if self._journal is None and journal_path(self._ledger.path).exists():
             self._journal = Journal(self._ledger.path, read_only=True)
         return self._journal
@@ -308,10 +313,6 @@ class Reader:
     def _lines(self, session: int, turn: int | None = None) -> list[RequestLine]:
         journal = self._open_journal()
         return [] if journal is None else journal.requests(session, turn)
-
-    def _hold(self, session: int) -> Hold:
-        journal = self._open_journal()
-        return "none" if journal is None else hold_on(journal, session)
 
     def _recorded(self, session: int, turn: int, number: int) -> Recorded:
         journal = self._open_journal()
@@ -351,13 +352,8 @@ class Reader:
 
     def _strategy_state(self, recorded: Recorded) -> dict[str, Any]:
         """What earlier turns had left with the strategy."""
-        journal, line = self._open_journal(), recorded.line
-        if journal is None:
-            return {}
-        past = [one.group_id for one in journal.requests(line.session_id) if one.id < line.id]
-        return journal.strategy_state(
-            line.session_id, sorted({group for group in past if group < line.group_id})
-        )
+        line = recorded.line
+        return self._ledger.strategy_states.before(line.session_id, line.group_id)
 
     def _before(self, recorded: Recorded, near: _Sent | None = None) -> _Sent | None:
         """The request to the same model that was sent before this one, if it is known.

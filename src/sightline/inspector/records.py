@@ -89,20 +89,14 @@ class Records:
         """Find messages of the session and memos that contain a text."""
         if not text.strip():
             raise InvalidInput("search for what? the text is empty")
-        pattern = _literal(text)
-        messages = self._ledger.query(
-            f"SELECT id, substr(content, max(1, instr(lower(content), lower({pattern})) - 40), "
-            f"{PREVIEW_CHARS}) FROM messages WHERE instr(lower(content), lower({pattern})) > 0 "
-            f"ORDER BY id DESC LIMIT {FOUND}",
-            session_id=session,
-        )
+        messages = self._ledger.find(session, text, limit=FOUND, chars=PREVIEW_CHARS)
         found = [
             {"kind": "memo", "id": memo.id, "text": preview(memo.content)}
             for memo in self._ledger.memos.search(text)
         ]
         found += [
-            {"kind": "message", "id": number, "text": preview(str(excerpt))}
-            for number, excerpt in messages.rows
+            {"kind": "message", "id": number, "text": preview(excerpt)}
+            for number, excerpt in messages
         ]
         return {"found": found}
 
@@ -174,11 +168,6 @@ def _entry(entry: Entry) -> dict[str, Any]:
         "created_at": entry.created_at,
         "parts": parts_of(entry.message),
     }
-
-
-def _literal(text: str) -> str:
-    """Quote a text for SQL. The statement runs where nothing can be written anyway."""
-    return "'" + text.replace("\0", "").replace("'", "''") + "'"
 
 
 def _cell(value: object) -> object:

@@ -29,11 +29,10 @@ SCRIPTS: dict[str, list[Any]] = {
 async def main(directory: Path, where: str) -> None:
     mode = "auto" if where == "calling" else "ask"
     async with hosted(directory, SCRIPTS[where], app=LiveApp(), mode=mode) as (host, _):
-        journal = host._stage.scribe.journal
-        assert journal is not None
+        ledger = host.ledger
 
         def is_there() -> bool:
-            work = journal.open_work(host.session.id)
+            work = ledger.work.open(host.session.id)
             return {
                 "streaming": work.text != "",
                 "calling": work.calls.get("c1") == "running",

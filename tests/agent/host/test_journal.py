@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from agent.host.helpers import ended, hosted, of_kind, turn
 from sightline.agent.host.deltas import apply_messages, apply_world, message_delta, world_delta
-from sightline.agent.host.journal import CHAIN, Journal, OpenWork, Retention, Sent
-from sightline.agent.host.writing import whole_words
+from sightline.agent.host.journal import CHAIN, Journal, Retention, Sent
 from sightline.agent.models.scripted import Reply
 from sightline.context.dialects import encode
 from sightline.context.dialects.profiles import profile_for
@@ -160,41 +159,6 @@ def test_how_an_answer_came_is_kept(journal: Journal) -> None:
     journal.finish(row, "end", {"first_ms": 12})
     [line] = journal.requests(1)
     assert (line.outcome, line.timings) == ("end", {"first_ms": 12})
-
-
-def test_it_knows_what_is_under_way(journal: Journal) -> None:
-    assert journal.open_work(1) == OpenWork()
-    journal.begin_reply(1, 7, 3, "anthropic")
-    journal.note_words(1, "Hel", "")
-    journal.note_words(1, "Hello", "hm")
-    journal.note_call(1, 7, "c1", "asked")
-    journal.note_call(1, 7, "c1", "running")
-    assert journal.open_work(1) == OpenWork(7, 3, "anthropic", "Hello", "hm", {"c1": "running"})
-    journal.end_reply(1)
-    assert journal.open_work(1).text == ""
-    journal.settle(1)
-    assert journal.open_work(1) == OpenWork()
-
-
-def test_the_words_of_a_reply_are_noted_without_a_key_or_the_beginning_of_one() -> None:
-    key = "sk-ant-api03-" + "a1B2" * 8
-    said = f"Use {key} for it."
-    for length in range(len(said) + 1):
-        noted = whole_words(said[:length])
-        assert "sk-ant" not in noted
-    assert whole_words(said) == "Use [redacted:anthropic-key] for "
-    assert whole_words("密码是这个") == "密码是这个"
-
-
-def test_small_values_are_kept(journal: Journal) -> None:
-    assert journal.note("x") is None
-    journal.set_note("x", b"1")
-    assert journal.note("x") == b"1"
-    journal.set_strategy_state(1, 5, {"n": 5})
-    journal.set_strategy_state(1, 9, {"n": 9})
-    assert journal.strategy_state(1, [4, 5]) == {"n": 5}
-    assert journal.strategy_state(1, [5, 9]) == {"n": 9}
-    assert journal.strategy_state(2, [5]) == {}
 
 
 def test_the_file_is_its_owners_alone(journal: Journal) -> None:

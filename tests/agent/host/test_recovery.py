@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from agent.host.helpers import check_ledger, ended, hosted, messages, of_kind, statuses, turn
-from sightline.agent.host.journal import Journal, OpenWork
-from sightline.agent.host.owner import Owner
+from sightline.agent.host.journal import Journal
 from sightline.agent.host.recovery import recover
 from sightline.context.ledger import Ledger
+from sightline.context.ledger.owner import Owner
+from sightline.context.ledger.work import OpenWork
 from sightline.context.messages.entries import Draft
 from sightline.context.messages.parts import Message, ToolCall, ToolResult
 from sightline.errors import SessionBusy
@@ -121,8 +122,8 @@ async def test_a_session_in_use_is_left_alone(tmp_path: Path) -> None:
     async with hosted(tmp_path, ["one"]) as (host, _):
         await turn(host, "first")
         number = host.session.id
-    journal = Journal(tmp_path / "work.db")
-    owner = Owner(journal)
+    ledger = Ledger(tmp_path / "work.db")
+    owner = Owner(ledger.work)
     assert not owner.claim(number)
     assert not owner.claim(number)
     async with hosted(tmp_path, ["two"], session=number) as (host, _):
@@ -132,7 +133,7 @@ async def test_a_session_in_use_is_left_alone(tmp_path: Path) -> None:
         owner.release(number)
         assert ended(await turn(host, "second")).text == "two"
     owner.close()
-    journal.close()
+    ledger.close()
 
 
 def draft(message: Message) -> Draft:

@@ -12,13 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 from agent.host.helpers import ended, hosted, invoke, turn
-from sightline.agent.host.journal import Journal, RequestLine
-from sightline.agent.host.owner import Hold, Owner, hold_on
+from sightline.agent.host.journal import RequestLine
 from sightline.agent.host.status import status_of
 from sightline.agent.models.scripted import Cut, Reply, ScriptedModel
 from sightline.cli.context import context
 from sightline.config import LimitSettings
 from sightline.context.ledger import Ledger
+from sightline.context.ledger.owner import Hold, Owner, hold_on
 from sightline.context.messages.parts import ToolCall
 from sightline.errors import ModelFailed
 from sightline.events import ApprovalAsked
@@ -141,13 +141,13 @@ async def test_an_old_journal_is_read_and_only_the_newest_turn_can_be_running(
     make_old(tmp_path, "end", "tool_calls", "end", "end")
     assert on_the_page(tmp_path) == ["answered"] * 3
     make_old(tmp_path, "", "tool_calls", "tool_calls", "")
-    journal = Journal(tmp_path / "work.db")
-    owner = Owner(journal)
+    ledger = Ledger(tmp_path / "work.db")
+    owner = Owner(ledger.work)
     owner.claim(1)
     assert on_the_page(tmp_path) == ["interrupted", "interrupted", "running"]
     owner.close()
     assert on_the_page(tmp_path) == ["interrupted"] * 3
-    journal.close()
+    ledger.close()
 
 
 def make_old(directory: Path, *outcomes: str) -> None:
@@ -160,19 +160,45 @@ def make_old(directory: Path, *outcomes: str) -> None:
 
 
 def test_looking_keeps_nobody_from_a_session_that_its_owner_left(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "work.db")
-    assert hold_on(journal, 1) == "none"
-    journal.set_owner(1, "gone", instead_of="")
-    lock = tmp_path / f"{journal.path.name}-gone.lock"
+    ledger = Ledger(tmp_path / "work.db")
+    work, gone = ledger.work, "0" * 32
+    assert hold_on(work, 1) == "none"
+    work.claim(1, gone, instead_of="")
+    lock = tmp_path / f"work.db-{gone}.lock"
     lock.touch()
-    assert hold_on(journal, 1) == "dead"
+    assert hold_on(work, 1) == "dead"
     assert lock.exists()
     with lock.open() as looked_at:
         fcntl.flock(looked_at, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        owner = Owner(journal)
+        owner = Owner(work)
         assert owner.claim(1)
-    assert hold_on(journal, 1) == "alive"
+    assert not lock.exists()
+    assert hold_on(work, 1) == "alive"
     owner.release(1)
-    assert hold_on(journal, 1) == "none"
+    assert hold_on(work, 1) == "none"
     owner.close()
-    journal.close()
+    ledger.close()
+
+
+def test_a_program_of_before_the_ledger_named_owners_is_still_seen(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "work.db")
+    name = "a" * 32
+    ledger.work.claim(1, name, instead_of="")
+    with (tmp_path / f"work.wire.db-{name}.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert hold_on(ledger.work, 1) == "alive"
+    assert hold_on(ledger.work, 1) == "dead"
+    ledger.close()
+
+
+def test_a_name_that_no_host_has_chooses_no_file_to_delete(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "work.db")
+    (tmp_path / "work.db-x.lock").touch()
+    for name in ("x", "../work.db", "/etc/passwd", "x.lock/../../work"):
+        ledger.work.claim(1, name, instead_of=ledger.work.owner(1))
+        assert hold_on(ledger.work, 1) == "dead"
+        owner = Owner(ledger.work)
+        assert owner.claim(1)
+        owner.close()
+    assert (tmp_path / "work.db-x.lock").exists()
+    ledger.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sightline.agent.policy import Decision
 from sightline.agent.turn.machine import TurnLimits, TurnMachine
 from sightline.agent.turn.steps import (
+    Account,
     Append,
     Broken,
     Effect,
@@ -13,6 +14,7 @@ from sightline.agent.turn.steps import (
     Judged,
     PromptReady,
     Replied,
+    Spent,
     Start,
     Stored,
     TurnEvent,
@@ -39,6 +41,7 @@ class Driver:
         self.appends = 0
         self.stored: list[tuple[Message, bool]] = []
         self.emitted: list[HostEvent] = []
+        self.accounted: list[Spent] = []
         self.begun: list[Effect] = []  # everything else, in order
 
     def step(self, event: TurnEvent) -> list[Effect]:
@@ -59,6 +62,8 @@ class Driver:
                 case Judge(call):
                     decision = self.verdicts.get(call.id, Decision("approve", "test"))
                     waiting = self.machine.step(Judged(call.id, decision)) + waiting
+                case Account(spent):
+                    self.accounted.append(spent)
                 case Emit(told):
                     self.emitted.append(told)
                 case _:

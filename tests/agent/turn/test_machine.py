@@ -8,7 +8,6 @@ from agent.turn.driver import READY, START, Driver, call, reply
 from sightline.agent.policy import Decision
 from sightline.agent.turn.machine import TurnLimits
 from sightline.agent.turn.steps import (
-    Account,
     ActionDone,
     Approved,
     AskApproval,
@@ -23,6 +22,7 @@ from sightline.agent.turn.steps import (
     PromptFailed,
     Report,
     RunCall,
+    Spent,
     Stop,
     Streamed,
     Wait,
@@ -273,6 +273,7 @@ def test_what_may_pass_is_tried_again_and_built_anew() -> None:
     driver.to_reply()
     error = ModelError("rate_limited", "too many", retryable=True, retry_after_s=7)
     assert driver.step(error) == [Wait(7)]
+    assert driver.accounted == [Spent(outcome="rate_limited", error="too many")]
     assert driver.emitted[-1] == Retrying(attempt=1, after_s=7, reason="too many")
     assert driver.step(Waited()) == [BuildPrompt(2)]
     driver.step(READY)
@@ -396,7 +397,7 @@ def test_the_calls_of_a_refused_reply_are_not_run() -> None:
 def test_a_reply_of_nothing_is_an_answer_of_nothing() -> None:
     driver = Driver()
     driver.to_reply(Streamed(UsageReported(Usage(5, 0))), reply())
-    assert driver.begun[-1] == Account(Usage(5, 0))
+    assert driver.accounted == [Spent(Usage(5, 0), outcome="end")]
     assert driver.messages() == []
     assert (ending(driver).outcome, ending(driver).text) == ("answered", "")
 

@@ -12,7 +12,7 @@ from sightline.errors import SightlineError
 
 
 def make_sound(path: Path, turns: int = 6) -> None:
-    """Make a ledger with something in every table."""
+    """Make a ledger with something in every table that is sealed."""
     with Ledger(path) as ledger:
         for name in ("one", "two"):
             session = ledger.sessions.create(name, project="/p")
@@ -22,6 +22,7 @@ def make_sound(path: Path, turns: int = 6) -> None:
             ledger.groups.remove(session.id, groups[2])
             ledger.accounts.record(session.id, Usage("m", 10, 5, 2, 7), group_id=groups[0])
             ledger.accounts.add_receipt(session.id, {"slots": []}, prefix_digest="00")
+            ledger.strategy_states.set(session.id, groups[3], {"summary": "so far"})
             ledger.scratchpad.replace(session.id, "plan")
             ledger.groups.undo(session.id)
         ledger.memos.save("memo one", ["tag-a"])

@@ -21,7 +21,9 @@ def run_with_cuts(
     with Ledger(path, vfs=disk.name) as ledger:
         session = ledger.sessions.create("storm")
         connection = ledger._store._connection
-        connection.execute(f"PRAGMA synchronous = {synchronous}")
+        if synchronous != "FULL":
+            connection.execute(f"PRAGMA synchronous = {synchronous}")
+            ledger._store._synchronise = lambda level: None  # type: ignore[method-assign]  # noqa: ARG005
         connection.wal_autocheckpoint(20)
 
         def maybe_cut() -> None:
@@ -36,6 +38,9 @@ def run_with_cuts(
             text = f"{number} " + "x" * disk.random.choice([10, 3000, 20_000])
             ledger.append(session.id, [Message.of("user", text)], strategy="s", key=f"k{number}")
             acknowledged = number + 1
+            # What is written without waiting for the disk must not make the next append so.
+            ledger.work.begin_reply(session.id, number, number, "s")
+            ledger.work.note_words(session.id, text, "")
         disk.on_operation = lambda: None
     return taken
 

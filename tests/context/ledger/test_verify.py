@@ -50,6 +50,7 @@ ALLOWED = {
 COLUMNS = [
     (table, column.name)
     for table, described in TABLES.items()
+    if described.is_sealed
     for column in described.columns
     if column.name not in ("status", "id") or (table, column.name) == ("groups", "status")
 ]
@@ -64,7 +65,7 @@ def test_any_changed_column_of_any_row_is_found(copy: Path, table: str, column: 
     assert findings(copy)
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", [name for name, told in TABLES.items() if told.is_sealed])
 @pytest.mark.parametrize("which", ["min", "max"])
 def test_any_missing_row_is_found(copy: Path, table: str, which: str) -> None:
     tamper(copy, f"DELETE FROM {table} WHERE rowid = (SELECT {which}(rowid) FROM {table})")

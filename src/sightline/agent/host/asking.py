@@ -8,18 +8,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 
+from msgspec.structs import replace
+
 from sightline.agent.host.stream import stream_of
 from sightline.agent.models.base import Model
+from sightline.agent.turn.steps import Spent
 from sightline.context.dialects import encode
 from sightline.context.dialects.events import Stopped, UsageReported
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Options
-from sightline.context.dialects.usage import Usage
 from sightline.context.messages.parts import Message
 from sightline.context.slots.budget import Budget
 from sightline.context.slots.slots import Slots
 from sightline.context.tokens.tokens import Counter
-from sightline.errors import ModelFailed
+from sightline.errors import ModelFailed, SightlineError
 
 __all__ = ["SideModel"]
 
@@ -31,7 +33,7 @@ class SideModel:
         self,
         model: Callable[[], Awaitable[Model]],
         counter: Callable[[Profile], Counter],
-        account: Callable[[Model, Usage], Awaitable[None]],
+        account: Callable[[Model, Spent], Awaitable[None]],
     ) -> None:
         self._model = model
         self._counter = counter
@@ -52,12 +54,21 @@ class SideModel:
         slots = Slots(budget, self._counter(profile))
         slots.add("messages", list(messages))
         request = encode(slots.render(), profile, Options(max_output_tokens=asked))
-        async with aclosing(stream_of(model, request)) as events:
-            async for event in events:
-                if isinstance(event, UsageReported):
-                    await self._account(model, event.usage)
-                elif isinstance(event, Stopped):
-                    if event.incomplete:
-                        raise ModelFailed(event.detail or "the reply broke off")
-                    return event.message
-        raise ModelFailed("the model ended without an answer")
+        spent = Spent()
+        try:
+            async with aclosing(stream_of(model, request)) as events:
+                async for event in events:
+                    if isinstance(event, UsageReported):
+                        spent = Spent(event.usage, event.cache_miss)
+                    elif isinstance(event, Stopped):
+                        if event.incomplete:
+                            raise ModelFailed(event.detail or "the reply broke off")
+                        spent = replace(spent, outcome=event.reason)
+                        return event.message
+            raise ModelFailed("the model ended without an answer")
+        except SightlineError as error:
+            spent = replace(spent, outcome=error.code, error=str(error))
+            raise
+        finally:
+            if spent.usage is not None or spent.error:
+                await self._account(model, spent)

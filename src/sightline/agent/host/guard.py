@@ -18,7 +18,7 @@ import msgspec
 from sightline.context.messages.parts import Message, Part, Raw, Reasoning, Text
 from sightline.context.messages.storable import check_json, storable
 from sightline.context.messages.strings import map_json, map_strings
-from sightline.context.projection.strip import TAG, strip_blocks
+from sightline.context.projection.strip import close_block, strip_blocks
 from sightline.errors import NotStorable
 
 __all__ = ["guarded", "guarded_text"]
@@ -44,10 +44,7 @@ def _ended(part: Part) -> Part:
     """Close the block that a text broke off in."""
     if not isinstance(part, Text | Reasoning):
         return part
-    tags = list(TAG.finditer(part.text))
-    if not tags or tags[-1]["closing"]:
-        return part
-    return msgspec.structs.replace(part, text=f"{part.text}></{tags[-1]['name']}>")
+    return msgspec.structs.replace(part, text=close_block(part.text))
 
 
 def _unbound(old: Part, new: Part) -> Part:

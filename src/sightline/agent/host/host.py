@@ -36,8 +36,8 @@ from sightline.agent.plugins.choose import runner_of
 from sightline.agent.policy import Mode, Rule
 from sightline.agent.toolbox import Bench, Toolbox
 from sightline.agent.turn.machine import TurnLimits
+from sightline.agent.turn.steps import Spent
 from sightline.config import Settings
-from sightline.context.dialects.usage import Usage
 from sightline.context.ledger import Ledger, Memos, MemoShelf, Session
 from sightline.context.ledger.place import default_path
 from sightline.context.ledger.store import Clock, now_utc
@@ -472,7 +472,7 @@ class Host:
     async def _open_session(self, reference: Session | int | str | None, name: str = "") -> None:
         await self._leave_session()
 
-        def find() -> tuple[Session, int]:
+        def find() -> Session:
             sessions = self.ledger.sessions
             if reference is None:
                 made = sessions.create(name, project=self._project)
@@ -482,15 +482,15 @@ class Host:
                 found = sessions.switch(reference.id)
             else:
                 found = sessions.switch(sessions.resolve(str(reference)).id)
-            self._stage.composer.calibrations = self._stage.scribe.calibrations()
-            return found, self._stage.scribe.fold_of(found.id)
+            self._stage.composer.calibrations = self.ledger.work.calibrations()
+            return found
 
-        row, first_group = await asyncio.to_thread(find)
+        row = await asyncio.to_thread(find)
         self._is_new = reference is None
         limits = self.settings.limits
         bench = Bench(self.ledger, row.id, self.hub, self.memos, invoke_s=limits.invoke_s)
         toolbox = Toolbox(bench, self.settings.tools.style)
-        self._place = OpenSession(row, toolbox, first_group=first_group)
+        self._place = OpenSession(row, toolbox, first_group=row.first_group)
 
     async def _leave_session(self) -> None:
         """A session in which nothing was said leaves no trace."""
@@ -499,8 +499,8 @@ class Host:
             uuid = place.row.uuid
             await asyncio.to_thread(self.ledger.sessions.delete, place.id, confirm=uuid)
 
-    async def _account(self, model: Model, usage: Usage) -> None:
-        await asyncio.to_thread(self._stage.scribe.account, self._open, None, model, usage)
+    async def _account(self, model: Model, spent: Spent) -> None:
+        await asyncio.to_thread(self._stage.scribe.account, self._open, None, model, spent)
 
     def _opened(self, reference: str) -> Model:
         # Imported when a model is opened: vendors' libraries are large.

@@ -1,4 +1,4 @@
-"""The wire journal: what was sent, in full, and what is under way.
+"""The wire journal: what was sent, in full.
 
     Journal("work.db")  keeps  work.wire.db  beside the ledger
 
@@ -6,11 +6,12 @@ The ledger keeps the conversation, in which no tail ever stands. This file keeps
 of what a request was: the prompt with its tail, the profile and the options it was
 encoded with, the world it was made from, when it was sent and how the answer came. From
 a recorded request the same bytes can be made again; their digest is in the ledger's receipt.
-It also knows what was under way, so that a program that was killed can say so.
 
-It is no part of the record: it can be deleted at any time, it forgets its oldest requests
-beyond a limit, and whatever is wrong with it costs no turn. Nothing in it but what was
-sent, in which keys are blanked already; the file is its owner's alone.
+It is no part of the record, and nothing in it is needed to go on: it can be deleted at any
+time, under a host that runs too, and what is missing then is the requests that were sent
+before. It forgets its oldest requests beyond a limit, and whatever is wrong with it costs no
+turn. Nothing in it but what was sent, in which keys are blanked already; the file is its
+owner's alone.
 
 *Cost.* A request is written as its difference from the one before it (`deltas`), so a turn
 costs what is new in it. Every so often one is written whole: a chain of differences is
@@ -25,7 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import apsw
 import msgspec
@@ -34,6 +35,7 @@ from sightline.agent.host.deltas import apply_messages, apply_world, message_del
 from sightline.agent.host.wirefile import open_journal, translated
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Options
+from sightline.context.ledger.place import journal_path
 from sightline.context.ledger.transaction import fetch
 from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.receipt import Receipt
@@ -41,17 +43,13 @@ from sightline.errors import InvalidInput, NotFound
 from sightline.slop.protocol.world import World
 
 __all__ = [
-    "CallState",
     "Ended",
     "Journal",
-    "OpenWork",
     "Recorded",
     "RequestLine",
     "Retention",
     "Sent",
 ]
-
-CallState: TypeAlias = Literal["asked", "running"]
 
 CHAIN: Final = 64  # requests that are written as differences before one is written whole
 _MIB: Final = 1024 * 1024
@@ -137,17 +135,6 @@ class Recorded:
         return self.line.digest
 
 
-class OpenWork(msgspec.Struct, frozen=True):
-    """What a session had under way: words of a reply that is not stored, calls by their state."""
-
-    group_id: int = 0
-    after_seq: int = -1
-    strategy: str = ""
-    text: str = ""
-    reasoning: str = ""
-    calls: dict[str, CallState] = {}
-
-
 @dataclass(frozen=True, slots=True)
 class _Base:
     """The request that the next one is told by."""
@@ -169,8 +156,21 @@ class Journal:
         self._retention = retention or Retention()
         self._lock = threading.RLock()
         self._bases: dict[int, _Base] = {}
+        self._read_only = read_only
         with translated(self.path):
-            self._connection = open_journal(self.path, read_only=read_only)
+            self._open()
+
+    def _open(self) -> None:
+        self._connection = open_journal(self.path, read_only=self._read_only)
+        self._file = self.path.stat().st_ino
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the file that is open here is no longer the one with its name."""
+        try:
+            return self.path.stat().st_ino != self._file
+        except OSError:
+            return True
 
     def close(self) -> None:
         """Close the file."""
@@ -180,7 +180,12 @@ class Journal:
     # Requests.
 
     def record(self, sent: Sent) -> int:
-        """Write a request down; return its number here."""
+        """Write a request down, in a new file if the old one was deleted; return its number."""
+        with self._lock, translated(self.path):
+            if self.is_gone:
+                self._connection.close()
+                self._bases.clear()
+                self._open()
         with self._writing() as db:
             base = self._base(db, sent.session_id)
             if base is None or base.place >= CHAIN:
@@ -389,114 +394,6 @@ class Journal:
                 db.execute("PRAGMA incremental_vacuum")
                 return
 
-    # What is under way.
-
-    def begin_reply(self, session_id: int, group_id: int, after_seq: int, strategy: str) -> None:
-        """Note that a reply may come, behind the message with this seq."""
-        with self._writing() as db:
-            db.execute(
-                "INSERT OR REPLACE INTO partials VALUES (?, ?, ?, ?, '', '')",
-                (session_id, group_id, after_seq, strategy),
-            )
-
-    def note_words(self, session_id: int, text: str, reasoning: str) -> None:
-        """Note the words of the reply so far; keys in them are blanked already."""
-        with self._writing() as db:
-            db.execute(
-                "UPDATE partials SET text = ?, reasoning = ? WHERE session_id = ?",
-                (text, reasoning, session_id),
-            )
-
-    def end_reply(self, session_id: int) -> None:
-        """Note that the reply is stored, or that there will be none."""
-        with self._writing() as db:
-            db.execute("DELETE FROM partials WHERE session_id = ?", (session_id,))
-
-    def note_call(self, session_id: int, group_id: int, call_id: str, state: CallState) -> None:
-        """Note how far a call is."""
-        with self._writing() as db:
-            db.execute(
-                "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?)",
-                (session_id, group_id, call_id, state),
-            )
-
-    def open_work(self, session_id: int) -> OpenWork:
-        """Tell what was under way when somebody last wrote here."""
-        with self._lock, translated(self.path):
-            rows = fetch(
-                self._connection,
-                "SELECT group_id, after_seq, strategy, text, reasoning FROM partials "
-                "WHERE session_id = ?",
-                (session_id,),
-            )
-            calls = fetch(
-                self._connection,
-                "SELECT call_id, state FROM calls WHERE session_id = ?",
-                (session_id,),
-            )
-        group_id, after_seq, strategy, text, reasoning = rows[0] if rows else (0, -1, "", "", "")
-        return OpenWork(group_id, after_seq, strategy, text, reasoning, dict(calls))
-
-    def settle(self, session_id: int) -> None:
-        """Note that nothing is under way."""
-        with self._writing() as db:
-            db.execute("DELETE FROM partials WHERE session_id = ?", (session_id,))
-            db.execute("DELETE FROM calls WHERE session_id = ?", (session_id,))
-
-    # Small values.
-
-    def owner(self, session_id: int) -> str:
-        """Name who runs a turn in a session; empty if nobody does."""
-        with self._lock, translated(self.path):
-            found = _one(
-                self._connection, "SELECT owner FROM owners WHERE session_id = ?", (session_id,)
-            )
-        return "" if found is None else str(found)
-
-    def set_owner(self, session_id: int, owner: str, *, instead_of: str) -> bool:
-        """Name who runs a turn, if it is still as the caller believes; say whether it was."""
-        with self._writing() as db:
-            found = _one(db, "SELECT owner FROM owners WHERE session_id = ?", (session_id,))
-            if ("" if found is None else str(found)) != instead_of:
-                return False
-            if owner:
-                db.execute("INSERT OR REPLACE INTO owners VALUES (?, ?)", (session_id, owner))
-            else:
-                db.execute("DELETE FROM owners WHERE session_id = ?", (session_id,))
-        return True
-
-    def strategy_state(self, session_id: int, groups: Sequence[int]) -> dict[str, Any]:
-        """Read the state that the newest of these groups left with the strategy."""
-        with self._lock, translated(self.path):
-            found = _one(
-                self._connection,
-                "SELECT state FROM strategy_states WHERE session_id = ? AND group_id IN "
-                "(SELECT value FROM json_each(?)) ORDER BY group_id DESC LIMIT 1",
-                (session_id, msgspec.json.encode(list(groups)).decode()),
-            )
-        return {} if found is None else msgspec.json.decode(found, type=dict[str, Any])
-
-    def set_strategy_state(self, session_id: int, group_id: int, state: dict[str, Any]) -> None:
-        """Keep what a group left with the strategy."""
-        with self._writing() as db:
-            db.execute(
-                "INSERT OR REPLACE INTO strategy_states VALUES (?, ?, ?)",
-                (session_id, group_id, msgspec.json.encode(state)),
-            )
-
-    def note(self, name: str) -> bytes | None:
-        """Read a note."""
-        with self._lock, translated(self.path):
-            found: bytes | None = _one(
-                self._connection, "SELECT value FROM notes WHERE name = ?", (name,)
-            )
-        return found
-
-    def set_note(self, name: str, value: bytes) -> None:
-        """Keep a note."""
-        with self._writing() as db:
-            db.execute("INSERT OR REPLACE INTO notes VALUES (?, ?)", (name, value))
-
     @contextlib.contextmanager
     def _writing(self) -> Iterator[apsw.Connection]:
         with self._lock, translated(self.path):
@@ -512,11 +409,6 @@ class Journal:
 _NO_RECEIPT: Final = Receipt(0, "", "estimated", 0, 0, 0, 0, 0, "", ())
 _NOTHING: Final = Prompt((), 0, _NO_RECEIPT)
 _LINE: Final = ", ".join(RequestLine.__struct_fields__)
-
-
-def journal_path(ledger_path: Path) -> Path:
-    """Say where the journal of a ledger is: `X.db` → `X.wire.db`."""
-    return ledger_path.with_name(f"{ledger_path.stem}.wire.db")
 
 
 def _line(row: Sequence[Any]) -> RequestLine:

@@ -1,6 +1,6 @@
 """What a killed program left open, closed and marked, so that the conversation can go on.
 
-Three things can be open in the last group of a session: a reply of which the journal
+Three things can be open in the last group of a session: a reply of which the ledger
 knows the beginning, calls without results, and nothing. The beginning is stored as an
 incomplete message; each open call gets an error result that says how far it was. Both
 are ordinary messages, so the prompt that follows is as stable as any other.
@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 
 from sightline.agent.host.guard import guarded
-from sightline.agent.host.journal import OpenWork
 from sightline.context.ledger import Ledger
+from sightline.context.ledger.work import OpenWork
 from sightline.context.messages.entries import Draft, Entry
 from sightline.context.messages.parts import Message, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.messages.window import Window

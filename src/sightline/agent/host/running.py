@@ -20,7 +20,7 @@ from typing import Final, Protocol
 
 import sightline.agent.turn.steps as steps
 import sightline.events as told
-from sightline.agent.host.journal import CallState, Ended
+from sightline.agent.host.journal import Ended
 from sightline.agent.host.judge import Case, Lapsed, changes_since, differences
 from sightline.agent.host.session import Composed, OpenSession, OpenTurn, Pace
 from sightline.agent.host.stream import stream_of
@@ -30,6 +30,7 @@ from sightline.agent.policy import Answer, Decision, Facts, in_words, rules_for
 from sightline.agent.turn.machine import TurnLimits, TurnMachine
 from sightline.context.dialects.events import ReasoningDelta, Stopped, TextDelta, UsageReported
 from sightline.context.dialects.usage import cost
+from sightline.context.ledger.work import CallState
 from sightline.context.messages.parts import ToolCall
 from sightline.context.projection.tools import Call
 from sightline.context.tokens.tokens import Counter
@@ -170,9 +171,9 @@ class TurnRun:
                 await self._keep_time(event)
             case steps.Append():
                 return await self._append(effect)
-            case steps.Account(usage):
+            case steps.Account(spent):
                 scribe = self._stage.scribe
-                await asyncio.to_thread(scribe.account, self._place, self._turn, self._model, usage)
+                await asyncio.to_thread(scribe.account, self._place, self._turn, self._model, spent)
             case steps.BuildPrompt(request):
                 self._turn.requests = request
                 self._begin(self._build)
@@ -206,7 +207,7 @@ class TurnRun:
             self._model,
             self._stage.counter(self._model),
             incomplete=effect.incomplete,
-            usage=effect.usage,
+            spent=effect.spent,
         )
         return steps.Stored(tuple(entry.id for entry in entries))
 
@@ -415,7 +416,7 @@ class TurnRun:
 
 
 class _ReplyNotes:
-    """The words of a reply that are not stored yet, on their way to the journal.
+    """The words of a reply that are not stored yet, on their way to the ledger.
 
     Written in the background, the first at once and the rest now and then, so that a
     stream never waits for the disk. Each time all of them: a key is known by its whole.

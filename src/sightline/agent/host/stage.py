@@ -126,7 +126,8 @@ class HostStage:
         groups = await asyncio.to_thread(self.composer.groups, place)
         if len(groups) > 1:
             place.first_group, folded = groups[len(groups) // 2], True
-            await asyncio.to_thread(self.scribe.set_fold, place.id, place.first_group)
+            fold = self.scribe.ledger.sessions.fold
+            await asyncio.to_thread(fold, place.id, place.first_group)
         return folded
 
     def learn(self, model: Model, composed: Composed, reported_tokens: int) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from sightline.agent.host.journal import RequestLine
-from sightline.agent.host.owner import Hold
+from sightline.context.ledger.owner import Hold
 
 __all__ = ["by_group", "status_of"]
 
@@ -39,20 +39,24 @@ def by_group(lines: Iterable[RequestLine]) -> dict[int, list[RequestLine]]:
     return groups
 
 
-def status_of(lines: Sequence[RequestLine], hold: Hold, *, replied: bool = False) -> str:
+def status_of(
+    lines: Sequence[RequestLine], hold: Hold, *, replied: bool = False, outcome: str = ""
+) -> str:
     """Name what became of a turn.
 
     `hold` is that of its session for the newest turn of it, and `none` for all others: a
-    session runs one turn at a time. `replied` tells of a turn whose requests are not known
-    whether there is anything after the user's words.
+    session runs one turn at a time. Of a turn whose requests are not known, `outcome` is how
+    the ledger says that the last of them ended, if it does, and `replied` tells whether
+    there is anything after the user's words.
     """
     last = lines[-1] if lines else None
     if last is not None and last.ended is not None:
         return last.ended.outcome
-    if last is not None and last.outcome == "end":
+    outcome = outcome if last is None else last.outcome
+    if outcome == "end":
         return "answered"
     if hold != "none":
         return "running" if hold == "alive" else "interrupted"
-    if last is None:
+    if last is None and not outcome:
         return "answered" if replied else "unanswered"
-    return _WITHOUT_AN_END.get(last.outcome, "failed")
+    return _WITHOUT_AN_END.get(outcome, "failed")

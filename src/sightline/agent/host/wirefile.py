@@ -17,7 +17,7 @@ from sightline.errors import LedgerUnavailable
 __all__ = ["open_journal", "translated"]
 
 APPLICATION_ID: Final = int.from_bytes(b"SLGW", "big")
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 _SCHEMA: Final = """
 CREATE TABLE requests (
@@ -28,14 +28,14 @@ CREATE TABLE requests (
 CREATE INDEX requests_by_place ON requests (session_id, turn, number);
 CREATE INDEX requests_by_segment ON requests (segment);
 CREATE TABLE pieces (digest BLOB PRIMARY KEY, data BLOB) WITHOUT ROWID;
-CREATE TABLE partials (session_id INTEGER PRIMARY KEY, group_id INTEGER, after_seq INTEGER,
-    strategy TEXT, text TEXT, reasoning TEXT);
-CREATE TABLE calls (session_id INTEGER, group_id INTEGER, call_id TEXT, state TEXT,
-    PRIMARY KEY (session_id, group_id, call_id)) WITHOUT ROWID;
-CREATE TABLE owners (session_id INTEGER PRIMARY KEY, owner TEXT);
-CREATE TABLE strategy_states (session_id INTEGER, group_id INTEGER, state BLOB,
-    PRIMARY KEY (session_id, group_id)) WITHOUT ROWID;
-CREATE TABLE notes (name TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
+"""
+# Format 1 held what is in the ledger since its format 5 (`context.ledger.takeover`).
+_WITHOUT_WORK: Final = """
+DROP TABLE partials;
+DROP TABLE calls;
+DROP TABLE owners;
+DROP TABLE strategy_states;
+DROP TABLE notes;
 """
 
 
@@ -66,6 +66,10 @@ def translated(path: Path) -> Iterator[None]:
 
 
 def _configured(path: Path) -> apsw.Connection:
+    if not path.exists():
+        # The log of a file that was deleted is no log of the one that is made now.
+        for end in ("-wal", "-shm"):
+            path.with_name(f"{path.name}{end}").unlink(missing_ok=True)
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     connection = apsw.Connection(str(path))
@@ -92,8 +96,11 @@ def _found(connection: apsw.Connection) -> None:
     [(tables,)] = fetch(connection, "SELECT count(*) FROM sqlite_schema")
     if version == FORMAT:
         return
-    if version or tables:
+    if version == 1:
+        connection.execute(_WITHOUT_WORK)
+    elif version or tables:
         raise OtherFormatError
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.execute(_SCHEMA)
+    else:
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(_SCHEMA)
     connection.execute(f"PRAGMA user_version = {FORMAT}")

@@ -1,8 +1,9 @@
-"""What a turn leaves behind: messages with their weights, usage, receipts, the journal's notes.
+"""What a turn leaves behind: messages with their weights, usage, receipts, requests in full.
 
 Every method is synchronous and made to be run in a thread: one hop stores all that belongs
-together. The ledger decides whether a turn goes on; the journal never does. What goes wrong
-with it is remembered, told once, and that is all.
+together. What was said and who says it decides whether a turn goes on; what is only noted
+(the journal's requests, how far a reply is) never does. What goes wrong with that is
+remembered, told once, and that is all.
 """
 
 from __future__ import annotations
@@ -12,35 +13,41 @@ from hashlib import sha256
 from typing import Any, Final, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from sightline.agent.host.guard import guarded
-from sightline.agent.host.journal import CallState, Ended, Journal, OpenWork, RequestLine, Sent
-from sightline.agent.host.owner import Owner
+from sightline.agent.host.journal import Ended, Journal, RequestLine, Sent
 from sightline.agent.host.recovery import Recovered, recover
 from sightline.agent.host.session import Composed, OpenSession, OpenTurn
-from sightline.agent.models.base import Model
+from sightline.agent.models.base import Model, address_of
+from sightline.agent.turn.steps import Spent
 from sightline.context.dialects import encode
 from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.usage import MAX_TOKENS, Usage, cost
+from sightline.context.dialects.usage import MAX_TOKENS, cost
 from sightline.context.ledger import Ledger
 from sightline.context.ledger import Usage as LedgerUsage
+from sightline.context.ledger.owner import Owner
 from sightline.context.ledger.store import Clock
+from sightline.context.ledger.work import CallState
 from sightline.context.messages.entries import Draft, Entry
 from sightline.context.messages.parts import Message
 from sightline.context.messages.redact import redact
+from sightline.context.messages.storable import storable
 from sightline.context.projection.moment import format_moment
 from sightline.context.tokens.estimate import Calibrations
 from sightline.context.tokens.tokens import Counter
-from sightline.errors import InvalidInput, LedgerUnavailable, SessionBusy
+from sightline.errors import InvalidInput, LedgerUnavailable
 from sightline.slop.protocol.world import World
 
-__all__ = ["Scribe", "whole_words"]
+__all__ = ["Scribe"]
 
 T = TypeVar("T")
-_RECENT_GROUPS: Final = 200
 _DEAREST: Final = 1e6  # dollars for one request; by whatever prices, more is no cost
-# Every printable character of ASCII but the space: what a key is made of.
-_KEY_CHARACTERS: Final = "".join(map(chr, range(0x21, 0x7F)))
+ERROR_CHARS: Final = 2_000
+# How a request ends that was not answered, and so is not charged; what broke off may be.
+UNCHARGED: Final = frozenset(
+    {"unauthorized", "rate_limited", "overflow", "unreachable", "model_failed"}
+)
 
 
 class Scribe:
@@ -53,22 +60,20 @@ class Scribe:
         self._problem: str | None = None
         self._told = False
         self.journal: Journal | None = None
-        self._owner: Owner | None = None
+        self._owner = Owner(ledger.work)
         try:
             self.journal = Journal(ledger.path)
-            self._owner = Owner(self.journal)
         except LedgerUnavailable as error:
             self._problem = str(error)
 
     def close(self) -> None:
-        """Let go of the journal."""
-        if self._owner is not None:
-            self._owner.close()
+        """Let go of the sessions and the journal."""
+        self._owner.close()
         if self.journal is not None:
             self.journal.close()
 
     def take_problem(self) -> str | None:
-        """Say what went wrong with the journal, once."""
+        """Say what could not be noted, once."""
         if self._problem is None or self._told:
             return None
         self._told = True
@@ -81,15 +86,12 @@ class Scribe:
 
         Raises `SessionBusy` while another program runs a turn in it.
         """
-        died = False
-        if self._owner is not None:
-            owner = self._owner
-            died = self._try(lambda _: owner.claim(place.id), False)
-        work = self._try(lambda journal: journal.open_work(place.id), OpenWork())
-        found = recover(self.ledger, place.id, work, weigh)
+        died = self._owner.claim(place.id)
+        work = self.ledger.work
+        found = recover(self.ledger, place.id, work.open(place.id), weigh)
         if died or found:
             self._mark_interrupted(place)
-        self._try(lambda journal: journal.settle(place.id), None)
+        work.settle(place.id)
         return found
 
     def _mark_interrupted(self, place: OpenSession) -> None:
@@ -108,12 +110,8 @@ class Scribe:
         self._finish(turn)
         if (row := turn.row) is not None:
             self._try(lambda journal: journal.end_turn(row, ended), None)
-        if learnt != self.calibrations():
-            self._try(lambda journal: journal.set_note("calibrations", learnt.encode()), None)
-        self._try(lambda journal: journal.settle(place.id), None)
-        if self._owner is not None:
-            owner = self._owner
-            self._try(lambda _: owner.release(place.id), None)
+        self._note(lambda: self.ledger.work.learn(learnt))
+        self._note(lambda: self._owner.release(place.id))
 
     def begin(
         self,
@@ -139,8 +137,7 @@ class Scribe:
             said.insert(0, Message.of("assistant", note))
         *_, entry = self.ledger.append(place.id, [*map(weigh, said)], strategy=profile.dialect)
         [group] = self.ledger.groups.recent(place.id, 1)
-        live = [g.id for g in self.ledger.groups.recent(place.id, _RECENT_GROUPS, dropped=False)]
-        place.state = self._try(lambda journal: journal.strategy_state(place.id, live), {})
+        place.state = self.ledger.strategy_states.current(place.id)
         place.row = self.ledger.sessions.get(place.id)
         return OpenTurn(entry.group_id, group.seq + 1, entry.seq), mended
 
@@ -162,7 +159,7 @@ class Scribe:
         counter: Counter,
         *,
         incomplete: bool = False,
-        usage: Usage | None = None,
+        spent: Spent | None = None,
     ) -> tuple[Entry, ...]:
         """Store what a model said, or what its calls came to."""
         drafts = [self.draft(message, counter, incomplete=incomplete) for message in messages]
@@ -170,19 +167,21 @@ class Scribe:
             place.id,
             drafts,
             strategy=model.profile.dialect,
-            usage=None if usage is None else ledger_usage(model, usage),
+            usage=ledger_usage(model, spent) if spent and (spent.usage or incomplete) else None,
         )
         turn.last_seq = entries[-1].seq
-        self._try(lambda journal: journal.end_reply(place.id), None)
         self._finish(turn)
         return entries
 
     def account(
-        self, place: OpenSession, turn: OpenTurn | None, model: Model, usage: Usage
+        self, place: OpenSession, turn: OpenTurn | None, model: Model, spent: Spent
     ) -> None:
-        """Store what a request used that brought no message."""
+        """Store what a request came to that brought no message."""
         group_id = None if turn is None else turn.group_id
-        self.ledger.accounts.record(place.id, ledger_usage(model, usage), group_id=group_id)
+        usage = ledger_usage(model, spent)
+        if spent.usage is None and spent.outcome in UNCHARGED:
+            usage = replace(usage, cost_nanousd=0)
+        self.ledger.accounts.record(place.id, usage, group_id=group_id)
 
     def draft(self, message: Message, counter: Counter, *, incomplete: bool = False) -> Draft:
         """Make a message ready to be stored: no blocks in it, weighed."""
@@ -229,12 +228,11 @@ class Scribe:
 
     def note_words(self, place: OpenSession, text: str, reasoning: str) -> None:
         """Note the words of a reply so far, in case that the program does not live to store it."""
-        words = whole_words(text), whole_words(reasoning)
-        self._try(lambda journal: journal.note_words(place.id, *words), None)
+        self._note(lambda: self.ledger.work.note_words(place.id, text, reasoning))
 
     def note_call(self, place: OpenSession, turn: OpenTurn, call_id: str, state: CallState) -> None:
         """Note how far a call is."""
-        self._try(lambda journal: journal.note_call(place.id, turn.group_id, call_id, state), None)
+        self._note(lambda: self.ledger.work.note_call(place.id, turn.group_id, call_id, state))
 
     def time_call(self, turn: OpenTurn, name: str, took_ms: int, began_ms: int) -> None:
         """Note how long a call of the last request took, and when it began."""
@@ -250,27 +248,8 @@ class Scribe:
     def keep_state(self, place: OpenSession, turn: OpenTurn, state: dict[str, Any]) -> None:
         """Keep what the strategy left with this turn's group."""
         if state:
-            self._try(
-                lambda journal: journal.set_strategy_state(place.id, turn.group_id, state), None
-            )
-
-    def calibrations(self) -> Calibrations:
-        """Read what was learnt about how vendors count."""
-        value = self._try(lambda journal: journal.note("calibrations"), None)
-        try:
-            return Calibrations() if value is None else Calibrations.decode(value)
-        except InvalidInput:
-            return Calibrations()
-
-    def fold_of(self, session_id: int) -> int:
-        """Read the first group that is shown of a session that was folded by hand."""
-        value = self._try(lambda journal: journal.note(f"fold {session_id}"), None)
-        return int(value) if value and value.isdigit() else 0
-
-    def set_fold(self, session_id: int, first_group: int) -> None:
-        """Keep where a session was folded."""
-        value = str(first_group).encode()
-        self._try(lambda journal: journal.set_note(f"fold {session_id}", value), None)
+            states = self.ledger.strategy_states
+            self._note(lambda: states.set(place.id, turn.group_id, state))
 
     def _finish(self, turn: OpenTurn) -> None:
         """Note how the last request ended, if that is not noted yet."""
@@ -281,39 +260,61 @@ class Scribe:
 
     def _note_reply(self, place: OpenSession, turn: OpenTurn, model: Model) -> None:
         dialect = model.profile.dialect
-        self._try(
-            lambda journal: journal.begin_reply(place.id, turn.group_id, turn.last_seq, dialect),
-            None,
-        )
+        work = self.ledger.work
+        self._note(lambda: work.begin_reply(place.id, turn.group_id, turn.last_seq, dialect))
+
+    def _note(self, work: Callable[[], None]) -> None:
+        """Note something in the ledger that a turn can do without."""
+        try:
+            work()
+        except (InvalidInput, LedgerUnavailable) as error:
+            self._problem = self._problem or str(error)
 
     def _try(self, work: Callable[[Journal], T], otherwise: T) -> T:
         if self.journal is None:
             return otherwise
         try:
             return work(self.journal)
-        except SessionBusy:
-            raise
         except LedgerUnavailable as error:
             self._problem = self._problem or str(error)
             return otherwise
 
 
-def ledger_usage(model: Model, usage: Usage) -> LedgerUsage:
-    """Write a vendor's report as the ledger keeps it."""
+def ledger_usage(model: Model, spent: Spent) -> LedgerUsage:
+    """Write what a request came to as the ledger keeps it."""
+    about = LedgerUsage(
+        model.label, 0, 0, address=address_of(model) or None, outcome=spent.outcome or None,
+        error=_bounded(spent.error),
+    )  # fmt: skip
+    usage = spent.usage
+    if usage is None:
+        return about
     price = cost(usage, model.profile.prices)
     # A model may be anybody's; what it says that makes no sense must not cost the turn.
-    prompt_tokens = _bounded(usage.input_tokens)
-    return LedgerUsage(
-        model.label,
+    prompt_tokens = _within(usage.input_tokens, MAX_TOKENS)
+    completion_tokens = _within(usage.output_tokens, MAX_TOKENS)
+    writes = _within(usage.cache_write_tokens, prompt_tokens)
+    miss = spent.cache_miss
+    return replace(
+        about,
         prompt_tokens=prompt_tokens,
-        completion_tokens=_bounded(usage.output_tokens),
-        cached_tokens=min(_bounded(usage.cache_read_tokens), prompt_tokens),
+        completion_tokens=completion_tokens,
+        cached_tokens=_within(usage.cache_read_tokens, prompt_tokens),
         cost_nanousd=round(price * 1e9) if price is not None and 0 <= price <= _DEAREST else None,
+        cache_write_tokens=writes,
+        cache_write_long_tokens=_within(usage.cache_write_long_tokens, writes),
+        reasoning_tokens=_within(usage.reasoning_tokens, completion_tokens),
+        cache_miss=None if miss is None else _bounded(miss.reason),
+        cache_missed_tokens=None if miss is None else _within(miss.missed_tokens, MAX_TOKENS),
     )
 
 
-def _bounded(tokens: int) -> int:
-    return max(0, min(tokens, MAX_TOKENS))
+def _within(count: int, whole: int) -> int:
+    return max(0, min(count, whole))
+
+
+def _bounded(text: str) -> str | None:
+    return storable(text)[:ERROR_CHARS] or None
 
 
 def _receipt_body(turn: OpenTurn, model: Model, composed: Composed, data: bytes) -> dict[str, Any]:
@@ -336,8 +337,3 @@ def _receipt_body(turn: OpenTurn, model: Model, composed: Composed, data: bytes)
         "drift": None if composed.drift is None else msgspec.to_builtins(composed.drift),
     }
     return body
-
-
-def whole_words(text: str) -> str:
-    """Return the text so far without keys; a word that may still become one is left out."""
-    return redact(text.rstrip(_KEY_CHARACTERS))

@@ -15,7 +15,7 @@ from sightline.context.dialects.events import Event
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Request
 
-__all__ = ["Model"]
+__all__ = ["Model", "address_of"]
 
 
 class Model(Protocol):
@@ -38,3 +38,11 @@ class Model(Protocol):
 
     async def close(self) -> None:
         """Let go of connections and memory; calling it twice is no error."""
+
+
+def address_of(model: Model) -> str:
+    """Where a model's requests go, without credentials or query; empty if it does not say.
+
+    A model of the user's own need not have an `address`.
+    """
+    return str(getattr(model, "address", ""))

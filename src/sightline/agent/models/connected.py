@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from contextlib import aclosing
 from typing import NamedTuple, Protocol
 
-from sightline.agent.models.access import Access
+from sightline.agent.models.access import Access, public_url
 from sightline.agent.models.failure import broken, is_timeout, refused, told
 from sightline.context.dialects import Decoder, decoder_for
 from sightline.context.dialects.events import Event, Stopped
@@ -87,6 +87,11 @@ class ConnectedModel:
     @property
     def label(self) -> str:
         return self._access.label
+
+    @property
+    def address(self) -> str:
+        """Where its requests go, with nothing that is secret; empty where only the SDK knows."""
+        return public_url(self._access.base_url)
 
     async def stream(self, request: Request) -> AsyncGenerator[Event, None]:
         connection = await self._connected()

@@ -74,6 +74,7 @@ from sightline.agent.turn.steps import (
     Replied,
     Report,
     RunCall,
+    Spent,
     Start,
     Stop,
     Stored,
@@ -189,8 +190,8 @@ class TurnMachine:
             case ReasoningDelta(text):
                 self._reply.reasoning += text
                 return [Emit(events.ReasoningDelta(text=text))]
-            case UsageReported(usage):
-                self._reply.usage = usage
+            case UsageReported(usage, miss):
+                self._reply.usage, self._reply.cache_miss = usage, miss
                 return [Report(event.event), *_unusable(usage)]
             case ToolCalled():
                 pass  # the whole reply has them, in order
@@ -203,6 +204,7 @@ class TurnMachine:
             return self._failed(ModelError(code, stopped.detail, retryable=True))
         message = self._with_new_ids(stopped.message)
         if stopped.incomplete:
+            reply.failure = reply.failure or stopped.code
             message = Message("assistant", tuple(p for p in message.parts if _is_said(p)))
         self._replies += 1
         self._failures = 0
@@ -252,10 +254,15 @@ class TurnMachine:
     def _store_reply(
         self, message: Message, ended: events.ReplyEnded, *, incomplete: bool
     ) -> list[Effect]:
-        usage = self._reply.usage
+        spent = self._spent(ended.reason, ended.detail)
         if message.parts:
-            return [self._append((message,), (ended,), incomplete=incomplete, usage=usage)]
-        return [*([] if usage is None else [Account(usage)]), Emit(ended)]
+            return [self._append((message,), (ended,), incomplete=incomplete, spent=spent)]
+        known = spent.usage is not None or self._reply.failure
+        return [*([Account(spent)] if known else []), Emit(ended)]
+
+    def _spent(self, outcome: str, error: str) -> Spent:
+        reply = self._reply
+        return Spent(reply.usage, reply.cache_miss, reply.failure or outcome, error)
 
     def _with_new_ids(self, message: Message) -> Message:
         """Give a call whose id was there before in this turn another one.
@@ -277,12 +284,13 @@ class TurnMachine:
     # A request that failed.
 
     def _failed(self, event: ModelError) -> list[Effect]:
+        self._reply.failure = event.code
         if self._reply.shown:
             stopped = Stopped("incomplete", self._reply.message(), event.detail)
             return self._replied(Replied(stopped))
-        usage, self._reply.usage = self._reply.usage, None
-        paid: list[Effect] = [] if usage is None else [Account(usage)]
-        return paid + self._try_again(event)
+        spent = self._spent(event.code, event.detail)
+        self._reply.usage = None
+        return [Account(spent), *self._try_again(event)]
 
     def _try_again(self, event: ModelError) -> list[Effect]:
         """Fold and ask again, wait and ask again, or give up."""
@@ -433,6 +441,7 @@ class TurnMachine:
         effects: list[Effect] = [Stop()]
         text = ""
         if self._phase == "streaming":
+            self._reply.failure = "cancelled"
             message = self._reply.message()
             text = strip_state(message.text)
             ended = events.ReplyEnded(reason="incomplete", detail=event.reason)
@@ -470,10 +479,10 @@ class TurnMachine:
         told: tuple[Announced, ...],
         *,
         incomplete: bool = False,
-        usage: Usage | None = None,
+        spent: Spent | None = None,
     ) -> Append:
         self._told_when_stored.append(told)
-        return Append(messages, incomplete, usage)
+        return Append(messages, incomplete, spent)
 
     def _stored(self, event: Stored) -> list[Effect]:
         if not self._told_when_stored:

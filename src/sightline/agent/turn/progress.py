@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from sightline.context.dialects.usage import Usage
+from sightline.context.dialects.usage import CacheMiss, Usage
 from sightline.context.messages.parts import Message, Part, Reasoning, Text, ToolCall, ToolResult
 
 __all__ = ["Reply", "Round"]
@@ -19,6 +19,8 @@ class Reply(msgspec.Struct):
     text: str = ""
     reasoning: str = ""
     usage: Usage | None = None
+    cache_miss: CacheMiss | None = None
+    failure: str = ""  # the code of the error that ended it
 
     @property
     def shown(self) -> bool:

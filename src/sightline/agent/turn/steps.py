@@ -15,7 +15,7 @@ from sightline.context.dialects.events import (
     ToolCalled,
     UsageReported,
 )
-from sightline.context.dialects.usage import Usage
+from sightline.context.dialects.usage import CacheMiss, Usage
 from sightline.context.messages.parts import Message, ToolCall
 from sightline.events import HostEvent
 
@@ -43,6 +43,7 @@ __all__ = [
     "Replied",
     "Report",
     "RunCall",
+    "Spent",
     "Start",
     "Stop",
     "Stored",
@@ -176,18 +177,30 @@ TurnEvent: TypeAlias = (
 # What is to be done.
 
 
+class Spent(msgspec.Struct, frozen=True):
+    """What a request came to: what its vendor reported of it, and how it ended.
+
+    `outcome` is the reason of its stop, or the code of the error that ended it.
+    """
+
+    usage: Usage | None = None
+    cache_miss: CacheMiss | None = None
+    outcome: str = ""
+    error: str = ""
+
+
 class Append(msgspec.Struct, frozen=True):
-    """Store messages, durably; then tell `Stored`. `usage` is of the request they came of."""
+    """Store messages, durably; then tell `Stored`. `spent` is of the request they came of."""
 
     messages: tuple[Message, ...]
     incomplete: bool = False
-    usage: Usage | None = None
+    spent: Spent | None = None
 
 
 class Account(msgspec.Struct, frozen=True):
-    """Store what a request used that brought no message."""
+    """Store what a request came to that brought no message."""
 
-    usage: Usage
+    spent: Spent
 
 
 class BuildPrompt(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -21,15 +22,23 @@ import apsw
 
 from sightline.context.ledger.schema import FORMAT, format_of, migrate
 from sightline.context.ledger.seal import ZERO, Value
+from sightline.context.ledger.takeover import take_over
 from sightline.context.ledger.transaction import seal
 from sightline.errors import InvalidInput, LedgerDamaged, LedgerUnavailable, LedgerUnusable
 
-__all__ = ["found", "open_for_reading", "open_for_writing", "sync_directory", "translated"]
+__all__ = [
+    "found",
+    "open_for_reading",
+    "open_for_writing",
+    "sqlite_version",
+    "sync_directory",
+    "translated",
+]
 
 BUSY_TIMEOUT_MS: Final = 60_000
 
 
-def open_for_writing(path: Path, vfs: str | None = None) -> apsw.Connection:
+def open_for_writing(path: Path, now: str, vfs: str | None = None) -> apsw.Connection:
     """Open, making the file and its directories if need be, and migrate."""
     _create(path)
     connection = apsw.Connection(str(path), vfs=vfs)
@@ -44,7 +53,7 @@ def open_for_writing(path: Path, vfs: str | None = None) -> apsw.Connection:
         connection.execute("PRAGMA checkpoint_fullfsync = ON")
         # What is removed is overwritten, not merely unlinked from its page.
         connection.execute("PRAGMA secure_delete = ON")
-        migrate(connection)
+        migrate(connection, reached=partial(take_over, connection, path, now))
     return connection
 
 
@@ -105,6 +114,11 @@ def translated(path: Path) -> Iterator[None]:
         raise InvalidInput("a number of more than 64 bits names nothing in a ledger") from error
     except apsw.IOError as error:
         raise LedgerUnavailable(f"{path}: input/output error ({error})") from error
+
+
+def sqlite_version() -> str:
+    """Tell which SQLite ledgers are written by."""
+    return apsw.sqlite_lib_version()
 
 
 def _create(path: Path) -> None:

@@ -23,14 +23,16 @@ import msgspec
 
 from sightline.context.messages.parts import Message, Raw
 from sightline.context.messages.redact import redact, redact_json, redact_message
-from sightline.context.messages.storable import check_json, check_message, check_text
+from sightline.context.messages.storable import check_json, check_message, check_text, storable
 from sightline.context.messages.strings import map_json, map_strings
-from sightline.context.projection.strip import has_block, strip_blocks
+from sightline.context.projection.strip import close_block, has_block, strip_blocks
 from sightline.errors import InvalidInput
 
 __all__ = ["Gate", "Limits"]
 
 _MIB: Final = 1024 * 1024
+# Every printable character of ASCII but the space: what a key is made of.
+_KEY_CHARACTERS: Final = "".join(map(chr, range(0x21, 0x7F)))
 _MAX_COUNT: Final = 2**53  # what every JSON reader takes for an exact integer
 
 
@@ -43,6 +45,8 @@ class Limits:
     state: int = 256 * 1024
     memo: int = 64 * 1024
     receipt: int = 16 * _MIB
+    strategy_state: int = 16 * _MIB
+    error: int = 64 * 1024
     name: int = 256
 
 
@@ -64,6 +68,16 @@ class Gate:
         value = map_json(value, strip_blocks)
         text = msgspec.json.encode(redact_json(value) if self.redacting else value).decode()
         return check_text(text, where, max_bytes=max_bytes)
+
+    def beginning(self, text: str, *, whole: bool = False) -> str:
+        """Pass the beginning of a text that is still being said, whatever it is.
+
+        A context block that is open goes to the end, and so does a word that may still
+        become a key, unless what is said is `whole`.
+        """
+        text = storable(text if whole else text.rstrip(_KEY_CHARACTERS))
+        text = strip_blocks(close_block(text))
+        return redact(text) if self.redacting else text
 
     def line(self, text: str, where: str) -> str:
         """Pass a name: one line, not empty."""

@@ -71,6 +71,7 @@ class Groups:
                 "SELECT id, seq, status, messages, tokens, created_at, "
                 "(SELECT prompt_tokens + completion_tokens FROM usage "
                 " WHERE usage.session_id = groups.session_id AND usage.group_id = groups.id "
+                " AND prompt_tokens + completion_tokens > 0 "
                 " ORDER BY usage.id DESC LIMIT 1) AS snapshot, "
                 "(SELECT substr(content, 1, ?) FROM messages "
                 " WHERE messages.session_id = groups.session_id AND messages.seq = first_seq"
@@ -174,6 +175,7 @@ def forget_undone(tx: Transaction, session: Row) -> None:
         group = _get(tx, session["id"], row["group_id"])
         group["status"] = "removed"
         tx.update("groups", group)
+        tx.delete(session, "strategy_states", "group_id = ?", (group["id"],))
 
 
 def _get(tx: Transaction, session_id: int, group_id: int) -> Row:
@@ -221,6 +223,8 @@ def _take_messages(tx: Transaction, session: Row, group: Row, status: GroupStatu
     weight = group["tokens"]
     tx.execute("DELETE FROM messages WHERE session_id = ? AND seq >= ? AND seq < ?", _place(group))
     tx.delete(session, "session_state", "group_id = ?", (group["id"],))
+    if status == "removed":
+        tx.delete(session, "strategy_states", "group_id = ?", (group["id"],))
     group.update(status=status, tokens=0, salt=None)
     tx.update("groups", group)
     if was_live:

@@ -27,14 +27,16 @@ from sightline.context.ledger.gate import Gate, Limits
 from sightline.context.ledger.groups import Groups, forget_undone
 from sightline.context.ledger.history import History
 from sightline.context.ledger.memos import Memos
-from sightline.context.ledger.notes import Scratchpad, States
+from sightline.context.ledger.notes import Scratchpad, States, StrategyStates
 from sightline.context.ledger.portable import export_session, import_session
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult, Retrieval, describe
 from sightline.context.ledger.sessions import Session, Sessions
+from sightline.context.ledger.statement import literal
 from sightline.context.ledger.store import Clock, Mode, Store, now_utc
 from sightline.context.ledger.transaction import Transaction, fetch
 from sightline.context.ledger.usage import Accounts, Usage, add_usage
 from sightline.context.ledger.verify import Report, verify
+from sightline.context.ledger.work import Work
 from sightline.context.ledger.writer import Writer
 from sightline.context.messages.entries import Draft, Entry, outcome_of
 from sightline.context.messages.parts import Message
@@ -53,6 +55,8 @@ class Ledger:
     scratchpad: Scratchpad
     memos: Memos
     accounts: Accounts
+    strategy_states: StrategyStates
+    work: Work
 
     def __init__(
         self,
@@ -74,6 +78,8 @@ class Ledger:
         self.scratchpad = Scratchpad(self._store, self._gate)
         self.memos = Memos(self._store, self._gate)
         self.accounts = Accounts(self._store, self._gate)
+        self.strategy_states = StrategyStates(self._store, self._gate)
+        self.work = Work(self._store, self._gate)
 
     @property
     def path(self) -> Path:
@@ -149,6 +155,8 @@ class Ledger:
             if usage is not None and usage_id is None:
                 raise InvalidInput("usage belongs to an assistant's message, and there is none")
             writer.finish()
+            # What is stored is no longer under way: in one transaction, so never twice.
+            tx.execute("DELETE FROM open_replies WHERE session_id = ?", (session_id,))
             tx.touch(session)
             self._history.follow(session, writer.written, entries)
         return tuple(entries)
@@ -173,15 +181,31 @@ class Ledger:
         """Run untrusted SQL over a session's rows, or over all of them if it is None."""
         return self._retrieval.query(sql, session_id=session_id, limits=limits)
 
+    def find(self, session_id: int, text: str, *, limit: int, chars: int) -> list[tuple[int, str]]:
+        """Find messages of a session that contain a text: their ids and what stands around it.
+
+        The newest first, upper and lower case alike, none that were dropped. It runs where
+        `query` does, so a session of any size costs it its time limit at most.
+        """
+        pattern = literal(text)
+        found = self._retrieval.query(
+            f"SELECT id, substr(content, max(1, instr(lower(content), lower({pattern})) - 40), "
+            f"{chars:d}) FROM messages WHERE instr(lower(content), lower({pattern})) > 0 "
+            f"ORDER BY id DESC LIMIT {limit:d}",
+            session_id=session_id,
+        )
+        return [(number, str(excerpt)) for number, excerpt in found.rows]
+
     def describe(self) -> str:
         """Describe to a model what `query` can read."""
         return describe()
 
     def revision(self) -> int:
-        """Return a number that grows with every change, whoever made it."""
+        """Return a number that is another one after a change, whoever made it."""
         with self._store.read() as connection:
             [(activity,)] = fetch(connection, "SELECT activity FROM ledger")
-        return int(activity)
+            [(others,)] = fetch(connection, "PRAGMA data_version")
+        return int(activity) + int(others)
 
     def verify(self) -> Report:
         """Check every row against its seal, and the file against SQLite's rules."""

@@ -1,4 +1,4 @@
-"""What a session keeps beside its messages: the model's state and its scratchpad.
+"""What a session keeps beside its messages: the model's state, its scratchpad, the strategy's.
 
 The state in force is the one left by the newest live group that left any, so
 undo, drop and remove bring the right one back by themselves. The scratchpad is
@@ -8,19 +8,20 @@ one text of the session, whatever model reads it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from sightline.context.ledger.gate import Gate
 from sightline.context.ledger.history import History
 from sightline.context.ledger.store import Store
-from sightline.context.ledger.transaction import find_session, many
+from sightline.context.ledger.transaction import Row, Transaction, fetch, find_session, many
 from sightline.context.ledger.writer import put_state
 from sightline.context.messages.entries import Entry
 from sightline.context.messages.state import HEADING, StateRebuild, extract_state, rebuild_request
 from sightline.errors import InvalidInput, NotFound
 
-__all__ = ["Scratchpad", "State", "States"]
+__all__ = ["Scratchpad", "State", "States", "StrategyStates", "put_strategy_state"]
 
 
 class State(msgspec.Struct, frozen=True):
@@ -92,6 +93,52 @@ class States:
         if not history:
             raise NotFound("the window is empty; there is nothing to make a state of")
         return rebuild_request(session_id, history)
+
+
+class StrategyStates:
+    """What strategies keep between turns: one JSON object for each group that left one."""
+
+    def __init__(self, store: Store, gate: Gate) -> None:
+        self._store = store
+        self._gate = gate
+
+    def current(self, session_id: int) -> dict[str, Any]:
+        """Read what the newest live group left that left anything; empty if none did."""
+        return self._newest(
+            "SELECT body FROM strategy_states "
+            "JOIN groups ON groups.id = group_id AND status = 'live' "
+            "WHERE strategy_states.session_id = ? ORDER BY group_id DESC LIMIT 1",
+            session_id,
+        )
+
+    def before(self, session_id: int, group_id: int) -> dict[str, Any]:
+        """Read what was in force when a group began, as far as it is still known."""
+        return self._newest(
+            "SELECT body FROM strategy_states WHERE session_id = ? AND group_id < ? "
+            "ORDER BY group_id DESC LIMIT 1",
+            session_id,
+            group_id,
+        )
+
+    def set(self, session_id: int, group_id: int, state: dict[str, Any]) -> None:
+        """Keep what a group left. Raise `InvalidInput` if it cannot be stored."""
+        body = self._gate.json(state, "the strategy's state", self._gate.limits.strategy_state)
+        with self._store.write() as tx:
+            put_strategy_state(tx, tx.session(session_id), group_id, body)
+
+    def _newest(self, sql: str, *values: int) -> dict[str, Any]:
+        with self._store.read() as connection:
+            rows = fetch(connection, sql, values)
+        return msgspec.json.decode(rows[0][0], type=dict[str, Any]) if rows else {}
+
+
+def put_strategy_state(
+    tx: Transaction, session: Row, group_id: int, body: str, created_at: str | None = None
+) -> None:
+    """Store what a group left with the strategy, in place of an earlier one of the same group."""
+    tx.delete(session, "strategy_states", "group_id = ?", (group_id,))
+    row: Row = {"group_id": group_id, "body": body, "created_at": created_at or tx.now}
+    tx.insert(session, "strategy_states", row)
 
 
 class Scratchpad:

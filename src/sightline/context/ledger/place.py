@@ -1,4 +1,4 @@
-"""Where a ledger lives, if nobody says otherwise."""
+"""Where a ledger lives, if nobody says otherwise, and what is beside it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from platformdirs import user_data_path
 
-__all__ = ["default_path", "user_path"]
+__all__ = ["default_path", "journal_path", "user_path"]
 
 
 def default_path() -> Path:
@@ -19,3 +19,8 @@ def default_path() -> Path:
 def user_path() -> Path:
     """Give the user's own ledger for this platform, whichever one is in use."""
     return user_data_path("sightline", appauthor=False) / "ledger.db"
+
+
+def journal_path(ledger_path: Path) -> Path:
+    """Say where the wire file of a ledger is: `X.db` → `X.wire.db`."""
+    return ledger_path.with_name(f"{ledger_path.stem}.wire.db")

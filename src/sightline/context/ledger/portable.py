@@ -48,7 +48,7 @@ class _State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     created_at: str
 
 
-class _Request(Usage, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _Request(Usage, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     id: int
     group_id: int | None = None
 
@@ -67,6 +67,8 @@ class _SessionLine(msgspec.Struct, frozen=True, tag_field="kind", tag="session")
     head: str = ""
     states: list[_State] = []
     usage: list[_Request] = []
+    parent: str | None = None
+    title: str | None = None
 
 
 class _MessageLine(msgspec.Struct, frozen=True, tag_field="kind", tag="message"):
@@ -136,7 +138,8 @@ def export_session(store: Store, session_id: int) -> Iterator[bytes]:
 
 
 _COPIED: Final = (
-    "uuid", "name", "project", "created_at", "scratchpad", "context_size", "context_slack"
+    "uuid", "name", "project", "created_at", "scratchpad", "context_size", "context_slack",
+    "parent", "title",
 )  # fmt: skip
 
 
@@ -255,6 +258,9 @@ def _session_row(tx: Transaction, gate: Gate, header: _SessionLine, name: str) -
     )
     session["scratchpad"] = gate.text(header.scratchpad, "the scratchpad", gate.limits.scratchpad)
     session["context_size"], session["context_slack"] = window.size, window.slack
+    for own in ("parent", "title"):
+        if text := getattr(header, own):
+            session[own] = gate.line(text, f"a session's {own}")
     return session
 
 

@@ -9,13 +9,17 @@ edited once released: a ledger of any age opens by running what it lacks.
     sessions ──< groups ──< messages          what was said
         │           └─────< session_state     the ### STATE that a group left
         ├──< usage, receipts                  what a request cost, and was made of
-        └──< undone                           groups that /redo can bring back
+        ├──< undone                           groups that /redo can bring back
+        ├──< strategy_states                  what a group left with the strategy
+        └──< owners, open_replies, open_calls what is under way, and who runs it: under no seal
+    calibrations                              how vendors count: under no seal
     llm_memos ──< memo_words, memo_text       knowledge of no session, and its indexes
     ledger                                    one row: identity, and the seal over all others
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -49,11 +53,16 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A table's meaning and columns. `shown` tables can be read by `query_db`."""
+    """A table's meaning and columns.
+
+    `shown` tables can be read by `query_db`. Those that are not sealed hold working state:
+    what is under way now, and no record of anything.
+    """
 
     doc: str
     columns: tuple[Column, ...]
     shown: bool = True
+    is_sealed: bool = True
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -101,8 +110,15 @@ TABLES: Final[dict[str, Table]] = {
             Column("largest", "INTEGER", "bytes of the largest message there ever was"),
             Column("cloned_from", "TEXT", "uuid of the session it was cloned from"),
             Column("head", "BLOB", "chain of the last group"),
-            Column("tally", "BLOB", "sum of its digests in session_state, usage, receipts, undone"),
+            Column(
+                "tally",
+                "BLOB",
+                "sum of its digests in session_state, usage, receipts, undone, strategy_states",
+            ),
             _DIGEST,
+            Column("first_group", "INTEGER", "groups before it are folded away; null for none"),
+            Column("parent", "TEXT", "uuid of the session that started it"),
+            Column("title", "TEXT", "what it is about, in a few words"),
         ),
     ),
     "groups": Table(
@@ -183,6 +199,16 @@ TABLES: Final[dict[str, Table]] = {
             Column("inherited", "INTEGER", "1 if a clone or import brought it: spent elsewhere"),
             _MADE,
             _DIGEST,
+            Column("cache_write_tokens", "INTEGER", "the part of the input kept for reuse"),
+            Column(
+                "cache_write_long_tokens", "INTEGER", "the part of that kept for an hour or more"
+            ),
+            Column("reasoning_tokens", "INTEGER", "the part of the output that was reasoning"),
+            Column("cache_miss", "TEXT", "why the vendor could not reuse more, in its own word"),
+            Column("cache_missed_tokens", "INTEGER", "how much input that cost"),
+            Column("address", "TEXT", "where the request went: scheme, host, port and path"),
+            Column("outcome", "TEXT", "how it ended: a stop reason, or the code of an error"),
+            Column("error", "TEXT", "what was said of an error"),
         ),
     ),
     "receipts": Table(
@@ -209,6 +235,59 @@ TABLES: Final[dict[str, Table]] = {
             _DIGEST,
         ),
         shown=False,
+    ),
+    "strategy_states": Table(
+        "what the strategy keeps between turns, as each group left it",
+        (
+            Column("group_id", "INTEGER", "the group that left it"),
+            _SESSION,
+            Column("body", "TEXT", "the strategy's own state, JSON"),
+            _MADE,
+            _DIGEST,
+        ),
+        shown=False,
+    ),
+    "owners": Table(
+        "who runs a turn now; working state, under no seal",
+        (
+            _SESSION,
+            Column("owner", "TEXT", "names the lock file that its program holds while it lives"),
+        ),
+        shown=False,
+        is_sealed=False,
+    ),
+    "open_replies": Table(
+        "replies that are not stored yet; working state, under no seal",
+        (
+            _SESSION,
+            Column("group_id", "INTEGER", "the group it would belong to"),
+            Column("after_seq", "INTEGER", "seq of the message before it"),
+            Column("strategy", "TEXT", "the parsing strategy it would have"),
+            Column("text", "TEXT", "its words so far"),
+            Column("reasoning", "TEXT", "its reasoning so far"),
+        ),
+        shown=False,
+        is_sealed=False,
+    ),
+    "open_calls": Table(
+        "calls that have no result yet; working state, under no seal",
+        (
+            _SESSION,
+            Column("group_id", "INTEGER", "the group it belongs to"),
+            Column("call_id", "TEXT", "the call"),
+            Column("state", "TEXT", "asked: it waits for approval; running"),
+        ),
+        shown=False,
+        is_sealed=False,
+    ),
+    "calibrations": Table(
+        "how far estimates are from what vendors count; working state, under no seal",
+        (
+            Column("model", "TEXT", "the model"),
+            Column("body", "TEXT", "what was predicted and reported so far, JSON"),
+        ),
+        shown=False,
+        is_sealed=False,
     ),
 }
 
@@ -322,20 +401,59 @@ INSERT INTO memo_text (memo_text, rank) VALUES ('secure-delete', 1);
 INSERT INTO memo_text (memo_text) VALUES ('rebuild');
 """
 
+# Columns that are added are null in older rows, so that their seals hold.
+_ONE_STORE: Final = """
+ALTER TABLE sessions ADD COLUMN first_group INTEGER;
+ALTER TABLE sessions ADD COLUMN parent TEXT;
+ALTER TABLE sessions ADD COLUMN title TEXT;
+ALTER TABLE usage ADD COLUMN cache_write_tokens INTEGER;
+ALTER TABLE usage ADD COLUMN cache_write_long_tokens INTEGER;
+ALTER TABLE usage ADD COLUMN reasoning_tokens INTEGER;
+ALTER TABLE usage ADD COLUMN cache_miss TEXT;
+ALTER TABLE usage ADD COLUMN cache_missed_tokens INTEGER;
+ALTER TABLE usage ADD COLUMN address TEXT;
+ALTER TABLE usage ADD COLUMN outcome TEXT;
+ALTER TABLE usage ADD COLUMN error TEXT;
+CREATE TABLE strategy_states (
+    group_id INTEGER PRIMARY KEY, session_id INTEGER NOT NULL, body TEXT NOT NULL,
+    created_at TEXT NOT NULL, digest BLOB NOT NULL
+) STRICT;
+CREATE INDEX strategy_states_in_order ON strategy_states (session_id, group_id);
+CREATE TABLE owners (session_id INTEGER PRIMARY KEY, owner TEXT NOT NULL) STRICT;
+CREATE TABLE open_replies (
+    session_id INTEGER PRIMARY KEY, group_id INTEGER NOT NULL, after_seq INTEGER NOT NULL,
+    strategy TEXT NOT NULL, text TEXT NOT NULL, reasoning TEXT NOT NULL
+) STRICT;
+CREATE TABLE open_calls (
+    session_id INTEGER NOT NULL, group_id INTEGER NOT NULL, call_id TEXT NOT NULL,
+    state TEXT NOT NULL, PRIMARY KEY (session_id, group_id, call_id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE calibrations (
+    model TEXT PRIMARY KEY, body TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
+
 MIGRATIONS: Final[tuple[str, ...]] = (
     _CONVERSATIONS,
     _ACCOUNTING,
     _WEIGHTS_AND_WORDS,
     _FORGOTTEN_WORDS,
+    _ONE_STORE,
 )
 FORMAT: Final = len(MIGRATIONS)
 # The tables that never give a number twice; SQLite keeps their highest in `sqlite_sequence`.
 NUMBERED: Final = ("sessions", "groups", "messages", "llm_memos", "usage", "receipts")
 
 
-def migrate(connection: apsw.Connection, *, upto: int = FORMAT) -> None:
+def migrate(
+    connection: apsw.Connection,
+    *,
+    upto: int = FORMAT,
+    reached: Callable[[int], None] = lambda _: None,
+) -> None:
     """Bring a ledger to the format `upto`, one transaction for each step.
 
+    `reached` is called inside each with the format it leads to, for what SQL cannot bring.
     Another process may be doing the same; whoever comes second finds it done.
     Raise `LedgerUnusable` for a file that is no ledger, or one of a newer format.
     """
@@ -346,6 +464,7 @@ def migrate(connection: apsw.Connection, *, upto: int = FORMAT) -> None:
                 connection.execute(MIGRATIONS[version])
                 connection.pragma("application_id", APPLICATION_ID)
                 connection.pragma("user_version", version + 1)
+                reached(version + 1)
             connection.execute("COMMIT")
         finally:
             if connection.in_transaction:

@@ -14,6 +14,7 @@ import msgspec
 
 from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
 from sightline.context.ledger.gate import Gate
+from sightline.context.ledger.notes import put_strategy_state
 from sightline.context.ledger.seal import ZERO
 from sightline.context.ledger.store import Store
 from sightline.context.ledger.transaction import Row, Transaction, fetch, find_session, many
@@ -23,12 +24,19 @@ from sightline.errors import InvalidInput, NotFound
 
 __all__ = ["Session", "Sessions", "new_session", "session_of"]
 
-_HELD: Final = ("messages", "groups", "session_state", "usage", "receipts", "undone")
+_HELD: Final = (
+    "messages", "groups", "session_state", "usage", "receipts", "undone", "strategy_states",
+    "owners", "open_replies", "open_calls",
+)  # fmt: skip
 _MIN_PREFIX: Final = 4
 
 
 class Session(msgspec.Struct, frozen=True):
-    """A session as it is in lists. `groups` and `tokens` count what windows can show."""
+    """A session as it is in lists. `groups` and `tokens` count what windows can show.
+
+    Groups before `first_group` are folded away. `parent` is the uuid of the session that
+    started it.
+    """
 
     id: int
     uuid: str
@@ -41,6 +49,9 @@ class Session(msgspec.Struct, frozen=True):
     window: Window
     cloned_from: str | None
     head: str
+    first_group: int = 0
+    parent: str | None = None
+    title: str = ""
 
 
 class Sessions:
@@ -50,13 +61,21 @@ class Sessions:
         self._store = store
         self._gate = gate
 
-    def create(self, name: str = "", *, project: str = "") -> Session:
-        """Begin a session; without a name it is called by its number."""
+    def create(
+        self, name: str = "", *, project: str = "", parent: str | None = None, title: str = ""
+    ) -> Session:
+        """Begin a session; without a name it is called by its number.
+
+        `parent` is the uuid of the session that starts it, in this ledger or another.
+        """
+        if parent is not None:
+            parent = self._gate.line(parent, "a session's parent")
         with self._store.write() as tx:
             number = tx.next_id("sessions")
             name = self._gate.line(name or f"session {number}", "a session's name")
             project = self._gate.text(project, "a session's project", 4096)
             row = new_session(tx, name=name, project=project)
+            row["parent"], row["title"] = parent, self._title(title)
         return session_of(row)
 
     def get(self, session_id: int) -> Session:
@@ -112,6 +131,25 @@ class Sessions:
             tx.touch(row)
         return session_of(row)
 
+    def set_title(self, session_id: int, title: str) -> Session:
+        """Say in a few words what a session is about; nothing takes them away."""
+        with self._store.write() as tx:
+            row = tx.session(session_id)
+            row["title"] = self._title(title)
+            tx.touch(row)
+        return session_of(row)
+
+    def _title(self, title: str) -> str | None:
+        return self._gate.line(title, "a session's title") if title else None
+
+    def fold(self, session_id: int, first_group: int) -> Session:
+        """Fold away the groups before one: they stay, and are shown to no model any more."""
+        self._gate.count(first_group, "the first group")
+        with self._store.write() as tx:
+            row = tx.session(session_id)
+            row["first_group"] = first_group
+        return session_of(row)
+
     def set_window(self, session_id: int, window: Window) -> Session:
         """Set the window that the session is read with."""
         with self._store.write() as tx:
@@ -126,7 +164,7 @@ class Sessions:
             name = self._gate.line(name or f"{source['name']} (clone)", "a session's name")
             copy = new_session(tx, name=name, project=source["project"])
             copy["cloned_from"] = source["uuid"]
-            for setting in ("scratchpad", "context_size", "context_slack"):
+            for setting in ("scratchpad", "context_size", "context_slack", "title"):
                 copy[setting] = source[setting]
             _copy_groups(tx, source, copy)
         return session_of(copy)
@@ -166,6 +204,9 @@ def new_session(tx: Transaction, *, name: str, project: str) -> Row:
             "cloned_from": None,
             "head": ZERO,
             "tally": ZERO,
+            "first_group": None,
+            "parent": None,
+            "title": None,
         }
     )
 
@@ -184,6 +225,9 @@ def session_of(row: Row) -> Session:
         Window(row["context_size"], row["context_slack"]),
         row["cloned_from"],
         row["head"].hex(),
+        row["first_group"] or 0,
+        row["parent"],
+        row["title"] or "",
     )
 
 
@@ -232,6 +276,8 @@ def _copy_groups(tx: Transaction, source: Row, copy: Row) -> None:
                 usage_id=requests.get(entry.usage_id),
             )
         _copy_state(tx, copy, group["id"], new_id)
+        if copy["first_group"] is None and 0 < (source["first_group"] or 0) <= group["id"]:
+            copy["first_group"] = new_id
     writer.finish()
 
 
@@ -251,7 +297,10 @@ def _copy_usage(tx: Transaction, copy: Row, group: Row, new_id: int) -> dict[int
 
 
 def _copy_state(tx: Transaction, copy: Row, group_id: int, new_id: int) -> None:
-    """Copy the state a group left, which may be another than its last message says."""
+    """Copy what a group left: its state, which may be another than its last message says."""
     rows = many(tx.connection, "SELECT * FROM session_state WHERE group_id = ?", (group_id,))
     for row in rows:
         put_state(tx, copy, new_id, row["content"], row["created_at"])
+    rows = many(tx.connection, "SELECT * FROM strategy_states WHERE group_id = ?", (group_id,))
+    for row in rows:
+        put_strategy_state(tx, copy, new_id, row["body"], row["created_at"])

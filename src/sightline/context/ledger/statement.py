@@ -12,7 +12,7 @@ from typing import Final
 
 from sightline.errors import QueryRefused
 
-__all__ = ["cell_after", "one_statement", "rows_after"]
+__all__ = ["cell_after", "literal", "one_statement", "rows_after"]
 
 # Strings, quoted names, comments, a semicolon, or a run of anything else. Openers
 # without their end match alone and are refused.
@@ -72,3 +72,8 @@ def cell_after(statement: str, column: str, row: int, shown: int) -> str:
     if (earlier := _CELL.fullmatch(statement)) and earlier[1] == quoted:
         statement, row, start = earlier[3], int(earlier[4]), shown + int(earlier[2])
     return f"SELECT substr({quoted}, {start}) AS {quoted} FROM ({statement}) LIMIT 1 OFFSET {row}"
+
+
+def literal(text: str) -> str:
+    """Quote a text for SQL that runs where nothing can be written anyway."""
+    return "'" + text.replace("\0", "").replace("'", "''") + "'"

@@ -52,9 +52,10 @@ class Store:
         self.mode = mode
         self._clock = clock
         self._lock = threading.RLock()
+        self._level = "FULL"
         with translated(self.path):
             if mode == "write":
-                self._connection = open_for_writing(self.path, vfs)
+                self._connection = open_for_writing(self.path, self.timestamp(), vfs)
                 found(self._connection, self.timestamp())
             else:
                 self._connection = open_for_reading(self.path)
@@ -83,6 +84,7 @@ class Store:
         if self.mode == "read":
             raise LedgerUnusable(f"{self.path} was opened for reading only")
         with self._lock, translated(self.path):
+            self._synchronise("FULL")
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 transaction = Transaction(self._connection, self.timestamp())
@@ -92,6 +94,31 @@ class Store:
             finally:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
+
+    @contextmanager
+    def work(self) -> Iterator[apsw.Connection]:
+        """Change working state, which no seal covers.
+
+        It survives the death of the program. The power may take the last of it: nothing is
+        waited for here, and the next `write()` brings it to the disk with its own change.
+        """
+        if self.mode == "read":
+            raise LedgerUnusable(f"{self.path} was opened for reading only")
+        with self._lock, translated(self.path):
+            self._synchronise("NORMAL")
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
+    def _synchronise(self, level: Literal["FULL", "NORMAL"]) -> None:
+        if self._level != level:
+            # Not from the cache of statements: it takes effect when it is compiled.
+            self._connection.execute(f"PRAGMA synchronous = {level}", can_cache=False)
+            self._level = level
 
     def timestamp(self) -> str:
         """Write down the time."""

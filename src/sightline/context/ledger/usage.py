@@ -14,7 +14,7 @@ import msgspec
 
 from sightline.context.ledger.gate import Gate
 from sightline.context.ledger.store import Store
-from sightline.context.ledger.transaction import Row, Transaction, find_session, many
+from sightline.context.ledger.transaction import Row, Transaction, fetch, find_session, many
 from sightline.context.messages.entries import Basis
 from sightline.errors import InvalidInput, NotFound
 
@@ -22,7 +22,11 @@ __all__ = ["Accounts", "Receipt", "Totals", "Usage", "add_usage"]
 
 
 class Usage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One request. `cached_tokens` are part of `prompt_tokens`; money in billionths of a dollar."""
+    """One request. `cached_tokens` are part of `prompt_tokens`; money in billionths of a dollar.
+
+    From `cache_write_tokens` on, None is what nobody told. `cache_write_long_tokens` are part of
+    the writes; `cache_miss` is the vendor's own word; `outcome` a stop reason or an error's code.
+    """
 
     model: str
     prompt_tokens: int
@@ -30,6 +34,14 @@ class Usage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cached_tokens: int = 0
     cost_nanousd: int | None = None
     basis: Basis = "reported"
+    cache_write_tokens: int | None = None
+    cache_write_long_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cache_miss: str | None = None
+    cache_missed_tokens: int | None = None
+    address: str | None = None
+    outcome: str | None = None
+    error: str | None = None
 
     @property
     def snapshot(self) -> int:
@@ -68,6 +80,13 @@ _SUMS: Final = (
     "coalesce(sum(cost_nanousd), 0) AS cost_nanousd, "
     "count(*) - count(cost_nanousd) AS unpriced"
 )
+
+
+_KNOWN: Final = ("prompt_tokens", "completion_tokens", "cached_tokens")
+_COUNTS: Final = (
+    *_KNOWN, "cost_nanousd", "cache_write_tokens", "cache_write_long_tokens", "reasoning_tokens",
+    "cache_missed_tokens",
+)  # fmt: skip
 
 
 class Accounts:
@@ -116,6 +135,18 @@ class Accounts:
                 (session_id,),
             )
         return {row.pop("group_id"): Totals(**row) for row in rows}
+
+    def outcomes(self, session_id: int) -> dict[int, str]:
+        """Tell how the last request of every group ended of which that is known."""
+        with self._store.read() as connection:
+            rows = fetch(
+                connection,
+                "SELECT group_id, outcome FROM usage WHERE outcome IS NOT NULL AND id IN "
+                "(SELECT max(id) FROM usage WHERE session_id = ? AND group_id IS NOT NULL "
+                " GROUP BY group_id)",
+                (session_id,),
+            )
+        return dict(rows)
 
     def add_receipt(
         self,
@@ -212,15 +243,17 @@ def add_usage(
     inherited: bool = False,
 ) -> int:
     """Check and store a request; return its id."""
-    for field in ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_nanousd"):
-        value = getattr(usage, field)
-        if value is not None or field != "cost_nanousd":
-            gate.count(value, field)
+    row: Row = msgspec.structs.asdict(usage)
+    for field in _COUNTS:
+        if row[field] is not None or field in _KNOWN:
+            gate.count(row[field], field)
+    for field in ("cache_miss", "address", "outcome", "error"):
+        if row[field] is not None:
+            row[field] = gate.text(row[field], field, gate.limits.error)
     if usage.cached_tokens > usage.prompt_tokens:
         raise InvalidInput("cached_tokens are part of prompt_tokens and cannot be more")
     if usage.basis not in ("counted", "estimated", "reported"):
         raise InvalidInput(f"a basis is counted, estimated or reported; not {usage.basis!r}")
-    row: Row = msgspec.structs.asdict(usage)
     row["model"] = gate.line(usage.model, "a model's name")
     return tx.insert(
         session,

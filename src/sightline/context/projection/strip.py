@@ -16,14 +16,14 @@ from typing import Final
 from sightline.context.projection.escape import ascii_only, has_tag, mark, reveal
 from sightline.context.projection.lookalikes import LATER_LETTERS
 
-__all__ = ["TAG", "has_block", "strip_blocks"]
+__all__ = ["close_block", "has_block", "strip_blocks"]
 
 # Complete tags as hosts write them; the escaped forms are words of their own.
-TAG: Final = re.compile(
+_TAG: Final = re.compile(
     rf"<\s*(?!\s)(?P<closing>/?)\s*(?P<name>slop-(?:state|apps-available))(?![\w{LATER_LETTERS}-])",
     re.IGNORECASE,
 )
-_ASCII_TAG: Final = ascii_only(TAG.pattern, re.IGNORECASE)
+_ASCII_TAG: Final = ascii_only(_TAG.pattern, re.IGNORECASE)
 
 
 def strip_blocks(text: str) -> str:
@@ -42,6 +42,14 @@ def strip_blocks(text: str) -> str:
     return _without_tags(text)
 
 
+def close_block(text: str) -> str:
+    """Close the block that a text broke off in, so that it goes as a whole one does."""
+    tags = list(_TAG.finditer(text)) if "<" in text else []
+    if not tags or tags[-1]["closing"]:
+        return text
+    return f"{text}></{tags[-1]['name']}>"
+
+
 def has_block(text: str) -> bool:
     """Tell whether there is a context block in a text, a tag alone being none."""
     return "<" in text and bool(_blocks(text))
@@ -56,7 +64,7 @@ def _blocks(text: str) -> list[tuple[int, int]]:
     depth = start = last_close = 0
     at = 0
     last = text.rfind(">")
-    pattern = _ASCII_TAG if is_ascii else TAG
+    pattern = _ASCII_TAG if is_ascii else _TAG
     while (tag := pattern.search(text, at)) and tag.end() <= last:
         at = text.index(">", tag.end()) + 1
         if not tag["closing"]:

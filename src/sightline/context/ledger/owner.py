@@ -1,8 +1,8 @@
 """Who runs a turn in a session: one program at a time, and it is known when it died.
 
-Every host holds a lock on a small file of its own for as long as it lives; the kernel
-lets go of it when the process ends, however it ends. The journal names the owner of a
-session by that file. An owner whose lock can be had is dead, and what it left open may
+Every host holds a lock on a small file of its own beside the ledger for as long as it lives;
+the kernel lets go of it when the process ends, however it ends. The ledger names the owner
+of a session by that file. An owner whose lock can be had is dead, and what it left open may
 be closed by whoever comes next. Who only looks takes a share of the lock, so that those
 who look at the same time do not take each other for the owner.
 """
@@ -12,11 +12,13 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 from uuid import uuid4
 
-from sightline.agent.host.journal import Journal
+from sightline.context.ledger.place import journal_path
+from sightline.context.ledger.work import Work
 from sightline.errors import LedgerUnavailable, SessionBusy
 
 __all__ = ["Hold", "Owner", "hold_on"]
@@ -24,15 +26,16 @@ __all__ = ["Hold", "Owner", "hold_on"]
 Hold: TypeAlias = Literal["none", "alive", "dead"]
 
 _TRIES: Final = 10
+_NAME: Final = re.compile(r"[0-9a-f]{32}")
 
 
 class Owner:
     """One host's claim to the sessions it works on."""
 
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+    def __init__(self, work: Work) -> None:
+        self._work = work
         self._name = uuid4().hex
-        self._path = _lock_of(journal, self._name)
+        self._path = _locks_of(work, self._name)[0]
         flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
         try:
             self._handle = os.open(self._path, flags, 0o600)
@@ -53,36 +56,42 @@ class Owner:
         Raises `SessionBusy` while somebody else runs a turn in it.
         """
         for _ in range(_TRIES):
-            other = self._journal.owner(session_id)
+            other = self._work.owner(session_id)
             if other == self._name:
                 return False
-            if other:
-                lock = _lock_of(self._journal, other)
-                if _is_held(lock):
-                    raise SessionBusy(
-                        f"session {session_id} is in use by another program; "
-                        "wait for its turn to end"
-                    )
+            locks = _locks_of(self._work, other)
+            if any(map(_is_held, locks)):
+                raise SessionBusy(
+                    f"session {session_id} is in use by another program; wait for its turn to end"
+                )
+            for lock in locks:
                 lock.unlink(missing_ok=True)
-            if self._journal.set_owner(session_id, self._name, instead_of=other):
+            if self._work.claim(session_id, self._name, instead_of=other):
                 return bool(other)
         raise SessionBusy(f"session {session_id} changes hands too fast")
 
     def release(self, session_id: int) -> None:
-        """Give a session back."""
-        self._journal.set_owner(session_id, "", instead_of=self._name)
+        """Give a session back, with nothing under way in it."""
+        self._work.release(session_id, self._name)
 
 
-def hold_on(journal: Journal, session_id: int) -> Hold:
+def hold_on(work: Work, session_id: int) -> Hold:
     """Tell whether somebody runs a turn in a session, or died over one; changes nothing."""
-    name = journal.owner(session_id)
+    name = work.owner(session_id)
     if not name:
         return "none"
-    return "alive" if _is_held(_lock_of(journal, name)) else "dead"
+    return "alive" if any(map(_is_held, _locks_of(work, name))) else "dead"
 
 
-def _lock_of(journal: Journal, name: str) -> Path:
-    return journal.path.with_name(f"{journal.path.name}-{name}.lock")
+def _locks_of(work: Work, name: str) -> tuple[Path, ...]:
+    """The files that an owner may hold; beside the wire file, if its program is an older one.
+
+    None for a name that no host has: whoever can write a ledger must not choose what is deleted.
+    """
+    if not _NAME.fullmatch(name):
+        return ()
+    beside = (work.path, journal_path(work.path))
+    return tuple(path.with_name(f"{path.name}-{name}.lock") for path in beside)
 
 
 def _is_held(lock: Path) -> bool:

@@ -1,0 +1,141 @@
+"""What a wire file held that is needed to go on, taken into the ledger once.
+
+Up to format 4 of the ledger its wire file beside it (format 1) named the owners of
+sessions and kept replies and calls that were open, folds, strategies' states and
+calibrations. The step to format 5 brings them here, in its own transaction. A wire file
+that cannot be read has nothing: it could always be deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from sightline.context.ledger.gate import Gate
+from sightline.context.ledger.place import journal_path
+from sightline.context.ledger.transaction import Row, Transaction, fetch
+from sightline.context.tokens.estimate import Calibrations
+from sightline.errors import InvalidInput
+
+__all__ = ["take_over"]
+
+FORMAT: Final = 5
+_WIRE_FORMAT: Final = 1
+_FOLD: Final = "fold "
+
+
+def take_over(connection: apsw.Connection, ledger: Path, now: str, reached: int) -> None:
+    """Take over what the wire file of a ledger knows; once, at the step to format 5."""
+    wire = journal_path(ledger)
+    if reached != FORMAT or not wire.is_file():
+        return
+    if not fetch(connection, "SELECT 1 FROM ledger"):
+        return  # a ledger that is only being made has no past
+    try:
+        rows = _read(wire)
+    except (apsw.Error, UnicodeDecodeError):
+        return
+    if rows:
+        taking = _Taking(Transaction(connection, now))
+        taking.take(rows)
+
+
+def _read(wire: Path) -> dict[str, list[tuple[Any, ...]]]:
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    source = apsw.Connection(f"{wire.absolute().as_uri()}?mode=ro", flags=flags)
+    try:
+        source.set_busy_timeout(10_000)
+        if fetch(source, "PRAGMA user_version") != [(_WIRE_FORMAT,)]:
+            return {}
+        tables = ("owners", "partials", "calls", "strategy_states", "notes")
+        return {table: fetch(source, f"SELECT * FROM {table}") for table in tables}
+    finally:
+        source.close()
+
+
+class _Taking:
+    """Rows of a wire file on their way into a ledger; of sessions that are there."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._gate = Gate()
+        self._sessions = {number for (number,) in fetch(tx.connection, "SELECT id FROM sessions")}
+        self._groups = set(
+            fetch(
+                tx.connection,
+                "SELECT session_id, id FROM groups WHERE status IN ('live', 'dropped')",
+            )
+        )
+
+    def take(self, rows: dict[str, list[tuple[Any, ...]]]) -> None:
+        """Take everything, and seal what is sealed."""
+        takers: dict[str, Callable[..., None]] = {
+            "owners": self._owner,
+            "partials": self._reply,
+            "calls": self._call,
+            "strategy_states": self._strategy_state,
+            "notes": self._note,
+        }
+        for table, taken in takers.items():
+            for row in rows[table]:
+                try:
+                    taken(*row)
+                except (InvalidInput, ValueError, TypeError, msgspec.MsgspecError):
+                    continue  # not what a host wrote
+        self._tx.finish()
+
+    def _owner(self, session_id: int, owner: str) -> None:
+        if session_id in self._sessions:
+            self._tx.insert_plain("owners", {"session_id": session_id, "owner": owner})
+
+    def _reply(
+        self, session_id: int, group: int, after: int, strategy: str, text: str, thoughts: str
+    ) -> None:
+        if (session_id, group) in self._groups:
+            self._tx.insert_plain(
+                "open_replies",
+                {
+                    "session_id": session_id,
+                    "group_id": group,
+                    "after_seq": after,
+                    "strategy": strategy,
+                    "text": self._gate.beginning(text, whole=True),
+                    "reasoning": self._gate.beginning(thoughts, whole=True),
+                },
+            )
+
+    def _call(self, session_id: int, group: int, call_id: str, state: str) -> None:
+        if (session_id, group) in self._groups:
+            self._tx.insert_plain(
+                "open_calls",
+                {
+                    "session_id": session_id,
+                    "group_id": group,
+                    "call_id": self._gate.beginning(call_id, whole=True),
+                    "state": state,
+                },
+            )
+
+    def _strategy_state(self, session_id: int, group: int, state: bytes) -> None:
+        if (session_id, group) in self._groups:
+            value = msgspec.json.decode(state, type=dict[str, Any])
+            body = self._gate.json(value, "a strategy's state", self._gate.limits.strategy_state)
+            row: Row = {"group_id": group, "body": body, "created_at": self._tx.now}
+            self._tx.insert(self._tx.session(session_id), "strategy_states", row)
+
+    def _note(self, name: str, value: bytes) -> None:
+        if name == "calibrations":
+            for model, own in Calibrations.decode(value).models.items():
+                row = {
+                    "model": self._gate.line(model, "a model's name"),
+                    "body": msgspec.json.encode(own).decode(),
+                }
+                self._tx.insert_plain("calibrations", row)
+        elif name.startswith(_FOLD):
+            session_id = int(name.removeprefix(_FOLD))
+            if session_id in self._sessions:
+                self._tx.session(session_id)["first_group"] = int(value)
