@@ -215,10 +215,22 @@ def test_what_cannot_be_told_apart_is_not_remembered(facts: Facts) -> None:
 
 def test_a_command_is_remembered_by_its_first_words_as_the_user_reads_them() -> None:
     offered = [rule.command for rule in rules_for(run("git diff --stat src 'a b'"))]
-    assert offered == ["git diff --stat src 'a b'", "git diff --stat", "git diff", "git"]
+    assert offered == ["git diff --stat src 'a b'", "git diff --stat", "git diff"]
     assert [rule.command for rule in rules_for(run("ls"))] == ["ls"]
     said = in_words(rules_for(run("ls"))[0])
     assert said == "approve run on / of workspace (our own), for commands that begin with: ls"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["bash -c 'rm -rf x'", "/bin/sh -c ls", "sudo ls -l", "env ls", "python3.12 -c pass",
+     "git -c core.pager=x log", "xargs rm", ". x.sh"],
+)  # fmt: skip
+def test_a_program_that_runs_anything_is_no_rule_by_its_name(line: str) -> None:
+    [offered] = rules_for(run(line))
+    assert offered.command == line
+    [program, *_] = line.split()
+    assert rules_for(run(program)) == ()
 
 
 @pytest.mark.parametrize("line", ["pytest", "pytest -q tests", "  pytest  -k 'a b'", '"pytest" x'])

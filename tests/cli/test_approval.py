@@ -108,6 +108,24 @@ def test_a_character_that_cannot_be_seen_is_named(char: str) -> None:
     assert f'command: "ls⟨U+{ord(char):04X}⟩-l"' in text
 
 
+ALIKE = {
+    "Cyrillic": ("rm \u0441ache", "rm ⟨U+0441⟩ache"), "Greek": ("l\u03bfg", "l⟨U+03BF⟩g"),
+    "accent": ("e\u0301", "e⟨U+0301⟩"), "semicolon": ("a\u037e b", "a⟨U+037E⟩ b"),
+    "slash": ("a\u2215b", "a⟨U+2215⟩b"), "one script": ("привет, δέλτα", "привет, δέλτα"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "seen"), ALIKE.values(), ids=ALIKE)
+def test_a_character_that_is_taken_for_another_is_a_number(text: str, seen: str) -> None:
+    assert visible(text) == seen
+
+
+def test_a_card_tells_of_letters_that_run_the_other_way() -> None:
+    turned = "some letters run from right to left"
+    assert turned in shown(approval_card(asked(params={"command": "rm \u05d0/1 2"}), 80))
+    assert turned not in shown(approval_card(asked(params={"command": "rm a/1 2"}), 80))
+
+
 @given(st.text(), st.text())
 def test_no_two_texts_look_the_same(one: str, other: str) -> None:
     assert (visible(one) == visible(other)) is (one == other)

@@ -69,6 +69,16 @@ def test_an_answer_goes_to_stdout_and_nothing_else_does(shell: Shell) -> None:
     assert "What is unread?" in shell.sent()
 
 
+def test_no_program_of_the_directory_is_started_whatever_the_path_says(shell: Shell) -> None:
+    for name in ("uname", "git", "sh", "env"):
+        program = shell.directory / name
+        program.write_text('#!/bin/sh\necho "$0 $OPENAI_API_KEY" >> caught\n')
+        program.chmod(0o755)
+    done = shell("ask", "hi", env={"PATH": f".::{os.environ['PATH']}"})
+    assert done.returncode == 0
+    assert not (shell.directory / "caught").exists()
+
+
 def test_what_is_piped_in_is_part_of_the_question(shell: Shell) -> None:
     assert shell("ask", "Summarise.", stdin=b"a long report").returncode == 0
     assert "Summarise.\\n\\na long report" in shell.sent()

@@ -68,6 +68,18 @@ _LINE: Final = re.compile(rf" *{_WORD}(?: +{_WORD})* *")
 _WORDS: Final = re.compile(_WORD)
 _QUOTES: Final = str.maketrans("", "", "'\"")
 _OFFERED_WORDS: Final = 3
+# Programs that run what they are told to, and those whose next word says what they do: of
+# neither is the name alone offered as a rule. Who wants such a rule can write it.
+_RUNNER_TABLE: Final = """
+    sh ash bash dash zsh ksh fish env sudo doas su xargs parallel nohup nice ionice setsid stdbuf
+    time timeout watch exec eval command builtin . source trap busybox find awk gawk mawk sed
+    python pypy perl ruby node deno bun php lua tclsh Rscript osascript ssh docker podman
+    kubectl npx uvx pipx script strace gdb chroot unshare nsenter systemd-run at vi vim ed
+"""
+_FAMILY_TABLE: Final = "git npm pnpm yarn uv pip poetry cargo go gh apt apt-get brew"
+_RUNNERS: Final = frozenset(_RUNNER_TABLE.split())
+_FAMILIES: Final = frozenset(_FAMILY_TABLE.split())
+_VERSION: Final = re.compile(r"[0-9][0-9.]*$")
 _SHOWN_CHARS: Final = 200
 
 
@@ -179,11 +191,11 @@ def decide(
 def rules_for(facts: Facts, decision: Verdict = "approve") -> tuple[Answer, ...]:
     """Give the rules by which this call could be decided from now on, the narrowest first.
 
-    Of a command its first words, of a file its path and its directory, of anything else the
-    same node with the same parameters; if nothing is dangerous about that, with any, and on
-    the nodes beside it too. None for what cannot be told apart from something else: a command
-    line that is more than plain words, a path that leads nowhere, an app from nobody knows
-    where.
+    Of a command its first words, as far as they say what is run; of a file its path and its
+    directory; of anything else the same node with the same parameters; if nothing is dangerous
+    about that, with any, and on the nodes beside it too. None for what cannot be told apart
+    from something else: a command line that is more than plain words, the bare name of a
+    program that runs anything, a path that leads nowhere, an app from nobody knows where.
     """
     ids = _ids(facts.path)
     if not facts.origin or ids is None or facts.kind != "invoke":
@@ -285,7 +297,18 @@ def _prefixes(line: object) -> list[str]:
         return []
     spelled = _WORDS.findall(str(line))
     lengths = {len(words), *range(1, min(len(words), _OFFERED_WORDS) + 1)}
-    return [" ".join(spelled[:length]) for length in sorted(lengths, reverse=True)]
+    least = _shortest(words)
+    return [
+        " ".join(spelled[:length]) for length in sorted(lengths, reverse=True) if length >= least
+    ]
+
+
+def _shortest(words: list[str]) -> int:
+    """Count the words that say what is run: after `bash`, `sudo` or `git -c` that is anything."""
+    program = _VERSION.sub("", words[0].rpartition("/")[2])
+    if program in _RUNNERS or (program == "git" and words[1:2] and words[1].startswith("-")):
+        return max(2, len(words))
+    return 2 if program in _FAMILIES else 1
 
 
 def _fits_file(pattern: str, rule: Rule, facts: Facts) -> bool:

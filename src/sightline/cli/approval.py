@@ -1,12 +1,14 @@
 """The question before an action: one card and one dialogue, wherever it is asked.
 
     what is not on a card is counted on it, and `v` shows it
-    no two texts look the same on a card, and every character of them can be seen
+    every character can be seen, and one that a reader would take for another is a number
 
 A card is made of values alone. Text of apps and models stands behind a label of ours or a
 bar, so that no line of it can pass for one of the card's own. A character that cannot be
-seen, or would be taken for another, is written by its number: `⟨U+200B⟩`. A line break is
-the sign `⏎`.
+seen, an accent that stands alone, a sign that looks like one of the shell's, and a Greek,
+Cyrillic or Armenian letter beside a Latin one are written by their numbers: `⟨U+200B⟩`. A
+line break is the sign `⏎`. Two whole words of two scripts can still look alike, and where
+letters run from right to left, which a terminal may show in another order, a line says so.
 """
 
 from __future__ import annotations
@@ -36,7 +38,16 @@ _BREAK: Final = "⏎"
 # are no space, joiners, selectors; and the signs that mean something on a card.
 _STRANGE: Final = re.compile(
     "[\xa0\u034f\u1680\u180b-\u180f\u2000-\u200a\u200c\u200d\u202f\u205f\u2800\u3000\ufe00-\ufe0f"
-    "\U000e0100-\U000e01ef⟨⟩⏎]"
+    "\U000e0100-\U000e01ef⟨⟩⏎"
+    # Accents that are put on what stands before them: one letter has two spellings.
+    "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
+    # Signs that are drawn like ; / - . : and mean nothing to a shell.
+    "\u037e\u2044\u2215\u29f8\u2010\u2011\u2212\u2024\u2236\ua789]"
+)
+_OTHER: Final = "[\u0370-\u052f\u0531-\u058f]+"
+_MIXED: Final = re.compile(f"((?<=[A-Za-z]){_OTHER}|{_OTHER}(?=[A-Za-z]))")
+_LEFTWARD: Final = re.compile(
+    "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
 )
 _NAME: Final = re.compile(r"[\w.-]{1,40}", re.ASCII)
 _QUESTION: Final = "do it? [y]es [n]o [a]lways [v]iew all:"
@@ -140,20 +151,32 @@ def approval_card(event: ApprovalAsked, width: int, *, whole: bool = False) -> l
     if event.changes:
         lines.append((("warn", "  changed since the model looked:"),))
         lines += _list(event.changes, width, whole, "warn")
+    if any(_LEFTWARD.search(text_of(line)) for line in lines):
+        moved = "some letters run from right to left: what stands beside them may look moved"
+        lines += _text("!", moved, width, whole, style="warn")
     return lines
 
 
 def visible(text: str) -> str:
     """Write every character so that it can be seen and told from any other."""
-    return "".join(char if " " <= char <= "~" else _visible(char) for char in text)
+    alone = True
+    told = ""
+    for part in _MIXED.split(text):  # what lies between, and what is mixed, by turns
+        told += "".join(map(_visible if alone else _number, part))
+        alone = not alone
+    return told
 
 
 def _visible(char: str) -> str:
+    if " " <= char <= "~":
+        return char
     if char == "\n":
         return _BREAK
-    if _STRANGE.match(char) or clean_line(char) != char:
-        return f"⟨U+{ord(char):04X}⟩"
-    return char
+    return _number(char) if _STRANGE.match(char) or clean_line(char) != char else char
+
+
+def _number(char: str) -> str:
+    return f"⟨U+{ord(char):04X}⟩"
 
 
 def _node(event: ApprovalAsked, width: int, whole: bool) -> Iterator[Line]:

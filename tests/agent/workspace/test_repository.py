@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,31 @@ def test_git_gets_nothing_of_our_environment(
     monkeypatch.setenv("GIT_EXTERNAL_DIFF", "/bin/false")
     assert Git(pond).look() == CHANGED
     assert not (tmp_path / "trace").exists()
+
+
+def test_a_git_that_the_directory_brings_or_that_is_a_pipe_is_passed_over(
+    pond: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brought = pond / "bin"
+    brought.mkdir()
+    shutil.copy("/bin/true", brought / "git")
+    (tmp_path / "pipes").mkdir()
+    os.mkfifo(tmp_path / "pipes" / "git", 0o755)
+    monkeypatch.setenv("PATH", f"{brought}:{tmp_path}/pipes:{os.environ['PATH']}")
+    assert Git(pond).look().status is not None
+
+
+def test_git_loads_no_library_from_the_directory(
+    pond: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A library that is none: git fails to start if it is found.
+    for name in ("libz.so.1", "libpcre2-8.so.0", "libc.so.6"):
+        (pond / name).write_text("")
+    run_git(pond, "add", ".")
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/nowhere:;.")
+    status = Git(pond).look().status
+    assert status is not None
+    assert status.problem == ""
 
 
 def test_what_the_user_set_for_all_repositories_still_holds(pond: Path, tmp_path: Path) -> None:
@@ -133,6 +159,38 @@ def test_repositories_of_every_layout_are_read(pond: Path, tmp_path: Path, how: 
 def test_a_bare_repository_has_no_files_to_show(pond: Path, tmp_path: Path) -> None:
     run_git(tmp_path, "clone", "-q", "--bare", str(pond), "bare")
     assert Git(tmp_path / "bare").look() == GitView()
+
+
+LENT = ("refs", "packed-refs", "refs/heads/main", "sharedindex")
+
+
+@pytest.mark.parametrize("how", LENT)
+def test_a_directory_cannot_show_the_refs_or_the_index_of_another(
+    pond: Path, tmp_path: Path, how: str
+) -> None:
+    other = ordinary(tmp_path / "strange")
+    (pond / "merger.txt").write_text("secret\n")
+    run_git(pond, "add", ".")
+    run_git(pond, "commit", "-q", "-m", "secret")
+    (other / ".git" / "objects" / "info" / "alternates").write_text(f"{pond}/.git/objects\n")
+    if how == "packed-refs":
+        run_git(pond, "pack-refs", "--all")
+        (other / ".git" / "refs" / "heads" / "main").unlink()
+    if how == "sharedindex":
+        run_git(pond, "update-index", "--split-index")
+        shutil.copy(pond / ".git" / "index", other / ".git" / "index")
+        [shared] = (pond / ".git").glob("sharedindex.*")
+        how = shared.name
+    theirs = other / ".git" / how
+    if theirs.is_dir():
+        shutil.rmtree(theirs)
+    theirs.unlink(missing_ok=True)
+    theirs.symlink_to(pond / ".git" / how)
+    view = Git(other).look()
+    assert view.files is None
+    assert view.status is not None
+    assert "merger" not in str(view)
+    assert view.status.problem.endswith(("is not a regular file", "or too much"))
 
 
 @pytest.mark.parametrize("how", ["file", "link", "commondir", "index"])

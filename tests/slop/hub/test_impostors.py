@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -16,11 +17,13 @@ from sightline.slop.app.local import local_dial
 from sightline.slop.discovery.descriptor import Descriptor, Unix
 from sightline.slop.discovery.directory import Discovery, Found
 from sightline.slop.hub.address import dial_address
-from sightline.slop.hub.client import Client
+from sightline.slop.hub.backoff import Backoff
+from sightline.slop.hub.client import Client, Lost
 from sightline.slop.hub.hub import Hub
 from sightline.slop.hub.origin import Origin
 from sightline.slop.protocol.consumer import Garbled
 from sightline.slop.protocol.ids import OWN_APPS, app_id_problem, app_name_problem, reads_as_own
+from sightline.slop.transports.link import Link
 from sightline.slop.transports.unix import serve_unix
 from support.impostors import IDS, NAMES, Impostor, is_misleading, serves
 
@@ -47,6 +50,32 @@ async def test_a_hello_with_an_illegal_id_ends_the_connection(app_id: str, tmp_p
         async with Hub() as hub:
             with pytest.raises(InvalidInput, match="an app's id must be"):
                 hub.add(app_id, dial_address(address))
+
+
+async def test_an_app_that_answers_in_the_place_of_another_is_let_go(tmp_path: Path) -> None:
+    links: list[Link] = []
+
+    async def dial() -> Link:
+        links.append(await dial_address(answering[0])())
+        return links[-1]
+
+    async with (
+        serve_unix(serves(Impostor("mail", "Mail")), tmp_path / "a.sock") as first,
+        serve_unix(serves(Impostor("bank", "Mail")), tmp_path / "b.sock") as second,
+    ):
+        answering = [first]
+        async with Client(dial, backoff=Backoff(first_s=0.0)) as client:
+            lost = asyncio.Queue[Lost]()
+            client.listen(lambda event: lost.put_nowait(event) if isinstance(event, Lost) else None)
+            assert (await client.ready()).id == "mail"
+            answering[0] = second
+            await links[0].close()
+            reason = (await lost.get()).reason
+            while not isinstance(reason, InvalidInput):
+                reason = (await lost.get()).reason
+            assert str(reason) == "another app answers there: it was mail and is bank now"
+            assert client.provider is not None
+            assert client.provider.id == "mail"
 
 
 @pytest.mark.parametrize("name", [name for _, name in NAMES[::7]], ids=ascii)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import resource
 import selectors
 import shutil
@@ -191,7 +192,7 @@ class Git:
             return None
         empty = variables["GIT_DIR"]  # nothing in it is a program, or settings of a user
         places = {"HOME": empty, "XDG_CONFIG_HOME": empty, "PATH": empty, "GIT_EXEC_PATH": empty}
-        loader = {name: os.environ[name] for name in _LOADER if name in os.environ}
+        loader = {name: _absolute(os.environ[name]) for name in _LOADER if name in os.environ}
         try:
             process = subprocess.Popen(
                 [self._program, "--no-pager", *arguments],
@@ -236,10 +237,18 @@ def _program(root: Path) -> str | None:
         found = shutil.which("git", path=place) if Path(place).is_absolute() else None
         if found is not None:
             program = Path(found).resolve()
-            with program.open("rb") as file:
-                if file.read(2) != b"#!" and not program.is_relative_to(root):
+            if program.is_relative_to(root) or not program.is_file():
+                continue
+            with contextlib.suppress(OSError), program.open("rb") as file:
+                if file.read(2) != b"#!":
                     return str(program)
     return None
+
+
+def _absolute(places: str) -> str:
+    """Leave the current directory out of a list of directories: an empty one means it."""
+    # ld.so(8): directories are separated by colons or semicolons.
+    return ":".join(place for place in re.split("[:;]", places) if place.startswith("/"))
 
 
 def _limit_memory(pid: int) -> None:

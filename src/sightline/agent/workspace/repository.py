@@ -37,6 +37,7 @@ Setting = tuple[str, str]
 _MAX_CONFIG: Final = 256 * 1024
 _MAX_POINTER: Final = 8 * 1024
 _MAX_SHARED: Final = 16
+_MAX_REFS: Final = 50_000
 _GITDIR: Final = b"gitdir:"
 # Settings that say how to read files, by what their values may be. Nothing here is a program,
 # a path or an address.
@@ -197,15 +198,31 @@ def _link(source: Path, place: Path, name: str) -> None:
     """Link one thing of the repository's, if it is there and can be read without waiting."""
     found = source / name
     try:
-        # An index is never a link; one could lead to what another repository tracks.
-        status = found.lstat() if name == "index" else found.stat()
+        # Rules may be shared through a link; an index or a ref that is one could show what
+        # another repository tracks. (Of objects only those are shown that a ref names.)
+        status = found.stat() if name.startswith("info/") else found.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
         raise InvalidInput(f"{name}: {error.strerror}") from error
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
         raise InvalidInput(f"{name} is not a regular file")
+    if stat.S_ISDIR(status.st_mode):
+        _check_refs(found, name)
     (place / name).symlink_to(found)
+
+
+def _check_refs(directory: Path, name: str) -> None:
+    """Refuse refs of which one leads elsewhere, or is something to wait for."""
+    left, count = [os.fspath(directory)], 0
+    while left:
+        with os.scandir(left.pop()) as entries:
+            for entry in entries:
+                count += 1
+                if entry.is_dir(follow_symlinks=False):
+                    left.append(entry.path)
+                elif count > _MAX_REFS or not entry.is_file(follow_symlinks=False):
+                    raise InvalidInput(f"{name} has what is no regular file, or too much")
 
 
 def _config_text(settings: Iterable[Setting]) -> str:

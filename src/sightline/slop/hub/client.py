@@ -364,11 +364,17 @@ class Client:
     def _meet(self, provider: ProviderInfo) -> None:
         """Take a hello. Raises InvalidInput for an id that could pass for another.
 
+        Who answers again must be who answered before: what a user agreed to, once or as a
+        rule, was for that app, and a socket's path can be taken over.
         A name that cannot be shown is no reason to let go: the id stands in for it.
         """
         illegal = app_id_problem(provider.id)
         if illegal is not None:
             raise InvalidInput(f"its hello is not believed: {illegal}")
+        if self._provider is not None and self._provider.id != provider.id:
+            raise InvalidInput(
+                f"another app answers there: it was {self._provider.id} and is {provider.id} now"
+            )
         unshowable = app_name_problem(provider.name)
         if unshowable is not None:
             provider = msgspec.structs.replace(provider, name=provider.id)
