@@ -25,7 +25,14 @@ from support.convergence import World
 from support.trees import value
 
 
-class _Deaf(Consumer):
+class _Broken(Consumer):
+    """Takes every patch, short ones too, through `_take_patch`, where it can be broken."""
+
+    def _take_short_patch(self, data: bytes | str) -> list[ConsumerEvent] | None:
+        return None
+
+
+class _Deaf(_Broken):
     """Takes any patch for the next one, whatever its seq."""
 
     def _take_patch(self, message: Patch, ops: Text) -> Steps[list[ConsumerEvent]]:
@@ -35,7 +42,7 @@ class _Deaf(Consumer):
         return (yield from super()._take_patch(message, ops))
 
 
-class _Repeating(Consumer):
+class _Repeating(_Broken):
     """Applies a patch that it has had already once more."""
 
     def _take_patch(self, message: Patch, ops: Text) -> Steps[list[ConsumerEvent]]:
@@ -55,7 +62,7 @@ class _Repeating(Consumer):
         ]
 
 
-class _Stubborn(Consumer):
+class _Stubborn(_Broken):
     """Does not ask for a snapshot after a gap."""
 
     def _take_patch(self, message: Patch, ops: Text) -> Steps[list[ConsumerEvent]]:

@@ -309,13 +309,15 @@ def _is_innocent(text: str, *, lines: bool) -> bool:
     if "INST]" in text or ("%" in text and _PERCENT_LESS.search(text)):
         return False
     if is_ascii:
-        return not (lines and _ends_marker(text) and _has_marker(text.lower()))
+        if not lines or ("=" not in text and "{" not in text):
+            return True
+        return not (_ends_marker(text) and _has_marker(text.lower()))
     return not _SUSPECT.search(text) and not (lines and _SUSPECT_MARKER.search(text))
 
 
 def _ends_marker(text: str) -> bool:
     """Tell whether ASCII text has punctuation that can end a marker."""
-    return ("=" in text or "{" in text) and _ASCII_MARKER_END.search(text) is not None
+    return _ASCII_MARKER_END.search(text) is not None
 
 
 def _has_marker(lowered: str) -> bool:
