@@ -187,7 +187,7 @@ def test_ascii_text_is_escaped_as_if_more_than_ascii_was_looked_for(text: str) -
         (escape._TABLE_HEAD, escape._ASCII_TABLE_HEAD),
         (escape._NO_WIDTH, escape._ASCII_NO_WIDTH),
         (escape._MARKER, escape._ASCII_MARKER),
-        (strip.TAG, strip._ASCII_TAG),
+        (strip._TAG, strip._ASCII_TAG),
     ]
     for full, narrow in pairs:
         assert [m.span() for m in full.finditer(text)] == [m.span() for m in narrow.finditer(text)]
