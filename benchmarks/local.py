@@ -22,7 +22,7 @@ from sightline.agent.models.base import Model
 from sightline.agent.models.choose import open_model
 from sightline.config import Settings
 from sightline.context.dialects import Options, encode
-from sightline.context.dialects.events import UsageReported
+from sightline.context.dialects.events import UsageArrived
 from sightline.context.messages.parts import Message
 from sightline.context.projection.tail import render_tail
 from sightline.context.slots.prompt import Prompt, digest_of
@@ -101,7 +101,7 @@ def prompts(turns: int, instructions: str) -> Iterator[Prompt]:
 
 async def _asked(model: Model, prompt: Prompt, *, before: bool) -> Turn:
     request = encode(prompt, model.profile, Options(max_output_tokens=4, prepend=before))
-    used = [e.usage async for e in model.stream(request) if isinstance(e, UsageReported)]
+    used = [e.usage async for e in model.stream(request) if isinstance(e, UsageArrived)]
     return Turn(used[0].input_tokens, used[0].cache_read_tokens)
 
 

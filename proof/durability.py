@@ -14,7 +14,7 @@ from context.ledger.disk import Disk
 from context.ledger.helpers import contents, turn
 from context.ledger.storm import CUTS, lost, run_with_cuts
 from proof.claim import Claim, Trial
-from sightline.context.ledger import Ledger, Usage
+from sightline.context.ledger import Ledger, StoredUsage
 from sightline.errors import LedgerUnavailable, LedgerUnusable
 
 BATCH = 50
@@ -86,7 +86,7 @@ def _operations(ledger: Ledger, session: int, number: int) -> list[Callable[[], 
         lambda: ledger.memos.save(f"memo {number}", ["tag"]),
         lambda: ledger.scratchpad.replace(session, f"plan {number}"),
         lambda: ledger.states.set(session, f"### STATE\nGoal: {number}"),
-        lambda: ledger.accounts.record(session, Usage("m", 10, 5, 2, 7)),
+        lambda: ledger.accounts.record(session, StoredUsage("m", 10, 5, 2, 7)),
     ]
 
 

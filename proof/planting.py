@@ -32,8 +32,8 @@ from sightline.config import LimitSettings, Settings
 from sightline.context.ledger import Ledger
 from sightline.errors import InvalidInput
 from sightline.events import TextDelta
-from sightline.inspector.door import COOKIE, Door
-from sightline.inspector.reader import Reader
+from sightline.inspector.door import COOKIE, PageDoor
+from sightline.inspector.reader import RecordReader
 from sightline.inspector.server import inspector_app
 from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.connection import Connection, InvokeRequested
@@ -258,8 +258,8 @@ async def _one_turn(host: Host, app: _Leaky, vendor: Vendor, text: str, number: 
 
 async def _shown(ledger: Ledger, session: int) -> tuple[bytes, bytes]:
     """Everything that the inspector serves of a session, and the page that it exports."""
-    door = Door("cookie-secret", "room", PORT)
-    application = inspector_app(Reader(ledger), door)
+    door = PageDoor("cookie-secret", "room", PORT)
+    application = inspector_app(RecordReader(ledger), door)
     base = f"http://127.0.0.1:{PORT}"
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(application),

@@ -18,8 +18,8 @@ from sightline.context.dialects.framing import (
     BrokenStream,
     EventStreamReader,
     Frame,
+    FrameReader,
     LineReader,
-    Reader,
     SseReader,
 )
 from sightline.context.messages.parser import STRATEGIES, parse
@@ -106,7 +106,7 @@ def _descriptor(data: bytes) -> None:
     assert Descriptor.read(found.write()) == found
 
 
-def _frames(reader: Reader, chunks: list[bytes]) -> tuple[list[Frame], bool]:
+def _frames(reader: FrameReader, chunks: list[bytes]) -> tuple[list[Frame], bool]:
     frames: list[Frame] = []
     try:
         for chunk in chunks:
@@ -117,7 +117,7 @@ def _frames(reader: Reader, chunks: list[bytes]) -> tuple[list[Frame], bool]:
     return frames, True
 
 
-def _framing(make: Callable[[], Reader]) -> Callable[[bytes], None]:
+def _framing(make: Callable[[], FrameReader]) -> Callable[[bytes], None]:
     def check(data: bytes) -> None:
         whole = _frames(make(), [data])
         bytewise = _frames(make(), [data[at : at + 1] for at in range(len(data))])

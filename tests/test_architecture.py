@@ -149,3 +149,20 @@ def test_nothing_but_the_stores_speaks_sql() -> None:
 )
 def test_sql_would_be_found(source: str) -> None:
     assert sql_in(source)
+
+
+# One noun, one meaning: the names that two modules may share, and why.
+SHARED_NAMES = {
+    "Client": "a user's tests read like the program that they test",
+}
+
+
+def test_no_public_class_name_means_two_things() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    twice = {name: where for name, where in homes.items() if len(where) > 1}
+    assert twice.keys() == SHARED_NAMES.keys(), twice
+    assert len(SHARED_NAMES) <= 5

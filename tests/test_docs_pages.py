@@ -10,7 +10,7 @@ from proof.__main__ import claims
 
 from proof import reference
 from sightline.cli.io import MAX_BYTES
-from sightline.context.ledger import Limits as LedgerLimits
+from sightline.context.ledger import LedgerLimits as LedgerLimits
 from sightline.context.ledger.connect import BUSY_TIMEOUT_MS
 from sightline.context.ledger.retrieval import QueryLimits
 from sightline.slop.app import app as app_module

@@ -24,7 +24,7 @@ from sightline.agent.host import Host
 from sightline.agent.host.journal import Journal, Recorded, Sent
 from sightline.context.dialects import encode
 from sightline.context.ledger import Ledger
-from sightline.context.ledger.usage import Usage
+from sightline.context.ledger.usage import StoredUsage
 from sightline.context.slots.receipt import Receipt
 from sightline.slop.app.local import local_dial
 
@@ -85,7 +85,7 @@ def the_turns_between(path: Path) -> None:
         receipt = Receipt.decode(msgspec.json.encode(kept.body))
         first = replace(first, prompt=msgspec.structs.replace(first.prompt, receipt=receipt))
         entries = ledger.append(1, said, strategy=first.profile.dialect)
-        used = Usage(first.line.model, 3_000, 10, 2_900)
+        used = StoredUsage(first.line.model, 3_000, 10, 2_900)
         ledger.accounts.record(1, used, group_id=entries[-1].group_id)
         for n, entry in zip(numbers, entries[::2], strict=True):
             row = journal.record(_again(first, entry.group_id, n))

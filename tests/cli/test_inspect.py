@@ -13,7 +13,7 @@ import pytest
 from agent.host.helpers import hosted, turn
 from sightline.cli.main import run
 from sightline.errors import LedgerUnavailable
-from sightline.inspector.reader import Reader
+from sightline.inspector.reader import RecordReader
 
 
 @pytest.fixture
@@ -81,11 +81,11 @@ def test_a_pipe_stays_one_and_gets_the_page(db: str, tmp_path: Path) -> None:
 def test_an_export_that_fails_leaves_what_was_there(
     db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def breaks(_: Reader, __: int) -> Iterator[str]:
+    def breaks(_: RecordReader, __: int) -> Iterator[str]:
         yield "<!doctype html>"
         raise LedgerUnavailable("gone")
 
-    monkeypatch.setattr(Reader, "export", breaks)
+    monkeypatch.setattr(RecordReader, "export", breaks)
     target = tmp_path / "pages" / "one.html"
     target.parent.mkdir()
     assert exported(db, target) != 0

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from sightline.context.projection.tools import Call, ToolSet, dynamic_tools
+from sightline.context.projection.tools import ToolSet, ToolTarget, dynamic_tools
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World
 
@@ -29,7 +29,7 @@ def names(*roots: Node) -> list[str]:
 def test_tools_are_named_for_node_and_action_and_resolved_by_a_map() -> None:
     root = doing("r", children=(doing("a.b", "do it"),))
     assert names(root) == ["a_b__do_it"]
-    assert tools_of(root).resolve("a_b__do_it", {}) == Call("app-0", "/a.b", "do it", {})
+    assert tools_of(root).resolve("a_b__do_it", {}) == ToolTarget("app-0", "/a.b", "do it", {})
     alike = doing(
         "r",
         children=(

@@ -14,7 +14,7 @@ from sightline.agent.models.scripted import ScriptedModel
 from sightline.context.ledger import Ledger
 from sightline.errors import NotFound, Unreachable
 from sightline.inspector.beside import exported_beside
-from sightline.inspector.reader import Reader
+from sightline.inspector.reader import RecordReader
 from support.live import LiveApp
 
 
@@ -41,7 +41,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
 
 async def test_the_page_is_the_one_that_this_process_would_write(path: Path) -> None:
     with Ledger(path, mode="read") as ledger:
-        reader = Reader(ledger)
+        reader = RecordReader(ledger)
         chunks = [chunk async for chunk in reader.exported(1)]
         assert b"".join(chunks).decode() == "".join(reader.export(1))
 
@@ -50,7 +50,7 @@ async def test_a_session_that_is_not_there_is_refused_before_anything_starts(
     path: Path, started: list[Process]
 ) -> None:
     with Ledger(path, mode="read") as ledger, pytest.raises(NotFound, match="7"):
-        Reader(ledger).exported(7)
+        RecordReader(ledger).exported(7)
     assert started == []
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sightline.inspector.connections import Limits, server_of
+from sightline.inspector.connections import ConnectionLimits, server_of
 
 PATIENT_S = 30.0  # for what must come; nothing waits for it to pass
 LARGE = b"x" * (64 * 1024 * 1024)
@@ -45,7 +45,7 @@ class Site:
 
 
 @asynccontextmanager
-async def serving(limits: Limits) -> AsyncIterator[tuple[Site, int]]:
+async def serving(limits: ConnectionLimits) -> AsyncIterator[tuple[Site, int]]:
     site = Site()
     with socket.create_server(("127.0.0.1", 0)) as listening:
         server = server_of(site, limits)
@@ -86,7 +86,7 @@ async def answered(reader: asyncio.StreamReader) -> bytes:
     ],
 )
 async def test_half_a_request_is_not_waited_for(half: bytes) -> None:
-    async with serving(Limits(request_s=0.05)) as (_, port):
+    async with serving(ConnectionLimits(request_s=0.05)) as (_, port):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(half)
         assert b" 200 " in await gone(reader) or not half.startswith(ASK)
@@ -94,7 +94,7 @@ async def test_half_a_request_is_not_waited_for(half: bytes) -> None:
 
 
 async def test_bytes_that_drip_in_do_not_buy_time() -> None:
-    async with serving(Limits(request_s=0.05)) as (_, port):
+    async with serving(ConnectionLimits(request_s=0.05)) as (_, port):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET / HTTP/1.1\r\n")
         over = asyncio.create_task(gone(reader))
@@ -106,7 +106,7 @@ async def test_bytes_that_drip_in_do_not_buy_time() -> None:
 
 
 async def test_who_reads_nothing_of_an_answer_is_let_go() -> None:
-    async with serving(Limits(write_s=0.05)) as (site, port):
+    async with serving(ConnectionLimits(write_s=0.05)) as (site, port):
         _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
         writer.write(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
         async with asyncio.timeout(PATIENT_S):
@@ -115,7 +115,7 @@ async def test_who_reads_nothing_of_an_answer_is_let_go() -> None:
 
 
 async def test_an_answer_that_takes_long_is_waited_for() -> None:
-    async with serving(Limits(request_s=0.05)) as (site, port):
+    async with serving(ConnectionLimits(request_s=0.05)) as (site, port):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
         idle, other = await asyncio.open_connection("127.0.0.1", port)
@@ -127,7 +127,7 @@ async def test_an_answer_that_takes_long_is_waited_for() -> None:
 
 
 async def test_a_crowd_that_says_nothing_makes_room_for_who_asks() -> None:
-    async with serving(Limits(request_s=PATIENT_S, connections=8)) as (site, port):
+    async with serving(ConnectionLimits(request_s=PATIENT_S, connections=8)) as (site, port):
         busy, asking = await asyncio.open_connection("127.0.0.1", port)
         asking.write(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
         await site.asked.wait()
@@ -144,7 +144,7 @@ async def test_a_crowd_that_says_nothing_makes_room_for_who_asks() -> None:
 
 
 async def test_nothing_is_upgraded_out_of_the_limits() -> None:
-    async with serving(Limits(request_s=0.05)) as (_, port):
+    async with serving(ConnectionLimits(request_s=0.05)) as (_, port):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(
             b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"

@@ -20,7 +20,7 @@ from sightline.context.slots.budget import Budget
 from sightline.context.slots.slots import Slots
 from sightline.context.tokens.tokens import counter_for
 from sightline.inspector.curl import curl
-from sightline.inspector.reader import Reader
+from sightline.inspector.reader import RecordReader
 
 SAID = 'it\'s $HOME, `id` and "quotes"'
 OWN = Settings(
@@ -118,7 +118,7 @@ async def test_the_page_names_the_endpoint_that_a_request_went_to(tmp_path: Path
     async with hosted(tmp_path, Labelled(["One."])) as (host, _):
         await turn(host)
     with Ledger(tmp_path / "work.db", mode="read") as ledger:
-        shown = Reader(ledger, OWN).request(1, 1, 1)["request"]
+        shown = RecordReader(ledger, OWN).request(1, 1, 1)["request"]
     assert shown["url"] == "work: /v1/chat/completions"
     assert "curl https://models.work.example/v1/chat/completions" in shown["curl"]
     assert '"Authorization: Bearer $WORK_KEY"' in shown["curl"]

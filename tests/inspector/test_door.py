@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sightline.inspector.door import Door, policy
+from sightline.inspector.door import PageDoor, policy
 
-DOOR = Door("cookie-secret", "room", 8123)
+DOOR = PageDoor("cookie-secret", "room", 8123)
 OURS = {"host": "127.0.0.1:8123"}
 CHANGE = {**OURS, "origin": "http://127.0.0.1:8123", "content-type": "application/json"}
 
@@ -62,7 +62,7 @@ def test_a_change_needs_our_origin_and_a_json_body() -> None:
 
 
 def test_a_token_opens_once_and_says_that_it_did() -> None:
-    door = Door("cookie-secret", "room", 8123)
+    door = PageDoor("cookie-secret", "room", 8123)
     spent: list[str] = []
     door.expect("launch-token", lambda: spent.append("launch-token"))
     door.expect("another")

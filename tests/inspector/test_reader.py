@@ -18,7 +18,7 @@ from sightline.context.messages.parts import ToolCall
 from sightline.context.tokens.tokens import ESTIMATES
 from sightline.errors import DoesNotFit, InvalidInput, NotFound
 from sightline.inspector import wires
-from sightline.inspector.reader import Reader
+from sightline.inspector.reader import RecordReader
 from support.exports import recorded
 from support.live import LiveApp
 
@@ -37,10 +37,10 @@ async def sent(tmp_path: Path) -> list[bytes]:
 
 
 @pytest.fixture
-def reader(tmp_path: Path, sent: list[bytes]) -> Iterator[Reader]:
+def reader(tmp_path: Path, sent: list[bytes]) -> Iterator[RecordReader]:
     assert sent
     with Ledger(tmp_path / "work.db", mode="read") as ledger:
-        yield Reader(ledger)
+        yield RecordReader(ledger)
 
 
 def as_sent(answer: dict[str, Any]) -> Any:
@@ -48,7 +48,7 @@ def as_sent(answer: dict[str, Any]) -> Any:
 
 
 def test_every_request_is_shown_with_the_bytes_that_were_sent(
-    reader: Reader, sent: list[bytes]
+    reader: RecordReader, sent: list[bytes]
 ) -> None:
     places = [(1, 1), (2, 1), (2, 2), (3, 1)]
     for (turn_number, number), data in zip(places, sent, strict=True):
@@ -59,7 +59,7 @@ def test_every_request_is_shown_with_the_bytes_that_were_sent(
 
 
 def test_looking_at_ever_new_requests_keeps_only_the_last_counts(
-    reader: Reader, monkeypatch: pytest.MonkeyPatch
+    reader: RecordReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wires, "COUNTED_TEXTS", 20)
     ESTIMATES.cache.shrink(0)
@@ -70,14 +70,14 @@ def test_looking_at_ever_new_requests_keeps_only_the_last_counts(
     assert 0 < len(ESTIMATES.cache) < 100
 
 
-def test_the_command_is_the_request_and_holds_no_key(reader: Reader) -> None:
+def test_the_command_is_the_request_and_holds_no_key(reader: RecordReader) -> None:
     command = reader.request(1, 3, 1)["request"]["curl"]
     assert command.startswith("curl")
     assert "$ANTHROPIC_API_KEY" in command
     assert "--data-raw" in command
 
 
-def test_turns_carry_their_requests_and_figures(reader: Reader) -> None:
+def test_turns_carry_their_requests_and_figures(reader: RecordReader) -> None:
     turns = reader.turns(1)["turns"]
     assert [item["text"] for item in turns] == ["first", "second", "third"]
     assert [item["requests"] for item in turns] == [1, 2, 1]
@@ -86,7 +86,7 @@ def test_turns_carry_their_requests_and_figures(reader: Reader) -> None:
     assert turns[2]["cached_tokens"] > 0
 
 
-def test_messages_name_their_slots_and_the_boundary_divides_them(reader: Reader) -> None:
+def test_messages_name_their_slots_and_the_boundary_divides_them(reader: RecordReader) -> None:
     picture = reader.request(1, 3, 1)
     slots = [message["slot"] for message in picture["messages"]]
     boundary = picture["receipt"]["boundary"]
@@ -98,7 +98,7 @@ def test_messages_name_their_slots_and_the_boundary_divides_them(reader: Reader)
         assert sum(own) == line["kept"], line["name"]
 
 
-def test_the_state_is_what_the_request_showed_and_what_changed_since(reader: Reader) -> None:
+def test_the_state_is_what_the_request_showed_and_what_changed_since(reader: RecordReader) -> None:
     after = reader.state(1, 2, 2)["apps"][0]
     assert any("/properties/n" in change["path"] for change in after["changes"])
     lines = reader.nodes(1, 2, 1, 0, 0)["lines"]
@@ -107,7 +107,9 @@ def test_the_state_is_what_the_request_showed_and_what_changed_since(reader: Rea
     assert after["shown"] + after["summarised"] + after["cut"] == after["nodes"] == len(lines)
 
 
-def test_a_line_of_a_tree_knows_its_path_its_depth_and_what_is_below_it(reader: Reader) -> None:
+def test_a_line_of_a_tree_knows_its_path_its_depth_and_what_is_below_it(
+    reader: RecordReader,
+) -> None:
     lines = {line["path"]: line for line in reader.nodes(1, 1, 1, 0, 0)["lines"]}
     assert lines["/"]["below"] == len(lines) - 1
     assert (lines["/inbox"]["depth"], lines["/inbox"]["below"]) == (1, 6)
@@ -122,7 +124,7 @@ def test_a_line_of_a_tree_knows_its_path_its_depth_and_what_is_below_it(reader: 
         reader.nodes(1, 1, 1, 7, 0)
 
 
-def test_comparing_names_the_first_byte_and_who_ended_it(reader: Reader) -> None:
+def test_comparing_names_the_first_byte_and_who_ended_it(reader: RecordReader) -> None:
     drift = reader.compare(1, "1.1", "3.1")
     assert drift["kind"] == "appended"
     assert drift["common_bytes"] > 0
@@ -133,14 +135,14 @@ def test_comparing_names_the_first_byte_and_who_ended_it(reader: Reader) -> None
         reader.compare(1, "9.1", "3.1")
 
 
-def test_nothing_wished_for_is_the_recorded_prompt(reader: Reader) -> None:
+def test_nothing_wished_for_is_the_recorded_prompt(reader: RecordReader) -> None:
     recorded, again = reader.request(1, 3, 1), reader.what_if(1, 3, 1, b"{}")
     stable = recorded["receipt"]["boundary"]
     texts = [[m["parts"] for m in one["messages"][:stable]] for one in (recorded, again)]
     assert texts[0] == texts[1]
 
 
-def test_a_smaller_window_and_budget_show_less(reader: Reader) -> None:
+def test_a_smaller_window_and_budget_show_less(reader: RecordReader) -> None:
     whole = reader.request(1, 3, 1)
     less = reader.what_if(1, 3, 1, b'{"window": 1, "slack": 0}')
     assert len(less["messages"]) < len(whole["messages"])
@@ -162,19 +164,21 @@ def test_a_smaller_window_and_budget_show_less(reader: Reader) -> None:
         (b"[", "what if"),
     ],
 )
-def test_a_wish_that_makes_no_sense_is_named(reader: Reader, asked: bytes, named: str) -> None:
+def test_a_wish_that_makes_no_sense_is_named(
+    reader: RecordReader, asked: bytes, named: str
+) -> None:
     with pytest.raises(InvalidInput, match=named):
         reader.what_if(1, 3, 1, asked)
 
 
-def test_an_export_holds_everything_the_page_asks_for(reader: Reader) -> None:
+def test_an_export_holds_everything_the_page_asks_for(reader: RecordReader) -> None:
     page = "".join(reader.export(1))
     turn = "/api/sessions/1/turns/2/2"
     for address in (turn, f"{turn}/state", f"{turn}/state/0/nodes/0", f"{turn}/state/0/folds/0"):
         assert f'"{address}"' in page
 
 
-def test_an_exported_answer_is_the_one_the_page_gets_from_the_server(reader: Reader) -> None:
+def test_an_exported_answer_is_the_one_the_page_gets_from_the_server(reader: RecordReader) -> None:
     answers = recorded("".join(reader.export(1)))
     for place in ((1, 1), (2, 1), (2, 2), (3, 1)):
         root = f"/api/sessions/1/turns/{place[0]}/{place[1]}"
@@ -195,7 +199,7 @@ async def test_an_export_has_the_memos_of_its_requests_and_no_others(tmp_path: P
         await turn(host, "which colour has the door?")
         host.ledger.memos.edit(old.id, content="The door opens with 4711.")
     with Ledger(tmp_path / "work.db", mode="read") as ledger:
-        reader = Reader(ledger)
+        reader = RecordReader(ledger)
         page = "".join(reader.export(1))
         shown = recorded(page)["/api/sessions/1/ledger"]["memos"]
         assert len(reader.ledger(1)["memos"]) == 4
@@ -214,7 +218,7 @@ def test_a_session_without_a_journal_is_listed_and_says_what_is_missing(
     assert sent
     (tmp_path / "work.wire.db").unlink()
     with Ledger(tmp_path / "work.db", mode="read") as ledger:
-        reader = Reader(ledger)
+        reader = RecordReader(ledger)
         assert [item["requests"] for item in reader.turns(1)["turns"]] == [0, 0, 0]
         with pytest.raises(NotFound, match="nothing was recorded"):
             reader.request(1, 1, 1)

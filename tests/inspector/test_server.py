@@ -16,8 +16,8 @@ import pytest
 from agent.host.helpers import hosted, turn
 from sightline.context.ledger import Ledger
 from sightline.errors import Unreachable
-from sightline.inspector.door import COOKIE, Door
-from sightline.inspector.reader import Reader
+from sightline.inspector.door import COOKIE, PageDoor
+from sightline.inspector.reader import RecordReader
 from sightline.inspector.server import Lanes, inspector_app
 from support.web import served_on
 
@@ -26,7 +26,7 @@ from support.web import served_on
 async def browsing(answers: Any, lanes: Lanes | None = None) -> AsyncIterator[httpx2.AsyncClient]:
     """Somebody with the cookie, at an inspector."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        door = Door("secret", "room", listening.getsockname()[1])
+        door = PageDoor("secret", "room", listening.getsockname()[1])
         async with served_on(inspector_app(answers, door, lanes=lanes), listening) as place:
             base, cookies = f"http://{place}/room", {COOKIE: "secret"}
             async with httpx2.AsyncClient(base_url=base, cookies=cookies) as client:
@@ -34,15 +34,15 @@ async def browsing(answers: Any, lanes: Lanes | None = None) -> AsyncIterator[ht
 
 
 @pytest.fixture
-async def reader(tmp_path: Path) -> AsyncIterator[Reader]:
+async def reader(tmp_path: Path) -> AsyncIterator[RecordReader]:
     async with hosted(tmp_path, ["One."]) as (host, _):
         await turn(host, "hello")
     with Ledger(tmp_path / "work.db", mode="read") as ledger:
-        yield Reader(ledger)
+        yield RecordReader(ledger)
 
 
 @pytest.mark.parametrize("number", ["99999999999999999999", "9" * 5000, "7"])
-async def test_a_number_that_no_row_has_is_not_there(reader: Reader, number: str) -> None:
+async def test_a_number_that_no_row_has_is_not_there(reader: RecordReader, number: str) -> None:
     async with browsing(reader) as client:
         for path in (
             f"/api/sessions/{number}/turns",
@@ -56,7 +56,7 @@ async def test_a_number_that_no_row_has_is_not_there(reader: Reader, number: str
             assert (answer.status_code, list(answer.json())) == (404, ["error"]), path[:60]
 
 
-async def test_a_number_in_a_body_is_one_of_a_row(reader: Reader) -> None:
+async def test_a_number_in_a_body_is_one_of_a_row(reader: RecordReader) -> None:
     async with browsing(reader) as client:
         answer = await client.post(
             "/api/query",
@@ -67,7 +67,7 @@ async def test_a_number_in_a_body_is_one_of_a_row(reader: Reader) -> None:
 
 
 async def test_an_export_that_cannot_be_started_says_so(
-    reader: Reader, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    reader: RecordReader, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     async with browsing(reader) as client:
@@ -78,7 +78,7 @@ async def test_an_export_that_cannot_be_started_says_so(
 
 
 async def test_an_export_that_fails_before_its_first_byte_says_so(
-    reader: Reader, monkeypatch: pytest.MonkeyPatch
+    reader: RecordReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     async with browsing(reader) as client:

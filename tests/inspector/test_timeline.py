@@ -14,8 +14,8 @@ from sightline.agent.host.journal import RequestLine
 from sightline.context.ledger import Ledger
 from sightline.errors import RateLimited
 from sightline.events import ApprovalAsked
-from sightline.inspector.reader import Reader
-from sightline.inspector.timeline import Span, timeline_of
+from sightline.inspector.reader import RecordReader
+from sightline.inspector.timeline import TimelineSpan, timeline_of
 from sightline.slop.protocol.connection import Connection, InvokeRequested
 from sightline.slop.protocol.tree import Affordance
 from support.live import TREE, LiveApp
@@ -48,7 +48,7 @@ async def clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
 def read(directory: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """The last turn as the page lists it, and the spans of its trace by name."""
     with Ledger(directory / "work.db", mode="read") as ledger:
-        reader = Reader(ledger)
+        reader = RecordReader(ledger)
         last = reader.turns(1)["turns"][-1]
         trace = reader.request(1, last["turn"], 1)["trace"]
     return last, {span["name"]: span for span in trace}
@@ -117,7 +117,7 @@ async def test_calls_that_ran_side_by_side_are_drawn_so(tmp_path: Path, clock: H
     async with hosted(tmp_path, script, app=app, mode="auto", clock=clock) as (host, _):
         await turn(host)
     with Ledger(tmp_path / "work.db", mode="read") as ledger:
-        trace = Reader(ledger).request(1, 1, 1)["trace"]
+        trace = RecordReader(ledger).request(1, 1, 1)["trace"]
     calls = [span for span in trace if span["kind"] == "tool"]
     assert [took(call) for call in calls] == [1500, 1500]
     assert calls[0]["start_ms"] == calls[1]["start_ms"]
@@ -228,7 +228,7 @@ def test_what_is_known_last_may_be_a_sending_or_an_end() -> None:
     assert timeline_of([first, line(2, 5, "")]).duration_ms == 5000
     over = line(1, 0, "cancelled", ended={"outcome": "cancelled", "after_ms": 800})
     assert timeline_of([over]).duration_ms == 800
-    assert timeline_of([over]).spans == (Span("waiting", "wait", 0, 800, 1),)
+    assert timeline_of([over]).spans == (TimelineSpan("waiting", "wait", 0, 800, 1),)
     killed = line(1, 0, "interrupted", ended={"outcome": "interrupted"})
     assert timeline_of([killed]).duration_ms == 0
 

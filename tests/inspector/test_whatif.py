@@ -20,7 +20,7 @@ from sightline.context.dialects.profiles import profile_for
 from sightline.context.ledger import Ledger
 from sightline.context.slots.budget import Budget
 from sightline.errors import InvalidInput
-from sightline.inspector.reader import Reader
+from sightline.inspector.reader import RecordReader
 from sightline.inspector.whatif import Wishes
 from support.live import LiveApp
 
@@ -51,9 +51,9 @@ def record(directory: Path, **settings: Any) -> None:
 
 
 @contextmanager
-def reading(directory: Path, settings: Settings | None = None) -> Iterator[Reader]:
+def reading(directory: Path, settings: Settings | None = None) -> Iterator[RecordReader]:
     with Ledger(directory / "work.db", mode="read") as ledger:
-        yield Reader(ledger, settings)
+        yield RecordReader(ledger, settings)
 
 
 def texts(answer: dict[str, Any], *slots: str) -> list[str]:
@@ -65,7 +65,7 @@ def texts(answer: dict[str, Any], *slots: str) -> list[str]:
     ]
 
 
-def what_if(reader: Reader, turn_number: int = 4, **wishes: Any) -> dict[str, Any]:
+def what_if(reader: RecordReader, turn_number: int = 4, **wishes: Any) -> dict[str, Any]:
     return reader.what_if(1, turn_number, 1, json.dumps(wishes).encode())
 
 

@@ -23,7 +23,7 @@ from sightline.context.dialects.profiles import profile_for
 from sightline.context.ledger import Ledger
 from sightline.context.messages.parts import ToolCall
 from sightline.errors import InvalidInput
-from sightline.inspector.reader import Reader
+from sightline.inspector.reader import RecordReader
 from support.live import LiveApp
 
 LONG = "A result that is longer than what is left of it once its turn is over. " * 30
@@ -77,7 +77,7 @@ def told(answer: dict[str, Any]) -> list[Any]:
     return [(one["slot"], one["role"], one["tokens"], one["parts"]) for one in answer["messages"]]
 
 
-def what_if(reader: Reader, place: tuple[int, int], **wishes: Any) -> dict[str, Any]:
+def what_if(reader: RecordReader, place: tuple[int, int], **wishes: Any) -> dict[str, Any]:
     return reader.what_if(1, *place, json.dumps(wishes).encode())
 
 
@@ -87,7 +87,7 @@ def test_a_wish_for_what_was_is_the_prompt_that_was(tmp_path: Path, name: str) -
     record(tmp_path, given, CLAUDE if name == "kept tails" else GPT)
     settings = Settings(**given)
     with Ledger(tmp_path / "work.db", mode="read") as ledger:
-        reader = Reader(ledger, settings)
+        reader = RecordReader(ledger, settings)
         for place in REQUESTS:
             sent = reader.request(1, *place)
             for wishes in (
@@ -114,7 +114,7 @@ def test_more_room_brings_back_what_was_cut_and_the_same_room_cuts_the_same(
     record(tmp_path, {"strategy_config": {"history_share": 0.1, "slack": 0}}, NARROW)
     settings = Settings(strategy_config={"history_share": 0.1, "slack": 0})
     with Ledger(tmp_path / "work.db", mode="read") as ledger:
-        reader = Reader(ledger, settings)
+        reader = RecordReader(ledger, settings)
         sent = reader.request(1, 5, 1)
         assert sent["receipt"]["slots"][2]["cut"] > 0
         budget = sent["receipt"]["budget"]
@@ -131,7 +131,7 @@ def test_live_state_has_the_share_of_another_budget_that_it_had_of_its_own(
 ) -> None:
     record(tmp_path, SETTINGS["little state"][0])
     with Ledger(tmp_path / "work.db", mode="read") as ledger:
-        reader = Reader(ledger, Settings(**SETTINGS["little state"][0]))
+        reader = RecordReader(ledger, Settings(**SETTINGS["little state"][0]))
         budget = reader.request(1, 5, 1)["receipt"]["budget"]
         assert "Message 3" not in json.dumps(told(what_if(reader, (5, 1), budget=budget - 1)))
         assert "Message 3" in json.dumps(told(what_if(reader, (5, 1), budget=20 * budget)))
@@ -147,7 +147,7 @@ OWN = {
 def test_a_model_of_an_endpoint_in_the_settings_can_be_wished_for(tmp_path: Path) -> None:
     record(tmp_path, {})
     with Ledger(tmp_path / "work.db", mode="read") as ledger:
-        reader = Reader(ledger, Settings(endpoints=OWN))
+        reader = RecordReader(ledger, Settings(endpoints=OWN))
         assert {"own", "other", "openai-chat"} <= set(reader.sessions()["models"])
         sent = reader.request(1, 5, 1)
         own = what_if(reader, (5, 1), model="own:gpt-5.5")
@@ -166,6 +166,6 @@ def test_another_vendor_gets_the_calls_if_the_settings_say_so(
 ) -> None:
     record(tmp_path, {})
     with Ledger(tmp_path / "work.db", mode="read") as ledger:
-        reader = Reader(ledger, Settings(isolate=isolate))
+        reader = RecordReader(ledger, Settings(isolate=isolate))
         other = what_if(reader, (5, 1), model="anthropic")
         assert any(part["kind"] == "call" for one in told(other) for part in one[3]) is kept

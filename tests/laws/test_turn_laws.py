@@ -33,7 +33,12 @@ from sightline.agent.turn.steps import (
     Wait,
     Waited,
 )
-from sightline.context.dialects.events import ReasoningDelta, StopReason, TextDelta, UsageReported
+from sightline.context.dialects.events import (
+    ReasoningArrived,
+    StopReason,
+    TextArrived,
+    UsageArrived,
+)
 from sightline.context.dialects.usage import Usage
 from sightline.context.messages.parts import Message, Part
 from sightline.events import TurnEnded
@@ -59,7 +64,11 @@ errors = st.builds(
     overflow=st.booleans(),
 )
 streamed = st.sampled_from(
-    [Streamed(TextDelta("t")), Streamed(ReasoningDelta("r")), Streamed(UsageReported(Usage(9, 9)))]
+    [
+        Streamed(TextArrived("t")),
+        Streamed(ReasoningArrived("r")),
+        Streamed(UsageArrived(Usage(9, 9))),
+    ]
 )
 done = st.builds(ActionDone, st.sampled_from(["a", "b", "c", "a-2"]), st.just("r"), st.booleans())
 answers = st.builds(Approved, ids) | st.builds(Denied, ids) | st.builds(Changed, ids)

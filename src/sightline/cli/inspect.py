@@ -25,8 +25,8 @@ from sightline.context.ledger import Ledger
 from sightline.errors import InvalidInput, MissingExtra, Unreachable
 
 if TYPE_CHECKING:
-    from sightline.inspector.door import Door
-    from sightline.inspector.reader import Reader
+    from sightline.inspector.door import PageDoor
+    from sightline.inspector.reader import RecordReader
 
 __all__ = ["inspect"]
 
@@ -79,7 +79,7 @@ def inspect(
     writes a file that opens without a server.
     """
     from sightline.config import load
-    from sightline.inspector.reader import Reader
+    from sightline.inspector.reader import RecordReader
 
     if output is not None and session is None:
         raise click.UsageError("--output is for --export")
@@ -87,7 +87,7 @@ def inspect(
         loaded = load(None, os.environ, {})
         for line in loaded.refused:
             notice(line)
-        reader = Reader(ledger, loaded.settings, os.environ)
+        reader = RecordReader(ledger, loaded.settings, os.environ)
         if session is not None:
             _write(reader.export(session), output or Path(f"sightline-session-{session}.html"))
             return
@@ -130,10 +130,10 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-async def _serve(reader: Reader, port: int, *, opens: bool, allow_invoke: bool) -> None:
+async def _serve(reader: RecordReader, port: int, *, opens: bool, allow_invoke: bool) -> None:
     try:
         from sightline.inspector.connections import server_of
-        from sightline.inspector.door import Door
+        from sightline.inspector.door import PageDoor
         from sightline.inspector.server import Invoke, inspector_app
     except ImportError as error:
         needed = "the inspector needs starlette and uvicorn: pip install 'sightline[inspector]'"
@@ -142,7 +142,7 @@ async def _serve(reader: Reader, port: int, *, opens: bool, allow_invoke: bool) 
     from sightline.slop.hub.hub import Hub
 
     listening = _listen(port)
-    door = Door(_secret(), _secret(), listening.getsockname()[1])
+    door = PageDoor(_secret(), _secret(), listening.getsockname()[1])
     hub = Hub(Discovery(), lazy=True) if allow_invoke else None
 
     async def act(app: str, path: str, action: str, params: dict[str, Any]) -> Any:
@@ -173,14 +173,14 @@ def _secret() -> str:
     return secrets.token_urlsafe(SECRET_BYTES)
 
 
-def _address(door: Door, spent: Callable[[], None] | None = None) -> str:
+def _address(door: PageDoor, spent: Callable[[], None] | None = None) -> str:
     """Make an address that lets one browser in, once."""
     token = _secret()
     door.expect(token, *(() if spent is None else (spent,)))
     return f"http://{LOOPBACK}:{door.port}/?token={token}"
 
 
-def _open_browser(door: Door, folder: Path) -> None:
+def _open_browser(door: PageDoor, folder: Path) -> None:
     """Open the page in a browser without a token on its command line, which everybody can read.
 
     The browser is given a file that leads on to the address; the folder is the user's alone.

@@ -9,7 +9,7 @@ from sightline._lazy import lazily
 if TYPE_CHECKING:
     from sightline.context.dialects import Options, decoder_for, encode, profile_for
     from sightline.context.dialects.drift import drift
-    from sightline.context.dialects.events import Stopped, TextDelta
+    from sightline.context.dialects.events import Stopped, TextArrived
     from sightline.context.dialects.usage import usage_from
     from sightline.context.ledger import Ledger
     from sightline.context.messages.parts import Message, Text, ToolCall, ToolResult
@@ -43,7 +43,7 @@ __all__ = [
     "Stopped",
     "Strategy",
     "Text",
-    "TextDelta",
+    "TextArrived",
     "TextField",
     "ToolCall",
     "ToolResult",
@@ -70,7 +70,7 @@ __getattr__, __dir__ = lazily(
     {
         "sightline.context.dialects": "Options decoder_for encode profile_for",
         "sightline.context.dialects.drift": "drift",
-        "sightline.context.dialects.events": "Stopped TextDelta",
+        "sightline.context.dialects.events": "Stopped TextArrived",
         "sightline.context.dialects.usage": "usage_from",
         "sightline.context.ledger": "Ledger",
         "sightline.context.messages.parts": "Message Text ToolCall ToolResult",

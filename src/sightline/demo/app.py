@@ -22,7 +22,7 @@ _OLDER: Final = 34
 
 
 @dataclass
-class Message:
+class Mail:
     """A message in the inbox. Some can be answered, some are only for reading."""
 
     id: str
@@ -36,7 +36,7 @@ class Message:
 
 
 @dataclass
-class Event:
+class CalendarEvent:
     """An appointment."""
 
     id: str
@@ -48,7 +48,7 @@ class Event:
     meta: dict[str, Any] = field(default_factory=dict)
 
 
-def _messages() -> list[Message]:
+def _messages() -> list[Mail]:
     urgent = {"salience": 1, "urgency": "high"}
     invoice = {
         "mime": "application/pdf",
@@ -56,13 +56,13 @@ def _messages() -> list[Message]:
         "size": 48213,
     }
     recent = [
-        Message("msg-104", "Launch moved to Thursday", "Priya Raman", "09:12", True, True, urgent),
-        Message("msg-103", "Lunch at 12:30?", "Jonas Berg", "08:47", True, True),
-        Message("msg-102", "Invoice 2210", "Nordlys AS", "Thu", attachment=invoice),
-        Message("msg-101", "Minutes of the review", "Priya Raman", "Wed", meta={"salience": 0.3}),
+        Mail("msg-104", "Launch moved to Thursday", "Priya Raman", "09:12", True, True, urgent),
+        Mail("msg-103", "Lunch at 12:30?", "Jonas Berg", "08:47", True, True),
+        Mail("msg-102", "Invoice 2210", "Nordlys AS", "Thu", attachment=invoice),
+        Mail("msg-101", "Minutes of the review", "Priya Raman", "Wed", meta={"salience": 0.3}),
     ]
     older = [
-        Message(f"msg-{100 - n}", f"Weekly digest {_OLDER - n}", "Harbour News", "March")
+        Mail(f"msg-{100 - n}", f"Weekly digest {_OLDER - n}", "Harbour News", "March")
         for n in range(_OLDER)
     ]
     return [*recent, *older]
@@ -74,11 +74,13 @@ class Desk:
     def __init__(self) -> None:
         self.open_view = "inbox"
         self.messages = _messages()
-        self.archive: list[Message] = []
+        self.archive: list[Mail] = []
         self.sent: list[dict[str, str]] = []
         self.events = [
-            Event("evt-7", "Launch rehearsal", "13:00", 45, "Fjord", True, {"salience": 0.8}),
-            Event("evt-8", "Dentist", "16:30", 30),
+            CalendarEvent(
+                "evt-7", "Launch rehearsal", "13:00", 45, "Fjord", True, {"salience": 0.8}
+            ),
+            CalendarEvent("evt-8", "Dentist", "16:30", 30),
         ]
         self.drafts = [{"id": "draft-1", "title": "Offer to Nordlys"}]
 
@@ -94,7 +96,7 @@ class Desk:
             "window": {"items": shown, "total": len(self.messages), "offset": 0},
         }
 
-    def message(self, message: Message) -> dict[str, Any]:
+    def message(self, message: Mail) -> dict[str, Any]:
         """One message, with what can be done with it."""
         actions: dict[str, Any] = {}
         if message.answerable:
@@ -134,7 +136,7 @@ class Desk:
             "items": [self.event(event) for event in self.events],
         }
 
-    def event(self, event: Event) -> dict[str, Any]:
+    def event(self, event: CalendarEvent) -> dict[str, Any]:
         """One event, with what can be done with it."""
         actions: dict[str, Any] = {"move": partial(self.move, event)} if event.movable else {}
         actions["cancel"] = {"handler": partial(self.cancel, event), "dangerous": True}
@@ -171,17 +173,17 @@ class Desk:
             for draft in self.drafts
         ]
 
-    def reply(self, message: Message, body: str) -> dict[str, str]:
+    def reply(self, message: Mail, body: str) -> dict[str, str]:
         """Answer a message, which is then read."""
         message.unread = False
         return self.compose(message.sender, f"Re: {message.title}", body)
 
-    def put_away(self, message: Message) -> None:
+    def put_away(self, message: Mail) -> None:
         """Move a message to the archive."""
         self.messages.remove(message)
         self.archive.append(message)
 
-    def delete(self, message: Message) -> None:
+    def delete(self, message: Mail) -> None:
         """Remove a message for good."""
         self.messages.remove(message)
 
@@ -195,16 +197,16 @@ class Desk:
         if any(event.start == start for event in self.events):
             raise ActionError("conflict", f"there is something at {start} already")
         number = 9 + sum(1 for event in self.events if event.id >= "evt-9")
-        added = Event(f"evt-{number}", title, start, minutes, movable=True)
+        added = CalendarEvent(f"evt-{number}", title, start, minutes, movable=True)
         self.events = sorted([*self.events, added], key=lambda event: event.start)
         return {"id": added.id}
 
-    def move(self, event: Event, start: str) -> None:
+    def move(self, event: CalendarEvent, start: str) -> None:
         """Give an event another time."""
         event.start = start
         self.events.sort(key=lambda event: event.start)
 
-    def cancel(self, event: Event) -> None:
+    def cancel(self, event: CalendarEvent) -> None:
         """Call an event off."""
         self.events.remove(event)
 

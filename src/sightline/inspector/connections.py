@@ -20,14 +20,14 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-__all__ = ["Limits", "server_of"]
+__all__ = ["ConnectionLimits", "server_of"]
 
 BACKLOG: Final = 64
 _INCOMPLETE: Final = frozenset({h11.IDLE, h11.SEND_BODY})
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ConnectionLimits:
     """How long a connection is waited for, and how many there are."""
 
     request_s: float = 10.0
@@ -35,9 +35,9 @@ class Limits:
     connections: int = 64
 
 
-def server_of(application: Any, limits: Limits | None = None) -> uvicorn.Server:
+def server_of(application: Any, limits: ConnectionLimits | None = None) -> uvicorn.Server:
     """Make a server for an application that keeps to the limits."""
-    own = type("Connection", (_Connection,), {"limits": limits or Limits()})
+    own = type("Connection", (_Connection,), {"limits": limits or ConnectionLimits()})
     config = uvicorn.Config(
         application,
         http=own,
@@ -74,7 +74,7 @@ class _Clock:
 class _Connection(H11Protocol):
     """One connection, with a clock for its request and one for what it was sent."""
 
-    limits: ClassVar[Limits]
+    limits: ClassVar[ConnectionLimits]
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)

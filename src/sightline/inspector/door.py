@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["COOKIE", "HEADERS", "Door", "Refusal", "policy"]
+__all__ = ["COOKIE", "HEADERS", "PageDoor", "PageRefusal", "policy"]
 
 COOKIE: Final = "sightline"
 SAFE: Final = frozenset({"GET", "HEAD"})
@@ -54,7 +54,7 @@ def policy(*script_hashes: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class PageRefusal:
     """Why a request is not served."""
 
     status: int
@@ -66,7 +66,7 @@ def _nothing() -> None:
 
 
 @dataclass(slots=True)
-class Door:
+class PageDoor:
     """The secrets of one launch, the tokens still to be spent, and our names."""
 
     secret: str
@@ -95,26 +95,26 @@ class Door:
 
     def stranger(
         self, method: str, headers: Mapping[str, str], *, arriving: bool = False
-    ) -> Refusal | None:
+    ) -> PageRefusal | None:
         """Refuse what cannot come from a page of ours, whatever it knows.
 
         Who is `arriving` with a token comes from a file or from another program, which a
         browser calls another site.
         """
         if headers.get("host", "").lower() not in self.hosts:
-            return Refusal(421, "this Host is not ours")
+            return PageRefusal(421, "this Host is not ours")
         origin = headers.get("origin")
         if origin is not None and origin not in self.origins:
-            return Refusal(403, "this Origin is not ours")
+            return PageRefusal(403, "this Origin is not ours")
         if arriving and "prefetch" in headers.get("sec-purpose", headers.get("purpose", "")):
-            return Refusal(403, "nobody is looking yet: a token is not spent on a prefetch")
+            return PageRefusal(403, "nobody is looking yet: a token is not spent on a prefetch")
         if not arriving and headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            return Refusal(403, "asked for by another site")
+            return PageRefusal(403, "asked for by another site")
         if method not in SAFE:
             if origin is None:
-                return Refusal(403, "a change must name its Origin")
+                return PageRefusal(403, "a change must name its Origin")
             if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-                return Refusal(415, "a change must be JSON")
+                return PageRefusal(415, "a change must be JSON")
         return None
 
     def inside(self, path: str) -> str | None:

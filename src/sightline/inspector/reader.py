@@ -38,7 +38,7 @@ from sightline.inspector.trees import PAGE_LINES, AppTree, lay_out
 from sightline.inspector.whatif import SightRules, Then, assemble_again, read_wishes, sight_of
 from sightline.inspector.wires import again, compared, shown
 
-__all__ = ["Reader"]
+__all__ = ["RecordReader"]
 
 STATES: Final = 2  # that are kept laid out: one that is looked at, one beside it
 
@@ -68,7 +68,7 @@ class _Sent:
         return again(self.recorded)
 
 
-class Reader:
+class RecordReader:
     """A ledger and its journal, as answers. Safe to use from threads."""
 
     def __init__(

@@ -26,7 +26,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sightline.errors import InvalidInput, NotFound, SightlineError, Unreachable
-from sightline.inspector.door import COOKIE, HEADERS, Door, Refusal, policy
+from sightline.inspector.door import COOKIE, HEADERS, PageDoor, PageRefusal, policy
 from sightline.inspector.lanes import Lane
 from sightline.inspector.pages import importmap_hash, served_page, static_file, way_in
 from sightline.inspector.records import ROW_DIGITS
@@ -107,7 +107,7 @@ class _Invoke(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def inspector_app(
-    answers: Answers, door: Door, *, invoke: Invoke | None = None, lanes: Lanes | None = None
+    answers: Answers, door: PageDoor, *, invoke: Invoke | None = None, lanes: Lanes | None = None
 ) -> Starlette:
     """Put the application together."""
     lanes = lanes or Lanes()
@@ -305,7 +305,7 @@ register_url_convertor("row", _RowConvertor())
 class _Guard:
     """Nothing is served, not even an error page, before the door has looked."""
 
-    def __init__(self, app: ASGIApp, door: Door) -> None:
+    def __init__(self, app: ASGIApp, door: PageDoor) -> None:
         self._app = app
         self._door = door
         self._policy = policy(importmap_hash())
@@ -333,7 +333,7 @@ class _Guard:
             inside = door.inside(path)
             if inside is not None and door.admits(request.cookies.get(COOKIE)):
                 return inside
-            refusal = Refusal(
+            refusal = PageRefusal(
                 401,
                 "open the address that `sightline inspect` printed: it works once, and Enter "
                 "in its terminal prints another",

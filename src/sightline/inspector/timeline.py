@@ -16,13 +16,13 @@ from sightline.agent.host.journal import RequestLine
 from sightline.context.projection.moment import parse_moment
 from sightline.errors import InvalidInput
 
-__all__ = ["Span", "Timeline", "timeline_of"]
+__all__ = ["Timeline", "TimelineSpan", "timeline_of"]
 
 # A shorter gap is the program's own work: storing, judging, handing over.
 GAP_MS: Final = 50
 
 
-class Span(msgspec.Struct, frozen=True):
+class TimelineSpan(msgspec.Struct, frozen=True):
     """One thing that took time. `kind` is step, wait, stream or tool."""
 
     name: str
@@ -31,7 +31,7 @@ class Span(msgspec.Struct, frozen=True):
     end_ms: int
     request: int
 
-    def later(self, ms: int) -> Span:
+    def later(self, ms: int) -> TimelineSpan:
         """Return the same thing, some time later."""
         return msgspec.structs.replace(self, start_ms=self.start_ms + ms, end_ms=self.end_ms + ms)
 
@@ -42,7 +42,7 @@ class Timeline(msgspec.Struct, frozen=True):
     `duration_ms` is from the sending of the first request to the last that is known.
     """
 
-    spans: tuple[Span, ...] = ()
+    spans: tuple[TimelineSpan, ...] = ()
     duration_ms: int = 0
 
 
@@ -50,7 +50,7 @@ def timeline_of(lines: Sequence[RequestLine]) -> Timeline:
     """Lay out the requests of one turn."""
     if not lines:
         return Timeline()
-    spans: list[Span] = []
+    spans: list[TimelineSpan] = []
     first, over = _making_ms(lines[0]), 0
     for line in lines:
         since_first = _ms_between(lines[0].sent_at, line.sent_at)
@@ -64,7 +64,7 @@ def timeline_of(lines: Sequence[RequestLine]) -> Timeline:
     return Timeline(tuple(sorted(spans, key=_beginning)), end - first)
 
 
-def _beginning(span: Span) -> tuple[int, int]:
+def _beginning(span: TimelineSpan) -> tuple[int, int]:
     return span.start_ms, span.end_ms
 
 
@@ -72,47 +72,47 @@ def _making_ms(line: RequestLine) -> int:
     return sum(took for _, took in line.timings.get("steps", ()))
 
 
-def _steps(line: RequestLine) -> Iterator[Span]:
+def _steps(line: RequestLine) -> Iterator[TimelineSpan]:
     """The making of a request, up to its sending."""
     start = -_making_ms(line)
     for name, took in line.timings.get("steps", ()):
-        yield Span(name, "step", start, start + took, line.number)
+        yield TimelineSpan(name, "step", start, start + took, line.number)
         start += took
 
 
-def _stream(line: RequestLine) -> Iterator[Span]:
+def _stream(line: RequestLine) -> Iterator[TimelineSpan]:
     first, last = line.timings.get("first_ms"), line.timings.get("last_ms")
     if first is not None:
-        yield Span("first token", "wait", 0, first, line.number)
-        yield Span("stream", "stream", first, max(first, last or 0), line.number)
+        yield TimelineSpan("first token", "wait", 0, first, line.number)
+        yield TimelineSpan("stream", "stream", first, max(first, last or 0), line.number)
 
 
-def _timed(line: RequestLine) -> Iterator[Span]:
+def _timed(line: RequestLine) -> Iterator[TimelineSpan]:
     """The calls and waits of which it is known when they began."""
     for kind, key in (("tool", "calls"), ("wait", "waits")):
         for name, took, *began in line.timings.get(key, ()):
             for start in began:
-                yield Span(name, kind, start, start + took, line.number)
+                yield TimelineSpan(name, kind, start, start + took, line.number)
 
 
-def _untimed(line: RequestLine) -> Iterator[Span]:
+def _untimed(line: RequestLine) -> Iterator[TimelineSpan]:
     """Calls of an old journal, which knows how long they took: one after the other."""
     start = line.timings.get("last_ms") or 0
     for name, took, *began in line.timings.get("calls", ()):
         if not began:
-            yield Span(name, "tool", start, start + took, line.number)
+            yield TimelineSpan(name, "tool", start, start + took, line.number)
             start += took
 
 
-def _gaps(spans: Sequence[Span], end: int) -> Iterator[Span]:
+def _gaps(spans: Sequence[TimelineSpan], end: int) -> Iterator[TimelineSpan]:
     over, request = 0, 1
     for span in sorted(spans, key=_beginning):
         if span.start_ms - over >= GAP_MS:
-            yield Span("waiting", "wait", over, span.start_ms, request)
+            yield TimelineSpan("waiting", "wait", over, span.start_ms, request)
         if span.end_ms >= over:
             over, request = span.end_ms, span.request
     if end - over >= GAP_MS:
-        yield Span("waiting", "wait", over, end, request)
+        yield TimelineSpan("waiting", "wait", over, end, request)
 
 
 def _ms_between(old: str, new: str) -> int:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.context.projection.select import Cut, Selection
+from sightline.context.projection.select import Omission, Selection
 from sightline.slop.protocol.diff import diff
 from sightline.slop.protocol.path import join
 from sightline.slop.protocol.text import format_blocks
@@ -131,7 +131,7 @@ def _app(app: AppState, selection: Selection, before: World | None) -> AppTree:
     return tree
 
 
-def _walk(tree: AppTree, root: Node, shown: Node | None, cuts: Mapping[str, Cut]) -> None:
+def _walk(tree: AppTree, root: Node, shown: Node | None, cuts: Mapping[str, Omission]) -> None:
     """Go through the whole tree beside the part of it that was shown, a line per node."""
     stack: list[tuple[Node, Node | None, str, int, str]] = [(root, shown, "/", -1, "")]
     while stack:

@@ -19,7 +19,7 @@ from sightline.context.messages.entries import Draft
 from sightline.context.messages.parts import Message, ToolCall, ToolResult
 from sightline.errors import SessionBusy
 from sightline.events import Noticed
-from sightline.inspector.reader import Reader
+from sightline.inspector.reader import RecordReader
 from support.live import command_of
 
 
@@ -40,7 +40,7 @@ def kill_in(directory: Path, where: str) -> None:
 def became(directory: Path) -> list[str]:
     """What the inspector says of the turns."""
     with Ledger(directory / "work.db", mode="read") as ledger:
-        return [turn["status"] for turn in Reader(ledger).turns(1)["turns"]]
+        return [turn["status"] for turn in RecordReader(ledger).turns(1)["turns"]]
 
 
 def ends(directory: Path) -> list[str]:

@@ -12,11 +12,11 @@ from sightline.agent.models.base import address_of
 from sightline.agent.models.connected import ConnectedModel
 from sightline.agent.models.scripted import Cut, Reply, ScriptedModel, Stall
 from sightline.config import LimitSettings
-from sightline.context.dialects.events import Event, UsageReported
+from sightline.context.dialects.events import Event, UsageArrived
 from sightline.context.dialects.profiles import profile_for
 from sightline.context.dialects.usage import CacheMiss
 from sightline.context.dialects.usage import Usage as Reported
-from sightline.context.ledger import Ledger, Usage
+from sightline.context.ledger import Ledger, StoredUsage
 from sightline.errors import ModelFailed, RateLimited
 from sightline.events import TextDelta
 
@@ -27,7 +27,7 @@ ALL = Reported(
 KEY = "sk-ant-api03-" + "a1B2" * 8
 
 
-def requests(directory: Path) -> list[Usage]:
+def requests(directory: Path) -> list[StoredUsage]:
     with Ledger(directory / "work.db", mode="read") as ledger:
         return ledger.accounts.requests(1)
 
@@ -40,8 +40,8 @@ class Talkative(ScriptedModel):
     async def stream(self, request):  # type: ignore[no-untyped-def]  # as its parent's
         event: Event
         async for event in super().stream(request):
-            if isinstance(event, UsageReported):
-                event = UsageReported(event.usage, CacheMiss("tools_changed", 400))
+            if isinstance(event, UsageArrived):
+                event = UsageArrived(event.usage, CacheMiss("tools_changed", 400))
             yield event
 
 
@@ -99,7 +99,7 @@ async def test_a_cancelled_request_is_kept_as_cancelled(tmp_path: Path, said: st
 
 
 async def test_what_became_of_turns_is_known_without_the_wire_file(tmp_path: Path) -> None:
-    from sightline.inspector.reader import Reader
+    from sightline.inspector.reader import RecordReader
 
     script = ["ok", ModelFailed("no such model"), Reply(text="So", reason="length"), Cut("I ")]
     async with hosted(tmp_path, script, limits=LimitSettings(retries=0)) as (host, _):
@@ -108,7 +108,7 @@ async def test_what_became_of_turns_is_known_without_the_wire_file(tmp_path: Pat
     for path in tmp_path.glob("work.wire*"):
         path.unlink()
     with Ledger(tmp_path / "work.db", mode="read") as ledger:
-        statuses = [item["status"] for item in Reader(ledger).turns(1)["turns"]]
+        statuses = [item["status"] for item in RecordReader(ledger).turns(1)["turns"]]
     assert statuses == ["answered", "failed", "limit", "failed"]
 
 
@@ -138,15 +138,15 @@ def test_an_address_is_kept_without_what_may_be_secret(url: str, shown: str) -> 
 
 
 def test_usage_survives_export_and_import(tmp_path: Path) -> None:
-    told = Usage(
+    told = StoredUsage(
         "m", 10, 5, 2, 7, "reported", 3, 1, 2, "tools_changed", 4, "https://h/v1", "end", None
     )
     with Ledger(tmp_path / "l.db") as ledger:
         session = ledger.sessions.create("s").id
         ledger.accounts.record(session, told)
-        ledger.accounts.record(session, Usage("m", 1, 1))
+        ledger.accounts.record(session, StoredUsage("m", 1, 1))
         copy = ledger.import_(ledger.export(session))
-        assert ledger.accounts.requests(copy.id) == [told, Usage("m", 1, 1)]
+        assert ledger.accounts.requests(copy.id) == [told, StoredUsage("m", 1, 1)]
         assert ledger.accounts.requests(ledger.sessions.clone(session).id) == []
         assert ledger.verify().ok
         first = next(iter(ledger.export(session)))

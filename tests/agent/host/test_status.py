@@ -22,7 +22,7 @@ from sightline.context.ledger.owner import Hold, Owner, hold_on
 from sightline.context.messages.parts import ToolCall
 from sightline.errors import ModelFailed
 from sightline.events import ApprovalAsked
-from sightline.inspector.reader import Reader
+from sightline.inspector.reader import RecordReader
 from support.live import LiveApp
 
 LOOK = ToolCall("c1", "describe_db", {})
@@ -30,7 +30,7 @@ LOOK = ToolCall("c1", "describe_db", {})
 
 def on_the_page(directory: Path) -> list[str]:
     with Ledger(directory / "work.db", mode="read") as ledger:
-        return [item["status"] for item in Reader(ledger).turns(1)["turns"]]
+        return [item["status"] for item in RecordReader(ledger).turns(1)["turns"]]
 
 
 def in_context(directory: Path, *options: str) -> list[str]:

@@ -20,7 +20,7 @@ from sightline.context.ledger.owner import hold_on
 from sightline.context.ledger.work import OpenWork
 from sightline.errors import LedgerUnusable
 from sightline.events import Noticed
-from sightline.inspector.reader import Reader
+from sightline.inspector.reader import RecordReader
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
@@ -79,7 +79,7 @@ async def test_what_the_dead_program_left_is_closed(old: Path) -> None:
 def test_requests_of_then_are_replayed(old: Path) -> None:
     with Ledger(old / "work.db") as ledger:
         Journal(old / "work.db").close()
-        reader = Reader(ledger)
+        reader = RecordReader(ledger)
         assert [item["status"] for item in reader.turns(1)["turns"]] == ["answered"] * 3
         assert reader.request(1, 3, 1)["reported"]
     journal = Journal(old / "work.db", read_only=True)

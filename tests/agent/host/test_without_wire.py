@@ -22,7 +22,7 @@ from sightline.context.dialects.usage import Usage
 from sightline.context.ledger import Ledger
 from sightline.errors import NotFound, SessionBusy
 from sightline.events import ApprovalAsked, HostEvent
-from sightline.inspector.reader import Reader
+from sightline.inspector.reader import RecordReader
 from support.live import LiveApp
 
 STRATEGY = """
@@ -122,7 +122,7 @@ async def test_only_requests_sent_before_are_missing(tmp_path: Path) -> None:
         delete_wire(tmp_path)
         await turn(host, "second")
         with Ledger(tmp_path / "work.db", mode="read") as ledger:
-            reader = Reader(ledger)
+            reader = RecordReader(ledger)
             turns = reader.turns(1)["turns"]
             assert [item["status"] for item in turns] == ["answered", "answered"]
             assert [item["requests"] for item in turns] == [0, 1], "as many as can be looked at"

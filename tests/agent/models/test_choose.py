@@ -20,7 +20,7 @@ from sightline.agent.models.choose import (
     profile_of,
     usable,
 )
-from sightline.agent.models.extras import EXTRAS, Extra, is_installed
+from sightline.agent.models.extras import EXTRAS, OptionalPackage, is_installed
 from sightline.agent.models.vendors import VENDORS
 from sightline.config import EndpointSettings, Settings
 from sightline.errors import (
@@ -157,7 +157,7 @@ def test_every_extra_of_the_package_is_known_with_all_that_it_brings() -> None:
 
 def test_an_extra_that_is_half_there_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_installed("chat")
-    half = Extra(("prompt_toolkit", "no_such_module"), "")
+    half = OptionalPackage(("prompt_toolkit", "no_such_module"), "")
     monkeypatch.setitem(EXTRAS, "chat", half)
     assert not is_installed("chat")
 

@@ -9,7 +9,7 @@ from contextlib import aclosing
 import pytest
 
 from agent.models.conftest import opened
-from sightline.context.dialects.events import TextDelta, ToolCalled
+from sightline.context.dialects.events import TextArrived, ToolCalled
 from sightline.context.messages.parts import ToolCall
 from sightline.errors import (
     ModelFailed,
@@ -44,7 +44,7 @@ async def test_a_reply_is_streamed_as_it_comes(way: str, vendor: Vendor) -> None
     model = opened(vendor, way)
     events = await asked(model, "hi")
     await model.close()
-    texts = [event.text for event in events if isinstance(event, TextDelta)]
+    texts = [event.text for event in events if isinstance(event, TextArrived)]
     assert texts == ["You ", "have ", "two ", "unread ", "messages."]
     end = end_of(events)
     assert (end.reason, end.message.text) == ("end", "You have two unread messages.")
@@ -209,7 +209,7 @@ async def test_closing_the_stream_ends_the_request(way: str, vendor: Vendor) -> 
     vendor.add(says("one two three", stall=at))
     model = opened(vendor, way)
     async with aclosing(model.stream(request_for(model.profile, "hi"))) as events:
-        assert await anext(events) == TextDelta("one ")
+        assert await anext(events) == TextArrived("one ")
         assert not vendor.hung_up.is_set()
     assert await asyncio.to_thread(vendor.hung_up.wait, 30)
     await model.close()

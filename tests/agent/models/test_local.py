@@ -17,7 +17,7 @@ from sightline.agent.models.choose import open_model
 from sightline.agent.models.local import weights_of
 from sightline.agent.models.vendors import VENDORS
 from sightline.config import Settings
-from sightline.context.dialects.events import TextDelta
+from sightline.context.dialects.events import TextArrived
 from sightline.errors import InvalidInput, MissingExtra, Overflow
 from support.shell import Run
 from support.vendors.asking import asked, end_of, request_for, usage_of
@@ -40,7 +40,7 @@ async def test_it_answers_a_question_about_the_state(model: Model) -> None:
     events = await asked(model, "What is the capital of France?", tail="Capital of France: Paris.")
     assert "Paris" in end_of(events).message.text
     assert end_of(events).message.text == "".join(
-        event.text for event in events if isinstance(event, TextDelta)
+        event.text for event in events if isinstance(event, TextArrived)
     )
 
 
@@ -69,7 +69,7 @@ async def test_a_prompt_beyond_its_window_is_an_overflow(model: Model) -> None:
 async def test_a_closed_stream_leaves_the_model_ready_for_the_next(model: Model) -> None:
     request = request_for(model.profile, "Count from one to one hundred.")
     async with aclosing(model.stream(request)) as events:
-        assert isinstance(await anext(events), TextDelta)
+        assert isinstance(await anext(events), TextArrived)
     assert end_of(await asked(model, "What is 1 + 1?")).reason in ("end", "length")
 
 

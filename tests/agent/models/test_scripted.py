@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sightline.context.dialects import Request
-from sightline.context.dialects.events import TextDelta, ToolCalled
+from sightline.context.dialects.events import TextArrived, ToolCalled
 from sightline.context.dialects.usage import Usage
 from sightline.context.messages.parts import ToolCall
 from sightline.errors import ModelFailed, RateLimited
@@ -18,7 +18,7 @@ CALL = ToolCall("c1", "look", {"at": "/inbox"})
 async def test_a_text_is_streamed_word_by_word_and_is_whole_at_the_end() -> None:
     model = ScriptedModel(["Two unread  messages.\n"])
     events = await asked(model, "hi")
-    texts = [event.text for event in events if isinstance(event, TextDelta)]
+    texts = [event.text for event in events if isinstance(event, TextArrived)]
     assert texts == ["Two ", "unread  ", "messages.\n"]
     end = end_of(events)
     assert (end.reason, end.message.text) == ("end", "Two unread  messages.\n")
@@ -49,7 +49,7 @@ async def test_a_cut_reply_is_incomplete_and_keeps_what_was_said() -> None:
 async def test_a_stalled_stream_is_open_until_it_is_closed() -> None:
     model = ScriptedModel([Stall("wait")])
     stream = model.stream(request_for(model.profile, "hi"))
-    assert await anext(stream) == TextDelta("wait")
+    assert await anext(stream) == TextArrived("wait")
     assert model.abandoned == 0
     await stream.aclose()
     assert model.abandoned == 1

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sightline.agent.plugins.run import Built, Left, Limits, StrategyRunner
+from sightline.agent.plugins.run import Built, HookLimits, Left, StrategyRunner
 from sightline.context.messages.parts import Input, Message
 from sightline.context.slots.budget import Budget
 from sightline.context.slots.slots import Slots
@@ -20,7 +20,7 @@ from sightline.errors import DoesNotFit, InvalidStrategy
 
 HISTORY = [Message.of("user", "before"), Message.of("assistant", "answer")]
 LAYERS = Layers(system="System")
-FAST = Limits(0.2, 0.2, 0.2, 0.2)
+FAST = HookLimits(0.2, 0.2, 0.2, 0.2)
 
 
 def turn(budget: int = 1000, **more: Any) -> Turn:

@@ -9,7 +9,7 @@ import pytest
 from agent.toolbox.conftest import Box
 from sightline.context.messages.parts import ToolCall
 from sightline.context.projection.escape import tag_like
-from sightline.context.projection.tools import Call
+from sightline.context.projection.tools import ToolTarget
 from sightline.slop.app.app import App
 from sightline.slop.app.local import local_dial
 
@@ -157,7 +157,7 @@ async def test_run_invokes_what_target_says(box: Box) -> None:
     arguments = {"app": "mail", "path": "inbox/m1/", "action": "delete"}
     call = ToolCall("c", "slop_invoke", arguments)
     target = box.toolbox.target(call, box.toolbox.tools())
-    assert target == Call("mail", "/inbox/m1", "delete", {})
+    assert target == ToolTarget("mail", "/inbox/m1", "delete", {})
     await box.toolbox.run(call)
     assert box.done == ["delete m1"]
 

@@ -20,15 +20,15 @@ from sightline.agent.turn.steps import (
     Folded,
     ModelError,
     PromptFailed,
-    Report,
     RunCall,
     Spent,
     Stop,
     Streamed,
+    UsageReport,
     Wait,
     Waited,
 )
-from sightline.context.dialects.events import ReasoningDelta, TextDelta, UsageReported
+from sightline.context.dialects.events import ReasoningArrived, TextArrived, UsageArrived
 from sightline.context.dialects.usage import Usage
 from sightline.context.messages.parts import Message, Reasoning, Text, ToolCall, ToolResult
 from sightline.events import (
@@ -61,7 +61,7 @@ def results(driver: Driver) -> list[tuple[str, str, bool]]:
 
 
 def said(text: str) -> Streamed:
-    return Streamed(TextDelta(text))
+    return Streamed(TextArrived(text))
 
 
 def test_a_question_is_stored_asked_and_answered() -> None:
@@ -70,8 +70,8 @@ def test_a_question_is_stored_asked_and_answered() -> None:
     assert driver.step(READY) == [CallModel()]
     driver.step(said("Hel"))
     driver.step(said("lo"))
-    usage = UsageReported(Usage(10, 2))
-    assert driver.step(Streamed(usage)) == [Report(usage)]
+    usage = UsageArrived(Usage(10, 2))
+    assert driver.step(Streamed(usage)) == [UsageReport(usage)]
     driver.step(reply("Hello"))
     assert driver.messages() == [Message.of("assistant", "Hello")]
     assert driver.kinds() == [
@@ -217,7 +217,7 @@ def test_calls_of_one_name_get_names_of_their_own() -> None:
 
 def test_a_cancelled_stream_is_stored_as_incomplete() -> None:
     driver = Driver()
-    driver.to_reply(Streamed(ReasoningDelta("hm")), said("I thi"))
+    driver.to_reply(Streamed(ReasoningArrived("hm")), said("I thi"))
     assert driver.step(Cancel()) == [Stop()]
     partial = Message("assistant", (Reasoning("hm"), Text("I thi")))
     assert driver.stored[-1] == (partial, True)
@@ -365,7 +365,7 @@ def test_a_turn_has_so_many_rounds_and_calls_beyond_are_not_run() -> None:
 
 def test_a_turn_has_so_many_tokens() -> None:
     driver = Driver(TurnLimits(turn_tokens=25))
-    driver.to_reply(Streamed(UsageReported(Usage(10, 8))), reply(call("a"), reason="tool_calls"))
+    driver.to_reply(Streamed(UsageArrived(Usage(10, 8))), reply(call("a"), reason="tool_calls"))
     driver.step(ActionDone("a", ""))
     driver.step(READY)  # 18 and 10 more
     assert (ending(driver).outcome, ending(driver).code) == ("limit", "turn_tokens")
@@ -396,7 +396,7 @@ def test_the_calls_of_a_refused_reply_are_not_run() -> None:
 
 def test_a_reply_of_nothing_is_an_answer_of_nothing() -> None:
     driver = Driver()
-    driver.to_reply(Streamed(UsageReported(Usage(5, 0))), reply())
+    driver.to_reply(Streamed(UsageArrived(Usage(5, 0))), reply())
     assert driver.accounted == [Spent(Usage(5, 0), outcome="end")]
     assert driver.messages() == []
     assert (ending(driver).outcome, ending(driver).text) == ("answered", "")

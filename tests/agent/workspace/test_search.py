@@ -9,11 +9,11 @@ import pytest
 
 from sightline.agent.workspace.inside import Inside
 from sightline.agent.workspace.listing import scan
-from sightline.agent.workspace.search import Found, search
+from sightline.agent.workspace.search import SearchResult, search
 from sightline.errors import ActionError
 
 
-def found(inside: Inside, root: Path, query: str, **options: object) -> Found:
+def found(inside: Inside, root: Path, query: str, **options: object) -> SearchResult:
     return search(inside, scan(root).files, query, **options)  # type: ignore[arg-type]
 
 

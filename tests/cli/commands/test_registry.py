@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from sightline.agent.host import Host
-from sightline.cli.commands.command import Argument, Call, Command, Leave
+from sightline.cli.commands.command import Argument, Command, CommandCall, Leave
 from sightline.cli.commands.console import PlainConsole
 from sightline.cli.commands.registry import COMMANDS, find, is_command, run, said, to_markdown
 from sightline.errors import InvalidInput
@@ -121,7 +121,7 @@ def test_two_slashes_say_one_to_the_model() -> None:
     assert said("hello") == "hello"
 
 
-async def _nothing(call: Call) -> None: ...
+async def _nothing(call: CommandCall) -> None: ...
 
 
 COMMAND = Command(

@@ -13,7 +13,7 @@ import pytest
 from context.dialects.streams import NAMES, STREAMS, event_stream
 from context.dialects.test_whole_replies import WHOLE
 from sightline.context.dialects import DIALECTS, decode
-from sightline.context.dialects.events import Event, Stopped, UsageReported
+from sightline.context.dialects.events import Event, Stopped, UsageArrived
 from sightline.context.dialects.framing import EventStreamReader
 from sightline.context.dialects.profile import Prices
 from sightline.context.dialects.usage import MAX_TOKENS, Usage, cost, usage_from
@@ -74,7 +74,7 @@ def told(events: list[Event]) -> Usage:
     assert isinstance(stopped, Stopped)
     assert (stopped.reason, stopped.message.text) == ("tool_calls", "Søk")
     assert len(stopped.message.tool_calls) == 2
-    [reported] = [event for event in events if isinstance(event, UsageReported)]
+    [reported] = [event for event in events if isinstance(event, UsageArrived)]
     return reported.usage
 
 

@@ -18,13 +18,13 @@ from sightline.context.dialects import DIALECTS, decode
 from sightline.context.dialects.decoder import Decoder
 from sightline.context.dialects.events import (
     Event,
-    ReasoningDelta,
+    ReasoningArrived,
     Stopped,
-    TextDelta,
+    TextArrived,
     ToolCalled,
-    UsageReported,
+    UsageArrived,
 )
-from sightline.context.dialects.framing import EventStreamReader, LineReader, Reader, SseReader
+from sightline.context.dialects.framing import EventStreamReader, FrameReader, LineReader, SseReader
 from sightline.context.dialects.usage import CacheMiss, Usage
 from sightline.context.messages.parts import UNREADABLE, Raw, Reasoning, Text, ToolCall
 
@@ -38,8 +38,8 @@ def events_of(dialect: str, chunks: Sequence[bytes]) -> list[Event]:
 @every_dialect
 def test_a_whole_stream_says_what_was_said(dialect: str) -> None:
     events = events_of(dialect, [STREAMS[dialect]])
-    texts = [event.text for event in events if isinstance(event, TextDelta)]
-    thoughts = [event.text for event in events if isinstance(event, ReasoningDelta)]
+    texts = [event.text for event in events if isinstance(event, TextArrived)]
+    thoughts = [event.text for event in events if isinstance(event, ReasoningArrived)]
     calls = [event.call for event in events if isinstance(event, ToolCalled)]
     assert "".join(texts) == "Søk"
     assert "".join(thoughts) == "Let me see."
@@ -54,7 +54,7 @@ def test_a_whole_stream_says_what_was_said(dialect: str) -> None:
 
 @every_dialect
 def test_usage_is_told_in_one_unit(dialect: str) -> None:
-    [told] = [e for e in events_of(dialect, [STREAMS[dialect]]) if isinstance(e, UsageReported)]
+    [told] = [e for e in events_of(dialect, [STREAMS[dialect]]) if isinstance(e, UsageArrived)]
     assert (told.usage.input_tokens, told.usage.output_tokens) == (100, 9)
     if dialect != "ollama":
         assert told.usage.cache_read_tokens == 80
@@ -252,8 +252,8 @@ def test_an_sdk_may_hand_over_unpacked_events() -> None:
     told += decoder.receive({"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"text": "a"}}})
     told += decoder.receive({"messageStop": {"stopReason": "end_turn"}})
     told += decoder.receive({"metadata": {"usage": {"inputTokens": 1, "outputTokens": 2}}})
-    assert told[0] == TextDelta("a")
-    assert told[1] == UsageReported(Usage(1, 2))
+    assert told[0] == TextArrived("a")
+    assert told[1] == UsageArrived(Usage(1, 2))
     assert told[2].reason == "end"  # type: ignore[union-attr]  # a Stopped
     assert decoder.receive({"messageStart": {}}) == decoder.feed(b"x") == decoder.close() == []
 
@@ -320,7 +320,9 @@ def test_a_frame_without_an_end_is_not_collected_for_ever(monkeypatch: pytest.Mo
     ("reader", "before", "after"),
     [(SseReader(), b"data: ", b"\n\n"), (LineReader(), b"", b"\n")],
 )
-def test_a_frame_in_crumbs_is_looked_at_once(reader: Reader, before: bytes, after: bytes) -> None:
+def test_a_frame_in_crumbs_is_looked_at_once(
+    reader: FrameReader, before: bytes, after: bytes
+) -> None:
     # Looking at all of it for each crumb would be 160 GB.
     crumb = b"x" * 50
     for piece in (before, *[crumb] * 80_000):

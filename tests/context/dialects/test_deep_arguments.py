@@ -11,7 +11,7 @@ from context.dialects.streams import NAMES, STREAMS, event_stream
 from context.dialects.test_whole_replies import WHOLE
 from sightline.agent.host.guard import guarded
 from sightline.context.dialects import DIALECTS, decode
-from sightline.context.dialects.events import Event, Stopped, UsageReported
+from sightline.context.dialects.events import Event, Stopped, UsageArrived
 from sightline.context.dialects.framing import EventStreamReader
 from sightline.context.messages.parts import UNREADABLE, Message, Raw, Reasoning, ToolCall
 from sightline.context.messages.storable import MAX_DEPTH
@@ -46,7 +46,7 @@ def calls_of(events: list[Event]) -> tuple[ToolCall, ToolCall]:
     stopped = events[-1]
     assert isinstance(stopped, Stopped)
     assert (stopped.reason, stopped.message.text) == ("tool_calls", "Søk")
-    assert any(isinstance(event, UsageReported) for event in events)
+    assert any(isinstance(event, UsageArrived) for event in events)
     first, second = stopped.message.tool_calls
     assert (second.name, second.arguments) == ("now", {})
     return first, second

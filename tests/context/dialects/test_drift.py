@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.context.dialects import encode, profile_for
-from sightline.context.dialects.drift import Span, Wire, common_bytes, drift
+from sightline.context.dialects.drift import ByteSpan, Wire, common_bytes, drift
 from sightline.context.dialects.request import Request
 from sightline.context.messages.parts import Message
 from sightline.context.slots.slots import Slots
@@ -100,7 +100,7 @@ def test_common_bytes_is_the_longest_common_prefix(head: bytes, one: bytes, othe
 
 
 def test_tokens_are_shared_out_by_bytes_inside_a_piece() -> None:
-    wire = Wire(b"x" * 30, 20, (Span(0, 10, "a", tokens=100), Span(10, 30, "b", tokens=50)))
+    wire = Wire(b"x" * 30, 20, (ByteSpan(0, 10, "a", tokens=100), ByteSpan(10, 30, "b", tokens=50)))
     assert [wire.tokens_before(at) for at in (0, 5, 10, 20, 30)] == [0, 50, 100, 125, 150]
     assert wire.span_at(30) is None
     empty = drift(Wire(b"", 0), Wire(b"x", 1))

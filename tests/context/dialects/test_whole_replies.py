@@ -22,11 +22,11 @@ from context.dialects.streams import NAMES, STREAMS
 from sightline.context.dialects import DIALECTS, Options, decode, decoder_for, encode, profile_for
 from sightline.context.dialects.events import (
     Event,
-    ReasoningDelta,
+    ReasoningArrived,
     Stopped,
-    TextDelta,
+    TextArrived,
     ToolCalled,
-    UsageReported,
+    UsageArrived,
 )
 from sightline.context.messages.parts import Raw, Reasoning, Text
 
@@ -134,10 +134,10 @@ def joined(events: list[Event]) -> list[Event]:
     made: list[Event] = []
     for event in events:
         last = made[-1] if made else None
-        if isinstance(event, TextDelta) and isinstance(last, TextDelta):
-            made[-1] = TextDelta(last.text + event.text)
-        elif isinstance(event, ReasoningDelta) and isinstance(last, ReasoningDelta):
-            made[-1] = ReasoningDelta(last.text + event.text)
+        if isinstance(event, TextArrived) and isinstance(last, TextArrived):
+            made[-1] = TextArrived(last.text + event.text)
+        elif isinstance(event, ReasoningArrived) and isinstance(last, ReasoningArrived):
+            made[-1] = ReasoningArrived(last.text + event.text)
         else:
             made.append(event)
     return made
@@ -149,7 +149,7 @@ def test_a_whole_reply_gives_the_events_of_its_stream(dialect: str) -> None:
     whole = joined(told(dialect, json.dumps(WHOLE[dialect]).encode()))
     assert whole == streamed
     kinds = [type(event) for event in whole]
-    assert kinds == [ReasoningDelta, TextDelta, ToolCalled, ToolCalled, UsageReported, Stopped]
+    assert kinds == [ReasoningArrived, TextArrived, ToolCalled, ToolCalled, UsageArrived, Stopped]
 
 
 def bedrock_fault(body: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import apsw
 
 from context.ledger.helpers import fill, group_ids
-from sightline.context.ledger import Ledger, Usage
+from sightline.context.ledger import Ledger, StoredUsage
 from sightline.errors import SightlineError
 
 
@@ -20,7 +20,7 @@ def make_sound(path: Path, turns: int = 6) -> None:
             groups = group_ids(ledger, session.id)
             ledger.groups.drop(session.id, groups[1])
             ledger.groups.remove(session.id, groups[2])
-            ledger.accounts.record(session.id, Usage("m", 10, 5, 2, 7), group_id=groups[0])
+            ledger.accounts.record(session.id, StoredUsage("m", 10, 5, 2, 7), group_id=groups[0])
             ledger.accounts.add_receipt(session.id, {"slots": []}, prefix_digest="00")
             ledger.strategy_states.set(session.id, groups[3], {"summary": "so far"})
             ledger.scratchpad.replace(session.id, "plan")

@@ -14,7 +14,7 @@ from pathlib import Path
 import apsw
 
 from context.ledger.helpers import FakeClock, fill, group_ids
-from sightline.context.ledger import Ledger, Usage
+from sightline.context.ledger import Ledger, StoredUsage
 from sightline.context.ledger.schema import TABLES, migrate
 from sightline.context.messages.entries import Draft
 from sightline.context.messages.parts import Message
@@ -38,7 +38,7 @@ def write_content(path: Path, version: int) -> None:
         ledger.memos.save("The parser must not recurse.", ["gotcha"])
         if version >= 2:
             reply = [Draft(Message.of("assistant", "more"), 3, "reported")]
-            usage = Usage("m-1", 100, 20, 80, 1_500_000)
+            usage = StoredUsage("m-1", 100, 20, 80, 1_500_000)
             ledger.append(second.id, reply, strategy="gemini", usage=usage)
             ledger.accounts.add_receipt(second.id, {"slots": []}, prefix_digest="00ff")
             ledger.groups.undo(first.id)

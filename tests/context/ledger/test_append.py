@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from context.ledger.helpers import FakeClock, prompts, turn
-from sightline.context.ledger import Ledger, Limits, Session, Usage
+from sightline.context.ledger import Ledger, LedgerLimits, Session, StoredUsage
 from sightline.context.messages.entries import Draft
 from sightline.context.messages.parts import (
     File,
@@ -198,7 +198,7 @@ def test_ten_megabytes_are_stored_once_and_whole(ledger: Ledger, session: Sessio
 
 
 def test_a_message_over_the_limit_is_refused(tmp_path: Any) -> None:
-    with Ledger(tmp_path / "l.db", limits=Limits(message=1000)) as ledger:
+    with Ledger(tmp_path / "l.db", limits=LedgerLimits(message=1000)) as ledger:
         session = ledger.sessions.create("s")
         with pytest.raises(TooLarge, match="1,001 bytes; the limit of the ledger is 1,000"):
             ledger.append(session.id, [Message.of("user", "x" * 1001)], strategy="s")
@@ -227,7 +227,7 @@ def test_a_weight_that_is_no_count_is_refused(
         ({"strategy": "a\nb"}, "a strategy is one line"),
         ({"key": " "}, "an append key is one line"),
         ({"messages": [Draft(USER, 1, "guessed")]}, "a basis is"),  # type: ignore[arg-type]  # bad
-        ({"usage": Usage("m", 1, 1)}, "usage belongs to an assistant"),
+        ({"usage": StoredUsage("m", 1, 1)}, "usage belongs to an assistant"),
         ({"session_id": 99}, "no session 99"),
     ],
 )

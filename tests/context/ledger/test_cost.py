@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from context.ledger.helpers import fill, group_ids, turn
-from sightline.context.ledger import Ledger, Usage
+from sightline.context.ledger import Ledger, StoredUsage
 from sightline.context.messages.window import TokenWindow, Window
 
 SHORT, LONG = 60, 1500
@@ -46,7 +46,7 @@ def ledgers(tmp_path_factory: pytest.TempPathFactory) -> list[Ledger]:
 
 def append_twice(ledger: Ledger) -> None:
     for _ in range(2):  # the second is a retry, found by its key
-        ledger.append(1, turn(1, state="x"), strategy="s", key="k", usage=Usage("m", 1, 1))
+        ledger.append(1, turn(1, state="x"), strategy="s", key="k", usage=StoredUsage("m", 1, 1))
 
 
 def undo_and_redo(ledger: Ledger) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from context.ledger.helpers import fill, group_ids, prompts, tamper
-from sightline.context.ledger import Ledger, Session, Usage
+from sightline.context.ledger import Ledger, Session, StoredUsage
 from sightline.context.messages.parts import Message
 from sightline.context.messages.window import TokenWindow, Window
 from sightline.errors import InvalidInput, LedgerDamaged, NotFound
@@ -168,8 +168,8 @@ def test_a_group_that_is_not_there_is_named(ledger: Ledger, session: Session, wa
 def test_the_list_shows_weights_snapshots_and_prompts(ledger: Ledger, session: Session) -> None:
     fill(ledger, session.id, 3, tokens=7)
     last = group_ids(ledger, session.id)[-1]
-    ledger.accounts.record(session.id, Usage("m", 100, 20), group_id=last)
-    ledger.accounts.record(session.id, Usage("m", 140, 30), group_id=last)
+    ledger.accounts.record(session.id, StoredUsage("m", 100, 20), group_id=last)
+    ledger.accounts.record(session.id, StoredUsage("m", 140, 30), group_id=last)
     groups = ledger.groups.recent(session.id, 2)
     assert [(g.prompt, g.tokens, g.messages, g.snapshot) for g in groups] == [
         ("question 2", 28, 4, None),

@@ -8,9 +8,9 @@ import pytest
 
 from context.ledger.helpers import fill, group_ids, prompts, tamper
 from sightline.context.ledger import Ledger, Session
-from sightline.context.ledger.history import History
+from sightline.context.ledger.history import HistoryReader
 from sightline.context.ledger.store import Store
-from sightline.context.ledger.usage import Usage
+from sightline.context.ledger.usage import StoredUsage
 from sightline.context.messages.parts import Message, Role
 from sightline.context.messages.window import TokenWindow, Window
 from sightline.errors import InvalidInput, LedgerDamaged, NotFound, NotStorable
@@ -117,7 +117,9 @@ def test_an_append_that_fails_leaves_no_trace_in_windows(ledger: Ledger, session
             session.id, [Message.of("user", "fine"), Message.of("user", "\x00")], strategy="s"
         )
     with pytest.raises(InvalidInput, match="usage belongs"):
-        ledger.append(session.id, [Message.of("user", "q")], strategy="s", usage=Usage("m", 1, 1))
+        ledger.append(
+            session.id, [Message.of("user", "q")], strategy="s", usage=StoredUsage("m", 1, 1)
+        )
     assert ledger.window(session.id) == before
 
 
@@ -127,7 +129,7 @@ def test_a_cache_too_small_for_the_window_changes_nothing(tmp_path: Path) -> Non
         fill(ledger, session.id, 20)
         expected = ledger.window(session.id)
     store = Store(tmp_path / "l.db")
-    history = History(store, cached_chars=3000)
+    history = HistoryReader(store, cached_chars=3000)
     for size in (0, 5, 0, 1, 0):
         assert history.window(session.id, Window(size)) == expected[-4 * size :]
     store.close()

@@ -9,7 +9,7 @@ import pytest
 
 from sightline.cli.ledger import ledger as ledger_command
 from sightline.cli.main import cli
-from sightline.context.ledger import Limits
+from sightline.context.ledger import LedgerLimits
 from sightline.context.ledger.connect import BUSY_TIMEOUT_MS
 from sightline.context.ledger.retrieval import QueryLimits
 from sightline.context.ledger.schema import FORMAT, TABLES
@@ -55,9 +55,9 @@ def test_the_format_and_the_limits_are_the_real_ones() -> None:
     storable = pairs_under("## What can be stored")
     assert storable["integers"] == f"exact, up to {MAX_DIGITS:,} digits"
     assert storable["nesting"] == f"up to {MAX_DEPTH} levels"
-    assert storable["a message"].startswith(f"up to {Limits().message // 1024**2} MiB")
-    assert storable["scratchpad, memo"] == f"up to {Limits().memo // 1024} KiB each"
-    assert Limits().memo == Limits().scratchpad
+    assert storable["a message"].startswith(f"up to {LedgerLimits().message // 1024**2} MiB")
+    assert storable["scratchpad, memo"] == f"up to {LedgerLimits().memo // 1024} KiB each"
+    assert LedgerLimits().memo == LedgerLimits().scratchpad
 
     limits = QueryLimits()
     retrieval = pairs_under("## Retrieval")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from context.ledger.helpers import fill, group_ids, prompts, tamper
-from sightline.context.ledger import Ledger, Limits, Session, Usage
+from sightline.context.ledger import Ledger, LedgerLimits, Session, StoredUsage
 from sightline.context.messages.isolate import isolate
 from sightline.context.messages.parts import Message
 from sightline.errors import InvalidInput, LedgerDamaged, LedgerUnusable, NotFound, TooLarge
@@ -44,7 +44,7 @@ def busy(ledger: Ledger, session: Session) -> Session:
     ledger.states.set(session.id, "### STATE\nGoal: rebuilt")
     ledger.scratchpad.replace(session.id, "plan")
     reply = Message.of("assistant", "more")
-    ledger.append(session.id, [reply], strategy="gemini", usage=Usage("m", 10, 2, 1, 99))
+    ledger.append(session.id, [reply], strategy="gemini", usage=StoredUsage("m", 10, 2, 1, 99))
     return session
 
 
@@ -186,7 +186,7 @@ def test_a_bad_line_is_named_and_nothing_is_imported(
 
 
 def test_a_line_over_the_limit_is_refused(tmp_path: Path) -> None:
-    with Ledger(tmp_path / "l.db", limits=Limits(message=100)) as ledger:
+    with Ledger(tmp_path / "l.db", limits=LedgerLimits(message=100)) as ledger:
         long = {**HELLO, "parts": [{"kind": "text", "text": "x" * 300}]}
         with pytest.raises((InvalidInput, TooLarge), match=r"line 2: .* limit"):
             ledger.import_(lines(HEADER, long))

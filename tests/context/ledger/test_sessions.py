@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from context.ledger.helpers import contents, fill, group_ids, prompts
-from sightline.context.ledger import Ledger, Session, Usage
+from sightline.context.ledger import Ledger, Session, StoredUsage
 from sightline.context.messages.window import Window
 from sightline.errors import InvalidInput, NotFound, TooLarge
 
@@ -101,7 +101,7 @@ def test_nothing_done_in_a_clone_touches_the_original(ledger: Ledger, session: S
 def test_money_spent_is_not_counted_again_in_a_clone(ledger: Ledger, session: Session) -> None:
     fill(ledger, session.id, 1)
     group = group_ids(ledger, session.id)[0]
-    ledger.accounts.record(session.id, Usage("m", 10, 5, 0, 99), group_id=group)
+    ledger.accounts.record(session.id, StoredUsage("m", 10, 5, 0, 99), group_id=group)
     clone = ledger.sessions.clone(session.id)
     assert ledger.groups.recent(clone.id)[0].snapshot == 15
     assert ledger.accounts.totals(clone.id).requests == 0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from context.ledger.helpers import turn
-from sightline.context.ledger import Ledger, Session, Usage
+from sightline.context.ledger import Ledger, Session, StoredUsage
 from sightline.context.messages.parts import Message
 from sightline.errors import InvalidInput, NotStorable
 
@@ -15,7 +15,7 @@ from sightline.errors import InvalidInput, NotStorable
 def test_all_messages_of_one_request_show_the_same_snapshot(
     ledger: Ledger, session: Session
 ) -> None:
-    usage = Usage("m", 1000, 50, cached_tokens=900, cost_nanousd=12)
+    usage = StoredUsage("m", 1000, 50, cached_tokens=900, cost_nanousd=12)
     entries = ledger.append(session.id, turn(1), strategy="s", usage=usage)
     marked = {entry.usage_id for entry in entries if entry.role == "assistant"}
     assert len(marked) == 1
@@ -26,8 +26,8 @@ def test_all_messages_of_one_request_show_the_same_snapshot(
 
 
 def test_sums_keep_unknown_costs_apart(ledger: Ledger, session: Session) -> None:
-    ledger.accounts.record(session.id, Usage("m", 100, 10, 40, 5))
-    ledger.accounts.record(session.id, Usage("m", 200, 20))
+    ledger.accounts.record(session.id, StoredUsage("m", 100, 10, 40, 5))
+    ledger.accounts.record(session.id, StoredUsage("m", 200, 20))
     totals = ledger.accounts.totals(session.id)
     assert (totals.requests, totals.prompt_tokens, totals.completion_tokens) == (2, 300, 30)
     assert (totals.cached_tokens, totals.cost_nanousd, totals.unpriced) == (40, 5, 1)
@@ -36,7 +36,7 @@ def test_sums_keep_unknown_costs_apart(ledger: Ledger, session: Session) -> None
 
 def test_what_was_spent_stays_spent_after_undo_and_remove(ledger: Ledger, session: Session) -> None:
     for number in (1, 2):
-        ledger.append(session.id, turn(number), strategy="s", usage=Usage("m", 10, 1, 0, 7))
+        ledger.append(session.id, turn(number), strategy="s", usage=StoredUsage("m", 10, 1, 0, 7))
     ledger.groups.undo(session.id)
     ledger.groups.remove(session.id, ledger.groups.recent(session.id)[0].id)
     assert ledger.accounts.totals(session.id).cost_nanousd == 14
@@ -46,15 +46,17 @@ def test_what_was_spent_stays_spent_after_undo_and_remove(ledger: Ledger, sessio
 @pytest.mark.parametrize(
     "usage",
     [
-        Usage("m", -1, 0),
-        Usage("m", 0, 2**60),
-        Usage("m", 1, 1, cost_nanousd=-1),
-        Usage("m", 1, 1, cached_tokens=2),
-        Usage("", 1, 1),
-        Usage("m", 1, 1, basis="guessed"),  # type: ignore[arg-type]  # what is being refused
+        StoredUsage("m", -1, 0),
+        StoredUsage("m", 0, 2**60),
+        StoredUsage("m", 1, 1, cost_nanousd=-1),
+        StoredUsage("m", 1, 1, cached_tokens=2),
+        StoredUsage("", 1, 1),
+        StoredUsage("m", 1, 1, basis="guessed"),  # type: ignore[arg-type]  # what is being refused
     ],
 )
-def test_figures_that_cannot_be_are_refused(ledger: Ledger, session: Session, usage: Usage) -> None:
+def test_figures_that_cannot_be_are_refused(
+    ledger: Ledger, session: Session, usage: StoredUsage
+) -> None:
     with pytest.raises(InvalidInput):
         ledger.append(session.id, [Message.of("assistant", "a")], strategy="s", usage=usage)
     assert ledger.window(session.id) == ()

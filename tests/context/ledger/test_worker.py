@@ -18,7 +18,14 @@ import pytest
 from context.ledger.helpers import fill
 from context.ledger.hostile import HOSTILE
 from sightline.context.ledger import Ledger, worker
-from sightline.context.ledger.worker import Answer, Request, answer, main, read_frame, write_frame
+from sightline.context.ledger.worker import (
+    QueryAnswer,
+    QueryRequest,
+    answer,
+    main,
+    read_frame,
+    write_frame,
+)
 
 # One call of a function that never ends can be stopped from outside only.
 DIRECT = [(sql, reason) for sql, reason in HOSTILE if sql.startswith(("SELECT", "WITH"))]
@@ -41,8 +48,8 @@ def heap() -> Iterator[None]:
     apsw.hard_heap_limit(0)
 
 
-def request(sql: str, **changes: Any) -> Request:
-    made = Request(sql, 1, rows=5, cell_chars=10, total_chars=100, seconds=0.3, memory_mib=16)
+def request(sql: str, **changes: Any) -> QueryRequest:
+    made = QueryRequest(sql, 1, rows=5, cell_chars=10, total_chars=100, seconds=0.3, memory_mib=16)
     return msgspec.structs.replace(made, **changes)
 
 
@@ -119,7 +126,9 @@ def test_it_serves_frames_until_the_pipe_is_closed(
     main()
     received.seek(0)
     assert read_frame(received) == b"ready"
-    answers = [msgspec.msgpack.decode(read_frame(received) or b"", type=Answer) for _ in range(2)]
+    answers = [
+        msgspec.msgpack.decode(read_frame(received) or b"", type=QueryAnswer) for _ in range(2)
+    ]
     assert [given.rows for given in answers] == [[[1]], [[2]]]
     assert read_frame(received) is None
     assert limits[0][0] == resource.RLIMIT_AS

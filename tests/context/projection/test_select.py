@@ -10,7 +10,7 @@ import pytest
 from context.projection.requirements import proves
 from sightline.context.projection.body import Format
 from sightline.context.projection.moment import parse_moment
-from sightline.context.projection.select import Cut, Selection, quarter_chars, select
+from sightline.context.projection.select import Omission, Selection, quarter_chars, select
 from sightline.context.projection.tail import render_state
 from sightline.context.tokens.tokens import counter_for
 from sightline.demo import demo_tree
@@ -123,7 +123,7 @@ def test_a_node_too_long_to_show_is_a_stub() -> None:
     long = Node.of("list", "collection", properties={"about": "x" * 400}, children=[item("n")])
     selection = select(world(group("app", long, kind="root")), 60)
     assert "[collection] list\n    (1 child not loaded)" in render_state(selection.world, AT)
-    assert selection.cuts == (Cut("app", "/list", "stub", 1),)
+    assert selection.cuts == (Omission("app", "/list", "stub", 1),)
 
 
 def test_a_window_says_where_it_is_in_the_apps_own() -> None:
@@ -153,7 +153,7 @@ def test_a_threshold_cuts_what_is_faint_and_says_so() -> None:
     root = group("app", item("a", 0.9), group("b", item("c"), salience=0.1), item("d"), kind="root")
     selection = select(world(root), 10_000, min_salience=0.5)
     assert shown(selection) == ["app", "a", "d"]
-    assert selection.cuts == (Cut("app", "/", "salience", 2),)
+    assert selection.cuts == (Omission("app", "/", "salience", 2),)
 
 
 @proves("CI-8")
@@ -162,7 +162,10 @@ def test_an_app_without_current_state_has_no_tree_and_a_reason() -> None:
     gone = AppState("gone", "Gone", "disconnected", tree)
     selection = select(World((gone, AppState("new", "New", "awaiting"))), 1_000)
     assert [app.tree for app in selection.world.apps] == [None, None]
-    assert selection.cuts == (Cut("gone", "/", "disconnected", 2), Cut("new", "/", "awaiting", 0))
+    assert selection.cuts == (
+        Omission("gone", "/", "disconnected", 2),
+        Omission("new", "/", "awaiting", 0),
+    )
 
 
 def worlds(seed: int) -> Iterator[World]:
@@ -240,7 +243,7 @@ def test_a_large_tree_is_counted_only_where_it_is_shown() -> None:
 
     selection = select(world(root), 1_000, count)
     assert len(counted) < 3 * len(shown(selection)) + 100
-    assert selection.cuts == (Cut("app", "/", "budget", 20_001 - len(shown(selection))),)
+    assert selection.cuts == (Omission("app", "/", "budget", 20_001 - len(shown(selection))),)
 
 
 def test_what_is_too_much_together_is_given_back_from_the_last_in_a_few_steps() -> None:

@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from sightline.context.projection.names import Wanted, unique_names
-from sightline.context.projection.tools import Call, ToolSet, dynamic_tools, fixed_tools
+from sightline.context.projection.names import WantedName, unique_names
+from sightline.context.projection.tools import ToolSet, ToolTarget, dynamic_tools, fixed_tools
 from sightline.demo import demo_tree
 from sightline.errors import InvalidInput
 from sightline.slop.protocol.codec import from_value
@@ -45,7 +45,7 @@ def test_fixed_tools_are_the_same_bytes_whatever_is_there() -> None:
 def test_a_fixed_call_names_app_path_and_action() -> None:
     arguments = {"app": "desk", "path": "/inbox", "action": "compose", "params": {"to": "x"}}
     call = fixed_tools().resolve("slop_invoke", arguments)
-    assert call == Call("desk", "/inbox", "compose", {"to": "x"})
+    assert call == ToolTarget("desk", "/inbox", "compose", {"to": "x"})
     with pytest.raises(InvalidInput, match="app, path and action"):
         fixed_tools().resolve("slop_invoke", {"app": "desk"})
     with pytest.raises(InvalidInput, match="no tool 'slop_query'"):
@@ -55,7 +55,7 @@ def test_a_fixed_call_names_app_path_and_action() -> None:
 def test_a_dynamic_tool_is_named_for_its_node_and_action() -> None:
     tools = dynamic_tools(world(demo_tree()))
     assert names(tools)[:3] == ["calendar__add_event", "desk__navigate", "desk__search"]
-    assert tools.resolve("msg_104__reply", {"body": "on it"}) == Call(
+    assert tools.resolve("msg_104__reply", {"body": "on it"}) == ToolTarget(
         "app-0", "/inbox/msg-104", "reply", {"body": "on it"}
     )
     [compose] = [tool for tool in tools.tools if tool.name == "inbox__compose"]
@@ -101,7 +101,7 @@ def test_apps_alike_get_names_apart_even_without_their_ids() -> None:
 
 def test_two_that_are_one_are_refused() -> None:
     with pytest.raises(InvalidInput, match="same app, path and name"):
-        unique_names([Wanted("", ("a",), "x")] * 2)
+        unique_names([WantedName("", ("a",), "x")] * 2)
 
 
 def test_a_long_name_is_cut_and_ends_in_a_hash() -> None:
@@ -116,7 +116,7 @@ def test_a_long_name_is_cut_and_ends_in_a_hash() -> None:
 
 def test_a_name_never_begins_with_a_digit_nor_is_one_of_ours() -> None:
     assert names(dynamic_tools(world(doing("7", "x")))) == ["_7__x"]
-    [taken] = unique_names([Wanted("", ("slop",), "x")], taken=["slop__X"])
+    [taken] = unique_names([WantedName("", ("slop",), "x")], taken=["slop__X"])
     assert taken.startswith("slop__x_")
 
 
@@ -135,7 +135,7 @@ def test_siblings_that_share_an_action_share_a_tool() -> None:
     assert group.parameters["required"] == ["target_path", "target"]
     assert group.parameters["properties"]["target_path"]["enum"] == [f"/in/m{i}" for i in range(9)]
     call = tools.resolve(group.name, {"target_path": "/in/m3", "target": "x"})
-    assert call == Call("app-0", "/in/m3", "file", {"target": "x"})
+    assert call == ToolTarget("app-0", "/in/m3", "file", {"target": "x"})
     for wrong in ({}, {"target_path": "/elsewhere"}):
         with pytest.raises(InvalidInput, match="must be one of its 9 paths"):
             tools.resolve(group.name, wrong)

@@ -15,7 +15,7 @@ from sightline.errors import InvalidInput
 from sightline.slop.app.app import App
 from sightline.slop.app.local import local_dial
 from sightline.slop.discovery.descriptor import Descriptor, Unix
-from sightline.slop.discovery.directory import Discovery, Found
+from sightline.slop.discovery.directory import Discovery, FoundApps
 from sightline.slop.hub.address import dial_address
 from sightline.slop.hub.backoff import Backoff
 from sightline.slop.hub.client import Client, Lost
@@ -160,8 +160,8 @@ async def test_a_descriptor_cannot_end_an_app_that_was_added_by_hand() -> None:
     async with Hub(lazy=True, idle_s=0) as hub:
         hub.add("mail", local_dial(App("mail", "Mail")))
         await hub.client("mail")
-        hub._take(Found((Descriptor("mail", "Other", Unix("/run/other.sock")),)))
-        hub._take(Found())  # withdrawn: what was found is let go of, after the idle time
+        hub._take(FoundApps((Descriptor("mail", "Other", Unix("/run/other.sock")),)))
+        hub._take(FoundApps())  # withdrawn: what was found is let go of, after the idle time
         for _ in range(3):
             await hub.query("mail")
         assert hub.origin("mail") == Origin("memory", "mail")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from sightline.errors import LetGo
-from sightline.slop.protocol.patience import Budget, Patience
+from sightline.slop.protocol.patience import Patience, PatienceLeft
 
 PATIENCE = Patience(busy_s=2, busy_share=0.25, held_s=20, faults=3, faults_s=30)
 
 
 def test_what_was_saved_up_can_be_spent_at_once() -> None:
-    budget = Budget(PATIENCE, 0)
+    budget = PatienceLeft(PATIENCE, 0)
     assert budget.spend(0, 1.5) == 0
     assert budget.spend(0, 1.0) == pytest.approx(2.0)
     assert budget.spend(2.0, 0) == pytest.approx(0)
@@ -19,7 +19,7 @@ def test_what_was_saved_up_can_be_spent_at_once() -> None:
 
 
 def test_who_wants_more_than_a_share_for_too_long_is_let_go() -> None:
-    budget = Budget(PATIENCE, 0)
+    budget = PatienceLeft(PATIENCE, 0)
     now = used = 0.0
     let_go = ""
     while not let_go and now < 1_000:
@@ -34,12 +34,12 @@ def test_who_wants_more_than_a_share_for_too_long_is_let_go() -> None:
 
 
 def test_who_stays_within_its_share_is_never_let_go() -> None:
-    budget = Budget(PATIENCE, 0)
+    budget = PatienceLeft(PATIENCE, 0)
     assert [budget.spend(second, 0.24) for second in range(1_000)] == [0] * 1_000
 
 
 def test_faults_are_forgiven_with_time() -> None:
-    budget = Budget(PATIENCE, 0)
+    budget = PatienceLeft(PATIENCE, 0)
     for second in range(0, 300, 10):
         budget.fault(second)
     for _ in range(3):

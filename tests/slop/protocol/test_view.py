@@ -12,7 +12,7 @@ from sightline.errors import InvalidInput
 from sightline.slop.protocol.codec import encode, from_value
 from sightline.slop.protocol.diff import diff
 from sightline.slop.protocol.patch import apply
-from sightline.slop.protocol.rewrite import Memory, Stage, rewrite
+from sightline.slop.protocol.rewrite import RewriteMemory, RewriteStage, rewrite
 from sightline.slop.protocol.siblings import CHUNK
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.view import (
@@ -265,10 +265,10 @@ def test_equal_views_can_be_shared() -> None:
     assert hash(View(depth=1)) == hash(View(depth=1))
 
 
-class Counting(Stage):
+class Counting(RewriteStage):
     """A stage that counts how many nodes it was asked about."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: RewriteStage) -> None:
         self.stage = stage
         self.asked = 0
 
@@ -280,7 +280,7 @@ class Counting(Stage):
         return self.stage.leave(node, distance)
 
 
-def a_stage(view: View) -> Stage:
+def a_stage(view: View) -> RewriteStage:
 
     if view.depth >= 0:
         return _Truncate(view.depth, view.available_actions)
@@ -300,7 +300,7 @@ def test_after_one_change_in_a_long_list_only_its_path_is_looked_at(view: View) 
         for i in range(20 * CHUNK)
     ]
     tree = Node.of("r", "root", children=kids)
-    stage, memory = Counting(a_stage(view)), Memory()
+    stage, memory = Counting(a_stage(view)), RewriteMemory()
     past = rewrite(tree, stage, memory)
     assert stage.asked > len(kids)
     for n in range(3):

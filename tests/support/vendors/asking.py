@@ -7,7 +7,7 @@ from typing import Any
 
 from sightline.agent.models.base import Model
 from sightline.context.dialects import Options, Profile, Request, encode
-from sightline.context.dialects.events import Event, Stopped, UsageReported
+from sightline.context.dialects.events import Event, Stopped, UsageArrived
 from sightline.context.dialects.usage import Usage
 from sightline.context.messages.parts import Message
 from sightline.context.slots.prompt import Prompt, digest_of
@@ -67,5 +67,5 @@ def end_of(events: Sequence[Event]) -> Stopped:
 
 def usage_of(events: Sequence[Event]) -> Usage:
     """What it used."""
-    [reported] = [event for event in events if isinstance(event, UsageReported)]
+    [reported] = [event for event in events if isinstance(event, UsageArrived)]
     return reported.usage

@@ -14,7 +14,7 @@ from sightline.agent.host.stream import stream_of
 from sightline.agent.models.base import Model
 from sightline.agent.turn.steps import Spent
 from sightline.context.dialects import encode
-from sightline.context.dialects.events import Stopped, UsageReported
+from sightline.context.dialects.events import Stopped, UsageArrived
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Options
 from sightline.context.messages.parts import Message
@@ -58,7 +58,7 @@ class SideModel:
         try:
             async with aclosing(stream_of(model, request)) as events:
                 async for event in events:
-                    if isinstance(event, UsageReported):
+                    if isinstance(event, UsageArrived):
                         spent = Spent(event.usage, event.cache_miss)
                     elif isinstance(event, Stopped):
                         if event.incomplete:

@@ -18,7 +18,7 @@ import msgspec
 from sightline.agent.policy import Facts, Kind
 from sightline.context.messages.parts import ToolCall
 from sightline.context.projection.temporal import changes_between
-from sightline.context.projection.tools import Call
+from sightline.context.projection.tools import ToolTarget
 from sightline.errors import InvalidPath
 from sightline.slop.protocol.jsontext import canonical, members, text_of
 from sightline.slop.protocol.scope import ScopedAction, find_action
@@ -89,7 +89,7 @@ class Case:
     call: ToolCall
     facts: Facts
     params: dict[str, Any]
-    target: Call | None = None
+    target: ToolTarget | None = None
     seen: Shown = field(default_factory=Shown)
     safe: Shown = field(default_factory=Shown)
 
@@ -104,7 +104,7 @@ class Case:
 
 def case_of(
     call: ToolCall,
-    target: Call | None,
+    target: ToolTarget | None,
     *,
     reads: bool,
     world: World,
@@ -157,7 +157,7 @@ def differences(agreed: Case, now: Case) -> tuple[str, ...]:
 
 def changes_since(seen: World, now: World, facts: Facts) -> tuple[str, ...]:
     """Say what is different in a call's app since the model looked, the action itself first."""
-    target = Call(facts.app, facts.path, facts.action, {})
+    target = ToolTarget(facts.app, facts.path, facts.action, {})
     before, after = _affordance(seen, target), _affordance(now, target)
     told: list[str] = []
     if before is not None and after is None:
@@ -173,12 +173,12 @@ def changes_since(seen: World, now: World, facts: Facts) -> tuple[str, ...]:
     return tuple(told)
 
 
-def _affordance(world: World, target: Call) -> Affordance | None:
+def _affordance(world: World, target: ToolTarget) -> Affordance | None:
     offered = shown_by(world, target).offered
     return None if offered is None else offered.affordance
 
 
-def shown_by(world: World, target: Call) -> Shown:
+def shown_by(world: World, target: ToolTarget) -> Shown:
     """Look at the node and the action that a call is for, in a world."""
     app = world.app(target.app)
     if app is None or app.tree is None or app.status != "connected":
@@ -186,7 +186,7 @@ def shown_by(world: World, target: Call) -> Shown:
     return _at(app, app.tree, target)
 
 
-def _at(app: AppState, tree: Node, target: Call) -> Shown:
+def _at(app: AppState, tree: Node, target: ToolTarget) -> Shown:
     try:
         offered = find_action(tree, target.path, target.action)
         return Shown(app.name, tree.at(target.path), offered)

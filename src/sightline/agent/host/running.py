@@ -22,17 +22,17 @@ import sightline.agent.turn.steps as steps
 import sightline.events as told
 from sightline.agent.host.journal import Ended
 from sightline.agent.host.judge import Case, Lapsed, changes_since, differences
-from sightline.agent.host.session import Composed, OpenSession, OpenTurn, Pace
+from sightline.agent.host.session import Composed, OpenSession, OpenTurn, ReplyPace
 from sightline.agent.host.stream import stream_of
 from sightline.agent.host.writing import Scribe
 from sightline.agent.models.base import Model
 from sightline.agent.policy import Answer, Decision, Facts, in_words, rules_for
 from sightline.agent.turn.machine import TurnLimits, TurnMachine
-from sightline.context.dialects.events import ReasoningDelta, Stopped, TextDelta, UsageReported
+from sightline.context.dialects.events import ReasoningArrived, Stopped, TextArrived, UsageArrived
 from sightline.context.dialects.usage import cost
 from sightline.context.ledger.work import CallState
 from sightline.context.messages.parts import ToolCall
-from sightline.context.projection.tools import Call
+from sightline.context.projection.tools import ToolTarget
 from sightline.context.tokens.tokens import Counter
 from sightline.errors import (
     InvalidInput,
@@ -65,7 +65,7 @@ class Stage(Protocol):
     async def compose(self, place: OpenSession, model: Model, turn: OpenTurn) -> Composed:
         """Make the next request."""
 
-    def case(self, call: ToolCall, target: Call | None, *, reads: bool) -> Case:
+    def case(self, call: ToolCall, target: ToolTarget | None, *, reads: bool) -> Case:
         """Collect what is known of a call now."""
 
     def decide(self, place: OpenSession, facts: Facts) -> Decision:
@@ -189,7 +189,7 @@ class TurnRun:
                 await self._ask(call, reason)
             case steps.RunCall(call):
                 self._begin(partial(self._call, call))
-            case steps.Report(reported):
+            case steps.UsageReport(reported):
                 self._report(reported)
             case steps.Stop():
                 await self._stop()
@@ -252,7 +252,7 @@ class TurnRun:
             )
         )
 
-    def _report(self, reported: UsageReported) -> None:
+    def _report(self, reported: UsageArrived) -> None:
         usage, miss = reported.usage, reported.cache_miss
         self._stage.learn(self._model, self._composed, usage.input_tokens)
         self._place.last = self._composed.preview(usage)
@@ -306,7 +306,7 @@ class TurnRun:
 
     async def _stream(self) -> steps.TurnEvent:
         composed = self._composed
-        pace = self._turn.pace = Pace(asyncio.get_running_loop().time, composed.steps)
+        pace = self._turn.pace = ReplyPace(asyncio.get_running_loop().time, composed.steps)
         try:
             async with aclosing(stream_of(self._model, composed.request)) as events:
                 async for event in events:
@@ -315,7 +315,7 @@ class TurnRun:
                         pace.outcome = event.reason
                         self._sent(composed, event)
                         return steps.Replied(event, self._parallel(event))
-                    if isinstance(event, TextDelta | ReasoningDelta):
+                    if isinstance(event, TextArrived | ReasoningArrived):
                         self._notes.add(event)
                     self._inbox.put_nowait(steps.Streamed(event))
             return steps.ModelError(
@@ -358,7 +358,7 @@ class TurnRun:
             return steps.ActionDone(call.id, f"error: {type(error).__name__}: {error}", ok=False)
         return steps.ActionDone(call.id, ran.content, ran.ok)
 
-    def _check(self, call: ToolCall, target: Call) -> None:
+    def _check(self, call: ToolCall, target: ToolTarget) -> None:
         """Raise `Lapsed` unless a call is what was decided on; by the user, as it was shown."""
         now = self._stage.case(call, target, reads=self._place.toolbox.parallel(call))
         asked = self._asked.get(call.id)
@@ -430,9 +430,9 @@ class _ReplyNotes:
         self._task: asyncio.Task[None] | None = None
         self._resting = asyncio.Event()
 
-    def add(self, event: TextDelta | ReasoningDelta) -> None:
+    def add(self, event: TextArrived | ReasoningArrived) -> None:
         """Take more words."""
-        if isinstance(event, TextDelta):
+        if isinstance(event, TextArrived):
             self._text += event.text
         else:
             self._reasoning += event.text

@@ -19,7 +19,7 @@ from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.strategy import Turn
 from sightline.slop.protocol.world import World
 
-__all__ = ["Composed", "OpenSession", "OpenTurn", "Pace", "Preview"]
+__all__ = ["Composed", "OpenSession", "OpenTurn", "Preview", "ReplyPace"]
 
 Steps: TypeAlias = tuple[tuple[str, int], ...]
 Warnings: TypeAlias = tuple[str, ...]
@@ -107,7 +107,7 @@ class OpenSession:
 
 
 @dataclass(slots=True)
-class Pace:
+class ReplyPace:
     """How one request was made, and how its answer came, in milliseconds since it was sent."""
 
     clock: Callable[[], float]
@@ -153,4 +153,4 @@ class OpenTurn:
     sent: tuple[SentTail, ...] = ()
     composed: Composed | None = None
     row: int | None = None
-    pace: Pace | None = None
+    pace: ReplyPace | None = None

@@ -16,7 +16,7 @@ from sightline.agent.policy import Decision, Facts, Mode, check_rules, decide
 from sightline.config import Settings
 from sightline.context.messages.parts import Input, ToolCall
 from sightline.context.messages.redact import redact
-from sightline.context.projection.tools import Call
+from sightline.context.projection.tools import ToolTarget
 from sightline.context.slots.strategy import Llm
 from sightline.context.tokens.tokens import Counter
 from sightline.slop.hub.hub import Hub
@@ -97,7 +97,7 @@ class HostStage:
             place, model, self._hub.world, self.runner, self.llm, turn=turn, draft=draft
         )
 
-    def case(self, call: ToolCall, target: Call | None, *, reads: bool) -> Case:
+    def case(self, call: ToolCall, target: ToolTarget | None, *, reads: bool) -> Case:
         """Collect what is known of a call now."""
         origin = None if target is None else self._hub.origin(target.app)
         return case_of(

@@ -25,7 +25,7 @@ from sightline.context.dialects import encode
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.usage import MAX_TOKENS, cost
 from sightline.context.ledger import Ledger
-from sightline.context.ledger import Usage as LedgerUsage
+from sightline.context.ledger import StoredUsage as LedgerUsage
 from sightline.context.ledger.owner import Owner
 from sightline.context.ledger.store import Clock
 from sightline.context.ledger.work import CallState

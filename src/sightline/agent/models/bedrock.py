@@ -22,7 +22,7 @@ import botocore.exceptions
 import urllib3.exceptions
 
 from sightline.agent.models.access import CONNECT_S, Access
-from sightline.agent.models.connected import Refusal, Response
+from sightline.agent.models.connected import Response, VendorRefusal
 from sightline.agent.models.threads import Emit, from_thread
 from sightline.context.dialects.request import Request
 
@@ -69,19 +69,21 @@ class Bedrock:
         except asyncio.CancelledError:
             sending.add_done_callback(_abandon)
             raise
-        return Body(self._threads, body)
+        return SignedBody(self._threads, body)
 
     async def close(self) -> None:
         self._threads.shutdown(wait=False)
 
-    def refusal(self, error: Exception) -> Refusal | None:
+    def refusal(self, error: Exception) -> VendorRefusal | None:
         if isinstance(error, NO_CREDENTIALS):
-            return Refusal(401, {}, str(error).encode())
+            return VendorRefusal(401, {}, str(error).encode())
         if not isinstance(error, botocore.exceptions.ClientError):
             return None
         meta, said = error.response["ResponseMetadata"], error.response["Error"]
         body = str(said.get("Message", "")).encode()
-        return Refusal(meta["HTTPStatusCode"], meta["HTTPHeaders"], body, said.get("Code", ""))
+        return VendorRefusal(
+            meta["HTTPStatusCode"], meta["HTTPHeaders"], body, said.get("Code", "")
+        )
 
     def _post(self, request: Request) -> Any:
         """Send the bytes; return the response's body, unread."""
@@ -101,7 +103,7 @@ class Bedrock:
         return taken[0]
 
 
-class Body:
+class SignedBody:
     """The answer's body, read in a thread."""
 
     def __init__(self, threads: ThreadPoolExecutor, body: Any) -> None:

@@ -25,7 +25,7 @@ import msgspec
 
 from sightline.agent.models.access import Access, place_of
 from sightline.agent.models.base import Model
-from sightline.agent.models.connected import ConnectedModel, Connection
+from sightline.agent.models.connected import ConnectedModel, VendorConnection
 from sightline.agent.models.extras import install, is_installed
 from sightline.agent.models.keys import SERVICE, Key, find_key
 from sightline.agent.models.local import weights_of, why_not
@@ -386,9 +386,9 @@ def _aws_files(env: Mapping[str, str]) -> bool:
 
 
 def _client(sdk: Sdk, access: Access) -> Model:
-    def connect(access: Access) -> Connection:
+    def connect(access: Access) -> VendorConnection:
         module, _, name = CONNECTIONS[sdk].partition(":")
-        made: Connection = getattr(import_module(module), name)(access)
+        made: VendorConnection = getattr(import_module(module), name)(access)
         return made
 
     return ConnectedModel(access, connect)

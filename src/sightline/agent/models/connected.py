@@ -24,10 +24,17 @@ from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Request
 from sightline.errors import SightlineError, TimedOut, TooLarge, Unreachable
 
-__all__ = ["ConnectedModel", "Connection", "Refusal", "Response", "decoded", "refusal_of"]
+__all__ = [
+    "ConnectedModel",
+    "Response",
+    "VendorConnection",
+    "VendorRefusal",
+    "decoded",
+    "refusal_of",
+]
 
 
-class Refusal(NamedTuple):
+class VendorRefusal(NamedTuple):
     """An answer that is no reply. `kind` is a code that is told beside the body."""
 
     status: int
@@ -46,7 +53,7 @@ class Response(Protocol):
         """Hang up, read or not."""
 
 
-class Connection(Protocol):
+class VendorConnection(Protocol):
     """A vendor's SDK, as far as we use it."""
 
     @property
@@ -56,28 +63,28 @@ class Connection(Protocol):
     async def send(self, request: Request) -> Response:
         """Post the body and return the answer, once its status says that it is one."""
 
-    def refusal(self, error: Exception) -> Refusal | None:
+    def refusal(self, error: Exception) -> VendorRefusal | None:
         """Read the answer that an error was made of; None if there was no answer."""
 
     async def close(self) -> None:
         """Let go of connections."""
 
 
-def refusal_of(error: Exception) -> Refusal | None:
+def refusal_of(error: Exception) -> VendorRefusal | None:
     """Read the error of an SDK that keeps the response as its HTTP client gave it."""
     response = getattr(error, "response", None)
     if response is None:
         return None
-    return Refusal(response.status_code, response.headers, response.content)
+    return VendorRefusal(response.status_code, response.headers, response.content)
 
 
 class ConnectedModel:
     """A `Model` on a connection, which is made when it is first needed."""
 
-    def __init__(self, access: Access, connect: Callable[[Access], Connection]) -> None:
+    def __init__(self, access: Access, connect: Callable[[Access], VendorConnection]) -> None:
         self._access = access
         self._connect = connect
-        self._connection: Connection | None = None
+        self._connection: VendorConnection | None = None
         self._connecting = asyncio.Lock()
 
     @property
@@ -117,7 +124,7 @@ class ConnectedModel:
         if connection is not None:
             await connection.close()
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> VendorConnection:
         async with self._connecting:
             if self._connection is None:
                 # Importing an SDK takes a second, and so long the loop would stand still.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Final, NamedTuple
 
-__all__ = ["EXTRAS", "Extra", "install", "is_installed"]
+__all__ = ["EXTRAS", "OptionalPackage", "install", "is_installed"]
 
 
-class Extra(NamedTuple):
+class OptionalPackage(NamedTuple):
     """The modules that an extra brings, and what is missing without one of them."""
 
     modules: tuple[str, ...]
@@ -17,17 +17,19 @@ class Extra(NamedTuple):
 
 # Those of the vendors are named as in `vendors.Sdk`.
 EXTRAS: Final = {
-    "watch": Extra(("watchfiles",), "apps are looked for every two seconds instead of at once"),
-    "tokens": Extra(("toktok",), "tokens are estimated, not counted"),
-    "chat": Extra(("prompt_toolkit", "rich"), "the chat has no screen, only pipes"),
-    "inspector": Extra(("starlette", "uvicorn"), "no inspector, only its exports"),
-    "anthropic": Extra(("anthropic",), "no Anthropic models"),
-    "openai": Extra(("openai",), "no OpenAI or compatible models"),
-    "gemini": Extra(("google.genai", "httpx2"), "no Gemini models"),
-    "bedrock": Extra(("boto3", "urllib3"), "no models on Bedrock"),
-    "ollama": Extra(("httpx2",), "no Ollama"),
-    "keyring": Extra(("keyring",), "keys come from the environment only"),
-    "local": Extra(("xllamacpp",), "no embedded model"),
+    "watch": OptionalPackage(
+        ("watchfiles",), "apps are looked for every two seconds instead of at once"
+    ),
+    "tokens": OptionalPackage(("toktok",), "tokens are estimated, not counted"),
+    "chat": OptionalPackage(("prompt_toolkit", "rich"), "the chat has no screen, only pipes"),
+    "inspector": OptionalPackage(("starlette", "uvicorn"), "no inspector, only its exports"),
+    "anthropic": OptionalPackage(("anthropic",), "no Anthropic models"),
+    "openai": OptionalPackage(("openai",), "no OpenAI or compatible models"),
+    "gemini": OptionalPackage(("google.genai", "httpx2"), "no Gemini models"),
+    "bedrock": OptionalPackage(("boto3", "urllib3"), "no models on Bedrock"),
+    "ollama": OptionalPackage(("httpx2",), "no Ollama"),
+    "keyring": OptionalPackage(("keyring",), "keys come from the environment only"),
+    "local": OptionalPackage(("xllamacpp",), "no embedded model"),
 }
 
 

@@ -14,7 +14,7 @@ from google import genai
 from google.genai import errors, types
 
 from sightline.agent.models.access import Access
-from sightline.agent.models.connected import Refusal, Response, refusal_of
+from sightline.agent.models.connected import Response, VendorRefusal, refusal_of
 from sightline.agent.models.posting import timeout_of
 from sightline.context.dialects.request import Request
 
@@ -50,7 +50,7 @@ class Gemini:
         response = await api._async_request_once(prepared, stream=True, implicit_retry=False)
         return cast("Response", response.response_stream)
 
-    def refusal(self, error: Exception) -> Refusal | None:
+    def refusal(self, error: Exception) -> VendorRefusal | None:
         return refusal_of(error)
 
     async def close(self) -> None:

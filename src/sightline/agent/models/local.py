@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sightline.agent.models.access import Access
-from sightline.agent.models.connected import Refusal, Response
+from sightline.agent.models.connected import Response, VendorRefusal
 from sightline.agent.models.threads import Emit, from_thread
 from sightline.context.dialects.request import Request
 from sightline.errors import InvalidInput, MissingExtra
@@ -125,10 +125,10 @@ class Local:
             )
             emit(b"data: [DONE]\n\n")
 
-        return Answer(from_thread(self._thread, work, lambda: None))
+        return LocalAnswer(from_thread(self._thread, work, lambda: None))
 
-    def refusal(self, error: Exception) -> Refusal | None:
-        return Refusal(400, {}, str(error).encode())
+    def refusal(self, error: Exception) -> VendorRefusal | None:
+        return VendorRefusal(400, {}, str(error).encode())
 
     async def close(self) -> None:
         await asyncio.to_thread(self._unload)
@@ -159,7 +159,7 @@ class Local:
         self._server = None
 
 
-class Answer:
+class LocalAnswer:
     """An answer that is being made."""
 
     def __init__(self, chunks: AsyncGenerator[bytes, None]) -> None:

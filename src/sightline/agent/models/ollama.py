@@ -10,7 +10,7 @@ from __future__ import annotations
 import httpx2
 
 from sightline.agent.models.access import Access
-from sightline.agent.models.connected import Refusal, Response, refusal_of
+from sightline.agent.models.connected import Response, VendorRefusal, refusal_of
 from sightline.agent.models.posting import timeout_of
 from sightline.context.dialects.request import Request
 
@@ -40,7 +40,7 @@ class Ollama:
             response.raise_for_status()
         return response
 
-    def refusal(self, error: Exception) -> Refusal | None:
+    def refusal(self, error: Exception) -> VendorRefusal | None:
         return refusal_of(error)
 
     async def close(self) -> None:

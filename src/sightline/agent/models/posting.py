@@ -11,7 +11,7 @@ from typing import Any, Final
 import httpx2
 
 from sightline.agent.models.access import CONNECT_S, Access
-from sightline.agent.models.connected import Refusal, Response, refusal_of
+from sightline.agent.models.connected import Response, VendorRefusal, refusal_of
 from sightline.context.dialects.request import Request
 
 __all__ = ["Posting", "timeout_of"]
@@ -44,7 +44,7 @@ class Posting:
         )
         return response
 
-    def refusal(self, error: Exception) -> Refusal | None:
+    def refusal(self, error: Exception) -> VendorRefusal | None:
         return refusal_of(error)
 
     async def close(self) -> None:

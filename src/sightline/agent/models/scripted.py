@@ -30,12 +30,12 @@ import msgspec
 from sightline.context.dialects.drift import common_bytes
 from sightline.context.dialects.events import (
     Event,
-    ReasoningDelta,
+    ReasoningArrived,
     Stopped,
     StopReason,
-    TextDelta,
+    TextArrived,
     ToolCalled,
-    UsageReported,
+    UsageArrived,
 )
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.profiles import profile_for
@@ -139,11 +139,11 @@ class ScriptedModel:
 
     def _events(self, reply: Reply) -> Iterable[Event]:
         if reply.reasoning:
-            yield ReasoningDelta(reply.reasoning)
+            yield ReasoningArrived(reply.reasoning)
         yield from _spoken(reply.text)
         for call in reply.calls:
             yield ToolCalled(call)
-        yield UsageReported(reply.usage or self._usage(reply))
+        yield UsageArrived(reply.usage or self._usage(reply))
         parts: list[Part] = [Reasoning(reply.reasoning)] if reply.reasoning else []
         parts += [Text(reply.text)] if reply.text else []
         reason = "tool_calls" if reply.calls and reply.reason == "end" else reply.reason
@@ -163,7 +163,7 @@ class ScriptedModel:
 
 def _spoken(text: str) -> Iterable[Event]:
     """A word at a time, as a vendor would."""
-    return (TextDelta(word) for word in WORDS.findall(text) if word)
+    return (TextArrived(word) for word in WORDS.findall(text) if word)
 
 
 def _reply_of(entry: str | ToolCall | Sequence[str | ToolCall] | Reply) -> Reply:

@@ -30,12 +30,12 @@ from sightline.context.slots.strategies import DEFAULT
 from sightline.context.slots.strategy import Context, Llm, Strategy, Turn, copy_of_state
 from sightline.errors import StrategyFailed
 
-__all__ = ["Built", "Left", "Limits", "StrategyRunner"]
+__all__ = ["Built", "HookLimits", "Left", "StrategyRunner"]
 
 T = TypeVar("T")
 
 
-class Limits(msgspec.Struct, frozen=True):
+class HookLimits(msgspec.Struct, frozen=True):
     """Seconds that each hook may take."""
 
     on_init: float = 10.0
@@ -73,12 +73,12 @@ class StrategyRunner:
         strategy: Strategy,
         settings: Mapping[str, object] | None = None,
         *,
-        limits: Limits | None = None,
+        limits: HookLimits | None = None,
         fallback: Strategy = DEFAULT,
     ) -> None:
         self.strategy = strategy
         self.config = resolve(strategy.schema, settings or {})
-        self._limits = limits or Limits()
+        self._limits = limits or HookLimits()
         self._fallback = fallback
 
     async def build(self, turn: Turn, state: Mapping[str, Any]) -> Built:

@@ -15,7 +15,7 @@ from sightline.agent.toolbox.results import Ran, rendered
 from sightline.context.projection.body import tree_body
 from sightline.context.projection.danger import danger_line
 from sightline.context.projection.escape import reveal
-from sightline.context.projection.tools import FOCUS, QUERY, UNFOCUS, Call
+from sightline.context.projection.tools import FOCUS, QUERY, UNFOCUS, ToolTarget
 from sightline.errors import (
     ActionFailed,
     InvalidPath,
@@ -41,7 +41,7 @@ def normal_path(path: str) -> str:
     return format_path(parse_path(path))
 
 
-async def invoke(bench: Bench, call: Call, check: Callable[[], None] | None = None) -> Ran:
+async def invoke(bench: Bench, call: ToolTarget, check: Callable[[], None] | None = None) -> Ran:
     """Do an action, if `check` raises nothing. Whatever becomes of it is a result."""
     world = bench.hub.world
     if not _is_known(world, call.app):

@@ -27,9 +27,9 @@ from sightline.context.projection.names import NAME_LIMIT
 from sightline.context.projection.tools import (
     FIXED_TOOLS,
     INVOKE,
-    Call,
     Tool,
     ToolSet,
+    ToolTarget,
     dynamic_tools,
 )
 from sightline.errors import ActionError, InvalidInput, LedgerDamaged, SightlineError
@@ -72,7 +72,7 @@ class Toolbox:
         """The tools as `Prompt.tools` takes them."""
         return definitions_of(self.tools())
 
-    def target(self, call: ToolCall, tools: ToolSet) -> Call | None:
+    def target(self, call: ToolCall, tools: ToolSet) -> ToolTarget | None:
         """Say what a call would invoke in an app; None if it invokes nothing."""
         try:
             return _resolved(call, tools)
@@ -90,7 +90,7 @@ class Toolbox:
         self,
         call: ToolCall,
         tools: ToolSet | None = None,
-        check: Callable[[Call], None] | None = None,
+        check: Callable[[ToolTarget], None] | None = None,
     ) -> Ran:
         """Run a call. What the model, an app or a query got wrong is a result, not an error.
 
@@ -105,7 +105,7 @@ class Toolbox:
             return Ran.failed(str(error))
 
     async def _run(
-        self, call: ToolCall, tools: ToolSet, check: Callable[[Call], None] | None
+        self, call: ToolCall, tools: ToolSet, check: Callable[[ToolTarget], None] | None
     ) -> Ran:
         target = _resolved(call, tools)
         if target is not None:
@@ -121,7 +121,7 @@ def definitions_of(tools: ToolSet) -> tuple[dict[str, Any], ...]:
     return tuple(msgspec.to_builtins(tool) for tool in tools.tools)
 
 
-def _resolved(call: ToolCall, tools: ToolSet) -> Call | None:
+def _resolved(call: ToolCall, tools: ToolSet) -> ToolTarget | None:
     """What a call invokes, None for a tool of our own. Raises InvalidInput, with what to do."""
     if UNREADABLE in call.arguments:
         wrong = str(call.arguments[UNREADABLE])

@@ -49,7 +49,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 import sightline.events as events
-from sightline.agent.turn.progress import Reply, Round
+from sightline.agent.turn.progress import ReplyProgress, Round
 from sightline.agent.turn.steps import (
     Account,
     ActionDone,
@@ -72,7 +72,6 @@ from sightline.agent.turn.steps import (
     PromptFailed,
     PromptReady,
     Replied,
-    Report,
     RunCall,
     Spent,
     Start,
@@ -80,15 +79,16 @@ from sightline.agent.turn.steps import (
     Stored,
     Streamed,
     TurnEvent,
+    UsageReport,
     Wait,
     Waited,
 )
 from sightline.context.dialects.events import (
-    ReasoningDelta,
+    ReasoningArrived,
     Stopped,
-    TextDelta,
+    TextArrived,
     ToolCalled,
-    UsageReported,
+    UsageArrived,
 )
 from sightline.context.dialects.usage import Usage
 from sightline.context.messages.parts import Message, Part, ToolCall, ToolResult
@@ -128,7 +128,7 @@ class TurnMachine:
         self._spent_tokens = 0
         self._failures = 0
         self._folded = False
-        self._reply = Reply()
+        self._reply = ReplyProgress()
         self._round = Round()
         self._call_ids: set[str] = set()
         # What is told once the Append it belongs to is on the disk, one entry per Append.
@@ -174,7 +174,7 @@ class TurnMachine:
             spent = f"{self._spent_tokens} tokens used, {prompt_tokens} in the next request"
             return self._end("limit", "turn_tokens", f"{spent}; the limit of a turn is {limit}")
         self._phase = "streaming"
-        self._reply = Reply(prompt_tokens=prompt_tokens)
+        self._reply = ReplyProgress(prompt_tokens=prompt_tokens)
         return [Emit(event.built), CallModel()]
 
     def _prompt_failed(self, event: PromptFailed) -> list[Effect]:
@@ -184,15 +184,15 @@ class TurnMachine:
 
     def _streamed(self, event: Streamed) -> list[Effect]:
         match event.event:
-            case TextDelta(text):
+            case TextArrived(text):
                 self._reply.text += text
                 return [Emit(events.TextDelta(text=text))]
-            case ReasoningDelta(text):
+            case ReasoningArrived(text):
                 self._reply.reasoning += text
                 return [Emit(events.ReasoningDelta(text=text))]
-            case UsageReported(usage, miss):
+            case UsageArrived(usage, miss):
                 self._reply.usage, self._reply.cache_miss = usage, miss
-                return [Report(event.event), *_unusable(usage)]
+                return [UsageReport(event.event), *_unusable(usage)]
             case ToolCalled():
                 pass  # the whole reply has them, in order
         return []

@@ -9,10 +9,10 @@ import msgspec
 from sightline.context.dialects.usage import CacheMiss, Usage
 from sightline.context.messages.parts import Message, Part, Reasoning, Text, ToolCall, ToolResult
 
-__all__ = ["Reply", "Round"]
+__all__ = ["ReplyProgress", "Round"]
 
 
-class Reply(msgspec.Struct):
+class ReplyProgress(msgspec.Struct):
     """What has come of the reply so far."""
 
     prompt_tokens: int = 0

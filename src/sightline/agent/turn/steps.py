@@ -9,11 +9,11 @@ import msgspec
 import sightline.events as events
 from sightline.agent.policy import Decision
 from sightline.context.dialects.events import (
-    ReasoningDelta,
+    ReasoningArrived,
     Stopped,
-    TextDelta,
+    TextArrived,
     ToolCalled,
-    UsageReported,
+    UsageArrived,
 )
 from sightline.context.dialects.usage import CacheMiss, Usage
 from sightline.context.messages.parts import Message, ToolCall
@@ -41,7 +41,6 @@ __all__ = [
     "PromptFailed",
     "PromptReady",
     "Replied",
-    "Report",
     "RunCall",
     "Spent",
     "Start",
@@ -49,6 +48,7 @@ __all__ = [
     "Stored",
     "Streamed",
     "TurnEvent",
+    "UsageReport",
     "Wait",
     "Waited",
 ]
@@ -87,7 +87,7 @@ class PromptFailed(msgspec.Struct, frozen=True):
 class Streamed(msgspec.Struct, frozen=True):
     """Something came from the model."""
 
-    event: TextDelta | ReasoningDelta | ToolCalled | UsageReported
+    event: TextArrived | ReasoningArrived | ToolCalled | UsageArrived
 
 
 class Replied(msgspec.Struct, frozen=True):
@@ -242,10 +242,10 @@ class RunCall(msgspec.Struct, frozen=True):
     call: ToolCall
 
 
-class Report(msgspec.Struct, frozen=True):
+class UsageReport(msgspec.Struct, frozen=True):
     """Tell what the request used; the shell knows what that costs."""
 
-    reported: UsageReported
+    reported: UsageArrived
 
 
 class Stop(msgspec.Struct, frozen=True):
@@ -260,5 +260,5 @@ class Emit(msgspec.Struct, frozen=True):
 
 Effect: TypeAlias = (
     Append | Account | BuildPrompt | CallModel | Fold | Wait | Judge | AskApproval | RunCall
-    | Report | Stop | Emit
+    | UsageReport | Stop | Emit
 )  # fmt: skip

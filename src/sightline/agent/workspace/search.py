@@ -12,7 +12,7 @@ from sightline.agent.workspace.inside import Inside, Parts, shown
 from sightline.agent.workspace.text import is_binary
 from sightline.errors import ActionError
 
-__all__ = ["Found", "search"]
+__all__ = ["SearchResult", "search"]
 
 MAX_MATCHES: Final = 200
 MAX_FILE: Final = 2 * 1024 * 1024
@@ -22,7 +22,7 @@ _LINE_CHARS: Final = 240
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """Lines that have the text, as `path:line: text`; `stopped` says why there may be more."""
 
     lines: tuple[str, ...]
@@ -38,7 +38,7 @@ def search(
     glob: str = "",
     ignore_case: bool = False,
     limit: int = 50,
-) -> Found:
+) -> SearchResult:
     """Find a text, taken literally, in text files. `glob` chooses paths, e.g. `src/*.py`."""
     if not query or "\n" in query:
         raise ActionError("invalid_params", "query: a text of one line to look for")
@@ -52,7 +52,9 @@ def search(
         if glob and not fnmatchcase(path, glob):
             continue
         if time.monotonic() > deadline or read > MAX_BYTES:
-            return Found(tuple(lines), searched, "the search took too long: narrow it by glob")
+            return SearchResult(
+                tuple(lines), searched, "the search took too long: narrow it by glob"
+            )
         try:
             with inside.file(parts) as (file, status):
                 if status.st_size > MAX_FILE:
@@ -66,9 +68,9 @@ def search(
         searched += 1
         for number, line in _lines_with(data, wanted, ignore_case=ignore_case):
             if len(lines) >= limit:
-                return Found(tuple(lines), searched, f"there are more than {limit} lines")
+                return SearchResult(tuple(lines), searched, f"there are more than {limit} lines")
             lines.append(f"{shown(path)}:{number}: {_short(line)}")
-    return Found(tuple(lines), searched)
+    return SearchResult(tuple(lines), searched)
 
 
 def _lines_with(data: bytes, wanted: bytes, *, ignore_case: bool) -> Iterable[tuple[int, bytes]]:

@@ -70,7 +70,7 @@ FilePath = Annotated[str, "A file's path from the workspace's root, e.g. src/app
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class DirectoryPicture:
     """What was last seen of the directory; `is_late` if that is longer ago than it should be."""
 
     listing: Listing | None = None
@@ -108,7 +108,7 @@ class Workspace:
         self._look_s = look_s
         self._env = os.environ if env is None else env
         self._also_passed = frozenset(also_passed)
-        self._picture = Picture()
+        self._picture = DirectoryPicture()
         self._looking = threading.Lock()
         self._looks = ThreadPoolExecutor(1, "sightline-look")
         self._next: Future[None] | None = None
@@ -150,7 +150,7 @@ class Workspace:
         view = self._git.look()
         listing = Listing.of(view.files) if view.files else scan(self._root)
         with self._looking:
-            was_late, self._picture = self._picture.is_late, Picture(listing, view.status)
+            was_late, self._picture = self._picture.is_late, DirectoryPicture(listing, view.status)
             self._is_slow = time.monotonic() - begun > self._look_s
         if was_late:
             self.app.refresh()

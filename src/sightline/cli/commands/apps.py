@@ -8,9 +8,9 @@ import msgspec
 
 from sightline.agent.host.judge import shown_by
 from sightline.cli.approval import visible
-from sightline.cli.commands.command import Argument, Call, Command
+from sightline.cli.commands.command import Argument, Command, CommandCall
 from sightline.cli.commands.lines import columns, cut
-from sightline.cli.commands.place import Place, find_app, find_place
+from sightline.cli.commands.place import AppPath, find_app, find_place
 from sightline.context.projection import tools
 from sightline.context.projection.temporal import changes_between
 from sightline.errors import InvalidInput
@@ -24,7 +24,7 @@ _PLACE: Final = Argument("PLACE", source="nodes")
 _SHOWN_CHANGES: Final = 50
 
 
-async def _apps(call: Call) -> None:
+async def _apps(call: CommandCall) -> None:
     world = call.host.world
     rows: list[tuple[str, ...]] = [
         (app.id, app.name, app.status, app.reason or app.last_seen or "") for app in world.apps
@@ -37,18 +37,18 @@ async def _apps(call: Call) -> None:
         call.console.write(cut(line, call.console.width))
 
 
-async def _connect(call: Call) -> None:
+async def _connect(call: CommandCall) -> None:
     app = await call.host.connect(call.text("ADDRESS"))
     call.console.write(f"Connected to {app}.")
 
 
-async def _disconnect(call: Call) -> None:
+async def _disconnect(call: CommandCall) -> None:
     app = find_app(call.host.world, call.text("APP"))
     await call.host.disconnect(app.id)
     call.console.write(f"{app.id} is disconnected.")
 
 
-async def _tree(call: Call) -> None:
+async def _tree(call: CommandCall) -> None:
     world = call.host.world
     if call.text("PLACE"):
         place = find_place(world, call.text("PLACE"))
@@ -61,26 +61,26 @@ async def _tree(call: Call) -> None:
     await call.console.page("\n".join(trees) or "No app is connected.")
 
 
-async def _focus(call: Call) -> None:
+async def _focus(call: CommandCall) -> None:
     if call.text("PLACE"):
         place = find_place(call.host.world, call.text("PLACE"))
         call.host.focus(place.app.id, place.path)
     _tell_focus(call)
 
 
-async def _unfocus(call: Call) -> None:
+async def _unfocus(call: CommandCall) -> None:
     place = find_place(call.host.world, call.text("PLACE"))
     call.host.unfocus(place.app.id, place.path)
     _tell_focus(call)
 
 
-def _tell_focus(call: Call) -> None:
+def _tell_focus(call: CommandCall) -> None:
     places = [app + ("" if path == "/" else path) for app, path in call.host.focused]
     shown = ", ".join(places)
     call.console.write(f"Always shown: {shown}" if shown else "Nothing is in focus.")
 
 
-async def _invoke(call: Call) -> None:
+async def _invoke(call: CommandCall) -> None:
     where, action, rest = call.text("PLACE"), call.text("ACTION"), call.text("JSON")
     if action.startswith("/"):  # as on the command line: APP PATH ACTION [JSON]
         where += action
@@ -93,9 +93,9 @@ async def _invoke(call: Call) -> None:
     call.console.write(f"{outcome.status}{data}")
 
 
-async def _may_do(call: Call, place: Place, action: str) -> bool:
+async def _may_do(call: CommandCall, place: AppPath, action: str) -> bool:
     """Ask before something dangerous; a yes is to what is there when it is given."""
-    host, target = call.host, tools.Call(place.app.id, place.path, action, {})
+    host, target = call.host, tools.ToolTarget(place.app.id, place.path, action, {})
 
     def look() -> tuple[object, dict[str, str]]:
         return host.hub.origin(target.app), shown_by(host.hub.world, target).picture()
@@ -120,20 +120,20 @@ def _params(text: str) -> dict[str, Any]:
         raise InvalidInput(f"{text[:40]!r} is not a JSON object of parameters: {error}") from None
 
 
-def _is_dangerous(place: Place, action: str) -> bool:
+def _is_dangerous(place: AppPath, action: str) -> bool:
     found = find_action(place.tree, place.path, action)
     if found is None:
         raise InvalidInput(f"{place.app.id}{place.path} has no action {action[:80]!r}")
     return bool(found.affordance.dangerous)
 
 
-async def _pin(call: Call) -> None:
+async def _pin(call: CommandCall) -> None:
     app = find_app(call.host.world, call.text("APP"))
     await call.host.pin(app.id)
     call.console.write(f"What {app.id} shows now is part of the conversation from here on.")
 
 
-async def _diff(call: Call) -> None:
+async def _diff(call: CommandCall) -> None:
     last = call.host.last
     if last is None:
         call.console.write("The model has not looked yet.")

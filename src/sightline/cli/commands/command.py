@@ -18,7 +18,7 @@ from sightline.cli.commands.console import Console
 from sightline.context.ledger import Ledger, MemoShelf
 from sightline.errors import InvalidInput
 
-__all__ = ["Argument", "Call", "Command", "Leave", "Source", "read_words"]
+__all__ = ["Argument", "Command", "CommandCall", "Leave", "Source", "read_words"]
 
 Source: TypeAlias = Literal[
     "", "apps", "available", "commands", "files", "groups", "memos", "models", "nodes", "actions",
@@ -66,7 +66,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CommandCall:
     """One call of a command: what it may use, and what it was given."""
 
     host: Host
@@ -106,7 +106,7 @@ class Command:
 
     name: str
     help: str
-    run: Callable[[Call], Awaitable[str | None]]
+    run: Callable[[CommandCall], Awaitable[str | None]]
     arguments: tuple[Argument, ...] = ()
     idle: bool = False
     chat: bool = False

@@ -18,7 +18,7 @@ from sightline.agent.host import Host
 from sightline.agent.models.choose import Choice, usable
 from sightline.cli.clean import clean_line
 from sightline.cli.commands.command import Argument, Command
-from sightline.cli.commands.place import Place, find_place
+from sightline.cli.commands.place import AppPath, find_place
 from sightline.cli.commands.registry import COMMANDS, is_command
 from sightline.errors import SightlineError
 from sightline.slop.protocol.path import join
@@ -221,7 +221,7 @@ def _completions(word: str, offers: Iterable[_Offer]) -> list[Completion]:
     return found
 
 
-def _place(host: Host, text: str) -> Place | None:
+def _place(host: Host, text: str) -> AppPath | None:
     try:
         return find_place(host.world, text) if text else None
     except SightlineError:

@@ -8,7 +8,7 @@ from typing import Final, cast
 from sightline.agent.models.choose import usable
 from sightline.agent.policy import Mode, in_words
 from sightline.cli.approval import visible
-from sightline.cli.commands.command import Argument, Call, Command, Leave
+from sightline.cli.commands.command import Argument, Command, CommandCall, Leave
 from sightline.cli.commands.lines import columns
 
 __all__ = ["COMMANDS"]
@@ -20,7 +20,7 @@ MODES: Final = {
 }
 
 
-async def _model(call: Call) -> None:
+async def _model(call: CommandCall) -> None:
     if call.text("MODEL"):
         model = await call.host.use_model(call.text("MODEL"))
         call.console.write(f"Now talking to {model.label}.")
@@ -33,13 +33,13 @@ async def _model(call: Call) -> None:
     call.console.write("`sightline models` says what the others need.")
 
 
-async def _mode(call: Call) -> None:
+async def _mode(call: CommandCall) -> None:
     if call.text("MODE"):
         call.host.set_mode(cast(Mode, call.text("MODE")))  # one of the choices, it was checked
     call.console.write(f"Mode {call.host.mode}: the model {MODES[call.host.mode]}.")
 
 
-async def _rules(call: Call) -> None:
+async def _rules(call: CommandCall) -> None:
     rules, fixed = call.host.rules, len(call.host.settings.policy)
     for number, rule in enumerate(rules, 1):
         source = "your configuration" if number <= fixed else "this session"
@@ -48,12 +48,12 @@ async def _rules(call: Call) -> None:
         call.console.write("There are no rules: what the mode does not approve is asked for.")
 
 
-async def _rules_remove(call: Call) -> None:
+async def _rules_remove(call: CommandCall) -> None:
     gone = call.host.forget(call.number("NUMBER"))
     call.console.write(f"Removed: {visible(in_words(gone))}")
 
 
-async def _compact(call: Call) -> None:
+async def _compact(call: CommandCall) -> None:
     if not await call.host.compact():
         call.console.write("There is nothing to fold.")
         return
@@ -61,12 +61,12 @@ async def _compact(call: Call) -> None:
     call.console.write(f"Folded: {receipt.total:,} of {receipt.budget:,} tokens.")
 
 
-async def _editor(call: Call) -> str | None:
+async def _editor(call: CommandCall) -> str | None:
     text = await call.console.edit("")
     return text if text and text.strip() else None
 
 
-async def _quit(_: Call) -> None:
+async def _quit(_: CommandCall) -> None:
     raise Leave
 
 

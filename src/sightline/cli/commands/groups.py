@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from sightline.cli.commands.command import Argument, Call, Command
+from sightline.cli.commands.command import Argument, Command, CommandCall
 from sightline.cli.commands.lines import columns, cut
 from sightline.cli.commands.picture import draw, picture_of
 from sightline.cli.commands.transcript import transcript
@@ -18,7 +18,7 @@ _LISTED: Final = 10
 _GROUP: Final = Argument("GID", source="groups", number=True)
 
 
-async def _picture(call: Call) -> None:
+async def _picture(call: CommandCall) -> None:
     preview = await call.host.preview()
     picture = picture_of(preview.prompt.receipt, preview.request.profile.window_tokens)
     call.console.draw(draw(picture, call.console.width))
@@ -26,12 +26,12 @@ async def _picture(call: Call) -> None:
         call.console.write(f"warning: {warning.message}")
 
 
-async def _show(call: Call) -> None:
+async def _show(call: CommandCall) -> None:
     preview = await call.host.preview()
     await call.console.page(transcript(preview.prompt))
 
 
-async def _window(call: Call) -> None:
+async def _window(call: CommandCall) -> None:
     size = call.number("N")
     session = call.host.session
 
@@ -44,11 +44,11 @@ async def _window(call: Call) -> None:
     call.console.write(f"The window shows {shown}{slack}.")
 
 
-async def _rebuild(call: Call) -> None:
+async def _rebuild(call: CommandCall) -> None:
     call.console.write(await call.host.rebuild_state())
 
 
-async def _drop(call: Call) -> None:
+async def _drop(call: CommandCall) -> None:
     group = call.number("GID")
     await call.ledger(lambda ledger: ledger.groups.drop(call.host.session.id, group))
     call.console.write(
@@ -56,23 +56,23 @@ async def _drop(call: Call) -> None:
     )
 
 
-async def _restore(call: Call) -> None:
+async def _restore(call: CommandCall) -> None:
     group = call.number("GID")
     await call.ledger(lambda ledger: ledger.groups.restore(call.host.session.id, group))
     call.console.write(f"Group {group} is in the window again.")
 
 
-async def _undo(call: Call) -> None:
+async def _undo(call: CommandCall) -> None:
     group = await call.ledger(lambda ledger: ledger.groups.undo(call.host.session.id))
     call.console.write(f"Took back group {group}; /redo brings it back until the next turn.")
 
 
-async def _redo(call: Call) -> None:
+async def _redo(call: CommandCall) -> None:
     group = await call.ledger(lambda ledger: ledger.groups.redo(call.host.session.id))
     call.console.write(f"Group {group} is back.")
 
 
-async def _list(call: Call) -> None:
+async def _list(call: CommandCall) -> None:
     last = call.number("N", _LISTED)
     groups = await call.ledger(lambda ledger: ledger.groups.recent(call.host.session.id, last))
     if not groups:
@@ -96,12 +96,12 @@ def _group_lines(groups: Iterable[Group], width: int) -> list[str]:
     return [cut(line, width) for line in columns(rows, right=range(4))]
 
 
-async def _show_group(call: Call) -> None:
+async def _show_group(call: CommandCall) -> None:
     group = call.number("GID")
     await call.console.page(await _group_text(call, group))
 
 
-async def _remove(call: Call) -> None:
+async def _remove(call: CommandCall) -> None:
     group = call.number("GID")
     await call.console.page(await _group_text(call, group))
     if not await call.may_delete(f"group {group}"):
@@ -110,7 +110,7 @@ async def _remove(call: Call) -> None:
     call.console.write(f"Group {group} is deleted.")
 
 
-async def _group_text(call: Call, group: int) -> str:
+async def _group_text(call: CommandCall, group: int) -> str:
     entries = await call.ledger(lambda ledger: ledger.groups.show(call.host.session.id, group))
     return transcript(entries)
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from sightline.agent.host import Preview
-from sightline.cli.commands.command import Argument, Call, Command
+from sightline.cli.commands.command import Argument, Command, CommandCall
 from sightline.cli.commands.lines import columns
-from sightline.cli.commands.place import Place, find_place
-from sightline.context.ledger import Totals, Usage
-from sightline.context.projection.select import Cut, Selection
+from sightline.cli.commands.place import AppPath, find_place
+from sightline.context.ledger import StoredUsage, Totals
+from sightline.context.projection.select import Omission, Selection
 from sightline.context.slots.receipt import RULES, Receipt, SlotLine
 from sightline.slop.protocol.path import format_path, parse_path
 
@@ -27,19 +27,19 @@ _REASONS: Final = {
 }
 
 
-async def _state(call: Call) -> None:
+async def _state(call: CommandCall) -> None:
     session_id = call.host.session.id
     state = await call.ledger(lambda ledger: ledger.states.current(session_id))
     await call.console.page(state or "The model has left no state yet.")
 
 
-async def _tail(call: Call) -> None:
+async def _tail(call: CommandCall) -> None:
     preview = await call.host.preview()
     texts = [message.text for message in preview.prompt.tail]
     await call.console.page("\n\n".join(texts) or "There is no tail.")
 
 
-async def _why(call: Call) -> None:
+async def _why(call: CommandCall) -> None:
     wanted = call.text("SLOT|PLACE")
     preview = await call.host.preview()
     receipt = preview.prompt.receipt
@@ -75,7 +75,7 @@ def _blame(preview: Preview, slot: str) -> list[str]:
     return [f"  the next request departs from the last one here: {drift}"]
 
 
-def _why_place(selection: Selection, place: Place) -> str:
+def _why_place(selection: Selection, place: AppPath) -> str:
     name = f"{place.app.id}{place.path}"
     cut = _cut_over(selection, place.app.id, place.path)
     if cut is None:
@@ -85,7 +85,7 @@ def _why_place(selection: Selection, place: Place) -> str:
     return f"{name} is not shown: {_REASONS[cut.reason]} (cut at {cut.app_id}{cut.path})"
 
 
-def _cut_over(selection: Selection, app_id: str, path: str) -> Cut | None:
+def _cut_over(selection: Selection, app_id: str, path: str) -> Omission | None:
     """Find what keeps a node out: a cut at the nearest node around it that is shown."""
     app = selection.world.app(app_id)
     ids = parse_path(path)
@@ -104,7 +104,7 @@ def _cut_over(selection: Selection, app_id: str, path: str) -> Cut | None:
     return next((cut for cut in cuts if cut.path == nearest), cuts[0] if cuts else None)
 
 
-async def _cache(call: Call) -> None:
+async def _cache(call: CommandCall) -> None:
     preview = await call.host.preview()
     if preview.drift is None:
         call.console.write("Nothing was sent yet: there is no request to share a beginning with.")
@@ -120,7 +120,7 @@ async def _cache(call: Call) -> None:
         )
 
 
-async def _stats(call: Call) -> None:
+async def _stats(call: CommandCall) -> None:
     session_id = call.host.session.id
     session, requests, ledger = await call.ledger(
         lambda ledger: (
@@ -140,7 +140,7 @@ async def _stats(call: Call) -> None:
         call.console.write(line)
 
 
-def _sums(requests: list[Usage]) -> tuple[str, ...]:
+def _sums(requests: list[StoredUsage]) -> tuple[str, ...]:
     priced = [usage.cost_nanousd for usage in requests if usage.cost_nanousd is not None]
     return _figures(
         Totals(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from sightline.cli.commands.command import Argument, Call, Command
+from sightline.cli.commands.command import Argument, Command, CommandCall
 from sightline.cli.commands.lines import columns, cut
 from sightline.context.ledger import Memos
 from sightline.context.messages.memos import Memo
@@ -19,22 +19,22 @@ _TAGS: Final = Argument("TAGS")
 _LISTED: Final = 20
 
 
-async def _list(call: Call) -> None:
+async def _list(call: CommandCall) -> None:
     limit = call.number("N", _LISTED)
     await _table(call, await call.memos(lambda shelf: shelf.recent(limit)))
 
 
-async def _search(call: Call) -> None:
+async def _search(call: CommandCall) -> None:
     text = call.text("TEXT")
     await _table(call, await call.memos(lambda shelf: shelf.relevant(text, limit=_LISTED)))
 
 
-async def _show(call: Call) -> None:
+async def _show(call: CommandCall) -> None:
     _, memo = await _found(call)
     await call.console.page(_whole(call, memo))
 
 
-async def _save(call: Call) -> None:
+async def _save(call: CommandCall) -> None:
     tags = call.text("TAGS").split(",")
     home = "user" if call.text(_USER.name) else ""
     memo = await call.memos(lambda shelf: shelf.save(call.text("TEXT"), tags, home))
@@ -43,7 +43,7 @@ async def _save(call: Call) -> None:
     call.console.write(f"Memo {called} is saved{where}, tagged {', '.join(memo.tags)}.")
 
 
-async def _edit(call: Call) -> None:
+async def _edit(call: CommandCall) -> None:
     called, text = call.text("ID"), call.text("TEXT")
     home, memo = await _found(call)
     changed = text or await call.console.edit(memo.content)
@@ -54,14 +54,14 @@ async def _edit(call: Call) -> None:
     call.console.write(f"Memo {called} is changed.")
 
 
-async def _tag(call: Call) -> None:
+async def _tag(call: CommandCall) -> None:
     called, tags = call.text("ID"), call.text("TAGS").split(",")
     home, found = await _found(call)
     memo = await call.memos(lambda _: home.edit(found.id, tags=tags))
     call.console.write(f"Memo {called} is tagged {', '.join(memo.tags)}.")
 
 
-async def _delete(call: Call) -> None:
+async def _delete(call: CommandCall) -> None:
     called = call.text("ID")
     home, memo = await _found(call)
     call.console.write(_whole(call, memo))
@@ -71,11 +71,11 @@ async def _delete(call: Call) -> None:
     call.console.write(f"Memo {called} is deleted.")
 
 
-async def _found(call: Call) -> tuple[Memos, Memo]:
+async def _found(call: CommandCall) -> tuple[Memos, Memo]:
     return await call.memos(lambda shelf: shelf.find(call.text("ID")))
 
 
-async def _table(call: Call, memos: Sequence[Memo]) -> None:
+async def _table(call: CommandCall, memos: Sequence[Memo]) -> None:
     if not memos:
         call.console.write("There are no such memos.")
         return
@@ -88,7 +88,7 @@ async def _table(call: Call, memos: Sequence[Memo]) -> None:
     await call.console.page("\n".join(cut(line, call.console.width) for line in lines))
 
 
-def _whole(call: Call, memo: Memo) -> str:
+def _whole(call: CommandCall, memo: Memo) -> str:
     called = call.host.memos.reference(memo)
     tags = ", ".join(memo.tags)
     return f"memo {called}, changed {memo.updated_at}, tagged {tags}\n{memo.content}"

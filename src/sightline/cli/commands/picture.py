@@ -17,7 +17,7 @@ from sightline.cli.clean import clean_line
 from sightline.cli.commands.lines import Line, Piece, cut, width_of
 from sightline.context.slots.receipt import Receipt
 
-__all__ = ["Picture", "Share", "cells_of", "draw", "picture_of", "style_of"]
+__all__ = ["Picture", "PictureShare", "cells_of", "draw", "picture_of", "style_of"]
 
 FREE: Final = "free"
 RESERVE: Final = "reserve"
@@ -44,7 +44,7 @@ _KNOWN: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class PictureShare:
     """What one slot has. `shrink` says how to make it smaller; `volatile` ones are the tail."""
 
     name: str
@@ -61,7 +61,7 @@ class Picture:
 
     window: int
     used: int
-    shares: tuple[Share, ...]
+    shares: tuple[PictureShare, ...]
     basis: str
 
 
@@ -72,7 +72,7 @@ def style_of(slot: str) -> str:
 
 def picture_of(receipt: Receipt, window_tokens: int) -> Picture:
     """Make the picture of an assembled prompt; what the budget leaves of the window is reserve."""
-    shares: list[Share] = []
+    shares: list[PictureShare] = []
     taken = {letter for letter, _ in _KNOWN.values()}
     for name, tokens in (("frame", receipt.overhead), ("tools", receipt.tools)):
         if tokens:
@@ -89,15 +89,15 @@ def picture_of(receipt: Receipt, window_tokens: int) -> Picture:
 
 def _share(
     name: str, tokens: int, taken: set[str], *, cut: int = 0, volatile: bool = False
-) -> Share:
+) -> PictureShare:
     if name in _KNOWN:
         letter, shrink = _KNOWN[name]
-        return Share(name, letter, tokens, cut, volatile, shrink)
+        return PictureShare(name, letter, tokens, cut, volatile, shrink)
     wanted = f"{name.upper()}0123456789"
     letter = next((char for char in wanted if char.isascii() and char.isalnum()
                    and char not in taken), "?")  # fmt: skip
     taken.add(letter)
-    return Share(name, letter, tokens, cut, volatile)
+    return PictureShare(name, letter, tokens, cut, volatile)
 
 
 def cells_of(tokens: Sequence[int], width: int) -> list[int]:
@@ -145,7 +145,7 @@ def _sum(picture: Picture) -> Line:
     )
 
 
-def _bar(shares: Sequence[Share], width: int) -> Iterable[Line]:
+def _bar(shares: Sequence[PictureShare], width: int) -> Iterable[Line]:
     volatile = [index for index, share in enumerate(shares) if share.volatile]
     size = max(width, 8) * _ROWS - bool(volatile)
     cells = cells_of([share.tokens for share in shares], size)
@@ -174,7 +174,7 @@ def _boundary(width: int) -> str:
     return label + "─" * max(0, min(width, _NARROW) - len(label))
 
 
-def _legend(share: Share, window: int, name_width: int, width: int) -> Iterable[Line]:
+def _legend(share: PictureShare, window: int, name_width: int, width: int) -> Iterable[Line]:
     name = cut(clean_line(share.name), name_width)
     padding = " " * (name_width - width_of(name))
     part = f"{100 * share.tokens / window:3.0f} %" if window else ""

@@ -12,10 +12,10 @@ from sightline.errors import InvalidInput
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World
 
-__all__ = ["Place", "find_app", "find_place"]
+__all__ = ["AppPath", "find_app", "find_place"]
 
 
-class Place(NamedTuple):
+class AppPath(NamedTuple):
     """A node of an app's tree; `tree` is the whole tree, `path` where the node is."""
 
     app: AppState
@@ -35,12 +35,12 @@ def find_app(world: World, app_id: str) -> AppState:
     return app
 
 
-def find_place(world: World, text: str) -> Place:
+def find_place(world: World, text: str) -> AppPath:
     """Find a node. Raises InvalidInput for an unknown app, InvalidPath for an unknown node."""
     app, path = _split(world, text)
     if app.tree is None:
         raise InvalidInput(f"{app.id} has shown no state yet ({app.status})")
-    place = Place(app, path, app.tree)
+    place = AppPath(app, path, app.tree)
     _ = place.node
     return place
 

@@ -13,12 +13,12 @@ from typing import Final, NamedTuple
 
 from sightline.agent.host import Host
 from sightline.cli.commands import apps, general, groups, insight, memos, sessions
-from sightline.cli.commands.command import Argument, Call, Command
+from sightline.cli.commands.command import Argument, Command, CommandCall
 from sightline.cli.commands.console import Console
 from sightline.cli.commands.lines import columns, cut
 from sightline.errors import InvalidInput
 
-__all__ = ["COMMANDS", "Found", "find", "is_command", "run", "said", "to_markdown"]
+__all__ = ["COMMANDS", "FoundCommand", "find", "is_command", "run", "said", "to_markdown"]
 
 MARK: Final = "/"
 ALIASES: Final = {"messages": "message", "exit": "quit"}
@@ -28,7 +28,7 @@ _KEYS: Final = (
 )
 
 
-class Found(NamedTuple):
+class FoundCommand(NamedTuple):
     """A command as it was typed: which one, and what follows its name."""
 
     command: Command
@@ -45,16 +45,16 @@ def said(line: str) -> str:
     return line[1:] if line.startswith(MARK * 2) else line
 
 
-def find(line: str) -> Found:
+def find(line: str) -> FoundCommand:
     """Find the command of a line. Raises InvalidInput, with what is close."""
     words = line.removeprefix(MARK).split(None, 2)
     typed = words[0].lower() if words else ""
     first = ALIASES.get(typed, typed)
     if len(words) > 1 and (command := _BY_NAME.get(f"{first} {words[1].lower()}")):
-        return Found(command, words[2] if len(words) > 2 else "")
+        return FoundCommand(command, words[2] if len(words) > 2 else "")
     if command := _BY_NAME.get(first):
         rest = line.removeprefix(MARK).lstrip()[len(typed) :].strip()
-        return Found(command, rest)
+        return FoundCommand(command, rest)
     family = [command for command in COMMANDS if command.name.startswith(f"{first} ")]
     if first and family:
         usages = "; ".join(command.usage for command in family)
@@ -74,10 +74,10 @@ async def run(line: str, host: Host, console: Console, *, chat: bool = False) ->
     arguments = command.read(rest)
     if command.chat and not chat:
         raise InvalidInput(f"/{command.name} needs a terminal")
-    return await command.run(Call(host, console, arguments))
+    return await command.run(CommandCall(host, console, arguments))
 
 
-async def _help(call: Call) -> None:
+async def _help(call: CommandCall) -> None:
     wanted = call.text("COMMAND").removeprefix(MARK)
     chosen = [
         command

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from sightline.cli.commands.command import Argument, Call, Command
+from sightline.cli.commands.command import Argument, Command, CommandCall
 from sightline.cli.commands.lines import columns, cut
 from sightline.context.ledger import Ledger, Session
 from sightline.errors import InvalidInput, NotFound
@@ -18,7 +18,7 @@ _SESSION: Final = Argument("SESSION", source="sessions", rest=True)
 _NAME: Final = Argument("NAME", rest=True)
 
 
-async def _list(call: Call) -> None:
+async def _list(call: CommandCall) -> None:
     sessions = await call.ledger(lambda ledger: ledger.sessions.recent())
     rows = [("", "ID", "last used", "groups", "tokens", "name")]
     rows.extend(
@@ -36,26 +36,26 @@ async def _list(call: Call) -> None:
     await call.console.page("\n".join(cut(line, call.console.width) for line in lines))
 
 
-async def _new(call: Call) -> None:
+async def _new(call: CommandCall) -> None:
     _tell(call, await call.host.new_session(call.text("NAME")))
 
 
-async def _switch(call: Call) -> None:
+async def _switch(call: CommandCall) -> None:
     _tell(call, await call.host.switch(call.text("SESSION")))
 
 
-async def _clone(call: Call) -> None:
+async def _clone(call: CommandCall) -> None:
     source = call.host.session
     copy = await call.ledger(lambda ledger: ledger.sessions.clone(source.id, call.text("NAME")))
     _tell(call, await call.host.switch(copy))
 
 
-async def _rename(call: Call) -> None:
+async def _rename(call: CommandCall) -> None:
     session_id, name = call.host.session.id, call.text("NAME")
     _tell(call, await call.ledger(lambda ledger: ledger.sessions.rename(session_id, name)))
 
 
-async def _delete(call: Call) -> None:
+async def _delete(call: CommandCall) -> None:
     reference = call.text("SESSION")
     session = await call.ledger(lambda ledger: ledger.sessions.resolve(reference))
     call.console.write(_describe(session))
@@ -78,7 +78,7 @@ def _another(ledger: Ledger, session_id: int) -> Session | None:
     return next((one for one in ledger.sessions.recent() if one.id != session_id), None)
 
 
-async def _scratchpad(call: Call) -> None:
+async def _scratchpad(call: CommandCall) -> None:
     session_id = call.host.session.id
     text = await call.ledger(lambda ledger: ledger.scratchpad.read(session_id))
     if call.text("edit"):
@@ -94,7 +94,7 @@ async def _scratchpad(call: Call) -> None:
         call.console.write("The scratchpad is empty; the model writes to it, and so can you.")
 
 
-async def _export(call: Call) -> None:
+async def _export(call: CommandCall) -> None:
     session = call.host.session
     target = Path(call.text("FILE") or f"session-{session.id}.jsonl").expanduser()
 
@@ -120,7 +120,7 @@ def _describe(session: Session) -> str:
     return f"session {session.id}, {session.name}: {many}, {session.tokens:,} tokens"
 
 
-def _tell(call: Call, session: Session) -> None:
+def _tell(call: CommandCall, session: Session) -> None:
     call.console.write(f"Now in {_describe(session)}")
 
 

@@ -51,8 +51,15 @@ class Dialect(NamedTuple):
 
 
 DIALECTS: Final[dict[str, Dialect]] = {
-    module.NAME: Dialect(module.encode, module.Decoder)
-    for module in (openai_chat, openai_responses, anthropic, gemini, bedrock, ollama)
+    module.NAME: Dialect(module.encode, decoder)
+    for module, decoder in (
+        (openai_chat, openai_chat.ChatDecoder),
+        (openai_responses, openai_responses.ResponsesDecoder),
+        (anthropic, anthropic.AnthropicDecoder),
+        (gemini, gemini.GeminiDecoder),
+        (bedrock, bedrock.BedrockDecoder),
+        (ollama, ollama.OllamaDecoder),
+    )
 }
 
 

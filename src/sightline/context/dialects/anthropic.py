@@ -35,13 +35,20 @@ from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.framing import SseReader
 from sightline.context.dialects.names import wire_id
 from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import Draft, Options, Request, Thinking, Written, assemble
-from sightline.context.dialects.turns import Turn
+from sightline.context.dialects.request import (
+    Options,
+    Request,
+    RequestDraft,
+    Thinking,
+    Written,
+    assemble,
+)
+from sightline.context.dialects.turns import PromptTurn
 from sightline.context.dialects.usage import cache_miss_from
 from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.slots.prompt import Prompt
 
-__all__ = ["NAME", "Decoder", "encode"]
+__all__ = ["NAME", "AnthropicDecoder", "encode"]
 
 NAME: Final = "anthropic"
 BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
@@ -58,7 +65,7 @@ def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> 
     return assemble(prompt, profile, options, _write, mode)
 
 
-def _write(draft: Draft) -> Written:
+def _write(draft: RequestDraft) -> Written:
     profile, options = draft.profile, draft.options
     draft.headers["anthropic-version"] = VERSION
     body: dict[str, Any] = {
@@ -98,7 +105,7 @@ def _write(draft: Draft) -> Written:
     return {**body, "messages": messages}, origins
 
 
-def _blocks(draft: Draft, turns: list[Turn]) -> list[Block]:
+def _blocks(draft: RequestDraft, turns: list[PromptTurn]) -> list[Block]:
     asked = [i for i, turn in enumerate(turns) if turn.role == "user" and turn.origin >= 0]
     last_user = asked[-1] if asked else -1
     blocks: list[Block] = []
@@ -124,7 +131,7 @@ def _blocks(draft: Draft, turns: list[Turn]) -> list[Block]:
     return blocks
 
 
-def _keeps_thinking(draft: Draft, *, in_loop: bool) -> bool:
+def _keeps_thinking(draft: RequestDraft, *, in_loop: bool) -> bool:
     if draft.thinking == "strip":
         # With a fixed thinking budget the API demands the blocks of a running tool loop.
         fixed = draft.extra.get("thinking", {}).get("type") == "enabled"
@@ -132,7 +139,7 @@ def _keeps_thinking(draft: Draft, *, in_loop: bool) -> bool:
     return in_loop or draft.thinking != "turn_append" or not draft.profile.reasoning.bound
 
 
-def _block(draft: Draft, part: Part, *, keep: bool) -> dict[str, Any] | None:
+def _block(draft: RequestDraft, part: Part, *, keep: bool) -> dict[str, Any] | None:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     if isinstance(part, ToolCall):
@@ -155,7 +162,7 @@ def _block(draft: Draft, part: Part, *, keep: bool) -> dict[str, Any] | None:
     return _file(draft, part)
 
 
-def _file(draft: Draft, file: File) -> dict[str, Any]:
+def _file(draft: RequestDraft, file: File) -> dict[str, Any]:
     data = inline(file)
     if data is not None:
         source = {"type": "base64", "media_type": data.mime, "data": data.data}
@@ -170,7 +177,7 @@ def _file(draft: Draft, file: File) -> dict[str, Any]:
     return {"type": "text", "text": placeholder(file)}
 
 
-def _mark(draft: Draft, body: dict[str, Any], blocks: list[Block]) -> None:
+def _mark(draft: RequestDraft, body: dict[str, Any], blocks: list[Block]) -> None:
     cache = draft.profile.cache
     if not draft.wants_marks("cache_control"):
         return
@@ -200,7 +207,7 @@ STOPS: Final[dict[str, StopReason]] = {
 }
 
 
-class Decoder(BaseDecoder):
+class AnthropicDecoder(BaseDecoder):
     """Blocks that start, grow and stop; then the reason, then `message_stop`."""
 
     dialect = NAME

@@ -30,13 +30,20 @@ from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.framing import EventStreamReader
 from sightline.context.dialects.names import wire_id
 from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import Draft, Options, Request, Thinking, Written, assemble
-from sightline.context.dialects.turns import Turn
+from sightline.context.dialects.request import (
+    Options,
+    Request,
+    RequestDraft,
+    Thinking,
+    Written,
+    assemble,
+)
+from sightline.context.dialects.turns import PromptTurn
 from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.slots.prompt import Prompt
 from sightline.errors import InvalidInput
 
-__all__ = ["NAME", "Decoder", "encode"]
+__all__ = ["NAME", "BedrockDecoder", "encode"]
 
 NAME: Final = "bedrock"
 START: Final = "(the conversation begins with the assistant's message)"
@@ -59,7 +66,7 @@ def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> 
     return assemble(prompt, profile, options, _write, mode)
 
 
-def _write(draft: Draft) -> Written:
+def _write(draft: RequestDraft) -> Written:
     body: dict[str, Any] = {"inferenceConfig": {"maxTokens": draft.max_output_tokens}}
     draft.note_thinking()
     body |= draft.extra
@@ -84,7 +91,7 @@ _NO_TOOL: Final[dict[str, Any]] = {
 }
 
 
-def _specs(draft: Draft) -> list[dict[str, Any]]:
+def _specs(draft: RequestDraft) -> list[dict[str, Any]]:
     specs = []
     for tool in draft.tools:
         spec: dict[str, Any] = {"name": draft.names.wire(tool.name)}
@@ -94,7 +101,7 @@ def _specs(draft: Draft) -> list[dict[str, Any]]:
     return specs
 
 
-def _blocks(draft: Draft, turns: list[Turn]) -> list[Block]:
+def _blocks(draft: RequestDraft, turns: list[PromptTurn]) -> list[Block]:
     asked = [i for i, turn in enumerate(turns) if turn.role == "user" and turn.origin >= 0]
     last_user = asked[-1] if asked else -1
     blocks: list[Block] = []
@@ -120,13 +127,13 @@ def _blocks(draft: Draft, turns: list[Turn]) -> list[Block]:
     return blocks
 
 
-def _is_wordless(turn: Turn) -> bool:
+def _is_wordless(turn: PromptTurn) -> bool:
     """Whether there is a document without a word beside it, which is refused."""
     papers = any(isinstance(part, File) and part.mime in DOCUMENTS for part in turn.parts)
     return papers and not any(isinstance(part, Text) for part in turn.parts)
 
 
-def _block(draft: Draft, part: Part, *, keep: bool) -> dict[str, Any] | None:
+def _block(draft: RequestDraft, part: Part, *, keep: bool) -> dict[str, Any] | None:
     ids = draft.profile.tools.ids
     if isinstance(part, Text):
         return {"text": part.text}
@@ -147,7 +154,7 @@ def _block(draft: Draft, part: Part, *, keep: bool) -> dict[str, Any] | None:
     return _file(draft, part)
 
 
-def _file(draft: Draft, file: File) -> dict[str, Any]:
+def _file(draft: RequestDraft, file: File) -> dict[str, Any]:
     data = inline(file)
     source: dict[str, Any] | None = None
     if data is not None:
@@ -164,7 +171,7 @@ def _file(draft: Draft, file: File) -> dict[str, Any]:
     return {"text": placeholder(file)}
 
 
-def _mark(draft: Draft, body: dict[str, Any], blocks: list[Block]) -> list[Block]:
+def _mark(draft: RequestDraft, body: dict[str, Any], blocks: list[Block]) -> list[Block]:
     cache = draft.profile.cache
     if not draft.wants_marks("cache_point"):
         return blocks
@@ -198,7 +205,7 @@ STOPS: Final[dict[str, StopReason]] = {
 }
 
 
-class Decoder(BaseDecoder):
+class BedrockDecoder(BaseDecoder):
     """Events named in their headers. `metadata` follows `messageStop` and is the end.
 
     From an SDK that unpacks events itself, hand each one to `receive` as it is.

@@ -18,14 +18,14 @@ import msgspec
 
 from sightline.context.dialects.events import (
     Event,
-    ReasoningDelta,
+    ReasoningArrived,
     Stopped,
     StopReason,
-    TextDelta,
+    TextArrived,
     ToolCalled,
-    UsageReported,
+    UsageArrived,
 )
-from sightline.context.dialects.framing import BrokenStream, Frame, Reader
+from sightline.context.dialects.framing import BrokenStream, Frame, FrameReader
 from sightline.context.dialects.usage import CacheMiss, usage_from
 from sightline.context.messages.parts import (
     UNREADABLE,
@@ -77,7 +77,7 @@ class Decoder:
 
     # What a dialect provides.
 
-    def _make_reader(self) -> Reader:
+    def _make_reader(self) -> FrameReader:
         raise NotImplementedError
 
     def _receive(self, event: str, value: Any) -> Iterator[Event]:
@@ -160,12 +160,12 @@ class Decoder:
     def _say(self, key: Any, text: str) -> Iterator[Event]:
         if text:
             self._part(key, "text").text += text
-            yield TextDelta(text)
+            yield TextArrived(text)
 
     def _think(self, key: Any, text: str) -> Iterator[Event]:
         if text:
             self._part(key, "reasoning").text += text
-            yield ReasoningDelta(text)
+            yield ReasoningArrived(text)
 
     def _part(self, key: Any, kind: str) -> Open:
         return self._open.setdefault(key, Open(kind))
@@ -196,7 +196,7 @@ class Decoder:
             reason = "tool_calls"
         events: list[Event] = [ToolCalled(call) for call in calls]
         if self._usage is not None:
-            events.append(UsageReported(usage_from(self.dialect, self._usage), self._cache_miss))
+            events.append(UsageArrived(usage_from(self.dialect, self._usage), self._cache_miss))
         message = Message("assistant", tuple(parts))
         return [*events, Stopped(reason, message, detail, self._response_id, self._code)]
 

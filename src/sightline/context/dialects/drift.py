@@ -16,13 +16,13 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["Drift", "DriftKind", "Span", "Wire", "common_bytes", "drift"]
+__all__ = ["ByteSpan", "Drift", "DriftKind", "Wire", "common_bytes", "drift"]
 
 DriftKind: TypeAlias = Literal["same", "appended", "fold", "regression"]
 MILLION: Final = 1_000_000
 
 
-class Span(msgspec.Struct, frozen=True):
+class ByteSpan(msgspec.Struct, frozen=True):
     """Where a piece of a request stands, in bytes.
 
     `label` names the piece (`tools`, `system`, `message 3`); `slot` and `message` say
@@ -42,7 +42,7 @@ class Wire(msgspec.Struct, frozen=True):
 
     data: bytes
     boundary: int
-    spans: tuple[Span, ...] = ()
+    spans: tuple[ByteSpan, ...] = ()
 
     @property
     def prefix(self) -> bytes:
@@ -59,7 +59,7 @@ class Wire(msgspec.Struct, frozen=True):
             total += span.tokens * share
         return int(total)
 
-    def span_at(self, offset: int) -> Span | None:
+    def span_at(self, offset: int) -> ByteSpan | None:
         """Return the piece at a byte: the one that holds it, or the next one to begin."""
         return next((span for span in self.spans if offset < span.end), None)
 

@@ -19,24 +19,24 @@ from sightline.context.messages.parts import Message, ToolCall
 
 __all__ = [
     "Event",
-    "ReasoningDelta",
+    "ReasoningArrived",
     "StopReason",
     "Stopped",
-    "TextDelta",
+    "TextArrived",
     "ToolCalled",
-    "UsageReported",
+    "UsageArrived",
 ]
 
 StopReason: TypeAlias = Literal["end", "tool_calls", "length", "refused", "incomplete", "error"]
 
 
-class TextDelta(msgspec.Struct, frozen=True, tag="text"):
+class TextArrived(msgspec.Struct, frozen=True, tag="text"):
     """More of the answer."""
 
     text: str
 
 
-class ReasoningDelta(msgspec.Struct, frozen=True, tag="reasoning"):
+class ReasoningArrived(msgspec.Struct, frozen=True, tag="reasoning"):
     """More of the reasoning, where the vendor shows it."""
 
     text: str
@@ -48,7 +48,7 @@ class ToolCalled(msgspec.Struct, frozen=True, tag="tool_call"):
     call: ToolCall
 
 
-class UsageReported(msgspec.Struct, frozen=True, tag="usage"):
+class UsageArrived(msgspec.Struct, frozen=True, tag="usage"):
     """What the request used, and why the cache was missed if the vendor was asked."""
 
     usage: Usage
@@ -79,4 +79,4 @@ class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
         return self.reason in ("incomplete", "error")
 
 
-Event: TypeAlias = TextDelta | ReasoningDelta | ToolCalled | UsageReported | Stopped
+Event: TypeAlias = TextArrived | ReasoningArrived | ToolCalled | UsageArrived | Stopped

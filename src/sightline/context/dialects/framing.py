@@ -18,7 +18,7 @@ import msgspec
 
 from sightline.errors import InvalidInput
 
-__all__ = ["BrokenStream", "EventStreamReader", "Frame", "LineReader", "Reader", "SseReader"]
+__all__ = ["BrokenStream", "EventStreamReader", "Frame", "FrameReader", "LineReader", "SseReader"]
 
 MAX_FRAME: Final = 64 * 1024 * 1024
 LINE_END: Final = re.compile(rb"\r\n|\n|\r(?!\Z)")
@@ -37,7 +37,7 @@ class Frame(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class Reader(Protocol):
+class FrameReader(Protocol):
     """Takes bytes, gives frames."""
 
     def feed(self, data: bytes) -> Iterator[Frame]:

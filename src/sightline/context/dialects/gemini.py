@@ -26,13 +26,13 @@ from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.framing import SseReader
 from sightline.context.dialects.names import wire_id
 from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import Draft, Options, Request, Written, assemble
-from sightline.context.dialects.turns import Turn
+from sightline.context.dialects.request import Options, Request, RequestDraft, Written, assemble
+from sightline.context.dialects.turns import PromptTurn
 from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.slots.prompt import Prompt
 from sightline.errors import InvalidInput
 
-__all__ = ["NAME", "Decoder", "cached_content_body", "encode"]
+__all__ = ["NAME", "GeminiDecoder", "cached_content_body", "encode"]
 
 NAME: Final = "gemini"
 UNSIGNED: Final = "skip_thought_signature_validator"
@@ -61,7 +61,7 @@ def cached_content_body(
     return {"model": f"models/{profile.model}", "ttl": f"{ttl_s}s", **body}
 
 
-def _write(draft: Draft) -> Written:
+def _write(draft: RequestDraft) -> Written:
     options = draft.options
     body: dict[str, Any] = {"generationConfig": {"maxOutputTokens": draft.max_output_tokens}}
     body |= draft.extra
@@ -88,7 +88,7 @@ def _write(draft: Draft) -> Written:
     return {**body, "contents": contents}, origins
 
 
-def _blocks(draft: Draft, turns: list[Turn]) -> list[Block]:
+def _blocks(draft: RequestDraft, turns: list[PromptTurn]) -> list[Block]:
     blocks: list[Block] = []
     called: dict[str, str] = {}
     if turns and turns[0].role == "assistant" and draft.options.cached_content is None:
@@ -108,7 +108,7 @@ def _blocks(draft: Draft, turns: list[Turn]) -> list[Block]:
 
 
 def _part(
-    draft: Draft, part: Part, called: Mapping[str, str], *, first: bool
+    draft: RequestDraft, part: Part, called: Mapping[str, str], *, first: bool
 ) -> dict[str, Any] | None:
     signed: dict[str, Any] = {}
     if part.raw is not None and part.raw.strategy == NAME:
@@ -138,7 +138,7 @@ def _part(
     return _file(draft, part)
 
 
-def _file(draft: Draft, file: File) -> dict[str, Any]:
+def _file(draft: RequestDraft, file: File) -> dict[str, Any]:
     data = inline(file)
     if data is not None:
         return {"inlineData": {"mimeType": data.mime, "data": data.data}}
@@ -165,7 +165,7 @@ STOPS: Final[dict[str, StopReason]] = {
 }
 
 
-class Decoder(BaseDecoder):
+class GeminiDecoder(BaseDecoder):
     """Whole responses, one after the other; the last one has the reason and the usage.
 
     There is no end mark: the stream is over when it is closed after a finish reason.

@@ -25,7 +25,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.turns import Turn, place_tail
+from sightline.context.dialects.turns import PromptTurn, place_tail
 from sightline.context.messages.parts import Message, Part, Text
 from sightline.context.projection.unchanged import brief_state, timeless
 
@@ -86,9 +86,11 @@ def _timeless(part: Part) -> Part:
     return Text(timeless(part.text)) if isinstance(part, Text) else part
 
 
-def with_sent(turns: Sequence[Turn], sent: Sequence[SentTail], profile: Profile) -> list[Turn]:
+def with_sent(
+    turns: Sequence[PromptTurn], sent: Sequence[SentTail], profile: Profile
+) -> list[PromptTurn]:
     """Put the earlier tails of this user turn back where this API was sent them, unchanged."""
-    placed: list[Turn] = []
+    placed: list[PromptTurn] = []
     rest = list(turns)
     for tail in sent:
         # A result that came late stands with its call; nothing may come between these.

@@ -20,12 +20,12 @@ from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.framing import LineReader
 from sightline.context.dialects.openai_chat import error_text, function_tools
 from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import Draft, Options, Request, Written, assemble
-from sightline.context.dialects.turns import Turn
+from sightline.context.dialects.request import Options, Request, RequestDraft, Written, assemble
+from sightline.context.dialects.turns import PromptTurn
 from sightline.context.messages.parts import File, Part, Reasoning, Text
 from sightline.context.slots.prompt import Prompt
 
-__all__ = ["NAME", "Decoder", "encode"]
+__all__ = ["NAME", "OllamaDecoder", "encode"]
 
 NAME: Final = "ollama"
 
@@ -35,7 +35,7 @@ def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> 
     return assemble(prompt, profile, options, _write)
 
 
-def _write(draft: Draft) -> Written:
+def _write(draft: RequestDraft) -> Written:
     body: dict[str, Any] = {
         "model": draft.profile.model,
         "stream": draft.options.stream,
@@ -58,7 +58,9 @@ def _write(draft: Draft) -> Written:
     return {**body, "messages": messages}, origins
 
 
-def _messages(draft: Draft, turn: Turn, called: dict[str, str]) -> list[dict[str, Any]]:
+def _messages(
+    draft: RequestDraft, turn: PromptTurn, called: dict[str, str]
+) -> list[dict[str, Any]]:
     if turn.role == "tool":
         return [
             {
@@ -93,7 +95,7 @@ def _image(part: Part) -> Any:
     return inline(part) if isinstance(part, File) and part.mime.startswith("image/") else None
 
 
-def _texts(draft: Draft, parts: tuple[Part, ...]) -> list[str]:
+def _texts(draft: RequestDraft, parts: tuple[Part, ...]) -> list[str]:
     texts = []
     for part in parts:
         if isinstance(part, Text):
@@ -104,7 +106,7 @@ def _texts(draft: Draft, parts: tuple[Part, ...]) -> list[str]:
     return texts
 
 
-class Decoder(BaseDecoder):
+class OllamaDecoder(BaseDecoder):
     """JSON lines; the one with `done` is the last and has the counts."""
 
     dialect = NAME

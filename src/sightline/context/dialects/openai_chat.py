@@ -23,12 +23,12 @@ from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.framing import Frame, SseReader
 from sightline.context.dialects.names import wire_id
 from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import Draft, Options, Request, Written, assemble
-from sightline.context.dialects.turns import Turn
+from sightline.context.dialects.request import Options, Request, RequestDraft, Written, assemble
+from sightline.context.dialects.turns import PromptTurn
 from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.slots.prompt import Prompt
 
-__all__ = ["NAME", "Decoder", "encode", "error_text", "function_tools"]
+__all__ = ["NAME", "ChatDecoder", "encode", "error_text", "function_tools"]
 
 NAME: Final = "openai_chat"
 
@@ -38,7 +38,7 @@ def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> 
     return assemble(prompt, profile, options, _write)
 
 
-def _write(draft: Draft) -> Written:
+def _write(draft: RequestDraft) -> Written:
     profile, options = draft.profile, draft.options
     body: dict[str, Any] = {"model": profile.model, "stream": options.stream}
     if options.stream and profile.messages.usage_option:
@@ -66,7 +66,7 @@ def _write(draft: Draft) -> Written:
     return {**body, "messages": messages}, origins
 
 
-def function_tools(draft: Draft) -> list[dict[str, Any]]:
+def function_tools(draft: RequestDraft) -> list[dict[str, Any]]:
     """Write the tools as functions, the way this API began and others took over."""
     return [
         {
@@ -81,7 +81,7 @@ def function_tools(draft: Draft) -> list[dict[str, Any]]:
     ]
 
 
-def _one_system(draft: Draft) -> list[Turn]:
+def _one_system(draft: RequestDraft) -> list[PromptTurn]:
     """Join the instructions where the endpoint takes one system message, at the start."""
     system, rest = draft.system_and_rest()
     if not draft.profile.messages.single_system:
@@ -94,10 +94,10 @@ def _one_system(draft: Draft) -> list[Turn]:
         return [*system, *rest]
     texts = [part.text for turn in system for part in turn.parts if isinstance(part, Text)]
     text = "\n\n".join(texts)
-    return [Turn("system", (Text(text),), system[0].origin), *rest]
+    return [PromptTurn("system", (Text(text),), system[0].origin), *rest]
 
 
-def _messages(draft: Draft, turn: Turn) -> list[dict[str, Any]]:
+def _messages(draft: RequestDraft, turn: PromptTurn) -> list[dict[str, Any]]:
     if turn.role == "tool":
         return [_result(draft, result) for result in turn.results]
     if turn.role == "assistant":
@@ -108,14 +108,14 @@ def _messages(draft: Draft, turn: Turn) -> list[dict[str, Any]]:
     return [{"role": role, "content": _content(draft, turn.parts + turn.tail)}]
 
 
-def _content(draft: Draft, parts: tuple[Part, ...]) -> str | list[dict[str, Any]]:
+def _content(draft: RequestDraft, parts: tuple[Part, ...]) -> str | list[dict[str, Any]]:
     texts = [part.text for part in parts if isinstance(part, Text)]
     if draft.profile.messages.content == "text" and len(texts) == len(parts):
         return "\n\n".join(texts)
     return [_part(draft, part) for part in parts if isinstance(part, Text | File)]
 
 
-def _part(draft: Draft, part: Text | File) -> dict[str, Any]:
+def _part(draft: RequestDraft, part: Text | File) -> dict[str, Any]:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     takes = draft.profile.messages
@@ -127,7 +127,7 @@ def _part(draft: Draft, part: Text | File) -> dict[str, Any]:
     return {"type": "text", "text": placeholder(part)}
 
 
-def _assistant(draft: Draft, turn: Turn) -> dict[str, Any]:
+def _assistant(draft: RequestDraft, turn: PromptTurn) -> dict[str, Any]:
     texts = [part.text for part in turn.parts if isinstance(part, Text)]
     message: dict[str, Any] = {"role": "assistant", "content": "\n\n".join(texts) or None}
     rule = draft.profile.reasoning
@@ -144,7 +144,7 @@ def _assistant(draft: Draft, turn: Turn) -> dict[str, Any]:
     return message
 
 
-def _call(draft: Draft, call: ToolCall) -> dict[str, Any]:
+def _call(draft: RequestDraft, call: ToolCall) -> dict[str, Any]:
     arguments = msgspec.json.encode(call.arguments).decode()
     return {
         "id": wire_id(call.id, draft.profile.tools.ids),
@@ -153,7 +153,7 @@ def _call(draft: Draft, call: ToolCall) -> dict[str, Any]:
     }
 
 
-def _result(draft: Draft, result: ToolResult) -> dict[str, Any]:
+def _result(draft: RequestDraft, result: ToolResult) -> dict[str, Any]:
     text = error_text(result)
     parts = draft.profile.messages.content == "parts"
     return {
@@ -179,7 +179,7 @@ def _stable_blocks(message: dict[str, Any], volatile: int) -> list[Block]:
     return [Block(message["role"], part) for part in content[: len(content) - volatile]]
 
 
-def _mark(draft: Draft, blocks: list[Block]) -> None:
+def _mark(draft: RequestDraft, blocks: list[Block]) -> None:
     cache = draft.profile.cache
     if not draft.wants_marks("breakpoint", "cache_control"):
         return
@@ -205,7 +205,7 @@ DONE: Final = b"[DONE]"
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
 
 
-class Decoder(BaseDecoder):
+class ChatDecoder(BaseDecoder):
     """Chunks of `choices[0].delta`; the end is `[DONE]`, or no more bytes after a reason."""
 
     dialect = NAME

@@ -23,13 +23,13 @@ from sightline.context.dialects.framing import SseReader
 from sightline.context.dialects.names import wire_id
 from sightline.context.dialects.openai_chat import error_text
 from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import Draft, Options, Request, Written, assemble
-from sightline.context.dialects.turns import Turn
+from sightline.context.dialects.request import Options, Request, RequestDraft, Written, assemble
+from sightline.context.dialects.turns import PromptTurn
 from sightline.context.dialects.usage import cache_miss_from
 from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.slots.prompt import Prompt
 
-__all__ = ["NAME", "Decoder", "encode"]
+__all__ = ["NAME", "ResponsesDecoder", "encode"]
 
 NAME: Final = "openai_responses"
 
@@ -39,7 +39,7 @@ def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> 
     return assemble(prompt, profile, options, _write)
 
 
-def _write(draft: Draft) -> Written:
+def _write(draft: RequestDraft) -> Written:
     profile, options = draft.profile, draft.options
     body: dict[str, Any] = {
         "model": profile.model,
@@ -83,7 +83,7 @@ def _write(draft: Draft) -> Written:
     return {**body, "input": items}, origins
 
 
-def _items(draft: Draft, turn: Turn) -> list[dict[str, Any]]:
+def _items(draft: RequestDraft, turn: PromptTurn) -> list[dict[str, Any]]:
     if turn.role == "tool":
         return [_output(draft, result) for result in turn.results]
     if turn.role == "assistant":
@@ -93,7 +93,7 @@ def _items(draft: Draft, turn: Turn) -> list[dict[str, Any]]:
     return [{"type": "message", "role": role, "content": parts}]
 
 
-def _said(draft: Draft, part: Part) -> list[dict[str, Any]]:
+def _said(draft: RequestDraft, part: Part) -> list[dict[str, Any]]:
     ours = part.raw is not None and part.raw.strategy == NAME
     if isinstance(part, Reasoning):
         # Another vendor's reasoning has no encrypted form here, and none is accepted.
@@ -114,7 +114,7 @@ def _said(draft: Draft, part: Part) -> list[dict[str, Any]]:
     return []
 
 
-def _output(draft: Draft, result: ToolResult) -> dict[str, Any]:
+def _output(draft: RequestDraft, result: ToolResult) -> dict[str, Any]:
     return {
         "type": "function_call_output",
         "call_id": wire_id(result.call_id, draft.profile.tools.ids),
@@ -122,7 +122,7 @@ def _output(draft: Draft, result: ToolResult) -> dict[str, Any]:
     }
 
 
-def _part(draft: Draft, part: Part) -> dict[str, Any]:
+def _part(draft: RequestDraft, part: Part) -> dict[str, Any]:
     if isinstance(part, Text):
         return {"type": "input_text", "text": part.text}
     assert isinstance(part, File)  # noqa: S101 - turns hold nothing else for these roles
@@ -145,14 +145,14 @@ def _markable(item: dict[str, Any], volatile: int) -> list[dict[str, Any]]:
     return content[: len(content) - volatile]
 
 
-def _mark(draft: Draft, stable: list[dict[str, Any]]) -> None:
+def _mark(draft: RequestDraft, stable: list[dict[str, Any]]) -> None:
     if not stable or not draft.wants_marks("breakpoint"):
         return
     stable[-1]["prompt_cache_breakpoint"] = {"mode": "explicit"}
     draft.marks = 1
 
 
-class Decoder(BaseDecoder):
+class ResponsesDecoder(BaseDecoder):
     """Typed events. A reasoning item comes back whole with `output_item.done`, and only then."""
 
     dialect = NAME

@@ -20,8 +20,8 @@ __all__ = [
     "Placement",
     "Prices",
     "Profile",
-    "Reasoning",
-    "Tail",
+    "ReasoningRules",
+    "TailRules",
     "Tools",
 ]
 
@@ -63,7 +63,7 @@ class Cache(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     diagnostics: bool = False
 
 
-class Tail(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TailRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where the volatile tail goes: in a plain turn, and when tool results come last.
 
     message     a user message of its own; merged into the user's turn by APIs that do so
@@ -88,7 +88,7 @@ class Tools(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     calls: bool = True
 
 
-class Reasoning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ReasoningRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What happens to the model's own reasoning when it is sent back.
 
     `field` is where chat APIs keep it; `required` demands it on every assistant message
@@ -130,9 +130,9 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_output_tokens: int = 16_384
     prices: Prices = Prices()
     cache: Cache = Cache()
-    tail: Tail = Tail()
+    tail: TailRules = TailRules()
     tools: Tools = Tools()
-    reasoning: Reasoning = Reasoning()
+    reasoning: ReasoningRules = ReasoningRules()
     messages: Messages = Messages()
     extra: dict[str, Any] = {}
     sources: dict[str, str] = {}

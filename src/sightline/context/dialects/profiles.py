@@ -23,8 +23,8 @@ from sightline.context.dialects.profile import (
     Messages,
     Prices,
     Profile,
-    Reasoning,
-    Tail,
+    ReasoningRules,
+    TailRules,
     Tools,
 )
 from sightline.errors import InvalidInput
@@ -34,8 +34,8 @@ __all__ = ["Layer", "Profile", "endpoints", "profile_for"]
 # Set by `profile_for` alone, or by nothing: an override that names one is a mistake.
 FIXED: Final = frozenset({"endpoint", "model", "sources"})
 GROUPS: Final[dict[str, type[msgspec.Struct]]] = {
-    "prices": Prices, "cache": Cache, "tail": Tail,
-    "tools": Tools, "reasoning": Reasoning, "messages": Messages,
+    "prices": Prices, "cache": Cache, "tail": TailRules,
+    "tools": Tools, "reasoning": ReasoningRules, "messages": Messages,
 }  # fmt: skip
 FIELDS: Final = frozenset(
     {f for f in Profile.__struct_fields__ if f not in FIXED and f not in GROUPS}

@@ -20,12 +20,12 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from sightline.context.dialects.drift import Span, Wire, common_bytes
+from sightline.context.dialects.drift import ByteSpan, Wire, common_bytes
 from sightline.context.dialects.names import Names
 from sightline.context.dialects.observations import Repeat, SentTail, observe, running, with_sent
 from sightline.context.dialects.profile import CacheStyle, Profile
-from sightline.context.dialects.tools import Tool, read_tools
-from sightline.context.dialects.turns import Note, Turn, place_tail, tail_of, turns_of
+from sightline.context.dialects.tools import ToolDefinition, read_tools
+from sightline.context.dialects.turns import Note, PromptTurn, place_tail, tail_of, turns_of
 from sightline.context.messages.parts import Text
 from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.receipt import Notice, Receipt
@@ -34,9 +34,9 @@ from sightline.errors import InvalidInput
 
 __all__ = [
     "CachedContent",
-    "Draft",
     "Options",
     "Request",
+    "RequestDraft",
     "SentTail",
     "Thinking",
     "assemble",
@@ -123,7 +123,7 @@ class Request(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(receipt, warnings=(*receipt.warnings, *told))
 
 
-class Draft(msgspec.Struct):
+class RequestDraft(msgspec.Struct):
     """What a dialect works from, and where it leaves its notes.
 
     The same draft is written up to three times: with its tail and marks, without marks,
@@ -133,9 +133,9 @@ class Draft(msgspec.Struct):
     prompt: Prompt
     profile: Profile
     options: Options
-    tools: list[Tool]
+    tools: list[ToolDefinition]
     names: Names
-    turns: list[Turn]
+    turns: list[PromptTurn]
     thinking: Thinking
     prefix_tokens: int
     marking: bool = False
@@ -155,7 +155,7 @@ class Draft(msgspec.Struct):
         """The profile's own fields of the body, and those of this request, which win."""
         return {**self.profile.extra, **self.options.extra}
 
-    def system_and_rest(self) -> tuple[list[Turn], list[Turn]]:
+    def system_and_rest(self) -> tuple[list[PromptTurn], list[PromptTurn]]:
         """Split the instructions at the start from the conversation."""
         head = next((i for i, t in enumerate(self.turns) if t.role != "system"), len(self.turns))
         return self.turns[:head], self.turns[head:]
@@ -188,7 +188,7 @@ class Draft(msgspec.Struct):
 
 # A body, and for each of its messages the messages of the prompt that it was made from.
 Written: TypeAlias = tuple[dict[str, Any], list[tuple[int, ...]]]
-Write: TypeAlias = Callable[[Draft], Written]
+Write: TypeAlias = Callable[[RequestDraft], Written]
 
 
 def assemble(
@@ -231,8 +231,8 @@ def assemble(
     weight = prefix_tokens(prompt)
     names = Names((tool.name for tool in tools), profile.tools)
 
-    def draft(turns: list[Turn], *, marking: bool = False) -> Draft:
-        return Draft(
+    def draft(turns: list[PromptTurn], *, marking: bool = False) -> RequestDraft:
+        return RequestDraft(
             prompt, profile, options, tools, names, turns, thinking, weight, marking,
             notes=[], headers={},
         )  # fmt: skip
@@ -292,18 +292,18 @@ def prefix_tokens(prompt: Prompt) -> int:
 
 def _spans(
     body: dict[str, Any], origins: list[tuple[int, ...]], prompt: Prompt
-) -> tuple[Span, ...]:
+) -> tuple[ByteSpan, ...]:
     """Say which byte of the encoded body belongs to which message."""
     encode = msgspec.json.encode
     *fields, (key, items) = body.items()
     slots = slot_names(prompt)
     weights = counter_for("estimate").weigh(prompt.messages, remember=False)
-    spans: list[Span] = []
+    spans: list[ByteSpan] = []
     at = 1
     for name, value in fields:
         end = at + len(encode(name)) + 1 + len(encode(value)) + 1
         tokens = counter_for("estimate").count(encode(value).decode()) if name in HEADS else 0
-        spans.append(Span(at, end, name, tokens=tokens))
+        spans.append(ByteSpan(at, end, name, tokens=tokens))
         at = end
     at += len(encode(key)) + 2
     for number, (item, made_of) in enumerate(zip(items, origins, strict=True)):
@@ -312,7 +312,7 @@ def _spans(
         first = known[0] if known else -1
         slot = slots[first] if 0 <= first < len(slots) else ""
         tokens = sum(weights[index] for index in known)
-        spans.append(Span(at, end, f"{key}[{number}]", slot, first, tokens))
+        spans.append(ByteSpan(at, end, f"{key}[{number}]", slot, first, tokens))
         at = end + 1
     return tuple(spans)
 

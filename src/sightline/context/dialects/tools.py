@@ -13,10 +13,10 @@ import msgspec
 
 from sightline.errors import InvalidInput
 
-__all__ = ["Tool", "read_tools"]
+__all__ = ["ToolDefinition", "read_tools"]
 
 
-class Tool(msgspec.Struct, frozen=True):
+class ToolDefinition(msgspec.Struct, frozen=True):
     """A tool by name, with the JSON Schema of its arguments (an object)."""
 
     name: str
@@ -24,12 +24,12 @@ class Tool(msgspec.Struct, frozen=True):
     parameters: Mapping[str, Any]
 
 
-def read_tools(definitions: Iterable[Mapping[str, Any]]) -> list[Tool]:
+def read_tools(definitions: Iterable[Mapping[str, Any]]) -> list[ToolDefinition]:
     """Read definitions in order; raise `InvalidInput` with the place of a bad one."""
     return [_read(number, given) for number, given in enumerate(definitions)]
 
 
-def _read(number: int, given: Mapping[str, Any]) -> Tool:
+def _read(number: int, given: Mapping[str, Any]) -> ToolDefinition:
     inner = given.get("function", given)
     if not isinstance(inner, Mapping):
         raise InvalidInput(f"tools[{number}]: its function is not an object")
@@ -43,4 +43,4 @@ def _read(number: int, given: Mapping[str, Any]) -> Tool:
     if not isinstance(parameters, Mapping):
         raise InvalidInput(f"tools[{number}] ({name}): its parameters are not a JSON Schema")
     # Several vendors refuse a schema that does not say it is an object with properties.
-    return Tool(name, description, {"type": "object", "properties": {}, **parameters})
+    return ToolDefinition(name, description, {"type": "object", "properties": {}, **parameters})

@@ -18,7 +18,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from sightline.context.dialects.attachments import placeholder
-from sightline.context.dialects.profile import Profile, Tail
+from sightline.context.dialects.profile import Profile, TailRules
 from sightline.context.messages.parts import (
     File,
     Message,
@@ -30,7 +30,7 @@ from sightline.context.messages.parts import (
 )
 from sightline.errors import InvalidInput
 
-__all__ = ["Note", "Turn", "place_tail", "tail_of", "turns_of"]
+__all__ = ["Note", "PromptTurn", "place_tail", "tail_of", "turns_of"]
 
 UNANSWERED: Final = "error: the call was interrupted; whether it took effect is unknown"
 BLANK: Final = "(blank)"
@@ -44,7 +44,7 @@ class Note(msgspec.Struct, frozen=True):
     message: str
 
 
-class Turn(msgspec.Struct, frozen=True):
+class PromptTurn(msgspec.Struct, frozen=True):
     """What one side says at once. `origin` is the message it is from, -1 for none.
 
     `stable` turns are before the boundary; `tail` holds volatile parts that had to be
@@ -66,10 +66,10 @@ class Turn(msgspec.Struct, frozen=True):
         return tuple(part for part in self.parts if isinstance(part, ToolResult))
 
 
-def turns_of(messages: Sequence[Message]) -> tuple[list[Turn], list[Note]]:
+def turns_of(messages: Sequence[Message]) -> tuple[list[PromptTurn], list[Note]]:
     """Turn the stable messages into turns, in order, and say what had to be mended."""
     answers, notes = _answers(messages)
-    turns: list[Turn] = []
+    turns: list[PromptTurn] = []
     for index, message in enumerate(messages):
         said: tuple[Part, ...]
         said = tuple(p for p in message.parts if not isinstance(p, ToolResult) and not _empty(p))
@@ -82,7 +82,7 @@ def turns_of(messages: Sequence[Message]) -> tuple[list[Turn], list[Note]]:
             said = tuple(_in_words(part, index, notes) for part in said)
         if said:
             role: TurnRole = "user" if message.role == "tool" else message.role
-            turns.append(Turn(role, said, index))
+            turns.append(PromptTurn(role, said, index))
             turns += _round(index, message, answers, notes)
     return turns, notes
 
@@ -115,17 +115,17 @@ def _round(
     message: Message,
     answers: dict[int, list[tuple[int, ToolResult]]],
     notes: list[Note],
-) -> list[Turn]:
+) -> list[PromptTurn]:
     """Return the results of a message's calls, one turn per message they came in."""
     by_message: dict[int, list[Part]] = {}
     for origin, result in answers.get(index, ()):
         by_message.setdefault(origin, []).append(result)
-    turns = [Turn("tool", tuple(parts), origin) for origin, parts in by_message.items()]
+    turns = [PromptTurn("tool", tuple(parts), origin) for origin, parts in by_message.items()]
     answered = {result.call_id for _, result in answers.get(index, ())}
     open_calls = [call for call in message.tool_calls if call.id not in answered]
     if message.role == "assistant" and open_calls:
         made = tuple(ToolResult(c.id, UNANSWERED, c.name, is_error=True) for c in open_calls)
-        turns.append(Turn("tool", made))
+        turns.append(PromptTurn("tool", made))
         names = ", ".join(call.name for call in open_calls)
         text = f"message {index}: no result for {names}; an error result was put in"
         notes.append(Note("unanswered_call", text))
@@ -171,14 +171,14 @@ def tail_of(messages: Sequence[Message]) -> tuple[Part, ...]:
 
 
 def place_tail(
-    turns: Sequence[Turn], tail: tuple[Part, ...], profile: Profile, *, prepend: bool = False
-) -> tuple[list[Turn], list[Note]]:
+    turns: Sequence[PromptTurn], tail: tuple[Part, ...], profile: Profile, *, prepend: bool = False
+) -> tuple[list[PromptTurn], list[Note]]:
     """Put the tail where this API accepts it."""
     if not tail:
         return list(turns), []
-    volatile = Turn("user", tail, stable=False)
+    volatile = PromptTurn("user", tail, stable=False)
     after_tools = bool(turns) and turns[-1].role == "tool"
-    rule: Tail = profile.tail
+    rule: TailRules = profile.tail
     placement = "prepend" if prepend else rule.after_tools if after_tools else rule.plain
     if placement == "prepend":
         # Behind the instructions at least, which are the host's own and do not change.
@@ -188,15 +188,15 @@ def place_tail(
     if placement == "into_user":
         return _into_user(turns, tail, volatile)
     if placement == "filler" and after_tools:
-        filler = Turn("assistant", (Text(rule.filler),), stable=False)
+        filler = PromptTurn("assistant", (Text(rule.filler),), stable=False)
         text = f"an assistant message {rule.filler!r} stands between tool results and the tail"
         return [*turns, filler, volatile], [Note("filler", text)]
     return [*turns, volatile], []
 
 
 def _into_user(
-    turns: Sequence[Turn], tail: tuple[Part, ...], volatile: Turn
-) -> tuple[list[Turn], list[Note]]:
+    turns: Sequence[PromptTurn], tail: tuple[Part, ...], volatile: PromptTurn
+) -> tuple[list[PromptTurn], list[Note]]:
     last = next((i for i in reversed(range(len(turns))) if turns[i].role == "user"), None)
     if last is None:
         return [*turns, volatile], []
@@ -209,6 +209,6 @@ def _into_user(
     return [*turns[:last], merged, *_behind(turns[last + 1 :])], notes
 
 
-def _behind(turns: Sequence[Turn]) -> list[Turn]:
+def _behind(turns: Sequence[PromptTurn]) -> list[PromptTurn]:
     """Turns that stand behind the tail: no cache mark is of use there."""
     return [msgspec.structs.replace(turn, stable=False) for turn in turns]

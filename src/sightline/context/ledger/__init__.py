@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from sightline.context.ledger.gate import Limits
+from sightline.context.ledger.gate import LedgerLimits
 from sightline.context.ledger.groups import Group
 from sightline.context.ledger.ledger import Ledger
 from sightline.context.ledger.memos import Memos
 from sightline.context.ledger.sessions import Session
 from sightline.context.ledger.shelf import MemoShelf
-from sightline.context.ledger.usage import Receipt, Totals, Usage
+from sightline.context.ledger.usage import StoredReceipt, StoredUsage, Totals
 
 __all__ = [
     "Group",
     "Ledger",
-    "Limits",
+    "LedgerLimits",
     "MemoShelf",
     "Memos",
-    "Receipt",
     "Session",
+    "StoredReceipt",
+    "StoredUsage",
     "Totals",
-    "Usage",
 ]

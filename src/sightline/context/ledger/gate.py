@@ -28,7 +28,7 @@ from sightline.context.messages.strings import map_json, map_strings
 from sightline.context.projection.strip import close_block, has_block, strip_blocks
 from sightline.errors import InvalidInput
 
-__all__ = ["Gate", "Limits"]
+__all__ = ["Gate", "LedgerLimits"]
 
 _MIB: Final = 1024 * 1024
 # Every printable character of ASCII but the space: what a key is made of.
@@ -37,7 +37,7 @@ _MAX_COUNT: Final = 2**53  # what every JSON reader takes for an exact integer
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class LedgerLimits:
     """Sizes in bytes of UTF-8; over one of them nothing is stored and `TooLarge` says so."""
 
     message: int = 64 * _MIB
@@ -54,7 +54,7 @@ class Limits:
 class Gate:
     """What a ledger lets in. `redacting=False` stores texts as they come."""
 
-    limits: Limits = Limits()
+    limits: LedgerLimits = LedgerLimits()
     redacting: bool = True
 
     def text(self, text: str, where: str, max_bytes: int) -> str:

@@ -24,7 +24,7 @@ from sightline.context.messages.entries import Entry, by_group
 from sightline.context.messages.window import TokenWindow, Window
 from sightline.errors import LedgerDamaged, NotFound
 
-__all__ = ["History", "group_entries"]
+__all__ = ["HistoryReader", "group_entries"]
 
 _LIVE: Final = "FROM groups WHERE session_id = ? AND status = 'live'"
 _SHOWN: Final = "SELECT id, content_digest, first_seq, messages"
@@ -48,7 +48,7 @@ class _Reading(NamedTuple):
     shown: tuple[Entry, ...]
 
 
-class History:
+class HistoryReader:
     """The messages of a ledger, for reading."""
 
     def __init__(self, store: Store, *, cached_chars: int = 16 * 1024 * 1024) -> None:

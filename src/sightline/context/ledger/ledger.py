@@ -23,9 +23,9 @@ from typing import Self
 
 from sightline.context.ledger.backup import backup
 from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
-from sightline.context.ledger.gate import Gate, Limits
+from sightline.context.ledger.gate import Gate, LedgerLimits
 from sightline.context.ledger.groups import Groups, forget_undone
-from sightline.context.ledger.history import History
+from sightline.context.ledger.history import HistoryReader
 from sightline.context.ledger.memos import Memos
 from sightline.context.ledger.notes import Scratchpad, States, StrategyStates
 from sightline.context.ledger.portable import export_session, import_session
@@ -34,8 +34,8 @@ from sightline.context.ledger.sessions import Session, Sessions
 from sightline.context.ledger.statement import literal
 from sightline.context.ledger.store import Clock, Mode, Store, now_utc
 from sightline.context.ledger.transaction import Transaction, fetch
-from sightline.context.ledger.usage import Accounts, Usage, add_usage
-from sightline.context.ledger.verify import Report, verify
+from sightline.context.ledger.usage import Accounts, StoredUsage, add_usage
+from sightline.context.ledger.verify import VerifyReport, verify
 from sightline.context.ledger.work import Work
 from sightline.context.ledger.writer import Writer
 from sightline.context.messages.entries import Draft, Entry, outcome_of
@@ -64,13 +64,13 @@ class Ledger:
         *,
         mode: Mode = "write",
         redact: bool = True,
-        limits: Limits | None = None,
+        limits: LedgerLimits | None = None,
         clock: Clock = now_utc,
         vfs: str | None = None,
     ) -> None:
         self._store = Store(path, mode=mode, clock=clock, vfs=vfs)
-        self._gate = Gate(limits or Limits(), redact)
-        self._history = History(self._store)
+        self._gate = Gate(limits or LedgerLimits(), redact)
+        self._history = HistoryReader(self._store)
         self._retrieval = Retrieval(self._store.path)
         self.sessions = Sessions(self._store, self._gate)
         self.groups = Groups(self._store)
@@ -108,7 +108,7 @@ class Ledger:
         *,
         strategy: str,
         key: str | None = None,
-        usage: Usage | None = None,
+        usage: StoredUsage | None = None,
     ) -> tuple[Entry, ...]:
         """Store messages at the end of a session, all or none; durable when it returns.
 
@@ -207,7 +207,7 @@ class Ledger:
             [(others,)] = fetch(connection, "PRAGMA data_version")
         return int(activity) + int(others)
 
-    def verify(self) -> Report:
+    def verify(self) -> VerifyReport:
         """Check every row against its seal, and the file against SQLite's rules."""
         return verify(self._store)
 

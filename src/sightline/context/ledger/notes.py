@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from sightline.context.ledger.gate import Gate
-from sightline.context.ledger.history import History
+from sightline.context.ledger.history import HistoryReader
 from sightline.context.ledger.store import Store
 from sightline.context.ledger.transaction import Row, Transaction, fetch, find_session, many
 from sightline.context.ledger.writer import put_state
@@ -35,7 +35,7 @@ class State(msgspec.Struct, frozen=True):
 class States:
     """The `### STATE` blocks of a ledger's sessions."""
 
-    def __init__(self, store: Store, gate: Gate, history: History) -> None:
+    def __init__(self, store: Store, gate: Gate, history: HistoryReader) -> None:
         self._store = store
         self._gate = gate
         self._history = history

@@ -26,7 +26,7 @@ from sightline.context.ledger.gate import Gate
 from sightline.context.ledger.sessions import Session, new_session, session_of
 from sightline.context.ledger.store import Store, written
 from sightline.context.ledger.transaction import Row, Transaction, find_session, many
-from sightline.context.ledger.usage import Usage, add_usage
+from sightline.context.ledger.usage import StoredUsage, add_usage
 from sightline.context.ledger.writer import Writer, put_state
 from sightline.context.messages.entries import Basis, Outcome, outcome_of
 from sightline.context.messages.parser import made_id, parse
@@ -48,7 +48,9 @@ class _State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     created_at: str
 
 
-class _Request(Usage, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+class _Request(
+    StoredUsage, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
+):
     id: int
     group_id: int | None = None
 
@@ -241,7 +243,7 @@ class _Import:
             return None
         if old not in self._stored:
             request = self._requests[old]
-            usage = Usage(*(getattr(request, name) for name in Usage.__struct_fields__))
+            usage = StoredUsage(*(getattr(request, name) for name in StoredUsage.__struct_fields__))
             group = None if request.group_id is None else self._groups.get(request.group_id)
             self._stored[old] = add_usage(
                 self._tx, self._gate, self._session, usage, group, inherited=True

@@ -27,7 +27,7 @@ import msgspec
 
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.statement import cell_after, one_statement, rows_after
-from sightline.context.ledger.worker import Answer, Request, shown_columns
+from sightline.context.ledger.worker import QueryAnswer, QueryRequest, shown_columns
 from sightline.errors import InvalidInput, QueryRefused
 
 __all__ = ["QueryLimits", "QueryResult", "Retrieval", "describe"]
@@ -89,7 +89,7 @@ class Retrieval:
             raise InvalidInput("a number of more than 64 bits names nothing in a ledger")
         limits = limits or QueryLimits()
         statement = one_statement(sql, limits.sql_chars)
-        request = Request(
+        request = QueryRequest(
             statement,
             session_id,
             limits.rows,
@@ -110,7 +110,7 @@ class Retrieval:
         with self._lock:
             self._stop()
 
-    def _ask(self, request: Request) -> Answer:
+    def _ask(self, request: QueryRequest) -> QueryAnswer:
         worker = self._started()
         deadline = time.monotonic() + request.seconds + _GRACE_S
         try:
@@ -124,7 +124,7 @@ class Retrieval:
             self._stop()
             reason = f"the query needs more than {request.memory_mib} MiB of memory"
             raise QueryRefused(reason) from None
-        return msgspec.msgpack.decode(body, type=Answer)
+        return msgspec.msgpack.decode(body, type=QueryAnswer)
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._worker is not None and self._worker.poll() is None:
@@ -186,7 +186,7 @@ def describe() -> str:
     return "\n".join(lines)
 
 
-def _hints(statement: str, answer: Answer) -> list[str]:
+def _hints(statement: str, answer: QueryAnswer) -> list[str]:
     hints = []
     for row, place, length in answer.cut:
         column = answer.columns[place]

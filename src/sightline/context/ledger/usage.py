@@ -18,10 +18,10 @@ from sightline.context.ledger.transaction import Row, Transaction, fetch, find_s
 from sightline.context.messages.entries import Basis
 from sightline.errors import InvalidInput, NotFound
 
-__all__ = ["Accounts", "Receipt", "Totals", "Usage", "add_usage"]
+__all__ = ["Accounts", "StoredReceipt", "StoredUsage", "Totals", "add_usage"]
 
 
-class Usage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StoredUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One request. `cached_tokens` are part of `prompt_tokens`; money in billionths of a dollar.
 
     From `cache_write_tokens` on, None is what nobody told. `cache_write_long_tokens` are part of
@@ -60,7 +60,7 @@ class Totals(msgspec.Struct, frozen=True):
     unpriced: int
 
 
-class Receipt(msgspec.Struct, frozen=True):
+class StoredReceipt(msgspec.Struct, frozen=True):
     """How one prompt was put together; `body` is the assembler's own account of it."""
 
     id: int
@@ -96,22 +96,22 @@ class Accounts:
         self._store = store
         self._gate = gate
 
-    def record(self, session_id: int, usage: Usage, *, group_id: int | None = None) -> int:
+    def record(self, session_id: int, usage: StoredUsage, *, group_id: int | None = None) -> int:
         """Store a request that brought no message (a failed or a background one); return its id."""
         with self._store.write() as tx:
             return add_usage(tx, self._gate, tx.session(session_id), usage, group_id)
 
-    def requests(self, session_id: int) -> list[Usage]:
+    def requests(self, session_id: int) -> list[StoredUsage]:
         """List the requests of a session in order."""
         with self._store.read() as connection:
             find_session(connection, session_id)
             rows = many(
                 connection,
-                f"SELECT {', '.join(Usage.__struct_fields__)} FROM usage "
+                f"SELECT {', '.join(StoredUsage.__struct_fields__)} FROM usage "
                 "WHERE session_id = ? ORDER BY id",
                 (session_id,),
             )
-        return [Usage(**row) for row in rows]
+        return [StoredUsage(**row) for row in rows]
 
     def totals(self, session_id: int | None = None) -> Totals:
         """Sum up a session, or the whole ledger; inherited requests are left out."""
@@ -167,13 +167,13 @@ class Accounts:
         with self._store.write() as tx:
             return tx.insert(tx.session(session_id), "receipts", {**row, "created_at": tx.now})
 
-    def receipts(self, session_id: int) -> list[Receipt]:
+    def receipts(self, session_id: int) -> list[StoredReceipt]:
         """List the receipts of a session in order."""
         with self._store.read() as connection:
             find_session(connection, session_id)
             rows = many(
                 connection,
-                f"SELECT {', '.join(Receipt.__struct_fields__)} FROM receipts "
+                f"SELECT {', '.join(StoredReceipt.__struct_fields__)} FROM receipts "
                 "WHERE session_id = ? ORDER BY id",
                 (session_id,),
             )
@@ -199,12 +199,12 @@ class Accounts:
                     found[group_id] = _loose_of(body)
         return found
 
-    def receipt(self, receipt_id: int) -> Receipt:
+    def receipt(self, receipt_id: int) -> StoredReceipt:
         """Read one receipt."""
         with self._store.read() as connection:
             rows = many(
                 connection,
-                f"SELECT {', '.join(Receipt.__struct_fields__)} FROM receipts WHERE id = ?",
+                f"SELECT {', '.join(StoredReceipt.__struct_fields__)} FROM receipts WHERE id = ?",
                 (receipt_id,),
             )
         if not rows:
@@ -229,15 +229,15 @@ def _loose_of(body: str) -> int:
         return 0
 
 
-def _receipt(row: Row) -> Receipt:
-    return Receipt(**{**row, "body": msgspec.json.decode(row["body"])})
+def _receipt(row: Row) -> StoredReceipt:
+    return StoredReceipt(**{**row, "body": msgspec.json.decode(row["body"])})
 
 
 def add_usage(
     tx: Transaction,
     gate: Gate,
     session: Row,
-    usage: Usage,
+    usage: StoredUsage,
     group_id: int | None,
     *,
     inherited: bool = False,

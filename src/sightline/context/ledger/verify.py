@@ -38,7 +38,7 @@ from sightline.context.ledger.transaction import Row, fetch, seal
 from sightline.context.messages.memos import tag_words
 from sightline.errors import LedgerDamaged, SightlineError
 
-__all__ = ["Report", "verify"]
+__all__ = ["VerifyReport", "verify"]
 
 _SEALED: Final = TABLES["messages"].sealed
 _COLUMNS: Final = f"{', '.join(_SEALED)}, dropped, digest"
@@ -76,7 +76,7 @@ _GROUP_END: Final = len(TABLES["groups"].sealed)
 _fixed: Final = attrgetter(*CHAINED)
 
 
-class Report(msgspec.Struct, frozen=True):
+class VerifyReport(msgspec.Struct, frozen=True):
     """What was looked at, and what is wrong with it; nothing, if `findings` is empty."""
 
     sessions: int
@@ -95,7 +95,7 @@ class Report(msgspec.Struct, frozen=True):
             raise LedgerDamaged(self.findings)
 
 
-def verify(store: Store) -> Report:
+def verify(store: Store) -> VerifyReport:
     """Check the whole ledger as of one point in time."""
     with ThreadPoolExecutor(1) as aside, store.read() as connection:
         # SQLite's check runs beside ours; neither needs the interpreter while it reads.
@@ -127,8 +127,8 @@ class _Check:
         for stage in stages:
             self._guarded(stage)
 
-    def report(self) -> Report:
-        return Report(**self._counts, findings=tuple(self._findings))
+    def report(self) -> VerifyReport:
+        return VerifyReport(**self._counts, findings=tuple(self._findings))
 
     def find(self, finding: str) -> None:
         """Note what is wrong, up to a limit."""

@@ -29,7 +29,7 @@ from sightline.context.ledger.connect import open_for_reading
 from sightline.context.ledger.schema import TABLES
 from sightline.errors import SightlineError
 
-__all__ = ["Answer", "Request", "main", "read_frame", "shown_columns", "write_frame"]
+__all__ = ["QueryAnswer", "QueryRequest", "main", "read_frame", "shown_columns", "write_frame"]
 
 _PROGRESS_OPS: Final = 500
 _ADDRESS_SPACE: Final = 2 * 1024**3
@@ -63,7 +63,7 @@ _LIMITS: Final = {
 }
 
 
-class Request(msgspec.Struct, frozen=True):
+class QueryRequest(msgspec.Struct, frozen=True):
     """A query, whose rows it may see (None: every session's), and how much may come back."""
 
     sql: str
@@ -75,7 +75,7 @@ class Request(msgspec.Struct, frozen=True):
     memory_mib: int
 
 
-class Answer(msgspec.Struct, frozen=True):
+class QueryAnswer(msgspec.Struct, frozen=True):
     """What came of a query. `cut` has (row, column, full length) of each shortened cell."""
 
     columns: list[str] = []
@@ -91,27 +91,29 @@ def shown_columns(table: str) -> tuple[str, ...]:
     return tuple(c.name for c in columns if c.type != "BLOB" and c.name != "dropped")
 
 
-def answer(path: Path, request: Request) -> Answer:
+def answer(path: Path, request: QueryRequest) -> QueryAnswer:
     """Run one query on a connection of its own."""
     try:
         connection = open_for_reading(path)
     except SightlineError as error:
-        return Answer(error=str(error))
+        return QueryAnswer(error=str(error))
     try:
         _fence(connection, request)
         return _collect(connection, request)
     except apsw.InterruptError:
-        return Answer(error=f"the query took longer than {request.seconds:g} s and was stopped")
+        return QueryAnswer(
+            error=f"the query took longer than {request.seconds:g} s and was stopped"
+        )
     except (apsw.NoMemError, MemoryError):
-        return Answer(error=f"the query needs more than {request.memory_mib} MiB of memory")
+        return QueryAnswer(error=f"the query needs more than {request.memory_mib} MiB of memory")
     except apsw.TooBigError:
-        return Answer(error="the query makes a text or blob that is too big")
+        return QueryAnswer(error="the query makes a text or blob that is too big")
     except (apsw.AuthError, _Refused) as error:
-        return Answer(error=f"the query may not do that: {error}")
+        return QueryAnswer(error=f"the query may not do that: {error}")
     except UnicodeDecodeError:
-        return Answer(error="the query makes a text that is not UTF-8; hex() shows its bytes")
+        return QueryAnswer(error="the query makes a text that is not UTF-8; hex() shows its bytes")
     except apsw.Error as error:
-        return Answer(error=str(error))
+        return QueryAnswer(error=str(error))
     finally:
         connection.close()
 
@@ -120,7 +122,7 @@ class _Refused(Exception):
     """Raised by the authorizer, to say what is refused and not only that something is."""
 
 
-def _fence(connection: apsw.Connection, request: Request) -> None:
+def _fence(connection: apsw.Connection, request: QueryRequest) -> None:
     largest = _largest(connection)
     secret = token_hex(16)
     connection.execute("PRAGMA temp_store = MEMORY")
@@ -198,7 +200,7 @@ class _Authorizer:
         return by in self._inner or table in _TABLE_FUNCTIONS
 
 
-def _collect(connection: apsw.Connection, request: Request) -> Answer:
+def _collect(connection: apsw.Connection, request: QueryRequest) -> QueryAnswer:
     cursor = connection.execute(request.sql)
     columns: list[str] = []
     rows: list[list[Any]] = []
@@ -207,7 +209,7 @@ def _collect(connection: apsw.Connection, request: Request) -> Answer:
     for row in cursor:
         columns = columns or [column[0] for column in cursor.get_description()]
         if len(rows) == request.rows or (rows and room <= 0):
-            return Answer(columns, rows, cut, more=True)
+            return QueryAnswer(columns, rows, cut, more=True)
         shown = []
         for place, cell in enumerate(row):
             short = cell
@@ -217,7 +219,7 @@ def _collect(connection: apsw.Connection, request: Request) -> Answer:
             shown.append(short)
             room -= len(short) if isinstance(short, str | bytes) else 8
         rows.append(shown)
-    return Answer(columns, rows, cut)
+    return QueryAnswer(columns, rows, cut)
 
 
 def read_frame(stream: BinaryIO) -> bytes | None:
@@ -243,7 +245,7 @@ def main() -> None:
     path = Path(sys.argv[1])
     write_frame(sys.stdout.buffer, b"ready")
     while (frame := read_frame(sys.stdin.buffer)) is not None:
-        request = msgspec.msgpack.decode(frame, type=Request)
+        request = msgspec.msgpack.decode(frame, type=QueryRequest)
         write_frame(sys.stdout.buffer, msgspec.msgpack.encode(answer(path, request)))
 
 

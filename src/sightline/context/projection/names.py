@@ -19,7 +19,7 @@ from typing import Final
 
 from sightline.errors import InvalidInput
 
-__all__ = ["NAME_LIMIT", "Wanted", "unique_names"]
+__all__ = ["NAME_LIMIT", "WantedName", "unique_names"]
 
 NAME_LIMIT: Final = 64
 _SHORTEST_LIMIT: Final = 16
@@ -28,7 +28,7 @@ _ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9_]")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedName:
     """What a name is wanted for: an action on a node, given by the ids from the root to it.
 
     `app` is empty where there is only one. `variant` tells apart what has the same
@@ -56,7 +56,7 @@ class Wanted:
 
 
 def unique_names(
-    wanted: Sequence[Wanted], limit: int = NAME_LIMIT, taken: Collection[str] = ()
+    wanted: Sequence[WantedName], limit: int = NAME_LIMIT, taken: Collection[str] = ()
 ) -> list[str]:
     """Name everything in `wanted`.
 
@@ -89,7 +89,7 @@ def unique_names(
     return names
 
 
-def _hashed(item: Wanted, parents: int, limit: int, digits: int) -> str:
+def _hashed(item: WantedName, parents: int, limit: int, digits: int) -> str:
     return f"{item.name(parents)[: limit - 1 - digits]}_{item.digest()[:digits]}"
 
 

@@ -44,7 +44,7 @@ from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.view import depth_stub
 from sightline.slop.protocol.world import AppState, World
 
-__all__ = ["Cut", "Reason", "Selection", "quarter_chars", "select", "select_bounded"]
+__all__ = ["Omission", "Reason", "Selection", "quarter_chars", "select", "select_bounded"]
 
 Reason: TypeAlias = Literal["budget", "stub", "salience", "disconnected", "awaiting"]
 Counter: TypeAlias = Callable[[str], int]
@@ -59,7 +59,7 @@ _ANY_SECOND: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Omission:
     """What is not shown below one node: how many nodes, and why.
 
     `budget`: no room. `stub`: the node itself is shown as a stub. `salience`: below
@@ -77,7 +77,7 @@ class Selection:
     """What is shown: a world with smaller trees, what its block weighs, and all that was cut."""
 
     world: World
-    cuts: tuple[Cut, ...]
+    cuts: tuple[Omission, ...]
     tokens: int
     budget: int
 
@@ -208,9 +208,9 @@ def _whole(
     return Selection(replace(world, apps=apps), cuts, tokens, budget)
 
 
-def _no_state(app: AppState) -> Cut:
+def _no_state(app: AppState) -> Omission:
     reason: Reason = "disconnected" if app.status == "disconnected" else "awaiting"
-    return Cut(app.id, "/", reason, 0 if app.tree is None else sum(1 for _ in app.tree.walk()))
+    return Omission(app.id, "/", reason, 0 if app.tree is None else sum(1 for _ in app.tree.walk()))
 
 
 @dataclass(slots=True)
@@ -411,13 +411,13 @@ class _Growth:
                 built[at] = _with_some(node, list(outline.children(at)), built)
         return built[0]
 
-    def cuts(self) -> list[Cut]:
+    def cuts(self) -> list[Omission]:
         """Everything that is not shown, by the shown node that it hangs on."""
-        found: list[Cut] = []
+        found: list[Omission] = []
         outline = self._outline
         for at in sorted(self._shown):
             if not self._shown[at]:
-                found.append(Cut(self.app.id, outline.path(at), "stub", outline.below[at]))
+                found.append(Omission(self.app.id, outline.path(at), "stub", outline.below[at]))
             elif self._missing.get(at):
                 hidden = {child for child in outline.children(at) if child not in self._shown}
                 faint = hidden.intersection(self._too_faint.get(at, ()))
@@ -428,7 +428,7 @@ class _Growth:
                 for reason, positions in reasons:
                     nodes = sum(1 + outline.below[child] for child in positions)
                     if nodes:
-                        found.append(Cut(self.app.id, outline.path(at), reason, nodes))
+                        found.append(Omission(self.app.id, outline.path(at), reason, nodes))
         return found
 
 

@@ -21,14 +21,14 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from sightline.context.projection.escape import escape_line, escape_text
-from sightline.context.projection.names import NAME_LIMIT, Wanted, unique_names
+from sightline.context.projection.names import NAME_LIMIT, WantedName, unique_names
 from sightline.errors import InvalidInput
 from sightline.slop.protocol.jsontext import text_of
 from sightline.slop.protocol.path import format_path
 from sightline.slop.protocol.tree import Affordance, Node
 from sightline.slop.protocol.world import World
 
-__all__ = ["FIXED_TOOLS", "Call", "Target", "Tool", "ToolSet", "dynamic_tools", "fixed_tools"]
+__all__ = ["FIXED_TOOLS", "Target", "Tool", "ToolSet", "ToolTarget", "dynamic_tools", "fixed_tools"]
 
 GROUP_FROM: Final = 8
 ENUM_UP_TO: Final = 20
@@ -56,7 +56,7 @@ class Target:
     argument: str = ""
 
 
-class Call(NamedTuple):
+class ToolTarget(NamedTuple):
     """A tool call, resolved: what to invoke."""
 
     app: str
@@ -82,7 +82,7 @@ class ToolSet:
             {name: _target_value(target) for name, target in self.targets.items()}
         )
 
-    def resolve(self, name: str, arguments: Mapping[str, Any]) -> Call:
+    def resolve(self, name: str, arguments: Mapping[str, Any]) -> ToolTarget:
         """Say what a call of a tool invokes. Raises InvalidInput if it invokes nothing."""
         if name == INVOKE.name and name not in self.targets:
             return _fixed_call(arguments)
@@ -91,13 +91,13 @@ class ToolSet:
             raise InvalidInput(f"there is no tool {name!r}")
         params = dict(arguments)
         if not target.paths:
-            return Call(target.app, target.path, target.action, params)
+            return ToolTarget(target.app, target.path, target.action, params)
         path = params.pop(target.argument, None)
         if path not in target.paths:
             raise InvalidInput(
                 f"{name}: {target.argument} must be one of its {len(target.paths)} paths"
             )
-        return Call(target.app, path, target.action, params)
+        return ToolTarget(target.app, path, target.action, params)
 
 
 def _schema(required: Sequence[str] = (), **properties: dict[str, Any]) -> dict[str, Any]:
@@ -166,10 +166,10 @@ class _Offer:
     def path(self) -> str:
         return format_path(self.ids[1:])
 
-    def wanted(self, *, prefixed: bool) -> Wanted:
+    def wanted(self, *, prefixed: bool) -> WantedName:
         group = bytes(text_of(self.affordance)).hex() if self.paths else ""
         prefix = self.app if prefixed else ""
-        return Wanted(prefix, self.ids, self.affordance.action, f"{self.app} {group}")
+        return WantedName(prefix, self.ids, self.affordance.action, f"{self.app} {group}")
 
 
 def dynamic_tools(
@@ -280,13 +280,13 @@ def _free_name(properties: Mapping[str, Any]) -> str:
     return name
 
 
-def _fixed_call(arguments: Mapping[str, Any]) -> Call:
+def _fixed_call(arguments: Mapping[str, Any]) -> ToolTarget:
     texts = [arguments.get(name) for name in ("app", "path", "action")]
     params = arguments.get("params") or {}
     if not all(isinstance(text, str) for text in texts) or not isinstance(params, dict):
         raise InvalidInput("slop_invoke takes app, path and action as strings, params as an object")
     app, path, action = (str(text) for text in texts)
-    return Call(app, path, action, dict(params))
+    return ToolTarget(app, path, action, dict(params))
 
 
 def _target_value(target: Target) -> dict[str, Any]:

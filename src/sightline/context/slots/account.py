@@ -7,7 +7,7 @@ from typing import Final
 
 from sightline.context.slots.ladder import Rung
 from sightline.context.slots.receipt import Lines, MessageLine, Notice, Rule, SlotLine
-from sightline.context.slots.shares import Share, Table
+from sightline.context.slots.shares import Share, ShareTable
 from sightline.context.tokens.tokens import Counter
 
 __all__ = ["complaints_about", "minima_ignored", "slot_line"]
@@ -15,7 +15,7 @@ __all__ = ["complaints_about", "minima_ignored", "slot_line"]
 PRESENT: Final = ("kept", "protected")
 
 
-def slot_line(share: Share, table: Table, counter: Counter) -> SlotLine:
+def slot_line(share: Share, table: ShareTable, counter: Counter) -> SlotLine:
     return SlotLine(
         name=share.slot.name,
         priority=share.slot.options.priority,
@@ -29,7 +29,7 @@ def slot_line(share: Share, table: Table, counter: Counter) -> SlotLine:
     )
 
 
-def _message_lines(share: Share, table: Table, counter: Counter) -> list[MessageLine]:
+def _message_lines(share: Share, table: ShareTable, counter: Counter) -> list[MessageLine]:
     """Account for every message of a slot, in prompt order."""
     kept: dict[int, int] = {} if share.rung.piece is None else dict(share.rung.piece.weights)
     rules: dict[int, Rule] = {}

@@ -20,7 +20,7 @@ from sightline.context.slots.ladder import CharLadder, Ladder, Rung
 from sightline.context.slots.options import share_of
 from sightline.context.slots.prompt import Prompt, digest_of
 from sightline.context.slots.receipt import Notice, Receipt
-from sightline.context.slots.shares import Share, Slot, Table
+from sightline.context.slots.shares import Share, ShareTable, Slot
 from sightline.context.tokens.tokens import Counter
 from sightline.errors import DoesNotFit
 
@@ -50,7 +50,7 @@ def assemble(
     return _write(table, budget, counter, tuple(tools), tool_tokens, warnings)
 
 
-def _lay_out(slots: Sequence[Slot], counter: Counter) -> Table:
+def _lay_out(slots: Sequence[Slot], counter: Counter) -> ShareTable:
     """Weigh the messages and deal their units out to the slots.
 
     A tool call and its results are one unit even across slots; the most protected
@@ -59,7 +59,7 @@ def _lay_out(slots: Sequence[Slot], counter: Counter) -> Table:
     shares = [Share(slot) for slot in sorted(slots, key=lambda slot: slot.render_key)]
     messages = [message for share in shares for message in share.slot.messages]
     rounds = {unit[0]: unit for unit in tool_rounds(messages)}
-    table = Table(messages, counter.weigh(messages), shares, rounds)
+    table = ShareTable(messages, counter.weigh(messages), shares, rounds)
     held: list[list[int]] = [[] for _ in shares]
     spanning = False
     starts = list(accumulate((len(share.slot.messages) for share in shares), initial=0))
@@ -86,7 +86,7 @@ def _has_system_message(slot: Slot) -> bool:
     return any(message.role == "system" for message in slot.messages)
 
 
-def _protect_system_messages(share: Share, table: Table) -> None:
+def _protect_system_messages(share: Share, table: ShareTable) -> None:
     units, share.units = share.units, []
     for unit in units:
         if any(table.messages[index].role == "system" for index in table.members(unit)):
@@ -108,7 +108,7 @@ def _room(shares: Sequence[Share], budget: int, overhead: int, tools: int) -> in
     return budget - needed
 
 
-def _set_bounds(table: Table, budget: int, counter: Counter) -> None:
+def _set_bounds(table: ShareTable, budget: int, counter: Counter) -> None:
     for share in table.shares:
         options = share.slot.options
         if isinstance(share.units, range):
@@ -153,7 +153,7 @@ def _not_below(floor: Rung, rung: Rung) -> Rung:
 
 
 def _write(
-    table: Table,
+    table: ShareTable,
     budget: int,
     counter: Counter,
     tools: tuple[dict[str, Any], ...],

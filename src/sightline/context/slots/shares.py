@@ -11,7 +11,7 @@ from sightline.context.messages.parts import Message
 from sightline.context.slots.ladder import Ladder, Rung
 from sightline.context.slots.options import SlotOptions
 
-__all__ = ["Share", "Slot", "Table"]
+__all__ = ["Share", "ShareTable", "Slot"]
 
 NOTHING = Rung(0, 0)
 
@@ -70,7 +70,7 @@ class Share:
 
 
 @dataclass(slots=True)
-class Table:
+class ShareTable:
     """Everything offered, flat, in render order.
 
     A unit is named by its first message; `rounds` has the units of more than one.

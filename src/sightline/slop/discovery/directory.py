@@ -29,7 +29,7 @@ from sightline.slop.discovery.descriptor import DESCRIPTOR_BYTES, Descriptor
 from sightline.slop.transports.link import why
 from sightline.slop.transports.owned import open_owned, open_regular
 
-__all__ = ["Directory", "Discovery", "Found", "Ignored", "announced", "standard_directories"]
+__all__ = ["Directory", "Discovery", "FoundApps", "Ignored", "announced", "standard_directories"]
 
 POLL_S: Final = 2.0
 _MAX_FILES: Final = 1000
@@ -57,7 +57,7 @@ class Ignored:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundApps:
     """What is there now: one descriptor for each id, and what was not believed."""
 
     descriptors: tuple[Descriptor, ...] = ()
@@ -74,7 +74,7 @@ class Discovery:
         self._directories = [Directory(path) for path in paths]
         self._poll_s = poll_s
 
-    def look(self) -> Found:
+    def look(self) -> FoundApps:
         """Return what is there now. The first directory wins where two name one id."""
         found: dict[str, Descriptor] = {}
         ignored: list[Ignored] = []
@@ -85,11 +85,11 @@ class Discovery:
                 else:
                     found.setdefault(item.id, item)
         ordered = tuple(found[own] for own in sorted(found))
-        return Found(ordered, tuple(ignored))
+        return FoundApps(ordered, tuple(ignored))
 
-    async def watch(self) -> AsyncIterator[Found]:
+    async def watch(self) -> AsyncIterator[FoundApps]:
         """Give what is there, and again whenever it changed."""
-        last: Found | None = None
+        last: FoundApps | None = None
         async with contextlib.aclosing(self._ticks()) as ticks:
             async for _ in ticks:
                 found = await asyncio.to_thread(self.look)

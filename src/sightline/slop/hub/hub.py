@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 
 from sightline.errors import InvalidInput, Unreachable
 from sightline.slop.discovery.descriptor import Descriptor, Stdio
-from sightline.slop.discovery.directory import Discovery, Found
+from sightline.slop.discovery.directory import Discovery, FoundApps
 from sightline.slop.hub.address import dial_descriptor
 from sightline.slop.hub.backoff import Backoff
 from sightline.slop.hub.client import Client, Dial, Outcome
@@ -32,7 +32,7 @@ from sightline.slop.protocol.patience import Patience
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, AvailableApp, Status, World
 
-__all__ = ["Hub", "Wanted"]
+__all__ = ["Hub", "WantedApp"]
 
 IDLE_S: Final = 300.0
 
@@ -42,7 +42,7 @@ def _now() -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedApp:
     """What the hub subscribes to in each app."""
 
     path: str = "/"
@@ -55,7 +55,7 @@ class _Seat:
     """One app at the hub's table."""
 
     def __init__(
-        self, own: str, name: str, dial: Dial, descriptor: Descriptor | None, wanted: Wanted,
+        self, own: str, name: str, dial: Dial, descriptor: Descriptor | None, wanted: WantedApp,
         backoff: Backoff | None, patience: Patience | None, *, is_own: bool,
     ) -> None:  # fmt: skip
         self.state = AppState(own, name, "awaiting")
@@ -113,7 +113,7 @@ class Hub:
         *,
         lazy: bool = False,
         idle_s: float = IDLE_S,
-        wanted: Wanted | None = None,
+        wanted: WantedApp | None = None,
         consent: Callable[[Descriptor], bool] = lambda _: False,
         token: Callable[[str], str | None] = lambda _: None,
         clock: Callable[[], datetime] = _now,
@@ -124,7 +124,7 @@ class Hub:
         self._discovery = discovery
         self._lazy = lazy
         self._idle_s = idle_s
-        self._wanted = wanted or Wanted()
+        self._wanted = wanted or WantedApp()
         self._consent = consent
         self._token = token
         self._clock = clock
@@ -215,7 +215,7 @@ class Hub:
         async for found in discovery.watch():
             self._take(found)
 
-    def _take(self, found: Found) -> None:
+    def _take(self, found: FoundApps) -> None:
         before, self._found = self._found, {item.id: item for item in found.descriptors}
         for own, descriptor in self._found.items():
             seat = self._seats.get(own)

@@ -51,7 +51,7 @@ from sightline.slop.protocol.tree import Affordance, Node
 from sightline.slop.protocol.view import View
 
 if TYPE_CHECKING:
-    from sightline.slop.protocol.provider import Audience, Group, Provider
+    from sightline.slop.protocol.provider import Audience, Provider, ViewGroup
     from sightline.slop.protocol.showing import Showing
 
 __all__ = [
@@ -97,7 +97,7 @@ class Subscription:
 
     __slots__ = ("connection", "group", "id", "paused", "seq", "stale", "version")
 
-    def __init__(self, subscription_id: str, connection: Connection, group: Group) -> None:
+    def __init__(self, subscription_id: str, connection: Connection, group: ViewGroup) -> None:
         self.id = subscription_id
         self.connection = connection
         self.group = group

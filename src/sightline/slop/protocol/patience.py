@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sightline.errors import LetGo
 
-__all__ = ["Budget", "Patience"]
+__all__ = ["Patience", "PatienceLeft"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Patience:
     rest_s: float = 60.0
 
 
-class Budget:
+class PatienceLeft:
     """What is left to one connection; times are seconds on any steady clock."""
 
     def __init__(self, patience: Patience, now: float) -> None:

@@ -36,7 +36,7 @@ from sightline.slop.protocol.showing import Showing
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.view import View
 
-__all__ = ["CAPABILITIES", "Audience", "Group", "Provider"]
+__all__ = ["CAPABILITIES", "Audience", "Provider", "ViewGroup"]
 
 CAPABILITIES: Final = (
     "state",
@@ -131,7 +131,7 @@ class Audience:
         self.provider = provider
         self.key = key
         self.tree = tree
-        self.groups: dict[tuple[tuple[str, ...], View], Group] = {}
+        self.groups: dict[tuple[tuple[str, ...], View], ViewGroup] = {}
         kept = provider.limits.kept_versions
         self._past: deque[tuple[int, Node]] = deque([(provider.version, tree)], maxlen=kept)
 
@@ -154,12 +154,12 @@ class Audience:
                 return tree
         return None
 
-    def group(self, path: tuple[str, ...], view: View) -> Group:
+    def group(self, path: tuple[str, ...], view: View) -> ViewGroup:
         """Return the group for a path and view. Raises InvalidPath where nothing is there."""
         key = (path, view)
         group = self.groups.get(key)
         if group is None:
-            group = Group(self, path, view)
+            group = ViewGroup(self, path, view)
             self.groups[key] = group
         return group
 
@@ -171,7 +171,7 @@ class Audience:
             self.groups.pop((group.path, group.view), None)
 
 
-class Group:
+class ViewGroup:
     """The subscriptions of one session that see the same thing."""
 
     def __init__(self, audience: Audience, path: tuple[str, ...], view: View) -> None:

@@ -21,13 +21,13 @@ from typing import Final
 from sightline.slop.protocol.siblings import Chunk, Siblings
 from sightline.slop.protocol.tree import ChildList, Node, same_presence
 
-__all__ = ["DESCEND", "Memory", "Stage", "rewrite"]
+__all__ = ["DESCEND", "RewriteMemory", "RewriteStage", "rewrite"]
 
 DESCEND: Final = object()
 _REMEMBERED_CHUNKS: Final = 4096
 
 
-class Stage(ABC):
+class RewriteStage(ABC):
     """A rule for one node. Its decisions depend on the node and its distance alone."""
 
     __slots__ = ()
@@ -41,7 +41,7 @@ class Stage(ABC):
         """Say whether an entered node stays even if none of its children did."""
 
 
-class Memory:
+class RewriteMemory:
     """The last tree a stage was given, and what it made of it."""
 
     __slots__ = ("chunks", "result", "source")
@@ -93,9 +93,9 @@ class _Entered:
     slot: int
 
 
-def rewrite(root: Node, stage: Stage, memory: Memory | None = None) -> Node:
+def rewrite(root: Node, stage: RewriteStage, memory: RewriteMemory | None = None) -> Node:
     """Rewrite a tree. A memory must always be given to the same stage."""
-    memory = memory or Memory()
+    memory = memory or RewriteMemory()
     if memory.result is not None and memory.source is root:
         return memory.result
     top = _Run(Chunk((root,)))
@@ -131,7 +131,7 @@ def rewrite(root: Node, stage: Stage, memory: Memory | None = None) -> Node:
     return result
 
 
-def _runs(node: Node, distance: int, memory: Memory) -> list[_Run]:
+def _runs(node: Node, distance: int, memory: RewriteMemory) -> list[_Run]:
     children = node.child_list
     if isinstance(children, Siblings):
         return [_Run(chunk, memory.chunk(chunk, distance)) for chunk in children.chunks]
@@ -151,7 +151,7 @@ def _finder(node: Node | None) -> Callable[[str], Node | None]:
     return {child.id: child for child in node.children}.get
 
 
-def _rebuilt(item: _Entered, stage: Stage, memory: Memory) -> Node | None:
+def _rebuilt(item: _Entered, stage: RewriteStage, memory: RewriteMemory) -> Node | None:
     node = item.node
     is_long = isinstance(node.child_list, Siblings)
     chunks = [run.chunk() for run in item.runs]

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, overload
 if TYPE_CHECKING:
     from sightline.slop.protocol.tree import Node
 
-__all__ = ["CHUNK", "WIDE", "Chunk", "Place", "Siblings"]
+__all__ = ["CHUNK", "WIDE", "Chunk", "SiblingPlace", "Siblings"]
 
 WIDE: Final = 128
 CHUNK: Final = 256
@@ -36,7 +36,7 @@ CHUNK: Final = 256
 _STRIDE: Final = 2 * CHUNK + 1
 
 
-class Place(NamedTuple):
+class SiblingPlace(NamedTuple):
     """Where a node stands: its chunk, and its offset there. A short list is one chunk."""
 
     chunk: int
@@ -107,7 +107,7 @@ class Siblings(Sequence["Node"]):
     def __repr__(self) -> str:
         return f"Siblings({len(self)} nodes)"
 
-    def find(self, node_id: str) -> Place | None:
+    def find(self, node_id: str) -> SiblingPlace | None:
         """Say where the node with this id stands, or None."""
         if self._hints is None:
             self._hints = {
@@ -118,21 +118,21 @@ class Siblings(Sequence["Node"]):
         hint = self._hints.get(node_id)
         if hint is None:
             return None
-        likely = Place(*divmod(hint, _STRIDE))
+        likely = SiblingPlace(*divmod(hint, _STRIDE))
         if likely.chunk < len(self.chunks):
             nodes = self.chunks[likely.chunk].nodes
             if likely.offset < len(nodes) and nodes[likely.offset].id == node_id:
                 return likely
         return self._search(node_id, likely)
 
-    def _search(self, node_id: str, likely: Place) -> Place | None:
+    def _search(self, node_id: str, likely: SiblingPlace) -> SiblingPlace | None:
         """Find a node that is not where the hint says, and set the hint right."""
         count = len(self.chunks)
         for at in chain(range(likely.chunk, count)[:1], range(count)):
             offset = self.chunks[at].offsets.get(node_id)
             if offset is not None:
-                self._hint(node_id, Place(at, offset))
-                return Place(at, offset)
+                self._hint(node_id, SiblingPlace(at, offset))
+                return SiblingPlace(at, offset)
         return None
 
     def get(self, node_id: str) -> Node | None:
@@ -140,11 +140,11 @@ class Siblings(Sequence["Node"]):
         place = self.find(node_id)
         return None if place is None else self.node_at(place)
 
-    def node_at(self, place: Place) -> Node:
+    def node_at(self, place: SiblingPlace) -> Node:
         """Return the node that stands here."""
         return self.chunks[place.chunk].nodes[place.offset]
 
-    def replaced(self, place: Place, node: Node) -> Siblings:
+    def replaced(self, place: SiblingPlace, node: Node) -> Siblings:
         """Put a node in the place of one with the same id."""
         chunks = list(self.chunks)
         chunks[place.chunk] = chunks[place.chunk].with_replaced(place.offset, node)
@@ -165,10 +165,10 @@ class Siblings(Sequence["Node"]):
         result = self._with_chunks(at, tuple(map(Chunk, halves)), 1)
         if result._hints is not None and len(result._hints) > 2 * len(result):
             result._hints = None  # it knows more ids that have gone than ids that are here
-        result._hint(node.id, Place(at, offset))
+        result._hint(node.id, SiblingPlace(at, offset))
         return result
 
-    def removed(self, place: Place) -> Siblings:
+    def removed(self, place: SiblingPlace) -> Siblings:
         """Take out the node that stands here."""
         nodes = self.chunks[place.chunk].nodes
         nodes = nodes[: place.offset] + nodes[place.offset + 1 :]
@@ -181,12 +181,12 @@ class Siblings(Sequence["Node"]):
         result._length = len(self) + more
         return result
 
-    def _hint(self, node_id: str, place: Place) -> None:
+    def _hint(self, node_id: str, place: SiblingPlace) -> None:
         if self._hints is not None:
             self._hints[node_id] = place.chunk * _STRIDE + place.offset
 
-    def _place(self, index: int) -> Place:
+    def _place(self, index: int) -> SiblingPlace:
         if self._ends is None:
             self._ends = list(accumulate([len(chunk.nodes) for chunk in self.chunks]))
         at = bisect_right(self._ends, index)
-        return Place(at, index - (self._ends[at - 1] if at else 0))
+        return SiblingPlace(at, index - (self._ends[at - 1] if at else 0))

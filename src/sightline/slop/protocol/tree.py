@@ -33,7 +33,7 @@ from sightline.slop.protocol.ids import ID_BYTES, RESERVED
 from sightline.slop.protocol.jsontext import JsonText, members, read, same, text_of
 from sightline.slop.protocol.path import format_path, parse_path
 from sightline.slop.protocol.rules import field_violations, violations
-from sightline.slop.protocol.siblings import WIDE, Place, Siblings
+from sightline.slop.protocol.siblings import WIDE, SiblingPlace, Siblings
 
 __all__ = ["TEXT_FIELDS", "Affordance", "ChildList", "ContentRef", "Extra", "Meta", "Node"]
 
@@ -377,25 +377,25 @@ class Node(
     def __repr__(self) -> str:
         return f"Node({self.type} {self.id!r}, {len(self.children)} children)"
 
-    def _find(self, node_id: str) -> tuple[Node, Place] | None:
+    def _find(self, node_id: str) -> tuple[Node, SiblingPlace] | None:
         children = self._searchable()
         if isinstance(children, Siblings):
             place = children.find(node_id)
             return None if place is None else (children.node_at(place), place)
         for at, node in enumerate(children):
             if node.id == node_id:
-                return node, Place(0, at)
+                return node, SiblingPlace(0, at)
         return None
 
-    def _found(self, node_id: str) -> tuple[Node, Place]:
+    def _found(self, node_id: str) -> tuple[Node, SiblingPlace]:
         found = self._find(node_id)
         if found is None:
             raise InvalidPath(f"/{node_id}", f"there is no child {node_id!r}")
         return found
 
-    def _steps_to(self, ids: Sequence[str]) -> list[tuple[Node, Place, Node]]:
+    def _steps_to(self, ids: Sequence[str]) -> list[tuple[Node, SiblingPlace, Node]]:
         """The way down a path: each parent, where its child stands, and the child."""
-        steps: list[tuple[Node, Place, Node]] = []
+        steps: list[tuple[Node, SiblingPlace, Node]] = []
         node = self
         for depth, node_id in enumerate(ids):
             found = node._find(node_id)
@@ -406,14 +406,14 @@ class Node(
             node = found[0]
         return steps
 
-    def _with_child_at(self, place: Place, child: Node) -> Node:
+    def _with_child_at(self, place: SiblingPlace, child: Node) -> Node:
         children = self._searchable()
         if isinstance(children, Siblings):
             return self.with_child_list(children.replaced(place, child))
         at = place.offset
         return self.with_child_list((*children[:at], child, *children[at + 1 :]))
 
-    def _removed(self, place: Place) -> tuple[Node, ...] | Siblings:
+    def _removed(self, place: SiblingPlace) -> tuple[Node, ...] | Siblings:
         children = self._searchable()
         if isinstance(children, Siblings):
             return children.removed(place)

@@ -29,7 +29,7 @@ import msgspec
 
 from sightline.errors import InvalidInput
 from sightline.slop.protocol.jsontext import members, text_of
-from sightline.slop.protocol.rewrite import DESCEND, Memory, Stage, rewrite
+from sightline.slop.protocol.rewrite import DESCEND, RewriteMemory, RewriteStage, rewrite
 from sightline.slop.protocol.share import share
 from sightline.slop.protocol.tree import Meta, Node
 
@@ -82,11 +82,11 @@ def project(root: Node, view: View) -> Node:
 
 def _steps(view: View) -> Iterator[Callable[[Node], Node]]:
     if view.min_salience is not None or view.types is not None:
-        stage: Stage = _Filter(view.min_salience, view.types, view.retain_ancestors)
-        yield partial(rewrite, stage=stage, memory=Memory())
+        stage: RewriteStage = _Filter(view.min_salience, view.types, view.retain_ancestors)
+        yield partial(rewrite, stage=stage, memory=RewriteMemory())
     if view.depth >= 0:
         stage = _Truncate(view.depth, view.available_actions)
-        yield partial(rewrite, stage=stage, memory=Memory())
+        yield partial(rewrite, stage=stage, memory=RewriteMemory())
     if view.max_nodes is not None:
         yield _Sharing(partial(compact, max_nodes=view.max_nodes))
     if view.window is not None:
@@ -173,7 +173,7 @@ def _with_total(node: Node, shape: Node, hints: dict[str, object]) -> Node:
 
 
 @dataclass(frozen=True, slots=True)
-class _Filter(Stage):
+class _Filter(RewriteStage):
     min_salience: float | None
     types: frozenset[str] | None
     retain_ancestors: bool
@@ -197,7 +197,7 @@ class _Filter(Stage):
 
 
 @dataclass(frozen=True, slots=True)
-class _Truncate(Stage):
+class _Truncate(RewriteStage):
     depth: int
     available_actions: bool
 

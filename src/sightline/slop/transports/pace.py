@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
-from sightline.slop.protocol.patience import Budget, Patience
+from sightline.slop.protocol.patience import Patience, PatienceLeft
 from sightline.slop.protocol.pieces import Steps
 
 __all__ = ["STEP_S", "Pace"]
@@ -33,7 +33,7 @@ class Pace:
         work_clock: Callable[[], float] = time.thread_time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._budget = Budget(patience, clock())
+        self._budget = PatienceLeft(patience, clock())
         self._work_clock = work_clock
         self._clock = clock
         self._used_s = 0.0
