@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -18,6 +20,7 @@ from unittest import mock
 from sightline.slop.hub.client import Dial
 from sightline.slop.transports.link import Link
 from sightline.slop.transports.unix import connect_unix
+from support.live import command_of
 
 MIB: Final = 1024 * 1024
 HELLO: Final = (
@@ -208,6 +211,33 @@ class FloodingApp(threading.Thread):
         self._listener.close()
 
 
+class FloodingProgram:
+    """A `FloodingApp` in a process of its own, so that what it sends weighs nothing here."""
+
+    def __init__(self, path: Path, kind: str, size: float, times: int) -> None:
+        self._path = path
+        self._process = subprocess.Popen(
+            command_of("support.floods", str(path), kind, str(size), str(times)),
+            stdout=subprocess.PIPE,
+        )
+        assert self._process.stdout is not None
+        self._process.stdout.readline()  # it listens
+
+    @property
+    def dial(self) -> Dial:
+        """How the host gets here."""
+
+        async def dialled() -> Link:
+            return await connect_unix(self._path)
+
+        return dialled
+
+    def stop(self) -> None:
+        """End the program."""
+        self._process.kill()
+        self._process.communicate()
+
+
 class FloodingConsumer(threading.Thread):
     """A consumer that sends the same again and again until it is hung up on; it reads, too."""
 
@@ -266,3 +296,11 @@ async def heartbeat(every_s: float) -> AsyncIterator[list[Beat]]:
     finally:
         beating.cancel()
         await asyncio.gather(beating, return_exceptions=True)
+
+
+if __name__ == "__main__":
+    where, what, how_large, how_often = sys.argv[1:]
+    app = FloodingApp(Path(where), host_floods(float(how_large))[what], int(how_often))
+    sys.stdout.write("listening\n")
+    sys.stdout.flush()
+    app.run()
