@@ -47,7 +47,7 @@ lock: $(READY)             ## renew requirements.lock from pyproject.toml
 		--output-file requirements.lock
 
 bare:                      ## both commands of the README on a bare Debian, as root and as a plain user: SUITE=trixie
-	@SUITE=$(SUITE) ROOT=$(ROOT) ONLY=$(ONLY) AS=$(AS) sh setup/bare.sh
+	@SUITE=$(SUITE) ROOT=$(ROOT) ONLY=$(ONLY) WHO=$(WHO) sh setup/bare.sh
 
 _system:
 	@sh setup/system.sh $(NEEDS) $(PYTHON) $(VENV)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Run the README's two commands on a bare Debian: as root, then as a plain user with LANG=C.
 #
-#   [SUITE=bookworm|trixie|sid] [ROOT=dir] [ONLY=chat|test] [AS=root|user] sh setup/bare.sh
+#   [SUITE=bookworm|trixie|sid] [ROOT=dir] [ONLY=chat|test] [WHO=root|user] sh setup/bare.sh
 #
 # Bare is debootstrap's minbase with python3, make and git. ROOT keeps that for other runs, which
 # work on a copy of it. First a plain user must be told the one line that helps, with nothing left
@@ -29,9 +29,9 @@ fail() {
 
 # Outside: what it takes, and the directory that goes when it ends.
 outside() {
-    case ${ONLY:-chat}:${AS:-root} in
+    case ${ONLY:-chat}:${WHO:-root} in
         chat:root | chat:user | test:root | test:user) ;;
-        *) fail "ONLY is chat or test, AS is root or user" ;;
+        *) fail "ONLY is chat or test, WHO is root or user" ;;
     esac
     [ "$(id -u)" = 0 ] || cannot "only root can make a root"
     unshare --mount --pid --fork true 2>/dev/null || cannot "no namespaces (unshare)"
@@ -77,8 +77,8 @@ inside() {
     settle root
     settle user
     meet_bare
-    for who in ${AS:-root user}; do
-        [ "${AS:-}" != user ] || enter root sh setup/system.sh "${ONLY:-test}"
+    for who in ${WHO:-root user}; do
+        [ "${WHO:-}" != user ] || enter root sh setup/system.sh "${ONLY:-test}"
         [ "${ONLY:-chat}" != chat ] || try_chat "$who"
         [ "${ONLY:-test}" != test ] || try_test "$who"
     done

@@ -288,7 +288,7 @@ def test_a_bare_root_is_only_made_where_it_can_be(tmp_path: Path) -> None:
 def test_a_bare_run_of_nothing_is_refused(tmp_path: Path) -> None:
     done = Machine(tmp_path, set()).run("sh", ROOT / "setup" / "bare.sh", ONLY="chats")
     assert done.returncode == 1
-    assert done.stderr == "bare bookworm: FAILED: ONLY is chat or test, AS is root or user\n"
+    assert done.stderr == "bare bookworm: FAILED: ONLY is chat or test, WHO is root or user\n"
 
 
 @pytest.mark.parametrize(
@@ -311,3 +311,16 @@ def test_ci_fails_with_the_bare_machine_and_goes_on_where_there_can_be_none(
     assert (done.returncode, done.stdout) == (outcome, "chat: why\n")
     assert machine.asked() == ran
     assert not list(tmp_path.glob("tmp.*"))
+
+
+def test_make_hands_its_words_to_the_bare_run_and_none_of_its_own() -> None:
+    """`AS`, the assembler, and other names of make's own would be taken for the user's."""
+    done = subprocess.run(
+        ["make", "-n", "bare", "SUITE=sid", "ONLY=chat", "WHO=user"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "SUITE=sid ROOT= ONLY=chat WHO=user sh setup/bare.sh\n"
+    bare = subprocess.run(
+        ["make", "-n", "bare"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert bare.stdout == "SUITE= ROOT= ONLY= WHO= sh setup/bare.sh\n"
