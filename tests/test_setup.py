@@ -313,14 +313,20 @@ def test_ci_fails_with_the_bare_machine_and_goes_on_where_there_can_be_none(
     assert not list(tmp_path.glob("tmp.*"))
 
 
-def test_make_hands_its_words_to_the_bare_run_and_none_of_its_own() -> None:
-    """`AS`, the assembler, and other names of make's own would be taken for the user's."""
+@pytest.mark.parametrize(
+    ("given", "handed"),
+    [
+        ((), "SUITE= ROOT= ONLY= WHO="),
+        (("SUITE=sid", "ONLY=chat", "WHO=user"), "SUITE=sid ROOT= ONLY=chat WHO=user"),
+    ],
+)
+def test_make_hands_on_what_it_is_given_and_none_of_its_own(
+    given: tuple[str, ...], handed: str
+) -> None:
+    """`AS`, the assembler, and other names of make's would be taken for the user's."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("M")}
     done = subprocess.run(
-        ["make", "-n", "bare", "SUITE=sid", "ONLY=chat", "WHO=user"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
+        ["make", "--no-print-directory", "-n", "bare", *given],
+        cwd=ROOT, capture_output=True, text=True, check=True, env=ours,
     )  # fmt: skip
-    assert done.stdout == "SUITE=sid ROOT= ONLY=chat WHO=user sh setup/bare.sh\n"
-    bare = subprocess.run(
-        ["make", "-n", "bare"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert bare.stdout == "SUITE= ROOT= ONLY= WHO= sh setup/bare.sh\n"
+    assert done.stdout == f"{handed} sh setup/bare.sh\n"
