@@ -40,6 +40,26 @@ def test_turns_are_listed_with_their_figures_and_the_newest_is_open(page: Page) 
     expect(turns.last).to_contain_text("<b>bold</b> & plain")
 
 
+def test_an_address_is_kept_whatever_the_page_does_before_it_is_told(page: Page) -> None:
+    """HTML tells of a link's address later than it changes; a key or a turn may come between."""
+    expect(page).to_have_url(re.compile("t/4/1/picture$"))
+    page.evaluate(
+        """() => {
+            location.hash = location.hash.replace("picture", "prompt");
+            dispatchEvent(new KeyboardEvent("keydown", { key: "k" }));
+        }"""
+    )
+    expect(page.get_by_role("region", name="Prompt")).to_be_visible()
+    expect(page).to_have_url(re.compile("t/3/1/prompt$"))
+
+
+def test_an_address_without_a_turn_shows_the_newest(page: Page) -> None:
+    expect(page).to_have_url(re.compile("t/4/1/picture$"))
+    page.evaluate("() => { location.hash = '#/s/1/prompt' }")
+    expect(page.get_by_role("region", name="Prompt")).to_be_visible()
+    expect(page).to_have_url(re.compile("t/4/1/prompt$"))
+
+
 def test_the_picture_shows_slots_in_prompt_order_and_the_boundary(page: Page) -> None:
     bar = page.get_by_role("group", name="The context window, in prompt order")
     expect(bar.get_by_role("separator", name=re.compile("boundary"))).to_be_visible()

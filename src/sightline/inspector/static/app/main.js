@@ -88,7 +88,7 @@ const Session = ({ about }) => {
       const last = turns[turns.length - 1];
       if (last.turn !== turn) go({ turn: last.turn, request: 1 }, { replace: true });
     }
-  }, [turns.length, follow.value]);
+  }, [turns.length, follow.value, selected < 0]);
   useKeys(turns, selected, choose, help);
   const current = turns[selected];
   // A turn that has ended stays as it is; the ledger does not.

@@ -19,7 +19,8 @@ const parse = (hash) => {
 };
 
 export const route = signal(parse(location.hash));
-addEventListener("hashchange", () => (route.value = parse(location.hash)));
+const read = () => (route.value = parse(location.hash));
+addEventListener("hashchange", read);
 
 export const address = (change) => {
   const next = { ...route.value, ...change };
@@ -29,13 +30,14 @@ export const address = (change) => {
 };
 
 export const go = (change, { replace = false } = {}) => {
+  read(); // HTML, navigate to a fragment: a link changes the address at once, its event comes later
   const hash = address(change);
   if (replace) history.replaceState(null, "", hash);
   else location.hash = hash;
-  route.value = parse(hash);
+  read();
 };
 
 export const setOption = (key, value) => {
-  const { [key]: _, ...rest } = route.value.options;
+  const { [key]: _, ...rest } = read().options;
   go({ options: value ? { ...rest, [key]: value } : rest }, { replace: true });
 };
