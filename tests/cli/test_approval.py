@@ -227,3 +227,25 @@ def test_ask_cuts_nothing_that_is_approved(tmp_path: Path) -> None:
         person.sees("As you like.")
         assert person.ends() == 0
     assert not (tmp_path / "hidden").exists()
+
+
+@pytest.mark.parametrize("terminal", ["xterm", "dumb"])
+def test_what_was_typed_before_the_question_does_not_answer_it(
+    tmp_path: Path, terminal: str
+) -> None:
+    call = Call("slop_invoke", {"app": "workspace", "path": "/", "action": "run",
+                                "params": {"command": f"touch {tmp_path}/done"}})  # fmt: skip
+    words = ["ask", "go"] if terminal == "xterm" else ["chat"]
+    with Vendor(says("", call), says("As you like.")) as vendor:
+        person = Person(tmp_path, vendor, *words, size=(50, 200), TERM=terminal)
+        if terminal == "dumb":
+            person.sees("> ")
+            person.types("go\r")
+        person.types("y\r")
+        person.sees("do it?")
+        person.types("n\r")
+        person.sees("As you like.")
+        if terminal == "dumb":
+            person.types("\x04")
+        assert person.ends() == 0
+    assert not (tmp_path / "done").exists()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import sys
+import termios
 from collections.abc import Iterable
 from typing import Final, Protocol, TextIO
 
@@ -26,6 +27,7 @@ __all__ = [
     "Writable",
     "clean_logs",
     "confirm",
+    "forget_typed",
     "notice",
     "prompt",
     "say",
@@ -110,8 +112,15 @@ def confirm(question: str) -> bool:
     return click.confirm(clean_line(question), default=False, err=True)
 
 
+def forget_typed() -> None:
+    """Drop what was typed at the terminal before a question stood there: it answers another."""
+    if sys.stdin.isatty():
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+
+
 def prompt(question: str) -> str:
-    """Ask for a line on stderr."""
+    """Ask for a line on stderr; only what is typed from now on answers."""
+    forget_typed()
     answer: str = click.prompt(
         clean_line(question), default="", show_default=False, prompt_suffix="", err=True
     )

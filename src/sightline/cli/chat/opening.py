@@ -18,7 +18,7 @@ from sightline.cli.chat.main import ChatOptions
 from sightline.cli.chat.pipe import PipeChat
 from sightline.cli.chat.stdin import lines_of
 from sightline.cli.keyfile import keyed
-from sightline.cli.out import Outlet, notice
+from sightline.cli.out import Outlet, forget_typed, notice
 from sightline.config import load
 from sightline.context.ledger.place import user_path
 from sightline.errors import TimedOut
@@ -40,6 +40,7 @@ async def without_screen(options: ChatOptions) -> int:
     prompt = "> " if os.isatty(descriptor) else ""
 
     async def ask(question: str) -> str:
+        forget_typed()
         return await _next(lines, question) or ""
 
     async with opened(options) as (host, refused):
