@@ -44,6 +44,11 @@ class Chat:
         """Wait until all of these were printed."""
         await until(lambda: all(text in self.shown for text in texts))
 
+    async def is_asked(self, text: str) -> None:
+        """Wait for a card and for its question; what is typed before that does not answer it."""
+        await self.sees(text)
+        await until(lambda: self.screen.terminal._question is not None)
+
     async def rests(self) -> None:
         """Wait until nothing is going on."""
         await until(lambda: not self.driver.busy and not self.host.busy)
@@ -105,7 +110,7 @@ async def test_an_action_waits_for_a_yes(tmp_path: Path) -> None:
     script = [invoke("c1", "/inbox/msg-104", "archive", app="desk"), "Archived."]
     async with chatting(tmp_path, script) as chat:
         chat.type("archive it\r")
-        await chat.sees("? archive on desk/inbox/msg-104")
+        await chat.is_asked("? archive on desk/inbox/msg-104")
         assert not chat.desk.archive
         chat.type("y\r")
         await chat.sees("Archived.")
@@ -117,7 +122,7 @@ async def test_a_no_is_told_to_the_model_and_nothing_is_done(tmp_path: Path) -> 
     script = [invoke("c1", "/inbox/msg-104", "archive", app="desk"), "As you wish."]
     async with chatting(tmp_path, script) as chat:
         chat.type("archive it\r")
-        await chat.sees("? archive on desk/inbox/msg-104")
+        await chat.is_asked("? archive on desk/inbox/msg-104")
         chat.type("n\r")
         await chat.sees("As you wish.")
         assert not chat.desk.archive
@@ -127,7 +132,7 @@ async def test_anything_but_an_answer_is_no_answer(tmp_path: Path) -> None:
     script = [invoke("c1", "/inbox/msg-104", "archive", app="desk"), "Fine."]
     async with chatting(tmp_path, script) as chat:
         chat.type("archive it\r")
-        await chat.sees("? archive on desk/inbox/msg-104")
+        await chat.is_asked("? archive on desk/inbox/msg-104")
         chat.type("yep sure\rn\r")
         await chat.sees("Fine.")
         assert not chat.desk.archive
@@ -140,7 +145,7 @@ async def test_always_is_remembered_for_the_next_call(tmp_path: Path) -> None:
     ]  # fmt: skip
     async with chatting(tmp_path, script) as chat:
         chat.type("first\r")
-        await chat.sees("? search on desk")
+        await chat.is_asked("? search on desk")
         chat.type("always\r")
         # The rule is printed before it is accepted.
         await chat.sees("2 approve search on / of desk (this process)")
@@ -193,7 +198,7 @@ async def test_stopping_while_asked_refuses_and_ends_the_turn(tmp_path: Path) ->
     script = [invoke("c1", "/inbox/msg-104", "archive", app="desk")]
     async with chatting(tmp_path, script) as chat:
         chat.type("archive it\r")
-        await chat.sees("? archive on desk/inbox/msg-104")
+        await chat.is_asked("? archive on desk/inbox/msg-104")
         chat.type("\x03")
         await chat.sees("■ stopped")
         await chat.rests()
@@ -345,7 +350,7 @@ async def test_nothing_from_a_model_or_an_app_reaches_the_screen_as_it_is(
     script = [invoke("c1", "/", "search", app="desk", query=said), f"{said}\n\n`{said}`\n\nend"]
     async with chatting(tmp_path, script) as chat:
         chat.type("go\r")
-        await chat.sees("? search on desk")
+        await chat.is_asked("? search on desk")
         chat.type("y\r")
         await chat.sees("end")
         await chat.rests()
