@@ -143,5 +143,5 @@ def is_loopback(host: str) -> bool:
     except ValueError:
         return False
     # Interpreters before 3.13 do not see through an IPv4 address in an IPv6 one.
-    mapped = None if address.version == 4 else address.ipv4_mapped
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return (mapped or address).is_loopback
