@@ -9,6 +9,7 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typing_extensions
@@ -25,8 +26,13 @@ def faults(value: Any, hint: Any, at: str = "$") -> list[str]:
     if origin is Annotated or origin in REQUIRED | NOT_REQUIRED:
         return faults(value, get_args(hint)[0], at)
     if origin is Union or isinstance(hint, types.UnionType):
-        tried = [faults(value, option, at) for option in get_args(hint)]
-        return [] if not all(tried) else min(tried, key=lambda found: _shallow(found, at))
+        tried = []
+        for option in get_args(hint):
+            found = faults(value, option, at)
+            if not found:
+                return []
+            tried.append(found)
+        return min(tried, key=lambda found: _shallow(found, at))
     if origin is Literal or origin is typing_extensions.Literal:
         return [] if value in get_args(hint) else [f"{at}: {value!r} is not one of {hint}"]
     if typing.is_typeddict(hint) or typing_extensions.is_typeddict(hint):
@@ -59,10 +65,16 @@ def _shallow(found: Iterable[str], at: str) -> tuple[bool, int]:
 def _object_faults(value: Any, hint: Any, at: str) -> list[str]:
     if not isinstance(value, Mapping):
         return [f"{at}: {value!r:.40} is not an object"]
-    hints = typing_extensions.get_type_hints(hint, include_extras=True)
+    hints = _hints_of(hint)
     found = [f"{at}: there is no {key!r}" for key in value if key not in hints]
     found += [f"{at}: {key} is missing" for key in hint.__required_keys__ if key not in value]
     for key, item in value.items():
         if key in hints:
             found += faults(item, hints[key], f"{at}.{key}")
     return found
+
+
+@cache
+def _hints_of(hint: Any) -> dict[str, Any]:
+    """The fields of a TypedDict and their types; resolving them is most of the work."""
+    return typing_extensions.get_type_hints(hint, include_extras=True)
