@@ -14,9 +14,10 @@ from sightline.slop.protocol.patch import apply, decode_ops, encode_ops
 from sightline.slop.protocol.tree import Node
 from support.exact import exact
 from support.mirror import mirror_apply
+from support.share import share
 from support.trees import pair
 
-BLOCK = 1_000
+BLOCK = share(1_000)
 BLOCKS = 21
 
 # A law runs the same lines a million times: the other tests say which lines are covered.

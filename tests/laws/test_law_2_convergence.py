@@ -6,9 +6,10 @@ from __future__ import annotations
 import pytest
 
 from support.convergence import World
+from support.share import share
 from support.trees import every_node
 
-BLOCK = 100
+BLOCK = share(100)
 BLOCKS = 21
 
 

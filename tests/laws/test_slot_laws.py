@@ -21,11 +21,12 @@ from sightline.context.slots.receipt import Receipt
 from sightline.context.slots.slots import Slots
 from sightline.context.tokens.tokens import counter_for
 from sightline.errors import DoesNotFit
+from support.share import share
 
-# Each law sees 10,000 slot sets; law 6 has two halves. Drawing may be slow on a busy machine.
+# Each law is for 10,000 slot sets; law 6 has two halves. Drawing may be slow on a busy machine.
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-many = settings(unhurried, max_examples=10_000)
-law_6 = settings(unhurried, max_examples=5_000)
+many = settings(unhurried, max_examples=share(10_000))
+law_6 = settings(unhurried, max_examples=share(5_000))
 some = settings(unhurried, max_examples=500)
 
 
