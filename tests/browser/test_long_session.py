@@ -37,13 +37,16 @@ def scroll_height(list_: Locator) -> int:
 
 
 def assert_in_view(row: Locator, list_: Locator) -> None:
-    """The row lies within what its list shows of itself."""
+    """The chosen row lies within what its list shows of itself, as soon as all is laid out."""
     expect(row).to_be_visible()
-    own, frame = row.bounding_box(), list_.bounding_box()
-    assert own is not None
-    assert frame is not None
-    assert frame["y"] - 1 <= own["y"]
-    assert own["y"] + own["height"] <= frame["y"] + frame["height"] + 1
+    list_.page.wait_for_function(
+        """(list) => {
+            const row = list.querySelector("[aria-selected='true']")?.getBoundingClientRect();
+            const frame = list.getBoundingClientRect();
+            return row && frame.top - 1 <= row.top && row.bottom <= frame.bottom + 1;
+        }""",
+        arg=list_.element_handle(),
+    )
 
 
 def row_of(tree: Locator, text: str) -> Locator:

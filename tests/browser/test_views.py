@@ -60,6 +60,20 @@ def test_an_address_without_a_turn_shows_the_newest(page: Page) -> None:
     expect(page).to_have_url(re.compile("t/4/1/prompt$"))
 
 
+def test_a_key_goes_on_from_what_the_key_before_it_left(page: Page) -> None:
+    """The second comes when the page has the first turn's row, and before it is painted."""
+    expect(page).to_have_url(re.compile("t/4/1/picture$"))
+    page.evaluate(
+        """async () => {
+            for (const key of "kk") {
+                dispatchEvent(new KeyboardEvent("keydown", { key }));
+                for (let turn = 0; turn < 20; turn += 1) await null;
+            }
+        }"""
+    )
+    expect(page).to_have_url(re.compile("t/2/1/picture$"))
+
+
 def test_the_picture_shows_slots_in_prompt_order_and_the_boundary(page: Page) -> None:
     bar = page.get_by_role("group", name="The context window, in prompt order")
     expect(bar.get_by_role("separator", name=re.compile("boundary"))).to_be_visible()
@@ -105,6 +119,7 @@ def test_the_trace_is_a_waterfall_of_the_turn(page: Page) -> None:
     choose(page, "do count")
     view(page, "Trace")
     rows = page.get_by_role("table", name="Waterfall of the turn").get_by_role("rowheader")
+    expect(rows.filter(has_text="slop_invoke")).to_be_visible()  # until then another turn's is shown
     names = rows.all_inner_texts()
     for step in ("select", "assemble", "first token", "stream", "slop_invoke"):
         assert any(name.startswith(step) for name in names), (step, names)

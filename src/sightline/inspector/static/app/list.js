@@ -1,5 +1,5 @@
 // A list of any length: only what can be seen is in the document. One row is `height` pixels.
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { useSignal } from "@preact/signals";
 import { html } from "app/html";
 
@@ -37,7 +37,7 @@ export const VirtualList = ({ label, id, count, height, selected, onSelect, row,
     observer.observe(box.current);
     return () => observer.disconnect();
   }, []);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (selected < 0 || selected >= count) return;
     const { scrollTop, clientHeight } = box.current;
     const at = selected * height;

@@ -1,6 +1,6 @@
 // The page: sessions above, turns on the left, one of the views on the right.
 import { render } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect } from "preact/hooks";
 import { signal, useSignal } from "@preact/signals";
 import { html } from "app/html";
 import { isExport, listen, news, useAnswer } from "app/api";
@@ -50,7 +50,8 @@ const View = ({ turn, requests, about, fresh }) => {
   return html`<${Picture} key=${key} data=${data} />`;
 };
 
-const useKeys = (turns, selected, choose, help) => useEffect(() => {
+// Whoever sees a turn chosen may press the next key: it must not meet the keys of the page before.
+const useKeys = (turns, selected, choose, help) => useLayoutEffect(() => {
   const press = (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
