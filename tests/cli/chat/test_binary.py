@@ -57,6 +57,7 @@ def test_an_action_is_asked_for_and_the_next_request_shows_what_it_did(
         person.sees("/help lists commands")
         person.types("archive the launch mail\r")
         person.sees("on desk/inbox/msg-104")
+        person.sees("do it?")
         person.types("y\r")
         person.sees("Archived.")
         assert person.leaves() == 0

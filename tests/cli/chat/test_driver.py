@@ -148,7 +148,7 @@ async def test_always_is_remembered_for_the_next_call(tmp_path: Path) -> None:
         await chat.is_asked("? search on desk")
         chat.type("always\r")
         # The rule is printed before it is accepted.
-        await chat.sees("2 approve search on / of desk (this process)")
+        await chat.is_asked("2 approve search on / of desk (this process)")
         assert not chat.host.rules
         chat.type("2\r")
         await chat.sees("One.")
@@ -171,10 +171,11 @@ async def test_a_card_says_where_the_app_comes_from_and_v_shows_all_of_it(
     script = [invoke("c1", "/inbox/msg-104", "reply", app="desk", body=body), "Kept."]
     async with chatting(tmp_path, script) as chat:
         chat.type("reply\r")
-        await chat.sees("app: ", "from ", "4,414 more characters, [v] shows all")
+        await chat.is_asked("app: ", "from ", "4,414 more characters, [v] shows all")
         assert "and the end" not in chat.shown
         chat.type("v\r")
         await until((tmp_path / "output.txt").exists)
+        await chat.is_asked()
         chat.type("n\r")
         await chat.sees("Kept.")
     whole = (tmp_path / "output.txt").read_text().replace("\n    │ ", "")

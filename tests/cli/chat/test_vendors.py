@@ -36,6 +36,7 @@ def test_a_conversation_with_every_vendor(tmp_path: Path, people: list[Person], 
         person.sees("trying again in 0 s")
         person.sees("I put it away.")
         person.sees("on desk/inbox/msg-104")
+        person.sees("do it?")
         person.types("y\r")
         person.sees("It is archived now.")
         person.types('/invoke desk/calendar add_event {"title": "Ferry", "start": "18:00"}\r')
