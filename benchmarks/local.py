@@ -33,6 +33,7 @@ from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World
 
 TURNS, QUICK_TURNS = 20, 3
+SHOWN, QUICK_SHOWN = 5, 1
 START = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 SENDERS = ("Priya Raman", "Tomas Berg", "Ines Duarte", "Mara Lindqvist", "Wei Chen")
 TOPICS = ("Launch plan", "Invoice 2231", "Ferry tickets", "Design review", "Lunch on Friday")
@@ -60,8 +61,8 @@ class Outcome:
     seconds: float
 
 
-def state(turn: int) -> str:
-    """The tail of a turn: an inbox of five messages, the newest one new."""
+def state(turn: int, shown: int = SHOWN) -> str:
+    """The tail of a turn: an inbox of some messages, the newest one new."""
     items = [
         Node.of(
             f"m{number}",
@@ -73,7 +74,7 @@ def state(turn: int) -> str:
             },
             affordances=[{"action": "open"}, {"action": "archive"}],
         )
-        for number in range(turn + 4, turn - 1, -1)
+        for number in range(turn + 4, turn + 4 - shown, -1)
     ]
     inbox = Node.of("inbox", "view", properties={"unread": turn % 7 + 1}, children=items)
     desk = Node.of("desk", "root", properties={"label": "Desk"}, children=[inbox])
@@ -81,14 +82,14 @@ def state(turn: int) -> str:
     return render_tail(world, START + timedelta(minutes=turn)).text
 
 
-def prompts(turns: int, instructions: str) -> Iterator[Prompt]:
+def prompts(turns: int, instructions: str, shown: int = SHOWN) -> Iterator[Prompt]:
     """The requests of a conversation, one per turn; a turn weighs about a hundred tokens."""
     said = [Message.of("system", instructions)]
     for turn in range(turns):
         topic, sender = TOPICS[(turn + 4) % 5].lower(), SENDERS[((turn + 4) * 3) % 5]
         said.append(Message.of("user", f"Who wrote about {topic}, and is there anything to do?"))
         account = Receipt(0, "", "estimated", 0, 0, 0, 0, len(said), digest_of((), said), ())
-        yield Prompt((*said, Message.of("user", state(turn))), len(said), account)
+        yield Prompt((*said, Message.of("user", state(turn, shown))), len(said), account)
         said.append(
             Message.of(
                 "assistant",
@@ -105,14 +106,15 @@ async def _asked(model: Model, prompt: Prompt, *, before: bool) -> Turn:
     return Turn(used[0].input_tokens, used[0].cache_read_tokens)
 
 
-async def measure(turns: int, instructions: str) -> dict[str, Outcome]:
+async def measure(turns: int, instructions: str, shown: int) -> dict[str, Outcome]:
     """Run both layouts."""
     outcomes: dict[str, Outcome] = {}
     for name, before in LAYOUTS.items():
         model = open_model("local", Settings(), {})
         started = time.perf_counter()
         told = [
-            await _asked(model, prompt, before=before) for prompt in prompts(turns, instructions)
+            await _asked(model, prompt, before=before)
+            for prompt in prompts(turns, instructions, shown)
         ]
         outcomes[name] = Outcome(tuple(told), time.perf_counter() - started)
         await model.close()
@@ -121,9 +123,10 @@ async def measure(turns: int, instructions: str) -> dict[str, Outcome]:
 
 def run(*, quick: bool = False) -> list[Row]:
     """Run both layouts; ours is the tail, the peer is the state before the history."""
-    turns, instructions = (QUICK_TURNS, "Be brief.") if quick else (TURNS, system_text(small=True))
+    turns, shown = (QUICK_TURNS, QUICK_SHOWN) if quick else (TURNS, SHOWN)
+    instructions = "Be brief." if quick else system_text(small=True)
     try:
-        outcomes = asyncio.run(measure(turns, instructions))
+        outcomes = asyncio.run(measure(turns, instructions, shown))
     except MissingExtra as error:
         raise LeftOut(str(error)) from error
     tail, before = outcomes["tail"], outcomes["before history"]

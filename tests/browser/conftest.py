@@ -51,9 +51,9 @@ def chromium() -> str | None:
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A browser for one test: its library runs an event loop, which no later test may meet."""
+    """A browser for a file's tests: its library runs an event loop, which no others may meet."""
     path = chromium()
     if path is None:
         pytest.skip("no Chromium here: `make test` says why it could not get one")

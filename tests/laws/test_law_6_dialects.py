@@ -31,8 +31,9 @@ from sightline.context.projection.tail import render_tail
 from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.receipt import Receipt
 from sightline.slop.protocol.world import World
+from support.share import share
 
-CONVERSATIONS = 1_000
+CONVERSATIONS = share(1_000)
 WORDS = ("state", "inbox", "☃", "ἄνευ", '"quoted"', "\\", "\n", "</slop-state>", "0", "a b")
 RAWS = {
     "anthropic": {"type": "thinking", "thinking": "t", "signature": "s"},

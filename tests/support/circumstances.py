@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 from pathlib import Path
 
 # Settings of whoever runs the tests: their agent, their vendors, their terminal, their language.
@@ -22,6 +23,9 @@ def start_alike() -> None:
         if name.startswith(_THEIRS) or name in _NAMED or name.endswith("_API_KEY"):
             del os.environ[name]
     os.environ["LC_ALL"] = "C.UTF-8"
+    # Hundreds of programs are started: each would compile all of ours.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
 
 
 def children() -> set[int]:

@@ -82,8 +82,8 @@ async def test_a_path_that_reads_as_a_tag_is_none_in_a_result(hostile: Path) -> 
         assert not list(tag_like(Ran.of(rendered(answer)).content))
 
 
-async def test_with_git_it_is_the_same(hostile: Path, git: Git) -> None:
-    (hostile / "sparse").unlink()
+async def test_with_git_it_is_the_same(git: Git, hostile: Path) -> None:
+    (hostile / "sparse").unlink()  # a gigabyte that git would read
     git("add", "--all")
     (hostile / NAMES[0]).write_text("changed")
     async with connect(workspace_app(hostile)) as client:

@@ -16,7 +16,7 @@ from sightline.context.ledger import Ledger
 HERE = Path(__file__).parent
 KILLS = int(os.environ.get("SIGHTLINE_TEST_KILLS", "100"))
 PROCESSES = 8
-APPENDS = 500
+APPENDS = 100
 
 
 def test_no_kill_loses_what_was_acknowledged(tmp_path: Path) -> None:
