@@ -95,12 +95,17 @@ class Wishes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return "\n".join([*lines, *comments])
 
 
+# Made once, at import: msgspec crashes where two threads are the first to read a type.
+_wishes: Final = msgspec.json.Decoder(Wishes)
+_sights: Final = msgspec.json.Decoder(SightRules)
+
+
 def read_wishes(body: bytes, strategies: Collection[str]) -> Wishes:
     """Read what the page asks for. Raises `InvalidInput` naming what makes no sense."""
     if nests_deeper(body, NESTING):
         raise InvalidInput(f"what if: nested deeper than {NESTING} levels")
     try:
-        wishes = msgspec.json.decode(body, type=Wishes)
+        wishes = _wishes.decode(body)
     except msgspec.DecodeError as error:
         raise InvalidInput(f"what if: {error}") from error
     if wishes.strategy is not None and wishes.strategy not in strategies:

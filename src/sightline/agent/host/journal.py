@@ -364,8 +364,8 @@ class Journal:
         return Recorded(
             line,
             prompt,
-            msgspec.json.decode(profile, type=Profile),
-            msgspec.json.decode(options, type=Options),
+            _profiles.decode(profile),
+            _options.decode(options),
             world,
         )
 
@@ -408,6 +408,10 @@ class Journal:
 
 _NO_RECEIPT: Final = Receipt(0, "", "estimated", 0, 0, 0, 0, 0, "", ())
 _NOTHING: Final = Prompt((), 0, _NO_RECEIPT)
+# Made once, at import: msgspec crashes where two threads are the first to read a type.
+_profiles: Final = msgspec.json.Decoder(Profile)
+_options: Final = msgspec.json.Decoder(Options)
+_endings: Final = msgspec.json.Decoder(Ended)
 _LINE: Final = ", ".join(RequestLine.__struct_fields__)
 
 

@@ -169,6 +169,10 @@ class Groups:
             tx.touch(session)
 
 
+# Made once, at import: msgspec crashes where two threads are the first to read a type.
+_undone: Final = msgspec.json.Decoder(_Undone)
+
+
 def forget_undone(tx: Transaction, session: Row) -> None:
     """Give up what waits for a redo; the next turn has begun."""
     for row in tx.delete(session, "undone", "session_id = ?", (session["id"],)):
@@ -252,7 +256,7 @@ def _pack(tx: Transaction, group: Row) -> str:
 def _unpack(tx: Transaction, session: Row, group: Row, waiting: Row) -> None:
     if seal("undone", waiting) != waiting["digest"]:
         raise LedgerDamaged([f"the undone group {group['id']} was altered"])
-    body = msgspec.json.decode(waiting["body"], type=_Undone)
+    body = _undone.decode(waiting["body"])
     marks = ", ".join("?" * len(_STORED))
     for columns in body.messages:
         row = dict(zip(_STORED, columns, strict=True))

@@ -222,9 +222,13 @@ class _Body(msgspec.Struct):
     request: _AboutRequest = msgspec.field(default_factory=_AboutRequest)
 
 
+# Made once, at import: msgspec crashes where two threads are the first to read a type.
+_bodies: Final = msgspec.json.Decoder(_Body)
+
+
 def _loose_of(body: str) -> int:
     try:
-        return msgspec.json.decode(body, type=_Body).request.loose
+        return _bodies.decode(body).request.loose
     except msgspec.DecodeError:
         return 0
 

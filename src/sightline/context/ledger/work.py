@@ -12,7 +12,7 @@ Text passes the ledger's gate here as everywhere: no tail, no key, not half of o
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -150,8 +150,12 @@ class Work:
                 )
 
 
+# Made once, at import: msgspec crashes where two threads are the first to read a type.
+_calibrations: Final = msgspec.json.Decoder(Calibration)
+
+
 def _learnt(body: str) -> Calibration | None:
     try:
-        return msgspec.json.decode(body, type=Calibration)
+        return _calibrations.decode(body)
     except msgspec.DecodeError:
         return None

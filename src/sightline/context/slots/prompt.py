@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -48,13 +48,17 @@ class Prompt(msgspec.Struct, frozen=True):
     def decode(cls, data: bytes) -> Prompt:
         """Read what `encode` wrote; raise `InvalidInput` for anything else."""
         try:
-            return msgspec.json.decode(data, type=cls)
+            return _prompts.decode(data)
         except msgspec.DecodeError as error:
             raise InvalidInput(f"not a prompt: {error}") from error
 
     def prefix_bytes(self) -> bytes:
         """Serialize tools and prefix; a later prompt with the same stable slots begins so."""
         return serialize(self.tools, self.prefix)
+
+
+# Made once, at import: msgspec crashes where two threads are the first to read a type.
+_prompts: Final = msgspec.json.Decoder(Prompt)
 
 
 def serialize(tools: Sequence[dict[str, Any]], messages: Sequence[Message]) -> bytes:

@@ -11,7 +11,7 @@ and answers "why is this not in the prompt" long after the prompt is gone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Final, Literal, TypeAlias, overload
 
 import msgspec
 
@@ -152,7 +152,7 @@ class Receipt(msgspec.Struct, frozen=True):
     def decode(cls, data: bytes) -> Receipt:
         """Read what `encode` wrote; raise `InvalidInput` for anything else."""
         try:
-            return msgspec.json.decode(data, type=cls)
+            return _receipts.decode(data)
         except msgspec.DecodeError as error:
             raise InvalidInput(f"not a receipt: {error}") from error
 
@@ -186,6 +186,10 @@ class Receipt(msgspec.Struct, frozen=True):
         )
         body += [f"warning: {warning.message}" for warning in self.warnings]
         return "\n".join(body)
+
+
+# Made once, at import: msgspec crashes where two threads are the first to read a type.
+_receipts: Final = msgspec.json.Decoder(Receipt)
 
 
 def _why(line: SlotLine) -> str:
