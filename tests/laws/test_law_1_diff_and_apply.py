@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 
 import pytest
 
@@ -19,14 +20,18 @@ from support.trees import pair
 
 BLOCK = share(1_000)
 BLOCKS = 21
+# Of 21,000 only these and six more have a child that moves past another that still has to.
+RARE = (4783, 6414, 7343)
 
 # A law runs the same lines a million times: the other tests say which lines are covered.
 pytestmark = pytest.mark.no_cover
 
 
-@pytest.mark.parametrize("block", range(BLOCKS))
-def test_apply_of_diff_gives_the_new_tree_and_shares_the_rest(block: int) -> None:
-    for seed in range(block * BLOCK, (block + 1) * BLOCK):
+@pytest.mark.parametrize(
+    "seeds", [*(range(at * BLOCK, (at + 1) * BLOCK) for at in range(BLOCKS)), RARE], ids=str
+)
+def test_apply_of_diff_gives_the_new_tree_and_shares_the_rest(seeds: Sequence[int]) -> None:
+    for seed in seeds:
         rng = random.Random(seed)
         old_value, new_value = pair(rng)
         old, new = decode(json.dumps(old_value)), decode(json.dumps(new_value))
