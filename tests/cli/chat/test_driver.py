@@ -44,9 +44,9 @@ class Chat:
         """Wait until all of these were printed."""
         await until(lambda: all(text in self.shown for text in texts))
 
-    async def is_asked(self, text: str) -> None:
+    async def is_asked(self, *texts: str) -> None:
         """Wait for a card and for its question; what is typed before that does not answer it."""
-        await self.sees(text)
+        await self.sees(*texts)
         await until(lambda: self.screen.terminal._question is not None)
 
     async def rests(self) -> None:
