@@ -15,7 +15,8 @@ import apsw
 
 from context.ledger.helpers import FakeClock, fill, group_ids
 from sightline.context.ledger import Ledger, StoredUsage
-from sightline.context.ledger.schema import TABLES, migrate
+from sightline.context.ledger.schema import TABLES
+from sightline.context.ledger.sqlite.steps import migrate
 from sightline.context.messages.entries import Draft
 from sightline.context.messages.parts import Message
 

@@ -193,7 +193,7 @@ def test_ten_megabytes_are_stored_once_and_whole(ledger: Ledger, session: Sessio
     message = Message("tool", (ToolResult("c", content),))
     (entry,) = ledger.append(session.id, [message], strategy="s")
     assert ledger.message(entry.id).message == message
-    ledger._store.checkpoint()
+    ledger._store.scrub()
     assert ledger.path.stat().st_size < 1.2 * len(content.encode())
 
 

@@ -10,9 +10,10 @@ import pytest
 from sightline.cli.ledger import ledger as ledger_command
 from sightline.cli.main import cli
 from sightline.context.ledger import LedgerLimits
-from sightline.context.ledger.connect import BUSY_TIMEOUT_MS
 from sightline.context.ledger.retrieval import QueryLimits
-from sightline.context.ledger.schema import FORMAT, TABLES
+from sightline.context.ledger.schema import TABLES
+from sightline.context.ledger.sqlite.connect import BUSY_TIMEOUT_MS
+from sightline.context.ledger.sqlite.steps import FORMAT
 from sightline.context.messages.parser import STRATEGIES
 from sightline.context.messages.storable import MAX_DEPTH, MAX_DIGITS
 

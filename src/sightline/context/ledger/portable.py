@@ -23,9 +23,10 @@ import msgspec
 
 from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
 from sightline.context.ledger.gate import Gate
+from sightline.context.ledger.rows import Row, find_session
 from sightline.context.ledger.sessions import Session, new_session, session_of
 from sightline.context.ledger.store import Store, written
-from sightline.context.ledger.transaction import Row, Transaction, find_session, many
+from sightline.context.ledger.transaction import Transaction
 from sightline.context.ledger.usage import StoredUsage, add_usage
 from sightline.context.ledger.writer import Writer, put_state
 from sightline.context.messages.entries import Basis, Outcome, outcome_of
@@ -93,21 +94,19 @@ class _MessageLine(msgspec.Struct, frozen=True, tag_field="kind", tag="message")
 def export_session(store: Store, session_id: int) -> Iterator[bytes]:
     """Write a session as lines, dropped groups included, as of one point in time.
 
-    The lines are read through a connection of their own, so that whoever takes them
+    The lines are read through a reader of their own, so that whoever takes them
     may take his time, and write to the same ledger meanwhile.
     """
-    own = Store(store.path, mode="read")
-    with closing(own), own.read() as connection:
-        session = find_session(connection, session_id)
-        states = many(
-            connection,
+    with closing(store.reader()) as own, own.read() as db:
+        session = find_session(db, session_id)
+        states = db.rows(
             "SELECT group_id, content, created_at FROM session_state "
             "WHERE session_id = ? ORDER BY group_id",
             (session_id,),
         )
         names = ", ".join(_Request.__struct_fields__)
-        usage = many(
-            connection, f"SELECT {names} FROM usage WHERE session_id = ? ORDER BY id", (session_id,)
+        usage = db.rows(
+            f"SELECT {names} FROM usage WHERE session_id = ? ORDER BY id", (session_id,)
         )
         first = _SessionLine(
             format=FORMAT,
@@ -117,7 +116,7 @@ def export_session(store: Store, session_id: int) -> Iterator[bytes]:
             **{name: session[name] for name in _COPIED},
         )
         yield msgspec.json.encode(first) + b"\n"
-        rows = connection.execute(
+        rows = db.scan(
             f"SELECT {ENTRY_COLUMNS}, outcome FROM messages WHERE session_id = ? ORDER BY seq",
             (session_id,),
         )

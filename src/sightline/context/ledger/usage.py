@@ -13,8 +13,9 @@ from typing import Any, Final
 import msgspec
 
 from sightline.context.ledger.gate import Gate
+from sightline.context.ledger.rows import Row, find_session
 from sightline.context.ledger.store import Store
-from sightline.context.ledger.transaction import Row, Transaction, fetch, find_session, many
+from sightline.context.ledger.transaction import Transaction
 from sightline.context.messages.entries import Basis
 from sightline.errors import InvalidInput, NotFound
 
@@ -103,10 +104,9 @@ class Accounts:
 
     def requests(self, session_id: int) -> list[StoredUsage]:
         """List the requests of a session in order."""
-        with self._store.read() as connection:
-            find_session(connection, session_id)
-            rows = many(
-                connection,
+        with self._store.read() as db:
+            find_session(db, session_id)
+            rows = db.rows(
                 f"SELECT {', '.join(StoredUsage.__struct_fields__)} FROM usage "
                 "WHERE session_id = ? ORDER BY id",
                 (session_id,),
@@ -115,21 +115,18 @@ class Accounts:
 
     def totals(self, session_id: int | None = None) -> Totals:
         """Sum up a session, or the whole ledger; inherited requests are left out."""
-        with self._store.read() as connection:
-            rows = many(
-                connection,
-                f"SELECT {_SUMS} FROM usage "
-                "WHERE NOT inherited AND (?1 IS NULL OR session_id = ?1)",
-                (session_id,),
+        with self._store.read() as db:
+            chosen, values = (
+                ("", ()) if session_id is None else (" AND session_id = ?", (session_id,))
             )
+            rows = db.rows(f"SELECT {_SUMS} FROM usage WHERE inherited = 0{chosen}", values)
         return Totals(**rows[0])
 
     def by_group(self, session_id: int) -> dict[int, Totals]:
         """Sum up the requests of every group of a session that made any."""
-        with self._store.read() as connection:
-            find_session(connection, session_id)
-            rows = many(
-                connection,
+        with self._store.read() as db:
+            find_session(db, session_id)
+            rows = db.rows(
                 f"SELECT group_id, {_SUMS} FROM usage "
                 "WHERE session_id = ? AND group_id IS NOT NULL GROUP BY group_id",
                 (session_id,),
@@ -138,9 +135,8 @@ class Accounts:
 
     def outcomes(self, session_id: int) -> dict[int, str]:
         """Tell how the last request of every group ended of which that is known."""
-        with self._store.read() as connection:
-            rows = fetch(
-                connection,
+        with self._store.read() as db:
+            rows = db.fetch(
                 "SELECT group_id, outcome FROM usage WHERE outcome IS NOT NULL AND id IN "
                 "(SELECT max(id) FROM usage WHERE session_id = ? AND group_id IS NOT NULL "
                 " GROUP BY group_id)",
@@ -169,10 +165,9 @@ class Accounts:
 
     def receipts(self, session_id: int) -> list[StoredReceipt]:
         """List the receipts of a session in order."""
-        with self._store.read() as connection:
-            find_session(connection, session_id)
-            rows = many(
-                connection,
+        with self._store.read() as db:
+            find_session(db, session_id)
+            rows = db.rows(
                 f"SELECT {', '.join(StoredReceipt.__struct_fields__)} FROM receipts "
                 "WHERE session_id = ? ORDER BY id",
                 (session_id,),
@@ -186,8 +181,8 @@ class Accounts:
         so a receipt that says nothing of it, or nonsense, counts as 0.
         """
         found: dict[int, int] = {}
-        with self._store.read() as connection:
-            newest_first = connection.execute(
+        with self._store.read() as db:
+            newest_first = db.scan(
                 "SELECT group_id, body FROM receipts "
                 "WHERE session_id = ? AND group_id IS NOT NULL ORDER BY id DESC",
                 (session_id,),
@@ -201,9 +196,8 @@ class Accounts:
 
     def receipt(self, receipt_id: int) -> StoredReceipt:
         """Read one receipt."""
-        with self._store.read() as connection:
-            rows = many(
-                connection,
+        with self._store.read() as db:
+            rows = db.rows(
                 f"SELECT {', '.join(StoredReceipt.__struct_fields__)} FROM receipts WHERE id = ?",
                 (receipt_id,),
             )

@@ -17,7 +17,9 @@ import msgspec
 
 from sightline.context.ledger.gate import Gate
 from sightline.context.ledger.place import journal_path
-from sightline.context.ledger.transaction import Row, Transaction, fetch
+from sightline.context.ledger.rows import Row
+from sightline.context.ledger.sqlite.rows import SqliteChanging, fetch
+from sightline.context.ledger.transaction import Transaction
 from sightline.context.tokens.estimate import Calibrations
 from sightline.errors import InvalidInput
 
@@ -40,8 +42,9 @@ def take_over(connection: apsw.Connection, ledger: Path, now: str, reached: int)
     except (apsw.Error, UnicodeDecodeError):
         return
     if rows:
-        taking = _Taking(Transaction(connection, now))
-        taking.take(rows)
+        changing = SqliteChanging(connection)
+        _Taking(Transaction(changing, now)).take(rows)
+        changing.finish()
 
 
 def _read(wire: Path) -> dict[str, list[tuple[Any, ...]]]:
@@ -63,12 +66,9 @@ class _Taking:
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
         self._gate = Gate()
-        self._sessions = {number for (number,) in fetch(tx.connection, "SELECT id FROM sessions")}
+        self._sessions = {number for (number,) in tx.db.fetch("SELECT id FROM sessions")}
         self._groups = set(
-            fetch(
-                tx.connection,
-                "SELECT session_id, id FROM groups WHERE status IN ('live', 'dropped')",
-            )
+            tx.db.fetch("SELECT session_id, id FROM groups WHERE status IN ('live', 'dropped')")
         )
 
     def take(self, rows: dict[str, list[tuple[Any, ...]]]) -> None:
@@ -90,13 +90,13 @@ class _Taking:
 
     def _owner(self, session_id: int, owner: str) -> None:
         if session_id in self._sessions:
-            self._tx.insert_plain("owners", {"session_id": session_id, "owner": owner})
+            self._tx.db.insert("owners", {"session_id": session_id, "owner": owner})
 
     def _reply(
         self, session_id: int, group: int, after: int, strategy: str, text: str, thoughts: str
     ) -> None:
         if (session_id, group) in self._groups:
-            self._tx.insert_plain(
+            self._tx.db.insert(
                 "open_replies",
                 {
                     "session_id": session_id,
@@ -110,7 +110,7 @@ class _Taking:
 
     def _call(self, session_id: int, group: int, call_id: str, state: str) -> None:
         if (session_id, group) in self._groups:
-            self._tx.insert_plain(
+            self._tx.db.insert(
                 "open_calls",
                 {
                     "session_id": session_id,
@@ -134,7 +134,7 @@ class _Taking:
                     "model": self._gate.line(model, "a model's name"),
                     "body": msgspec.json.encode(own).decode(),
                 }
-                self._tx.insert_plain("calibrations", row)
+                self._tx.db.insert("calibrations", row)
         elif name.startswith(_FOLD):
             session_id = int(name.removeprefix(_FOLD))
             if session_id in self._sessions:
