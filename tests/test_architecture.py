@@ -190,6 +190,29 @@ def test_what_one_engine_alone_understands_would_be_found(statement: str) -> Non
     assert not OWN_WORDS.search("SELECT a, count(*) FROM t WHERE b IN (?, ?) GROUP BY a LIMIT ?")
 
 
+# What takes tails, keys and what cannot be stored out of a text, and who may call it besides
+# the gate itself. A façade imports nothing: it only names.
+PARTS_OF_THE_GATE = {
+    "sightline.context.projection.strip": {"context/messages/gate.py"},
+    "sightline.context.messages.redact": {
+        "context/messages/gate.py",
+        "agent/models/keys.py",  # tells which keys there are, and words errors with them
+        "agent/workspace/command.py",  # an output whose middle was left out, maybe within a key
+        "agent/host/stage.py",  # the address of an app, for a person
+    },
+}
+
+
+@pytest.mark.parametrize("part", PARTS_OF_THE_GATE)
+def test_text_passes_one_gate(part: str) -> None:
+    callers = {
+        path.relative_to(ROOT).as_posix()
+        for path in ROOT.rglob("*.py")
+        if path not in FACADES and part in imports_of(path.read_text(encoding="utf-8"))
+    }
+    assert callers == PARTS_OF_THE_GATE[part]
+
+
 # One noun, one meaning: the names that two modules may share, and why.
 SHARED_NAMES = {
     "Client": "a user's tests read like the program that they test",

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult
-from sightline.context.ledger.rows import Changing, Reading
+from sightline.context.ledger.rows import RowReader, RowWriter
 from sightline.context.ledger.sqlite.store import SqliteStore
 from sightline.context.ledger.store import Clock, Mode, Store, now_utc
 from test_architecture import OWN_WORDS
 
-READING = [name for name in vars(Reading) if not name.startswith("_")]
-CHANGING = [name for name in vars(Changing) if not name.startswith("_")]
+READING = [name for name in vars(RowReader) if not name.startswith("_")]
+CHANGING = [name for name in vars(RowWriter) if not name.startswith("_")]
 STORE = sorted(Store.__abstractmethods__ - {"_change"})
 
 
@@ -48,7 +48,7 @@ class _Block:
 class StrictStore(Store):
     """Keeps a ledger by another engine, held to the interface. `used` is of all of them."""
 
-    used: set[str] = set()
+    used: ClassVar[set[str]] = set()
     damage = SqliteStore.damage
 
     def __init__(
@@ -71,12 +71,12 @@ class StrictStore(Store):
             block.end()
 
     @contextmanager
-    def _change(self, *, durable: bool) -> Iterator[Changing]:
+    def _change(self, *, durable: bool) -> Iterator[RowWriter]:
         with self._below._change(durable=durable) as db, self._block(db, READING + CHANGING) as own:
             yield own
 
     @contextmanager
-    def read(self) -> Iterator[Reading]:
+    def read(self) -> Iterator[RowReader]:
         self.used.add("read")
         with self._below.read() as db, self._block(db, READING) as own:
             yield own

@@ -101,7 +101,7 @@ def whole(path: Path, ledger: Ledger) -> list[object]:
     work(ledger, session)
     clone = ledger.sessions.clone(session)
     copy = ledger.import_(ledger.export(session), name="a copy")
-    seen = [look(ledger, number) for number in (session, clone.id)]
+    seen: list[object] = [look(ledger, number) for number in (session, clone.id)]
     seen.append([entry.message for entry in ledger.messages(copy.id)])
     ledger.sessions.rename(copy.id, "copy")
     ledger.sessions.switch(session)

@@ -15,7 +15,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from sightline.agent.host.guard import guarded
 from sightline.agent.host.journal import Ended, Journal, RequestLine, Sent
 from sightline.agent.host.recovery import Recovered, recover
 from sightline.agent.host.session import Composed, OpenSession, OpenTurn
@@ -30,9 +29,8 @@ from sightline.context.ledger.owner import Owner
 from sightline.context.ledger.store import Clock
 from sightline.context.ledger.work import CallState
 from sightline.context.messages.entries import Draft, Entry
+from sightline.context.messages.gate import guarded, shown_text, storable
 from sightline.context.messages.parts import Message
-from sightline.context.messages.redact import redact
-from sightline.context.messages.storable import storable
 from sightline.context.projection.moment import format_moment
 from sightline.context.tokens.estimate import Calibrations
 from sightline.context.tokens.tokens import Counter
@@ -237,7 +235,7 @@ class Scribe:
     def time_call(self, turn: OpenTurn, name: str, took_ms: int, began_ms: int) -> None:
         """Note how long a call of the last request took, and when it began."""
         if (row := turn.row) is not None:
-            called = redact(name)  # whatever the model made of it
+            called = shown_text(name)  # whatever the model made of it
             self._try(lambda journal: journal.time_call(row, called, took_ms, began_ms), None)
 
     def time_wait(self, turn: OpenTurn, name: str, took_ms: int, began_ms: int) -> None:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from sightline.context.ledger.cache import GroupCache
 from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of, size_of
-from sightline.context.ledger.rows import Reading, Row, find_session, first
+from sightline.context.ledger.rows import Row, RowReader, find_session, first
 from sightline.context.ledger.store import Store
 from sightline.context.ledger.transaction import seal
 from sightline.context.ledger.writer import Written
@@ -124,7 +124,7 @@ class HistoryReader:
         """Keep a reading, unless it alone is too much to keep."""
         self._last = reading if self._cache.trim(reading.groups) else None
 
-    def _fetch(self, db: Reading, session_id: int, groups: list[_Group]) -> None:
+    def _fetch(self, db: RowReader, session_id: int, groups: list[_Group]) -> None:
         """Bring groups into the cache, one range scan for each run of neighbours."""
         runs: list[tuple[int, list[_Group]]] = []
         end = -1
@@ -146,7 +146,7 @@ class HistoryReader:
                 self._cache.put(group_id, digest, [entry_of(row) for row in own], size)
 
 
-def _measures(db: Reading, session_id: int) -> tuple[bytes, int, int, int, int]:
+def _measures(db: RowReader, session_id: int) -> tuple[bytes, int, int, int, int]:
     rows = db.fetch(
         "SELECT digest, live_groups, tokens, context_size, context_slack "
         "FROM sessions WHERE id = ?",
@@ -189,7 +189,7 @@ def _moved(
     )
 
 
-def group_entries(db: Reading, session_id: int, group_id: int) -> list[Entry]:
+def group_entries(db: RowReader, session_id: int, group_id: int) -> list[Entry]:
     """Read the messages of one group, dropped or not."""
     places = db.fetch(
         "SELECT first_seq, first_seq + messages FROM groups WHERE id = ? AND session_id = ?",
@@ -200,12 +200,12 @@ def group_entries(db: Reading, session_id: int, group_id: int) -> list[Entry]:
     return [entry_of(row) for row in db.fetch(_IN_ORDER, (session_id, *places[0]))]
 
 
-def _last_groups(db: Reading, session_id: int, count: int) -> list[_Group]:
+def _last_groups(db: RowReader, session_id: int, count: int) -> list[_Group]:
     sql = f"{_SHOWN} {_LIVE} ORDER BY seq DESC LIMIT ?"
     return db.fetch(sql, (session_id, count))[::-1]
 
 
-def _groups_from(db: Reading, session_id: int, left_out: int) -> list[_Group]:
+def _groups_from(db: RowReader, session_id: int, left_out: int) -> list[_Group]:
     start = first(
         db,
         f"SELECT seq {_LIVE} AND tokens_before >= ? ORDER BY tokens_before, id LIMIT 1",

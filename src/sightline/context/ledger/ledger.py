@@ -22,7 +22,6 @@ from types import TracebackType
 from typing import Self
 
 from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
-from sightline.context.ledger.gate import Gate, LedgerLimits
 from sightline.context.ledger.groups import Groups, forget_undone
 from sightline.context.ledger.history import HistoryReader
 from sightline.context.ledger.memos import Memos
@@ -38,6 +37,7 @@ from sightline.context.ledger.verify import VerifyReport, verify
 from sightline.context.ledger.work import Work
 from sightline.context.ledger.writer import Writer
 from sightline.context.messages.entries import Draft, Entry, outcome_of
+from sightline.context.messages.gate import Gate, LedgerLimits
 from sightline.context.messages.parts import Message
 from sightline.context.messages.window import TokenWindow, Window
 from sightline.errors import InvalidInput

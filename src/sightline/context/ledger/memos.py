@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 
-from sightline.context.ledger.gate import Gate
-from sightline.context.ledger.rows import NO_LIMIT, Reading, Row, marks
+from sightline.context.ledger.rows import NO_LIMIT, Row, RowReader, marks
 from sightline.context.ledger.store import Store
 from sightline.context.ledger.transaction import Transaction
+from sightline.context.messages.gate import Gate
 from sightline.context.messages.memos import TOP, Memo, keywords, normal_tags, rank, tag_words
 from sightline.errors import InvalidInput, NotFound
 
@@ -134,7 +134,7 @@ def _take(tx: Transaction, memo_id: int) -> Row:
     return row
 
 
-def _tag_matches(db: Reading, words: Sequence[str]) -> dict[int, int]:
+def _tag_matches(db: RowReader, words: Sequence[str]) -> dict[int, int]:
     if not words:
         return {}
     rows = db.fetch(
@@ -145,7 +145,7 @@ def _tag_matches(db: Reading, words: Sequence[str]) -> dict[int, int]:
 
 
 def _ranked(
-    db: Reading,
+    db: RowReader,
     tag_matches: Mapping[int, int],
     content_matches: Mapping[int, int],
     limit: int,
@@ -157,7 +157,7 @@ def _ranked(
     return [_memo(rows[memo_id]) for memo_id in best]
 
 
-def _by_id(db: Reading, columns: str, ids: Sequence[int]) -> Iterator[Row]:
+def _by_id(db: RowReader, columns: str, ids: Sequence[int]) -> Iterator[Row]:
     for start in range(0, len(ids), _BATCH):
         some = ids[start : start + _BATCH]
         yield from db.rows(f"SELECT {columns} FROM llm_memos WHERE id IN ({marks(some)})", some)

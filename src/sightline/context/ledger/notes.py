@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from sightline.context.ledger.gate import Gate
 from sightline.context.ledger.history import HistoryReader
 from sightline.context.ledger.rows import Row, find_session, first
 from sightline.context.ledger.store import Store
 from sightline.context.ledger.transaction import Transaction
 from sightline.context.ledger.writer import put_state
 from sightline.context.messages.entries import Entry
+from sightline.context.messages.gate import Gate
 from sightline.context.messages.state import HEADING, StateRebuild, extract_state, rebuild_request
 from sightline.errors import InvalidInput, NotFound
 

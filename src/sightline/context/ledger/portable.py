@@ -22,7 +22,6 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 
 from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
-from sightline.context.ledger.gate import Gate
 from sightline.context.ledger.rows import Row, find_session
 from sightline.context.ledger.sessions import Session, new_session, session_of
 from sightline.context.ledger.store import Store, written
@@ -30,6 +29,7 @@ from sightline.context.ledger.transaction import Transaction
 from sightline.context.ledger.usage import StoredUsage, add_usage
 from sightline.context.ledger.writer import Writer, put_state
 from sightline.context.messages.entries import Basis, Outcome, outcome_of
+from sightline.context.messages.gate import Gate
 from sightline.context.messages.parser import made_id, parse
 from sightline.context.messages.parts import Message, Part, Role, ToolResult
 from sightline.context.messages.window import Window

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from sightline.context.ledger.seal import Value
 from sightline.errors import NotFound
 
-__all__ = ["NO_LIMIT", "Changing", "Reading", "Row", "Values", "find_session", "first", "marks"]
+__all__ = ["NO_LIMIT", "Row", "RowReader", "RowWriter", "Values", "find_session", "first", "marks"]
 
 # One row by column name. The engine decides the types; its tables hold it to them.
 Row: TypeAlias = dict[str, Any]
@@ -23,7 +23,7 @@ Values: TypeAlias = Sequence[Value]
 NO_LIMIT: Final = 2**53
 
 
-class Reading(Protocol):
+class RowReader(Protocol):
     """A ledger at one point in time."""
 
     def fetch(self, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
@@ -42,7 +42,7 @@ class Reading(Protocol):
         """Find memos by the words of their content; how many of the words each one has."""
 
 
-class Changing(Reading, Protocol):
+class RowWriter(RowReader, Protocol):
     """A change of a ledger: all of it when its block ends, nothing if that raises."""
 
     def next_id(self, table: str) -> int:
@@ -76,7 +76,7 @@ class Changing(Reading, Protocol):
         """Let a memo that was deleted be found no longer; `content` is what it said."""
 
 
-def find_session(db: Reading, session_id: int) -> Row:
+def find_session(db: RowReader, session_id: int) -> Row:
     """Read a session's row, or raise `NotFound`."""
     rows = db.rows("SELECT * FROM sessions WHERE id = ?", (session_id,))
     if not rows:
@@ -84,7 +84,7 @@ def find_session(db: Reading, session_id: int) -> Row:
     return rows[0]
 
 
-def first(db: Reading, sql: str, values: Values = ()) -> Any:
+def first(db: RowReader, sql: str, values: Values = ()) -> Any:
     """Read the first value of the first row; None if there is no row."""
     rows = db.fetch(sql, values)
     return rows[0][0] if rows else None

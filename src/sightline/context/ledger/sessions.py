@@ -12,13 +12,13 @@ from uuid import uuid4
 import msgspec
 
 from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
-from sightline.context.ledger.gate import Gate
 from sightline.context.ledger.notes import put_strategy_state
-from sightline.context.ledger.rows import NO_LIMIT, Reading, Row, find_session
+from sightline.context.ledger.rows import NO_LIMIT, Row, RowReader, find_session
 from sightline.context.ledger.seal import ZERO
 from sightline.context.ledger.store import Store
 from sightline.context.ledger.transaction import Transaction
 from sightline.context.ledger.writer import Writer, put_state
+from sightline.context.messages.gate import Gate
 from sightline.context.messages.window import Window
 from sightline.errors import InvalidInput, NotFound
 
@@ -230,7 +230,7 @@ def session_of(row: Row) -> Session:
     )
 
 
-def _matching(db: Reading, reference: str) -> list[Row]:
+def _matching(db: RowReader, reference: str) -> list[Row]:
     if reference.isascii() and reference.isdecimal() and len(reference) < 18:
         rows = db.rows("SELECT * FROM sessions WHERE id = ?", (int(reference),))
         if rows:

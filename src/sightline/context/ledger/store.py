@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import ClassVar, Literal, Self, TypeAlias
 
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult
-from sightline.context.ledger.rows import Changing, Reading
+from sightline.context.ledger.rows import RowReader, RowWriter
 from sightline.context.ledger.transaction import Transaction
 from sightline.errors import LedgerUnusable
 
@@ -61,7 +61,7 @@ class Store(ABC):
             yield transaction
             transaction.finish()
 
-    def work(self, *, durable: bool = False) -> AbstractContextManager[Changing]:
+    def work(self, *, durable: bool = False) -> AbstractContextManager[RowWriter]:
         """Change working state, which no seal covers, and wait for nothing.
 
         It survives the death of the program. The power may take the last of it; the next
@@ -72,11 +72,11 @@ class Store(ABC):
         return self._change(durable=durable)
 
     @abstractmethod
-    def _change(self, *, durable: bool) -> AbstractContextManager[Changing]:
+    def _change(self, *, durable: bool) -> AbstractContextManager[RowWriter]:
         """Change rows in one transaction, one writer at a time."""
 
     @abstractmethod
-    def read(self) -> AbstractContextManager[Reading]:
+    def read(self) -> AbstractContextManager[RowReader]:
         """Read at one point in time, whatever others write meanwhile."""
 
     @abstractmethod

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sightline.context.ledger.rows import Changing, Row, Values, find_session
+from sightline.context.ledger.rows import Row, RowWriter, Values, find_session
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.seal import ZERO, Value, row_digest, tally_move
 from sightline.errors import NotFound
@@ -19,7 +19,7 @@ __all__ = ["Transaction", "seal"]
 class Transaction:
     """The changes of one `write()` block, with their seals. `db` has what needs none."""
 
-    def __init__(self, db: Changing, now: str) -> None:
+    def __init__(self, db: RowWriter, now: str) -> None:
         self.db = db
         self.now = now
         self._sessions: dict[int, tuple[Row, bytes]] = {}

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.context.ledger.gate import Gate
 from sightline.context.ledger.rows import Row, find_session
 from sightline.context.ledger.store import Store
 from sightline.context.ledger.transaction import Transaction
 from sightline.context.messages.entries import Basis
+from sightline.context.messages.gate import Gate
 from sightline.errors import InvalidInput, NotFound
 
 __all__ = ["Accounts", "StoredReceipt", "StoredUsage", "Totals", "add_usage"]

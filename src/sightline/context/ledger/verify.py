@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from sightline.context.ledger.rows import Reading, Row, first
+from sightline.context.ledger.rows import Row, RowReader, first
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.seal import (
     CHAINED,
@@ -107,7 +107,7 @@ def verify(store: Store) -> VerifyReport:
 
 
 class _Check:
-    def __init__(self, db: Reading, damage: tuple[type[Exception], ...]) -> None:
+    def __init__(self, db: RowReader, damage: tuple[type[Exception], ...]) -> None:
         self._db = db
         self._damage = damage
         self._findings: list[str] = []

@@ -6,7 +6,7 @@ which is what it is for; after a power cut the last of it may be missing, and th
 that was under way is closed by what the messages tell. What vendors' counts have taught
 the estimates is kept in the same way.
 
-Text passes the ledger's gate here as everywhere: no tail, no key, not half of one.
+Text passes the gate here as everywhere: no tail, no key, not half of one.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from sightline.context.ledger.gate import Gate
-from sightline.context.ledger.rows import Changing, Reading, Row, first
+from sightline.context.ledger.rows import Row, RowReader, RowWriter, first
 from sightline.context.ledger.store import Store
+from sightline.context.messages.gate import Gate
 from sightline.context.tokens.estimate import Calibration, Calibrations
 
 __all__ = ["CallState", "OpenWork", "Work"]
@@ -131,11 +131,11 @@ class Work:
                     db.put("calibrations", {"model": model, "body": body})
 
 
-def _owner(db: Reading, session_id: int) -> str:
+def _owner(db: RowReader, session_id: int) -> str:
     return str(first(db, "SELECT owner FROM owners WHERE session_id = ?", (session_id,)) or "")
 
 
-def _settle(db: Changing, session_id: int) -> None:
+def _settle(db: RowWriter, session_id: int) -> None:
     for table in ("open_replies", "open_calls"):
         db.delete(table, "session_id = ?", (session_id,))
 

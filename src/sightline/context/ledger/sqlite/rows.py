@@ -12,7 +12,7 @@ from sightline.context.ledger.rows import Row, Values, marks
 from sightline.context.ledger.seal import Value, tally_move
 from sightline.context.ledger.transaction import seal
 
-__all__ = ["SqliteChanging", "SqliteReading", "fetch"]
+__all__ = ["SqliteReader", "SqliteWriter", "fetch"]
 
 _NEXT_ID: Final = "SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = ?"
 
@@ -22,7 +22,7 @@ def fetch(connection: apsw.Connection, sql: str, values: Values = ()) -> list[tu
     return connection.execute(sql, values).fetchall()
 
 
-class SqliteReading:
+class SqliteReader:
     """A transaction of a connection, for reading."""
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -59,7 +59,7 @@ class SqliteReading:
         return dict(self.fetch(f"SELECT rowid, count(*) FROM ({each}) GROUP BY rowid", phrases))
 
 
-class SqliteChanging(SqliteReading):
+class SqliteWriter(SqliteReader):
     """A transaction of a connection, for changes.
 
     The one row of `ledger` is loaded when it is asked for, and sealed and stored at the end.

@@ -17,7 +17,7 @@ from typing import ClassVar, Final, Self
 import apsw
 
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult
-from sightline.context.ledger.rows import Changing, Reading
+from sightline.context.ledger.rows import RowReader, RowWriter
 from sightline.context.ledger.sqlite.backup import backup
 from sightline.context.ledger.sqlite.connect import (
     found,
@@ -28,7 +28,7 @@ from sightline.context.ledger.sqlite.connect import (
 from sightline.context.ledger.sqlite.memo_index import index_findings
 from sightline.context.ledger.sqlite.presence import attend, bury, is_held
 from sightline.context.ledger.sqlite.process import QueryProcess
-from sightline.context.ledger.sqlite.rows import SqliteChanging, SqliteReading, fetch
+from sightline.context.ledger.sqlite.rows import SqliteReader, SqliteWriter, fetch
 from sightline.context.ledger.sqlite.steps import NUMBERED
 from sightline.context.ledger.store import Clock, Mode, Store, now_utc
 from sightline.errors import SightlineError
@@ -61,7 +61,7 @@ class SqliteStore(Store):
                 found(self._connection, self.timestamp())
             else:
                 self._connection = open_for_reading(self.path)
-        self._reading = SqliteReading(self._connection)
+        self._reading = SqliteReader(self._connection)
 
     def reader(self) -> Self:
         return type(self)(self.path, mode="read", clock=self._clock)
@@ -72,7 +72,7 @@ class SqliteStore(Store):
             self._connection.close()
 
     @contextmanager
-    def read(self) -> Iterator[Reading]:
+    def read(self) -> Iterator[RowReader]:
         with self._lock, translated(self.path):
             if self._connection.in_transaction:  # a reader inside a reader sees the same
                 yield self._reading
@@ -84,12 +84,12 @@ class SqliteStore(Store):
                 self._connection.execute("COMMIT")
 
     @contextmanager
-    def _change(self, *, durable: bool) -> Iterator[Changing]:
+    def _change(self, *, durable: bool) -> Iterator[RowWriter]:
         with self._lock, translated(self.path):
             self._synchronise("FULL" if durable else "NORMAL")
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                changing = SqliteChanging(self._connection)
+                changing = SqliteWriter(self._connection)
                 yield changing
                 changing.finish()
                 self._connection.execute("COMMIT")

@@ -15,11 +15,11 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from sightline.context.ledger.gate import Gate
 from sightline.context.ledger.place import journal_path
 from sightline.context.ledger.rows import Row
-from sightline.context.ledger.sqlite.rows import SqliteChanging, fetch
+from sightline.context.ledger.sqlite.rows import SqliteWriter, fetch
 from sightline.context.ledger.transaction import Transaction
+from sightline.context.messages.gate import Gate
 from sightline.context.tokens.estimate import Calibrations
 from sightline.errors import InvalidInput
 
@@ -42,7 +42,7 @@ def take_over(connection: apsw.Connection, ledger: Path, now: str, reached: int)
     except (apsw.Error, UnicodeDecodeError):
         return
     if rows:
-        changing = SqliteChanging(connection)
+        changing = SqliteWriter(connection)
         _Taking(Transaction(changing, now)).take(rows)
         changing.finish()
 
