@@ -43,6 +43,9 @@ def write_content(path: Path, version: int) -> None:
             ledger.append(second.id, reply, strategy="gemini", usage=usage)
             ledger.accounts.add_receipt(second.id, {"slots": []}, prefix_digest="00ff")
             ledger.groups.undo(first.id)
+        if version >= 6:
+            told = StoredUsage("m-1", 1, 1, cost_nanousd=0, reported={"service_tier": "batch"})
+            ledger.accounts.record(second.id, told)
 
 
 def copy_rows(source: Path, target: Path, version: int) -> None:

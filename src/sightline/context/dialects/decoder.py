@@ -199,7 +199,8 @@ class Decoder:
             reason = "tool_calls"
         events: list[Event] = [ToolCalled(call) for call in calls]
         if self._usage is not None:
-            events.append(UsageArrived(usage_from(self.dialect, self._usage), self._cache_miss))
+            usage = usage_from(self.dialect, self._usage)
+            events.append(UsageArrived(usage, self._cache_miss, _reported(self._usage)))
         message = Message("assistant", tuple(parts))
         return [*events, Stopped(reason, message, detail, self._response_id, self._code)]
 
@@ -261,6 +262,13 @@ def _arguments(text: str) -> dict[str, Any] | None:
     except (msgspec.DecodeError, NotStorable):
         return None
     return arguments if isinstance(arguments, dict) else None
+
+
+def _reported(usage: Any) -> dict[str, Any] | None:
+    """What a vendor accounts for; Ollama does it in the reply itself, which is said elsewhere."""
+    if not isinstance(usage, dict):
+        return None
+    return {name: value for name, value in usage.items() if name not in ("message", "context")}
 
 
 def decode(decoder: Decoder, chunks: Iterable[bytes]) -> Iterator[Event]:

@@ -195,6 +195,7 @@ TABLES: Final[dict[str, Table]] = {
             Column("address", "TEXT", "where the request went: scheme, host, port and path"),
             Column("outcome", "TEXT", "how it ended: a stop reason, or the code of an error"),
             Column("error", "TEXT", "what was said of an error"),
+            Column("reported", "TEXT", "the vendor's own account of it, JSON"),
         ),
     ),
     "receipts": Table(

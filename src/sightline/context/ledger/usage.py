@@ -19,14 +19,15 @@ from sightline.context.messages.entries import Basis
 from sightline.context.messages.gate import Gate
 from sightline.errors import InvalidInput, NotFound
 
-__all__ = ["Accounts", "StoredReceipt", "StoredUsage", "Totals", "add_usage"]
+__all__ = ["Accounts", "StoredReceipt", "StoredUsage", "Totals", "add_usage", "usage_fields"]
 
 
 class StoredUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One request. `cached_tokens` are part of `prompt_tokens`; money in billionths of a dollar.
 
     From `cache_write_tokens` on, None is what nobody told. `cache_write_long_tokens` are part of
-    the writes; `cache_miss` is the vendor's own word; `outcome` a stop reason or an error's code.
+    the writes; `cache_miss` is the vendor's own word; `outcome` a stop reason or an error's code;
+    `reported` the vendor's account as it came, with what none of these columns names.
     """
 
     model: str
@@ -43,6 +44,7 @@ class StoredUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     address: str | None = None
     outcome: str | None = None
     error: str | None = None
+    reported: dict[str, Any] | None = None
 
     @property
     def snapshot(self) -> int:
@@ -111,7 +113,7 @@ class Accounts:
                 "WHERE session_id = ? ORDER BY id",
                 (session_id,),
             )
-        return [StoredUsage(**row) for row in rows]
+        return [StoredUsage(**usage_fields(row)) for row in rows]
 
     def totals(self, session_id: int | None = None) -> Totals:
         """Sum up a session, or the whole ledger; inherited requests are left out."""
@@ -227,6 +229,12 @@ def _receipt(row: Row) -> StoredReceipt:
     return StoredReceipt(**{**row, "body": msgspec.json.decode(row["body"])})
 
 
+def usage_fields(row: Row) -> Row:
+    """Read a row of `usage` as fields of `StoredUsage`."""
+    reported = row["reported"]
+    return row if reported is None else {**row, "reported": msgspec.json.decode(reported)}
+
+
 def add_usage(
     tx: Transaction,
     gate: Gate,
@@ -244,6 +252,8 @@ def add_usage(
     for field in ("cache_miss", "address", "outcome", "error"):
         if row[field] is not None:
             row[field] = gate.text(row[field], field, gate.limits.error)
+    if usage.reported is not None:
+        row["reported"] = gate.json(usage.reported, "what was reported", gate.limits.error)
     if usage.cached_tokens > usage.prompt_tokens:
         raise InvalidInput("cached_tokens are part of prompt_tokens and cannot be more")
     if usage.basis not in ("counted", "estimated", "reported"):

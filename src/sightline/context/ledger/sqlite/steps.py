@@ -160,12 +160,17 @@ CREATE TABLE calibrations (
 ) STRICT, WITHOUT ROWID;
 """
 
+_WHOLE_ACCOUNTS: Final = """
+ALTER TABLE usage ADD COLUMN reported TEXT;
+"""
+
 MIGRATIONS: Final[tuple[str, ...]] = (
     _CONVERSATIONS,
     _ACCOUNTING,
     _WEIGHTS_AND_WORDS,
     _FORGOTTEN_WORDS,
     _ONE_STORE,
+    _WHOLE_ACCOUNTS,
 )
 FORMAT: Final = len(MIGRATIONS)
 # The tables that never give a number twice; SQLite keeps their highest in `sqlite_sequence`.
