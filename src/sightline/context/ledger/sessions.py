@@ -28,6 +28,9 @@ _HELD: Final = (
     "messages", "groups", "session_state", "usage", "receipts", "undone", "strategy_states",
     "owners", "open_replies", "open_calls",
 )  # fmt: skip
+_COUNTED: Final = (
+    "context_size", "context_slack", "next_seq", "next_group", "live_groups", "tokens", "largest",
+)  # fmt: skip
 _MIN_PREFIX: Final = 4
 
 
@@ -186,26 +189,15 @@ def new_session(tx: Transaction, *, name: str, project: str) -> Row:
     """Store an empty session, and return its row."""
     return tx.add_session(
         {
+            **dict.fromkeys(("cloned_from", "first_group", "parent", "title")),
+            **dict.fromkeys(_COUNTED, 0),
+            **dict.fromkeys(("head", "tally"), ZERO),
+            **dict.fromkeys(("created_at", "updated_at"), tx.now),
             "uuid": str(uuid4()),
             "name": name,
             "project": project,
-            "created_at": tx.now,
-            "updated_at": tx.now,
             "activity": tx.db.next_activity(),
             "scratchpad": "",
-            "context_size": 0,
-            "context_slack": 0,
-            "next_seq": 0,
-            "next_group": 0,
-            "live_groups": 0,
-            "tokens": 0,
-            "largest": 0,
-            "cloned_from": None,
-            "head": ZERO,
-            "tally": ZERO,
-            "first_group": None,
-            "parent": None,
-            "title": None,
         }
     )
 

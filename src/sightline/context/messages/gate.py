@@ -63,10 +63,11 @@ _MAX_COUNT: Final = 2**53  # what every JSON reader takes for an exact integer
 _KEY_CHARACTERS: Final = "".join(map(chr, range(0x21, 0x7F)))
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _PICTURE: Final = re.compile(r"data:image/[a-z]{1,20};base64,[A-Za-z0-9+/]*={0,2}")
-_JSON: Final = (str, int, float, bool, type(None), list, dict)
 
 # Rewrites a string; the second is the name of the field that it is the value of, if it is one.
 Rule: TypeAlias = Callable[[str, str], str]
+# Where a value is in another: where its holder is, and its name or number there.
+_Path: TypeAlias = tuple[Any, ...]
 
 
 def _types(hint: Any) -> tuple[Any, ...]:
@@ -225,30 +226,42 @@ def check_text(text: str, where: str, *, max_bytes: int | None = None) -> str:
 
 def check_json(value: Any, where: str) -> None:
     """Raise `NotStorable` unless the value is JSON that reads back as it was written."""
-    todo: list[tuple[Any, str, int]] = [(value, where, 0)]
+    todo: list[tuple[Any, _Path, int]] = [(value, (), 0)]
     while todo:
-        item, place, depth = todo.pop()
+        item, path, depth = todo.pop()
         if depth > MAX_DEPTH:
             raise NotStorable(f"{where}: nested deeper than {MAX_DEPTH} levels")
-        if type(item) not in _JSON:  # a subclass would come back as its base
-            raise NotStorable(f"{place}: {type(item).__name__} is not JSON")
-        match item:
-            case str():
-                check_text(item, place)
-            case int():
-                if not -_LARGEST < item < _LARGEST:
-                    raise NotStorable(f"{place}: an integer of more than {MAX_DIGITS:,} digits")
-            case float():
-                if not math.isfinite(item):
-                    raise NotStorable(f"{place}: {item} is not JSON")
-            case list():
-                todo.extend((child, f"{place}[{i}]", depth + 1) for i, child in enumerate(item))
-            case dict():
-                for key, child in item.items():
-                    if type(key) is not str:
-                        raise NotStorable(f"{place}: the key {key!r} is not a string")
-                    check_text(key, f"a key of {place}")
-                    todo.append((child, f"{place}.{key}", depth + 1))
+        kind = type(item)  # a subclass would come back as its base
+        if kind is str:
+            if not item.isascii() or "\x00" in item:
+                check_text(item, _place(where, path))
+        elif kind is dict:
+            for key, child in item.items():
+                if type(key) is not str:
+                    raise NotStorable(f"{_place(where, path)}: the key {key!r} is not a string")
+                if not key.isascii() or "\x00" in key:
+                    check_text(key, f"a key of {_place(where, path)}")
+                todo.append((child, (path, key), depth + 1))
+        elif kind is list:
+            todo.extend((child, (path, index), depth + 1) for index, child in enumerate(item))
+        elif kind is int:
+            if not -_LARGEST < item < _LARGEST:
+                place = _place(where, path)
+                raise NotStorable(f"{place}: an integer of more than {MAX_DIGITS:,} digits")
+        elif kind is float:
+            if not math.isfinite(item):
+                raise NotStorable(f"{_place(where, path)}: {item} is not JSON")
+        elif item is not None and kind is not bool:
+            raise NotStorable(f"{_place(where, path)}: {kind.__name__} is not JSON")
+
+
+def _place(where: str, path: _Path) -> str:
+    """Write where in a value something is; only who finds something wrong has to know it."""
+    steps: list[str] = []
+    while path:
+        path, step = path
+        steps.append(f"[{step}]" if isinstance(step, int) else f".{step}")
+    return where + "".join(reversed(steps))
 
 
 def check_message(message: Message, where: str = "message") -> None:
