@@ -19,6 +19,7 @@ from benchmarks.harness import Row
 from benchmarks.ledger_peers import turn
 from benchmarks.peers import run_peer
 from sightline.context.ledger import Ledger
+from sightline.context.ledger.sqlite.store import SqliteStore
 from sightline.context.messages.entries import Draft
 from sightline.context.messages.parts import Message, ToolCall, ToolResult
 from sightline.context.messages.window import Window
@@ -67,7 +68,7 @@ def filled(size: int, *, output_lines: int = 0) -> Iterator[Ledger]:
             turns = (messages_of(number, output_lines=output_lines) for number in numbers)
             batch = [draft for messages in turns for draft in messages]
             ledger.append(session.id, batch, strategy="openai")
-        ledger._store.checkpoint()
+        ledger._store.scrub()
         yield ledger
 
 
@@ -136,8 +137,9 @@ def verify_rows(ledger: Ledger, slug: str, what: str) -> list[Row]:
     The bar is on the longer of the two, in processor time of its thread; that is what
     the clock shows where each has a core to itself.
     """
-    ledger._store.checkpoint()
+    ledger._store.scrub()
     megabytes = ledger.path.stat().st_size / 1e6
+    assert isinstance(ledger._store, SqliteStore)
     connection = ledger._store._connection
     count = ledger.verify().messages
 

@@ -6,15 +6,17 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from context.ledger import kill_batch
 from context.ledger.disk import Disk
-from context.ledger.helpers import contents, turn
+from context.ledger.helpers import contents, file_of, turn
 from context.ledger.storm import CUTS, lost, run_with_cuts
 from proof.claim import Claim, Trial
 from sightline.context.ledger import Ledger, StoredUsage
+from sightline.context.ledger.sqlite.store import SqliteStore
 from sightline.errors import LedgerUnavailable, LedgerUnusable
 
 BATCH = 50
@@ -124,8 +126,8 @@ def disk_trouble(trial: Trial) -> None:
         disk = Disk(f"trouble-{trial.seed}-{number}", trial.random.randrange(2**32))
         path = trial.directory("trouble") / "l.db"
         try:
-            with Ledger(path, vfs=disk.name) as ledger:
-                ledger._store._connection.wal_autocheckpoint(trial.random.choice([5, 1000]))
+            with Ledger(path, engine=partial(SqliteStore, vfs=disk.name)) as ledger:
+                file_of(ledger)._connection.wal_autocheckpoint(trial.random.choice([5, 1000]))
                 session = ledger.sessions.create("s").id
                 ledger.append(session, turn(0), strategy="s")
                 for step in range(1, 21):

@@ -123,8 +123,18 @@ def test_what_people_read_imports_from_the_doors_only(path: Path) -> None:
 SQL = re.compile(
     r"\s*(SELECT|INSERT|UPDATE|DELETE|PRAGMA|CREATE|ALTER|DROP|BEGIN|COMMIT|ROLLBACK|ATTACH)\b"
 )
-# The ledger, and the file of requests that may be deleted beside it.
-STORES = ("context/ledger/", "agent/host/journal.py", "agent/host/wirefile.py")
+# The engine, and the file of requests that may be deleted beside a ledger.
+ENGINES = ("context/ledger/sqlite/", "agent/host/journal.py", "agent/host/wirefile.py")
+# What the ledger's nouns say to any engine: questions, in words that every engine takes.
+ASKING = "context/ledger/"
+OWN_WORDS = re.compile(
+    r"""
+      ^\s*(?!SELECT\b)                                    # a change: those go by rows
+    | \?\d | :\w | LIMIT\s-
+    | \b(PRAGMA|INDEXED|MATCH|rowid|sqlite_\w+|json_\w+|instr|iif|ifnull|glob|typeof)\b
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
 
 
 def sql_in(source: str) -> list[str]:
@@ -134,14 +144,30 @@ def sql_in(source: str) -> list[str]:
     return found + [text for text in texts if isinstance(text, str) and SQL.match(text)]
 
 
-def test_nothing_but_the_stores_speaks_sql() -> None:
-    speakers = {
-        name: found
+def test_nothing_but_the_engine_speaks_the_sql_of_one() -> None:
+    speakers = {}
+    for path in ROOT.rglob("*.py"):
+        name = path.relative_to(ROOT).as_posix()
+        if not name.startswith(ENGINES):
+            found = sql_in(path.read_text(encoding="utf-8"))
+            if name.startswith(ASKING):
+                found = [text for text in found if OWN_WORDS.search(text)]
+            speakers[name] = found
+    assert {name: found for name, found in speakers.items() if found} == {}
+
+
+def test_nothing_of_the_ledger_but_its_door_imports_the_engine() -> None:
+    importers = {
+        path.relative_to(ROOT).as_posix()
         for path in ROOT.rglob("*.py")
-        if not (name := path.relative_to(ROOT).as_posix()).startswith(STORES)
-        and (found := sql_in(path.read_text(encoding="utf-8")))
+        if not path.relative_to(ROOT).as_posix().startswith(ENGINES)
+        and any(
+            name.startswith("sightline.context.ledger.sqlite")
+            for name in imports_of(path.read_text(encoding="utf-8"))
+        )
     }
-    assert speakers == {}
+    # `doctor` tells which SQLite there is.
+    assert importers == {"context/ledger/ledger.py", "cli/doctor.py"}
 
 
 @pytest.mark.parametrize(
@@ -149,6 +175,42 @@ def test_nothing_but_the_stores_speaks_sql() -> None:
 )
 def test_sql_would_be_found(source: str) -> None:
     assert sql_in(source)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO t VALUES (?)", "PRAGMA data_version", "SELECT a FROM t WHERE b = ?1",
+        "SELECT a FROM t LIMIT -1", "SELECT a FROM t INDEXED BY i", "SELECT instr(a, ?) FROM t",
+        "SELECT seq FROM sqlite_sequence", "SELECT value FROM json_each(?)",
+    ],
+)  # fmt: skip
+def test_what_one_engine_alone_understands_would_be_found(statement: str) -> None:
+    assert OWN_WORDS.search(statement)
+    assert not OWN_WORDS.search("SELECT a, count(*) FROM t WHERE b IN (?, ?) GROUP BY a LIMIT ?")
+
+
+# What takes tails, keys and what cannot be stored out of a text, and who may call it besides
+# the gate itself. A façade imports nothing: it only names.
+PARTS_OF_THE_GATE = {
+    "sightline.context.projection.strip": {"context/messages/gate.py"},
+    "sightline.context.messages.redact": {
+        "context/messages/gate.py",
+        "agent/models/keys.py",  # tells which keys there are, and words errors with them
+        "agent/workspace/command.py",  # an output whose middle was left out, maybe within a key
+        "agent/host/stage.py",  # the address of an app, for a person
+    },
+}
+
+
+@pytest.mark.parametrize("part", PARTS_OF_THE_GATE)
+def test_text_passes_one_gate(part: str) -> None:
+    callers = {
+        path.relative_to(ROOT).as_posix()
+        for path in ROOT.rglob("*.py")
+        if path not in FACADES and part in imports_of(path.read_text(encoding="utf-8"))
+    }
+    assert callers == PARTS_OF_THE_GATE[part]
 
 
 # One noun, one meaning: the names that two modules may share, and why.

@@ -11,8 +11,8 @@ from proof.__main__ import claims
 from proof import reference
 from sightline.cli.io import MAX_BYTES
 from sightline.context.ledger import LedgerLimits as LedgerLimits
-from sightline.context.ledger.connect import BUSY_TIMEOUT_MS
 from sightline.context.ledger.retrieval import QueryLimits
+from sightline.context.ledger.sqlite.connect import BUSY_TIMEOUT_MS
 from sightline.slop.app import app as app_module
 from sightline.slop.app.serving import PATIENCE
 from sightline.slop.discovery.descriptor import DESCRIPTOR_BYTES

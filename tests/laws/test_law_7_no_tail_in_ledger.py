@@ -16,9 +16,8 @@ from context.ledger.helpers import contents
 from context.projection.requirements import proves
 from laws.messages import messages
 from sightline.context.ledger import Ledger
-from sightline.context.ledger.gate import Gate
+from sightline.context.messages.gate import Gate, storable
 from sightline.context.messages.parts import Message, Raw, Reasoning, Text, ToolCall, ToolResult
-from sightline.context.messages.storable import storable
 from sightline.context.projection.moment import parse_moment
 from sightline.context.projection.strip import has_block
 from sightline.context.projection.tail import render_tail

@@ -102,7 +102,7 @@ def _python() -> Finding:
 
 
 def _sqlite() -> Finding:
-    from sightline.context.ledger.connect import sqlite_version
+    from sightline.context.ledger.sqlite.connect import sqlite_version
 
     version = sqlite_version()
     if tuple(map(int, version.split("."))) > NEWEST_FAULTY_SQLITE:

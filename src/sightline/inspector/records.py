@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.agent.host.guard import guarded_text
 from sightline.context.ledger import Ledger
 from sightline.context.messages.entries import Entry
+from sightline.context.messages.gate import guarded_text
 from sightline.context.messages.memos import Memo
 from sightline.context.messages.parts import (
     File,

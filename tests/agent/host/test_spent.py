@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent.host.helpers import check_ledger, hosted, turn
+from sightline.agent.host.writing import ledger_usage
 from sightline.agent.models.access import Access, public_url
 from sightline.agent.models.base import address_of
 from sightline.agent.models.connected import ConnectedModel
 from sightline.agent.models.scripted import Cut, Reply, ScriptedModel, Stall
+from sightline.agent.turn.steps import Spent
 from sightline.config import LimitSettings
 from sightline.context.dialects.events import Event, UsageArrived
 from sightline.context.dialects.profiles import profile_for
@@ -27,6 +30,9 @@ ALL = Reported(
 KEY = "sk-ant-api03-" + "a1B2" * 8
 
 
+TOLD: dict[str, Any] = {"input_tokens": 1000, "service_tier": "batch", "server_tool_use": {"n": 2}}
+
+
 def requests(directory: Path) -> list[StoredUsage]:
     with Ledger(directory / "work.db", mode="read") as ledger:
         return ledger.accounts.requests(1)
@@ -41,7 +47,8 @@ class Talkative(ScriptedModel):
         event: Event
         async for event in super().stream(request):
             if isinstance(event, UsageArrived):
-                event = UsageArrived(event.usage, CacheMiss("tools_changed", 400))
+                miss = CacheMiss("tools_changed", 400)
+                event = UsageArrived(event.usage, miss, TOLD)
             yield event
 
 
@@ -56,7 +63,31 @@ async def test_what_the_vendor_reports_is_kept(tmp_path: Path) -> None:
     assert (used.cache_miss, used.cache_missed_tokens) == ("tools_changed", 400)
     assert used.address == "https://models.example/v1"
     assert (used.outcome, used.error) == ("end", None)
+    assert used.reported == TOLD
     check_ledger(tmp_path)
+
+
+def nested(levels: int) -> Any:
+    return [] if not levels else [nested(levels - 1)]
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        ({"a": "\0"}, {"a": "␀"}),
+        ({"key": KEY}, {"key": "[redacted:anthropic-key]"}),
+        ({"a": nested(300)}, None),
+        ({"a": float("inf")}, None),
+        ({"a": "x" * 10_000}, None),
+    ],
+)
+def test_an_account_that_cannot_be_kept_costs_no_turn(tmp_path: Path, told: Any, kept: Any) -> None:
+    spent = Spent(Reported(1, 1), reported=told)
+    with Ledger(tmp_path / "l.db") as ledger:
+        session = ledger.sessions.create("s").id
+        ledger.accounts.record(session, ledger_usage(ScriptedModel([]), spent))
+        [used] = ledger.accounts.requests(session)
+        assert used.reported == kept
 
 
 async def test_a_failed_request_is_kept_with_what_was_said_of_it(tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ import pytest
 from agent.host.helpers import check_ledger, ended, hosted, messages, of_kind, turn
 from sightline.agent.host.journal import Journal
 from sightline.context.dialects import encode
-from sightline.context.ledger import Ledger, schema
+from sightline.context.ledger import Ledger
 from sightline.context.ledger.owner import hold_on
+from sightline.context.ledger.sqlite import steps
 from sightline.context.ledger.work import OpenWork
 from sightline.errors import LedgerUnusable
 from sightline.events import Noticed
@@ -126,8 +127,8 @@ def test_rows_that_no_host_wrote_are_left_where_they_are(old: Path) -> None:
 def test_a_migration_that_fails_takes_nothing_over_and_the_next_one_does(
     old: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = (*schema.MIGRATIONS[:4], schema.MIGRATIONS[4] + "SELECT broken FROM nowhere")
-    monkeypatch.setattr(schema, "MIGRATIONS", broken)
+    broken = (*steps.MIGRATIONS[:4], steps.MIGRATIONS[4] + "SELECT broken FROM nowhere")
+    monkeypatch.setattr(steps, "MIGRATIONS", broken)
     with pytest.raises(apsw.SQLError):
         Ledger(old / "work.db")
     monkeypatch.undo()
@@ -140,7 +141,7 @@ def test_a_program_of_then_refuses_what_is_new_with_a_word(
 ) -> None:
     Ledger(old / "work.db").close()
     before = (old / "work.db").read_bytes()
-    monkeypatch.setattr(schema, "FORMAT", 4)
-    with pytest.raises(LedgerUnusable, match="format 5; this version of sightline reads up to 4"):
+    monkeypatch.setattr(steps, "FORMAT", 4)
+    with pytest.raises(LedgerUnusable, match="format 6; this version of sightline reads up to 4"):
         Ledger(old / "work.db")
     assert (old / "work.db").read_bytes() == before

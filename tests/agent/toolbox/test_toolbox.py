@@ -15,9 +15,9 @@ from sightline.agent.toolbox import Attention, Ran, Toolbox
 from sightline.agent.toolbox.attention import MOST
 from sightline.agent.toolbox.results import RESULT_CHARS, rendered
 from sightline.agent.toolbox.toolbox import ALL_TOOLS, definitions_of
+from sightline.context.messages.gate import check_text
 from sightline.context.messages.parts import UNREADABLE, ToolCall
 from sightline.context.messages.redact import redact
-from sightline.context.messages.storable import check_text
 from sightline.context.projection.escape import tag_like
 from sightline.context.projection.strip import strip_blocks
 from sightline.context.slots.standing import guidelines_text, system_text

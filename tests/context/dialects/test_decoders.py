@@ -246,6 +246,13 @@ def test_a_text_with_a_signature_ends_there() -> None:
     assert reply("gemini", data).message.parts == (Text("abc", signed), Text("d"))
 
 
+def test_what_a_vendor_accounts_for_is_told_as_it_came_and_without_the_reply() -> None:
+    end = {"message": {"content": "a"}, "done": True, "eval_count": 3, "load_duration": 12}
+    told = DIALECTS["ollama"].decoder().whole(end)
+    [usage] = [event for event in told if isinstance(event, UsageArrived)]
+    assert usage.reported == {"done": True, "eval_count": 3, "load_duration": 12}
+
+
 def test_an_sdk_may_hand_over_unpacked_events() -> None:
     decoder = DIALECTS["bedrock"].decoder()
     told: list[Event] = []
@@ -253,7 +260,8 @@ def test_an_sdk_may_hand_over_unpacked_events() -> None:
     told += decoder.receive({"messageStop": {"stopReason": "end_turn"}})
     told += decoder.receive({"metadata": {"usage": {"inputTokens": 1, "outputTokens": 2}}})
     assert told[0] == TextArrived("a")
-    assert told[1] == UsageArrived(Usage(1, 2))
+    reported = {"inputTokens": 1, "outputTokens": 2}
+    assert told[1] == UsageArrived(Usage(1, 2), reported=reported)
     assert told[2].reason == "end"  # type: ignore[union-attr]  # a Stopped
     assert decoder.receive({"messageStart": {}}) == decoder.feed(b"x") == decoder.close() == []
 

@@ -9,12 +9,11 @@ import pytest
 
 from context.dialects.streams import NAMES, STREAMS, event_stream
 from context.dialects.test_whole_replies import WHOLE
-from sightline.agent.host.guard import guarded
 from sightline.context.dialects import DIALECTS, decode
 from sightline.context.dialects.events import Event, Stopped, UsageArrived
 from sightline.context.dialects.framing import EventStreamReader
+from sightline.context.messages.gate import MAX_DEPTH, guarded
 from sightline.context.messages.parts import UNREADABLE, Message, Raw, Reasoning, ToolCall
-from sightline.context.messages.storable import MAX_DEPTH
 
 every_dialect = pytest.mark.parametrize("dialect", STREAMS)
 SNOWMAN = '"☃"'.encode()

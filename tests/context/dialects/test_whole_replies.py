@@ -130,7 +130,7 @@ def told(dialect: str, body: bytes | Mapping[str, Any]) -> list[Event]:
 
 
 def joined(events: list[Event]) -> list[Event]:
-    """The events with neighbouring deltas of one kind in one piece."""
+    """The events with neighbouring deltas of one kind in one piece, without what is as it came."""
     made: list[Event] = []
     for event in events:
         last = made[-1] if made else None
@@ -138,6 +138,8 @@ def joined(events: list[Event]) -> list[Event]:
             made[-1] = TextArrived(last.text + event.text)
         elif isinstance(event, ReasoningArrived) and isinstance(last, ReasoningArrived):
             made[-1] = ReasoningArrived(last.text + event.text)
+        elif isinstance(event, UsageArrived):
+            made.append(UsageArrived(event.usage, event.cache_miss))
         else:
             made.append(event)
     return made

@@ -10,8 +10,15 @@ import apsw
 
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.schema import TABLES
+from sightline.context.ledger.sqlite.store import SqliteStore
 from sightline.context.messages.entries import Draft
 from sightline.context.messages.parts import Message, Text, ToolCall, ToolResult
+
+
+def file_of(ledger: Ledger) -> SqliteStore:
+    """The engine below a ledger, to look at what no other engine has."""
+    assert isinstance(ledger._store, SqliteStore)
+    return ledger._store
 
 
 class FakeClock:

@@ -15,7 +15,8 @@ import apsw
 
 from context.ledger.helpers import FakeClock, fill, group_ids
 from sightline.context.ledger import Ledger, StoredUsage
-from sightline.context.ledger.schema import TABLES, migrate
+from sightline.context.ledger.schema import TABLES
+from sightline.context.ledger.sqlite.steps import migrate
 from sightline.context.messages.entries import Draft
 from sightline.context.messages.parts import Message
 
@@ -42,6 +43,9 @@ def write_content(path: Path, version: int) -> None:
             ledger.append(second.id, reply, strategy="gemini", usage=usage)
             ledger.accounts.add_receipt(second.id, {"slots": []}, prefix_digest="00ff")
             ledger.groups.undo(first.id)
+        if version >= 6:
+            told = StoredUsage("m-1", 1, 1, cost_nanousd=0, reported={"service_tier": "batch"})
+            ledger.accounts.record(second.id, told)
 
 
 def copy_rows(source: Path, target: Path, version: int) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from context.ledger.disk import Disk
+from context.ledger.helpers import file_of
 from sightline.context.ledger import Ledger
+from sightline.context.ledger.sqlite.store import SqliteStore
 from sightline.context.messages.parts import Message
 
 APPENDS = 40
@@ -18,12 +21,13 @@ def run_with_cuts(
     """Append to a ledger and cut the power at random operations; what was acknowledged by then."""
     taken: list[tuple[Path, int]] = []
     acknowledged = 0
-    with Ledger(path, vfs=disk.name) as ledger:
+    with Ledger(path, engine=partial(SqliteStore, vfs=disk.name)) as ledger:
         session = ledger.sessions.create("storm")
-        connection = ledger._store._connection
+        store = file_of(ledger)
+        connection = store._connection
         if synchronous != "FULL":
             connection.execute(f"PRAGMA synchronous = {synchronous}")
-            ledger._store._synchronise = lambda level: None  # type: ignore[method-assign]  # noqa: ARG005
+            store._synchronise = lambda level: None  # type: ignore[method-assign]  # noqa: ARG005
         connection.wal_autocheckpoint(20)
 
         def maybe_cut() -> None:

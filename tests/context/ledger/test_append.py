@@ -10,6 +10,7 @@ import pytest
 from context.ledger.helpers import FakeClock, prompts, turn
 from sightline.context.ledger import Ledger, LedgerLimits, Session, StoredUsage
 from sightline.context.messages.entries import Draft
+from sightline.context.messages.gate import storable
 from sightline.context.messages.parts import (
     File,
     Message,
@@ -20,7 +21,6 @@ from sightline.context.messages.parts import (
     ToolCall,
     ToolResult,
 )
-from sightline.context.messages.storable import storable
 from sightline.errors import InvalidInput, NotFound, NotStorable, TooLarge
 
 
@@ -193,7 +193,7 @@ def test_ten_megabytes_are_stored_once_and_whole(ledger: Ledger, session: Sessio
     message = Message("tool", (ToolResult("c", content),))
     (entry,) = ledger.append(session.id, [message], strategy="s")
     assert ledger.message(entry.id).message == message
-    ledger._store.checkpoint()
+    ledger._store.scrub()
     assert ledger.path.stat().st_size < 1.2 * len(content.encode())
 
 

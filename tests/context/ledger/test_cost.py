@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from context.ledger.helpers import fill, group_ids, turn
+from context.ledger.helpers import file_of, fill, group_ids, turn
 from sightline.context.ledger import Ledger, StoredUsage
 from sightline.context.messages.window import TokenWindow, Window
 
@@ -23,7 +23,7 @@ def steps(ledger: Ledger, work: Callable[[Ledger], object]) -> int:
         count += 1
         return False
 
-    connection = ledger._store._connection
+    connection = file_of(ledger)._connection
     connection.set_progress_handler(step, 1)
     try:
         work(ledger)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from context.ledger.disk import Disk
 from sightline.context.ledger import Ledger
+from sightline.context.ledger.sqlite.store import SqliteStore
 from sightline.context.messages.parts import Message
 from sightline.errors import LedgerUnavailable
 
@@ -22,7 +24,7 @@ def disk() -> Iterator[Disk]:
 
 @pytest.fixture
 def ledger(disk: Disk, tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger(tmp_path / "l.db", vfs=disk.name) as opened:
+    with Ledger(tmp_path / "l.db", engine=partial(SqliteStore, vfs=disk.name)) as opened:
         yield opened
         disk.room = None
 

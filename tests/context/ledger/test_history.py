@@ -9,7 +9,7 @@ import pytest
 from context.ledger.helpers import fill, group_ids, prompts, tamper
 from sightline.context.ledger import Ledger, Session
 from sightline.context.ledger.history import HistoryReader
-from sightline.context.ledger.store import Store
+from sightline.context.ledger.sqlite.store import SqliteStore
 from sightline.context.ledger.usage import StoredUsage
 from sightline.context.messages.parts import Message, Role
 from sightline.context.messages.window import TokenWindow, Window
@@ -128,7 +128,7 @@ def test_a_cache_too_small_for_the_window_changes_nothing(tmp_path: Path) -> Non
         session = ledger.sessions.create("s")
         fill(ledger, session.id, 20)
         expected = ledger.window(session.id)
-    store = Store(tmp_path / "l.db")
+    store = SqliteStore(tmp_path / "l.db")
     history = HistoryReader(store, cached_chars=3000)
     for size in (0, 5, 0, 1, 0):
         assert history.window(session.id, Window(size)) == expected[-4 * size :]

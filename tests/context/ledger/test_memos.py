@@ -78,7 +78,7 @@ def test_a_prompt_is_never_read_as_a_search_language(memos: Ledger, prompt: str)
 def test_the_words_of_a_deleted_or_edited_memo_are_nowhere_in_the_file(memos: Ledger) -> None:
     memo = memos.memos.save("the xylophone is out of tune", ["quixotic"])
     edited = memos.memos.save("zeppelins are slow", ["transport"])
-    memos._store.checkpoint()
+    memos._store.scrub()
     assert all(word in memos.path.read_bytes() for word in (b"ylophone", b"eppelins"))
     memos.memos.edit(edited.id, content="ships are slow")
     memos.memos.delete(memo.id)

@@ -9,14 +9,16 @@ import apsw
 import pytest
 
 from context.ledger.helpers import prompts
-from sightline.context.ledger import Ledger, schema
+from sightline.context.ledger import Ledger
+from sightline.context.ledger.schema import TABLES
+from sightline.context.ledger.sqlite import steps
 from sightline.context.ledger.store import Mode
 from sightline.context.messages.parts import Message
 from sightline.context.messages.window import TokenWindow
 from sightline.errors import LedgerUnusable
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
-VERSIONS = range(1, schema.FORMAT + 1)
+VERSIONS = range(1, steps.FORMAT + 1)
 
 
 @pytest.fixture(params=VERSIONS)
@@ -35,7 +37,7 @@ def old(version: int, tmp_path: Path) -> Path:
 def format_of(path: Path) -> int:
     connection = apsw.Connection(str(path))
     try:
-        return schema.format_of(connection)
+        return steps.format_of(connection)
     finally:
         connection.close()
 
@@ -47,7 +49,7 @@ def test_there_is_a_fixture_of_every_format(old: Path, version: int) -> None:
 def test_a_ledger_of_any_format_opens_migrates_and_verifies(old: Path) -> None:
     with Ledger(old) as ledger:
         assert ledger.verify().findings == ()
-    assert format_of(old) == schema.FORMAT
+    assert format_of(old) == steps.FORMAT
 
 
 def test_what_an_old_ledger_holds_is_all_there(old: Path, version: int) -> None:
@@ -94,8 +96,8 @@ def test_a_migration_that_fails_leaves_the_ledger_as_it_was(
 ) -> None:
     path = tmp_path / "old.db"
     shutil.copy(FIXTURES / "ledger-v1.db", path)
-    broken = (*schema.MIGRATIONS[:2], "CREATE TABLE half (a); SELECT broken FROM nowhere")
-    monkeypatch.setattr(schema, "MIGRATIONS", broken)
+    broken = (*steps.MIGRATIONS[:2], "CREATE TABLE half (a); SELECT broken FROM nowhere")
+    monkeypatch.setattr(steps, "MIGRATIONS", broken)
     with pytest.raises(apsw.SQLError):
         Ledger(path)
     monkeypatch.undo()
@@ -115,21 +117,21 @@ def test_an_older_format_is_not_read_without_migrating(tmp_path: Path) -> None:
 def test_a_newer_format_is_refused_and_untouched(tmp_path: Path) -> None:
     path = tmp_path / "new.db"
     connection = apsw.Connection(str(path))
-    schema.migrate(connection)
-    connection.pragma("user_version", schema.FORMAT + 1)
+    steps.migrate(connection)
+    connection.pragma("user_version", steps.FORMAT + 1)
     connection.close()
     before = path.read_bytes()
     modes: list[Mode] = ["write", "read"]
     for mode in modes:
-        with pytest.raises(LedgerUnusable, match=f"format {schema.FORMAT + 1}"):
+        with pytest.raises(LedgerUnusable, match=f"format {steps.FORMAT + 1}"):
             Ledger(path, mode=mode)
     assert path.read_bytes() == before
 
 
 def test_the_description_of_the_format_is_the_format(tmp_path: Path) -> None:
     connection = apsw.Connection(str(tmp_path / "l.db"))
-    schema.migrate(connection)
-    for name, table in schema.TABLES.items():
+    steps.migrate(connection)
+    for name, table in TABLES.items():
         real = connection.execute(f"PRAGMA table_xinfo({name})").fetchall()
         assert [(column.name, column.type) for column in table.columns] == [
             (row[1], row[2]) for row in real

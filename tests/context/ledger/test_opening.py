@@ -13,9 +13,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from context.ledger.helpers import fill
-from sightline.context.ledger import Ledger, connect
+from context.ledger.helpers import file_of, fill
+from sightline.context.ledger import Ledger
 from sightline.context.ledger.place import default_path
+from sightline.context.ledger.sqlite import connect
 from sightline.context.ledger.store import Mode
 from sightline.errors import LedgerDamaged, LedgerUnavailable, LedgerUnusable
 
@@ -44,7 +45,7 @@ def test_file_log_and_shared_memory_are_private(tmp_path: Path) -> None:
 
 def test_settings_are_those_that_keep_what_is_acknowledged(tmp_path: Path) -> None:
     with Ledger(tmp_path / "l.db") as ledger:
-        connection = ledger._store._connection
+        connection = file_of(ledger)._connection
         assert connection.pragma("journal_mode") == "wal"
         assert connection.pragma("synchronous") == 2
         assert connection.pragma("secure_delete") == 1

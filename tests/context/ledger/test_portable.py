@@ -84,6 +84,32 @@ def test_an_import_says_what_was_exported_with_numbers_of_its_own(
         assert other.verify().ok
 
 
+def test_folds_strategy_states_and_vendors_accounts_come_along(
+    ledger: Ledger, busy: Session
+) -> None:
+    first, dropped, last = group_ids(ledger, busy.id)
+    ledger.strategy_states.set(busy.id, first, {"n": 1})
+    ledger.strategy_states.set(busy.id, last, {"n": 2, "seen": ["a"]})
+    ledger.sessions.fold(busy.id, dropped)
+    ledger.accounts.record(busy.id, StoredUsage("m", 1, 1, reported={"tier": {"batch": 1}}))
+    brought = ledger.import_(ledger.export(busy.id))
+    _, again_dropped, again_last = group_ids(ledger, brought.id)
+    assert brought.first_group == again_dropped
+    assert ledger.strategy_states.current(brought.id) == {"n": 2, "seen": ["a"]}
+    assert ledger.strategy_states.before(brought.id, again_last) == {"n": 1}
+    assert ledger.accounts.requests(brought.id)[-1].reported == {"tier": {"batch": 1}}
+    assert ledger.sessions.get(brought.id) == brought
+    assert ledger.verify().ok
+
+
+def test_a_state_or_a_fold_of_groups_that_are_not_there_is_passed_over(ledger: Ledger) -> None:
+    state = {"group_id": 7, "state": {"n": 1}, "created_at": "2026-01-02T03:04:05Z"}
+    header = HEADER | {"first_group": 8, "strategy_states": [state]}
+    brought = ledger.import_(lines(header, HELLO | {"group_id": 3}))
+    assert brought.first_group == 0
+    assert ledger.strategy_states.current(brought.id) == {}
+
+
 def test_an_import_may_have_another_name(ledger: Ledger, busy: Session) -> None:
     arrived = ledger.import_(ledger.export(busy.id), name="copy")
     assert arrived.name == "copy"

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from context.ledger.helpers import fill, group_ids
+from context.ledger.helpers import file_of, fill, group_ids
 from sightline.context.ledger import Ledger, Session
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult
 from sightline.context.ledger.schema import TABLES
-from sightline.context.ledger.statement import one_statement
+from sightline.context.ledger.sqlite.statement import one_statement
 from sightline.context.messages.parts import Message, ToolResult
 from sightline.context.messages.truncate import truncate
 from sightline.errors import QueryRefused
@@ -243,7 +243,7 @@ def test_a_worker_that_cannot_start_is_an_error_of_ours(
 
 def test_a_worker_that_dies_is_replaced(ledger: Ledger, session: Session) -> None:
     ledger.query("SELECT 1", session_id=session.id)
-    worker = ledger._retrieval._worker
+    worker = file_of(ledger)._process._worker
     assert worker is not None
     worker.kill()
     worker.wait()
@@ -253,7 +253,7 @@ def test_a_worker_that_dies_is_replaced(ledger: Ledger, session: Session) -> Non
 def test_closing_the_ledger_ends_the_worker(tmp_path: Path) -> None:
     with Ledger(tmp_path / "l.db") as ledger:
         ledger.query("SELECT 1", session_id=None)
-        worker = ledger._retrieval._worker
+        worker = file_of(ledger)._process._worker
     assert isinstance(worker, subprocess.Popen)
     assert worker.returncode is not None
 

@@ -12,8 +12,9 @@ import pytest
 from context.ledger.damage import is_found, make_sound, sqlite_finds
 from context.ledger.helpers import contents, tamper
 from sightline.context.ledger import Ledger
-from sightline.context.ledger.schema import NUMBERED, TABLES
-from sightline.context.ledger.transaction import fetch
+from sightline.context.ledger.schema import TABLES
+from sightline.context.ledger.sqlite.rows import fetch
+from sightline.context.ledger.sqlite.steps import NUMBERED
 from sightline.context.messages.parts import Message
 from sightline.errors import LedgerDamaged, SightlineError
 

@@ -8,9 +8,9 @@ import pytest
 
 from context.ledger.helpers import contents, fill, group_ids
 from sightline.context.ledger import Ledger
-from sightline.context.ledger.gate import Gate
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.work import OpenWork
+from sightline.context.messages.gate import Gate
 from sightline.context.messages.parts import Message
 from sightline.context.tokens.estimate import Calibrations
 from sightline.errors import InvalidInput, LedgerUnusable

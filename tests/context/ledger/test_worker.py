@@ -17,8 +17,9 @@ import pytest
 
 from context.ledger.helpers import fill
 from context.ledger.hostile import HOSTILE
-from sightline.context.ledger import Ledger, worker
-from sightline.context.ledger.worker import (
+from sightline.context.ledger import Ledger
+from sightline.context.ledger.sqlite import worker
+from sightline.context.ledger.sqlite.worker import (
     QueryAnswer,
     QueryRequest,
     answer,

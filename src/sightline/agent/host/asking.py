@@ -59,7 +59,7 @@ class SideModel:
             async with aclosing(stream_of(model, request)) as events:
                 async for event in events:
                     if isinstance(event, UsageArrived):
-                        spent = Spent(event.usage, event.cache_miss)
+                        spent = Spent(event.usage, event.cache_miss, reported=event.reported)
                     elif isinstance(event, Stopped):
                         if event.incomplete:
                             raise ModelFailed(event.detail or "the reply broke off")

@@ -36,7 +36,7 @@ from sightline.agent.host.wirefile import open_journal, translated
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Options
 from sightline.context.ledger.place import journal_path
-from sightline.context.ledger.transaction import fetch
+from sightline.context.ledger.sqlite.rows import fetch
 from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.receipt import Receipt
 from sightline.errors import InvalidInput, NotFound

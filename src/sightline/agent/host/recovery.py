@@ -13,10 +13,10 @@ from typing import Final
 
 import msgspec
 
-from sightline.agent.host.guard import guarded
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.work import OpenWork
 from sightline.context.messages.entries import Draft, Entry
+from sightline.context.messages.gate import guarded
 from sightline.context.messages.parts import Message, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.messages.window import Window
 

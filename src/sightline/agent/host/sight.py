@@ -19,8 +19,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from sightline.context.messages.gate import shown_json
 from sightline.context.messages.graphemes import cut_at_or_before
-from sightline.context.messages.redact import redact, redact_json
 from sightline.context.projection.body import Format
 from sightline.context.projection.select import Selection, select_bounded
 from sightline.context.projection.tail import Tail, render_tail
@@ -70,7 +70,7 @@ class SafeWorlds:
 
     def _app(self, app: AppState) -> AppState:
         tree = None if app.tree is None else self._tree(app.tree)
-        name = redact(_cut(app.name))
+        name = shown_json(_cut(app.name))
         if tree is app.tree and name == app.name:
             return app
         return replace(app, tree=tree, name=name)
@@ -120,11 +120,11 @@ def look(
 
 
 def _is_suspect(text: str) -> bool:
-    return len(text) > LONGEST_TEXT or redact(text) != text
+    return len(text) > LONGEST_TEXT or shown_json(text) != text
 
 
 def _safe_json(value: Any) -> Any:
-    return redact_json(_cut_json(value))
+    return shown_json(_cut_json(value))
 
 
 def _cut_json(value: Any) -> Any:

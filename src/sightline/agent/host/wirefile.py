@@ -11,7 +11,7 @@ from typing import Final
 import apsw
 import msgspec
 
-from sightline.context.ledger.transaction import fetch
+from sightline.context.ledger.sqlite.rows import fetch
 from sightline.errors import LedgerUnavailable
 
 __all__ = ["open_journal", "translated"]

@@ -15,7 +15,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from sightline.agent.host.guard import guarded
 from sightline.agent.host.journal import Ended, Journal, RequestLine, Sent
 from sightline.agent.host.recovery import Recovered, recover
 from sightline.agent.host.session import Composed, OpenSession, OpenTurn
@@ -30,13 +29,12 @@ from sightline.context.ledger.owner import Owner
 from sightline.context.ledger.store import Clock
 from sightline.context.ledger.work import CallState
 from sightline.context.messages.entries import Draft, Entry
+from sightline.context.messages.gate import check_json, guarded, shown_text, storable, storable_json
 from sightline.context.messages.parts import Message
-from sightline.context.messages.redact import redact
-from sightline.context.messages.storable import storable
 from sightline.context.projection.moment import format_moment
 from sightline.context.tokens.estimate import Calibrations
 from sightline.context.tokens.tokens import Counter
-from sightline.errors import InvalidInput, LedgerUnavailable
+from sightline.errors import InvalidInput, LedgerUnavailable, NotStorable
 from sightline.slop.protocol.world import World
 
 __all__ = ["Scribe"]
@@ -44,6 +42,7 @@ __all__ = ["Scribe"]
 T = TypeVar("T")
 _DEAREST: Final = 1e6  # dollars for one request; by whatever prices, more is no cost
 ERROR_CHARS: Final = 2_000
+REPORTED_BYTES: Final = 8 * 1024
 # How a request ends that was not answered, and so is not charged; what broke off may be.
 UNCHARGED: Final = frozenset(
     {"unauthorized", "rate_limited", "overflow", "unreachable", "model_failed"}
@@ -237,7 +236,7 @@ class Scribe:
     def time_call(self, turn: OpenTurn, name: str, took_ms: int, began_ms: int) -> None:
         """Note how long a call of the last request took, and when it began."""
         if (row := turn.row) is not None:
-            called = redact(name)  # whatever the model made of it
+            called = shown_text(name)  # whatever the model made of it
             self._try(lambda journal: journal.time_call(row, called, took_ms, began_ms), None)
 
     def time_wait(self, turn: OpenTurn, name: str, took_ms: int, began_ms: int) -> None:
@@ -306,6 +305,7 @@ def ledger_usage(model: Model, spent: Spent) -> LedgerUsage:
         reasoning_tokens=_within(usage.reasoning_tokens, completion_tokens),
         cache_miss=None if miss is None else _bounded(miss.reason),
         cache_missed_tokens=None if miss is None else _within(miss.missed_tokens, MAX_TOKENS),
+        reported=_reported(spent.reported),
     )
 
 
@@ -315,6 +315,16 @@ def _within(count: int, whole: int) -> int:
 
 def _bounded(text: str) -> str | None:
     return storable(text)[:ERROR_CHARS] or None
+
+
+def _reported(told: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Keep a vendor's account of a request as it came, unless it is no account."""
+    clean = storable_json(told)
+    try:
+        check_json(clean, "what was reported")
+    except NotStorable:
+        return None
+    return clean if len(msgspec.json.encode(clean)) <= REPORTED_BYTES else None
 
 
 def _receipt_body(turn: OpenTurn, model: Model, composed: Composed, data: bytes) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from sightline.agent.toolbox.bench import Bench
 from sightline.agent.toolbox.results import Ran
+from sightline.context.messages.gate import guarded_text
 from sightline.context.messages.memos import Memo
-from sightline.context.projection.strip import strip_blocks
 from sightline.context.projection.tools import Tool
 from sightline.errors import InvalidInput
 
@@ -151,7 +151,7 @@ _RUN: Final[dict[str, Callable[[Bench, Mapping[str, Any]], Ran]]] = {
 def _given(arguments: Mapping[str, Any], name: str) -> str:
     if name not in arguments:
         raise InvalidInput(f"{arguments.get('action', 'it')} needs {name!r}")
-    return strip_blocks(str(arguments[name]))
+    return guarded_text(str(arguments[name]))
 
 
 def _memo_text(bench: Bench, memo: Memo) -> str:

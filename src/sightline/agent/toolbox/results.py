@@ -1,7 +1,7 @@
 """What a tool call came to, as a text that is safe to show to a model and to store.
 
 Whatever a result is made of (an app's data, a file, rows of the history) passes here
-once: keys are blanked, context blocks are taken out, the rest is escaped, and its length
+once: context blocks are taken out, keys are blanked, the rest is escaped, and its length
 is bounded. So a stored result never contains a tail, and what is sent is what is stored.
 How much of it a prompt replays is `context.truncate`'s; the ledger keeps it all.
 """
@@ -15,10 +15,9 @@ from typing import Any, Final
 
 import msgspec
 
+from sightline.context.messages.gate import shown_text
 from sightline.context.messages.graphemes import cut_at_or_before
-from sightline.context.messages.redact import redact
 from sightline.context.projection.escape import escape_text
-from sightline.context.projection.strip import strip_blocks
 
 __all__ = ["RESULT_CHARS", "Ran", "rendered"]
 
@@ -41,7 +40,7 @@ class Ran:
     def of(cls, text: str, *, ok: bool = True) -> Ran:
         """Make a result of any text, wherever it comes from."""
         plain = _UNSHOWN.sub(_visible, text)
-        safe = escape_text(strip_blocks(redact(plain)))
+        safe = escape_text(shown_text(plain))
         if len(safe) > RESULT_CHARS:
             end = cut_at_or_before(safe, RESULT_CHARS)
             safe = safe[:end] + _CUT.format(left=len(safe) - end)

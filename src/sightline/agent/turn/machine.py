@@ -190,8 +190,9 @@ class TurnMachine:
             case ReasoningArrived(text):
                 self._reply.reasoning += text
                 return [Emit(events.ReasoningDelta(text=text))]
-            case UsageArrived(usage, miss):
+            case UsageArrived(usage, miss, reported):
                 self._reply.usage, self._reply.cache_miss = usage, miss
+                self._reply.reported = reported
                 return [UsageReport(event.event), *_unusable(usage)]
             case ToolCalled():
                 pass  # the whole reply has them, in order
@@ -262,7 +263,8 @@ class TurnMachine:
 
     def _spent(self, outcome: str, error: str) -> Spent:
         reply = self._reply
-        return Spent(reply.usage, reply.cache_miss, reply.failure or outcome, error)
+        outcome = reply.failure or outcome
+        return Spent(reply.usage, reply.cache_miss, outcome, error, reply.reported)
 
     def _with_new_ids(self, message: Message) -> Message:
         """Give a call whose id was there before in this turn another one.

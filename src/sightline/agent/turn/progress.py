@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -20,6 +21,7 @@ class ReplyProgress(msgspec.Struct):
     reasoning: str = ""
     usage: Usage | None = None
     cache_miss: CacheMiss | None = None
+    reported: dict[str, Any] | None = None
     failure: str = ""  # the code of the error that ended it
 
     @property

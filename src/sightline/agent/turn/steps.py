@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -180,13 +180,15 @@ TurnEvent: TypeAlias = (
 class Spent(msgspec.Struct, frozen=True):
     """What a request came to: what its vendor reported of it, and how it ended.
 
-    `outcome` is the reason of its stop, or the code of the error that ended it.
+    `outcome` is the reason of its stop, or the code of the error that ended it; `reported` the
+    vendor's own account, as it came.
     """
 
     usage: Usage | None = None
     cache_miss: CacheMiss | None = None
     outcome: str = ""
     error: str = ""
+    reported: dict[str, Any] | None = None
 
 
 class Append(msgspec.Struct, frozen=True):

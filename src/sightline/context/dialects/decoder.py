@@ -27,6 +27,12 @@ from sightline.context.dialects.events import (
 )
 from sightline.context.dialects.framing import BrokenStream, Frame, FrameReader
 from sightline.context.dialects.usage import CacheMiss, usage_from
+from sightline.context.messages.gate import (
+    MAX_DEPTH,
+    UNREADABLE_CHARS,
+    check_json,
+    storable_json,
+)
 from sightline.context.messages.parts import (
     UNREADABLE,
     Message,
@@ -36,14 +42,11 @@ from sightline.context.messages.parts import (
     Text,
     ToolCall,
 )
-from sightline.context.messages.storable import MAX_DEPTH, check_json, storable
-from sightline.context.messages.strings import map_json
 from sightline.errors import InvalidJson, NotStorable
 from sightline.slop.protocol.jsontext import clip, loads, nests_deeper, text_from_bytes, text_of
 
 __all__ = ["Decoder", "Open", "decode", "read_frame", "written"]
 
-UNREADABLE_CHARS: Final = 2_000
 # What stands in a frame around the arguments of a call is some ten levels in every API. So what is
 # left of something too deep is no problem for a parser, and still too deep to be stored.
 FRAME_DEPTH: Final = 2 * MAX_DEPTH
@@ -196,7 +199,8 @@ class Decoder:
             reason = "tool_calls"
         events: list[Event] = [ToolCalled(call) for call in calls]
         if self._usage is not None:
-            events.append(UsageArrived(usage_from(self.dialect, self._usage), self._cache_miss))
+            usage = usage_from(self.dialect, self._usage)
+            events.append(UsageArrived(usage, self._cache_miss, _reported(self._usage)))
         message = Message("assistant", tuple(parts))
         return [*events, Stopped(reason, message, detail, self._response_id, self._code)]
 
@@ -238,7 +242,7 @@ def read_frame(data: bytes) -> Any:
         return msgspec.json.decode(shallow)
     except msgspec.DecodeError as error:
         try:
-            return map_json(loads(text_from_bytes(shallow)), storable)
+            return storable_json(loads(text_from_bytes(shallow)))
         except InvalidJson:
             raise error from None
 
@@ -254,10 +258,17 @@ def _arguments(text: str) -> dict[str, Any] | None:
         return None
     try:
         arguments = msgspec.json.decode(text) if text.strip() else {}
-        check_json(map_json(arguments, storable), "the arguments")
+        check_json(storable_json(arguments), "the arguments")
     except (msgspec.DecodeError, NotStorable):
         return None
     return arguments if isinstance(arguments, dict) else None
+
+
+def _reported(usage: Any) -> dict[str, Any] | None:
+    """What a vendor accounts for; Ollama does it in the reply itself, which is said elsewhere."""
+    if not isinstance(usage, dict):
+        return None
+    return {name: value for name, value in usage.items() if name not in ("message", "context")}
 
 
 def decode(decoder: Decoder, chunks: Iterable[bytes]) -> Iterator[Event]:

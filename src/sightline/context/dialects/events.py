@@ -10,7 +10,7 @@ did not finish saying.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -49,10 +49,14 @@ class ToolCalled(msgspec.Struct, frozen=True, tag="tool_call"):
 
 
 class UsageArrived(msgspec.Struct, frozen=True, tag="usage"):
-    """What the request used, and why the cache was missed if the vendor was asked."""
+    """What the request used, and why the cache was missed if the vendor was asked.
+
+    `reported` is the vendor's own account of it, with whatever we have no name for.
+    """
 
     usage: Usage
     cache_miss: CacheMiss | None = None
+    reported: dict[str, Any] | None = None
 
 
 class Stopped(msgspec.Struct, frozen=True, tag="stopped"):

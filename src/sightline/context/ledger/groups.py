@@ -13,9 +13,10 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from sightline.context.ledger.history import group_entries
+from sightline.context.ledger.rows import NO_LIMIT, Row, find_session
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.store import Store
-from sightline.context.ledger.transaction import Row, Transaction, fetch, find_session, many, seal
+from sightline.context.ledger.transaction import Transaction, seal
 from sightline.context.ledger.writer import put_state
 from sightline.context.messages.entries import Entry
 from sightline.errors import InvalidInput, LedgerDamaged, NotFound
@@ -25,6 +26,7 @@ __all__ = ["Group", "Groups", "forget_undone"]
 GroupStatus: TypeAlias = Literal["live", "dropped", "undone", "removed"]
 
 _STORED: Final = tuple(name for name in TABLES["messages"].names if name != "status")
+_PLACE: Final = "session_id = ? AND seq >= ? AND seq < ?"
 _PREVIEW: Final = 200
 
 
@@ -64,10 +66,9 @@ class Groups:
     def recent(self, session_id: int, last: int = -1, *, dropped: bool = True) -> list[Group]:
         """List the newest groups of a session in order, with their weights; all by default."""
         shown = "('live', 'dropped')" if dropped else "('live')"
-        with self._store.read() as connection:
-            find_session(connection, session_id)
-            rows = many(
-                connection,
+        with self._store.read() as db:
+            find_session(db, session_id)
+            rows = db.rows(
                 "SELECT id, seq, status, messages, tokens, created_at, "
                 "(SELECT prompt_tokens + completion_tokens FROM usage "
                 " WHERE usage.session_id = groups.session_id AND usage.group_id = groups.id "
@@ -78,15 +79,14 @@ class Groups:
                 ") AS prompt "
                 f"FROM groups WHERE session_id = ? AND status IN {shown} "
                 "ORDER BY seq DESC LIMIT ?",
-                (_PREVIEW, session_id, last),
+                (_PREVIEW, session_id, NO_LIMIT if last < 0 else last),
             )
         return [Group(**row) for row in reversed(rows)]
 
     def goes_on(self, session_id: int) -> bool:
         """Tell whether a reply that is stored next joins a group, or has to be one of its own."""
-        with self._store.read() as connection:
-            rows = fetch(
-                connection,
+        with self._store.read() as db:
+            rows = db.fetch(
                 "SELECT status FROM groups WHERE session_id = ? ORDER BY seq DESC LIMIT 1",
                 (session_id,),
             )
@@ -94,8 +94,8 @@ class Groups:
 
     def show(self, session_id: int, group_id: int) -> list[Entry]:
         """Read the whole of one group, dropped or not."""
-        with self._store.read() as connection:
-            entries = group_entries(connection, session_id, group_id)
+        with self._store.read() as db:
+            entries = group_entries(db, session_id, group_id)
         if not entries:
             raise NotFound(f"group {group_id} was removed")
         return entries
@@ -118,8 +118,7 @@ class Groups:
         """Bring back the group that was undone last; return its id."""
         with self._store.write() as tx:
             session = tx.session(session_id)
-            waiting = many(
-                tx.connection,
+            waiting = tx.db.rows(
                 "SELECT * FROM undone WHERE session_id = ? ORDER BY group_id LIMIT 1",
                 (session_id,),
             )
@@ -148,7 +147,7 @@ class Groups:
                 raise NotFound(f"group {group_id} was removed already")
             _take_messages(tx, session, group, "removed")
             tx.touch(session)
-        self._store.checkpoint()
+        self._store.scrub()
 
     def _mark(
         self, session_id: int, group_id: int, before: GroupStatus, after: GroupStatus
@@ -161,10 +160,7 @@ class Groups:
             live = after == "live"
             group["status"] = after
             tx.update("groups", group)
-            tx.execute(
-                "UPDATE messages SET dropped = ? WHERE session_id = ? AND seq >= ? AND seq < ?",
-                (int(not live), *_place(group)),
-            )
+            tx.db.update("messages", "dropped = ?", _PLACE, (int(not live), *_place(group)))
             _weigh(tx, session, group, group["tokens"] if live else -group["tokens"])
             tx.touch(session)
 
@@ -183,8 +179,7 @@ def forget_undone(tx: Transaction, session: Row) -> None:
 
 
 def _get(tx: Transaction, session_id: int, group_id: int) -> Row:
-    rows = many(
-        tx.connection,
+    rows = tx.db.rows(
         "SELECT * FROM groups WHERE id = ? AND session_id = ?",
         (group_id, session_id),
     )
@@ -194,8 +189,7 @@ def _get(tx: Transaction, session_id: int, group_id: int) -> Row:
 
 
 def _last(tx: Transaction, session_id: int, status: GroupStatus) -> Row | None:
-    rows = many(
-        tx.connection,
+    rows = tx.db.rows(
         "SELECT * FROM groups WHERE session_id = ? AND status = ? ORDER BY seq DESC LIMIT 1",
         (session_id, status),
     )
@@ -215,8 +209,10 @@ def _weigh(tx: Transaction, session: Row, group: Row, tokens: int) -> None:
     """Move the weight of a group into the windows' reckoning, or out of it."""
     session["live_groups"] += 1 if group["status"] == "live" else -1
     session["tokens"] += tokens
-    tx.execute(
-        "UPDATE groups SET tokens_before = tokens_before + ? WHERE session_id = ? AND seq > ?",
+    tx.db.update(
+        "groups",
+        "tokens_before = tokens_before + ?",
+        "session_id = ? AND seq > ?",
         (tokens, group["session_id"], group["seq"]),
     )
 
@@ -225,7 +221,7 @@ def _take_messages(tx: Transaction, session: Row, group: Row, status: GroupStatu
     """Delete a group's messages and state; what stays of its row closes the chain."""
     was_live = group["status"] == "live"
     weight = group["tokens"]
-    tx.execute("DELETE FROM messages WHERE session_id = ? AND seq >= ? AND seq < ?", _place(group))
+    tx.db.delete("messages", _PLACE, _place(group))
     tx.delete(session, "session_state", "group_id = ?", (group["id"],))
     if status == "removed":
         tx.delete(session, "strategy_states", "group_id = ?", (group["id"],))
@@ -236,12 +232,10 @@ def _take_messages(tx: Transaction, session: Row, group: Row, status: GroupStatu
 
 
 def _pack(tx: Transaction, group: Row) -> str:
-    rows = tx.execute(
-        f"SELECT {', '.join(_STORED)} FROM messages "
-        "WHERE session_id = ? AND seq >= ? AND seq < ? ORDER BY seq",
-        _place(group),
+    rows = tx.db.fetch(
+        f"SELECT {', '.join(_STORED)} FROM messages WHERE {_PLACE} ORDER BY seq", _place(group)
     )
-    state = tx.execute(
+    state = tx.db.fetch(
         "SELECT content, created_at FROM session_state WHERE group_id = ?", (group["id"],)
     )
     body = _Undone(
@@ -257,13 +251,10 @@ def _unpack(tx: Transaction, session: Row, group: Row, waiting: Row) -> None:
     if seal("undone", waiting) != waiting["digest"]:
         raise LedgerDamaged([f"the undone group {group['id']} was altered"])
     body = _undone.decode(waiting["body"])
-    marks = ", ".join("?" * len(_STORED))
     for columns in body.messages:
         row = dict(zip(_STORED, columns, strict=True))
         row["digest"] = msgspec.convert(row["digest"], bytes)
-        tx.execute(
-            f"INSERT INTO messages ({', '.join(_STORED)}) VALUES ({marks})", tuple(row.values())
-        )
+        tx.db.insert("messages", row)
     group.update(status="live", tokens=body.tokens, salt=body.salt)
     tx.update("groups", group)
     _weigh(tx, session, group, body.tokens)

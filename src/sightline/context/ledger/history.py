@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-import apsw
-
 from sightline.context.ledger.cache import GroupCache
 from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of, size_of
+from sightline.context.ledger.rows import Row, RowReader, find_session, first
 from sightline.context.ledger.store import Store
-from sightline.context.ledger.transaction import Row, fetch, find_session, seal
+from sightline.context.ledger.transaction import seal
 from sightline.context.ledger.writer import Written
 from sightline.context.messages.entries import Entry, by_group
 from sightline.context.messages.window import TokenWindow, Window
@@ -60,20 +59,20 @@ class HistoryReader:
         self, session_id: int, window: Window | TokenWindow | None = None
     ) -> tuple[Entry, ...]:
         """Read the messages that a window shows, in order; by default the session's own window."""
-        with self._store.read() as connection:
-            digest, live_groups, tokens, size, slack = _measures(connection, session_id)
+        with self._store.read() as db:
+            digest, live_groups, tokens, size, slack = _measures(db, session_id)
             if window is None:
                 window = Window(size, slack)
             last = self._last
             if last is not None and last[:3] == (session_id, window, digest):
                 return last.shown
             if isinstance(window, Window):
-                groups = _last_groups(connection, session_id, window.shown(live_groups))
+                groups = _last_groups(db, session_id, window.shown(live_groups))
             else:
-                groups = _groups_from(connection, session_id, window.left_out(tokens))
+                groups = _groups_from(db, session_id, window.left_out(tokens))
             missing = self._cache.missing(groups)
             if missing:
-                self._fetch(connection, session_id, missing)
+                self._fetch(db, session_id, missing)
             shown = self._cache.entries(groups)
             self._keep(_Reading(session_id, window, digest, groups, shown))
             return shown
@@ -98,13 +97,12 @@ class HistoryReader:
 
     def messages(self, session_id: int) -> Iterator[Entry]:
         """Read every message of a session in order, dropped ones included, page by page."""
-        with self._store.read() as connection:
-            find_session(connection, session_id)
+        with self._store.read() as db:
+            find_session(db, session_id)
         last = -1
         while True:
-            with self._store.read() as connection:
-                rows = fetch(
-                    connection,
+            with self._store.read() as db:
+                rows = db.fetch(
                     f"SELECT {ENTRY_COLUMNS} FROM messages "
                     "WHERE session_id = ? AND seq > ? ORDER BY seq LIMIT ?",
                     (session_id, last, _PAGE),
@@ -116,19 +114,17 @@ class HistoryReader:
 
     def message(self, message_id: int) -> Entry:
         """Read one message by its id."""
-        with self._store.read() as connection:
-            row = connection.execute(
-                f"SELECT {ENTRY_COLUMNS} FROM messages WHERE id = ?", (message_id,)
-            ).fetchone()
-        if row is None:
+        with self._store.read() as db:
+            rows = db.fetch(f"SELECT {ENTRY_COLUMNS} FROM messages WHERE id = ?", (message_id,))
+        if not rows:
             raise NotFound(f"no message {message_id}")
-        return entry_of(row)
+        return entry_of(rows[0])
 
     def _keep(self, reading: _Reading) -> None:
         """Keep a reading, unless it alone is too much to keep."""
         self._last = reading if self._cache.trim(reading.groups) else None
 
-    def _fetch(self, connection: apsw.Connection, session_id: int, groups: list[_Group]) -> None:
+    def _fetch(self, db: RowReader, session_id: int, groups: list[_Group]) -> None:
         """Bring groups into the cache, one range scan for each run of neighbours."""
         runs: list[tuple[int, list[_Group]]] = []
         end = -1
@@ -140,7 +136,7 @@ class HistoryReader:
             end = first + count
         for start, run in runs:
             end = run[-1][2] + run[-1][3]
-            rows = fetch(connection, _IN_ORDER, (session_id, start, end))
+            rows = db.fetch(_IN_ORDER, (session_id, start, end))
             if len(rows) != end - start:
                 place = f"from {start} to {end - 1}"
                 raise LedgerDamaged([f"session {session_id} has lost messages {place}"])
@@ -150,9 +146,8 @@ class HistoryReader:
                 self._cache.put(group_id, digest, [entry_of(row) for row in own], size)
 
 
-def _measures(connection: apsw.Connection, session_id: int) -> tuple[bytes, int, int, int, int]:
-    rows = fetch(
-        connection,
+def _measures(db: RowReader, session_id: int) -> tuple[bytes, int, int, int, int]:
+    rows = db.fetch(
         "SELECT digest, live_groups, tokens, context_size, context_slack "
         "FROM sessions WHERE id = ?",
         (session_id,),
@@ -194,27 +189,28 @@ def _moved(
     )
 
 
-def group_entries(connection: apsw.Connection, session_id: int, group_id: int) -> list[Entry]:
+def group_entries(db: RowReader, session_id: int, group_id: int) -> list[Entry]:
     """Read the messages of one group, dropped or not."""
-    place = connection.execute(
+    places = db.fetch(
         "SELECT first_seq, first_seq + messages FROM groups WHERE id = ? AND session_id = ?",
         (group_id, session_id),
-    ).fetchone()
-    if place is None:
+    )
+    if not places:
         raise NotFound(f"no group {group_id} in session {session_id}")
-    return [entry_of(row) for row in fetch(connection, _IN_ORDER, (session_id, *place))]
+    return [entry_of(row) for row in db.fetch(_IN_ORDER, (session_id, *places[0]))]
 
 
-def _last_groups(connection: apsw.Connection, session_id: int, count: int) -> list[_Group]:
+def _last_groups(db: RowReader, session_id: int, count: int) -> list[_Group]:
     sql = f"{_SHOWN} {_LIVE} ORDER BY seq DESC LIMIT ?"
-    return fetch(connection, sql, (session_id, count))[::-1]
+    return db.fetch(sql, (session_id, count))[::-1]
 
 
-def _groups_from(connection: apsw.Connection, session_id: int, left_out: int) -> list[_Group]:
-    first = connection.execute(
+def _groups_from(db: RowReader, session_id: int, left_out: int) -> list[_Group]:
+    start = first(
+        db,
         f"SELECT seq {_LIVE} AND tokens_before >= ? ORDER BY tokens_before, id LIMIT 1",
         (session_id, left_out),
-    ).get
-    if first is None:
-        return _last_groups(connection, session_id, 1)
-    return fetch(connection, f"{_SHOWN} {_LIVE} AND seq >= ? ORDER BY seq", (session_id, first))
+    )
+    if start is None:
+        return _last_groups(db, session_id, 1)
+    return db.fetch(f"{_SHOWN} {_LIVE} AND seq >= ? ORDER BY seq", (session_id, start))

@@ -16,29 +16,28 @@ whole turn's reading or writing in one `asyncio.to_thread`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from sightline.context.ledger.backup import backup
 from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
-from sightline.context.ledger.gate import Gate, LedgerLimits
 from sightline.context.ledger.groups import Groups, forget_undone
 from sightline.context.ledger.history import HistoryReader
 from sightline.context.ledger.memos import Memos
 from sightline.context.ledger.notes import Scratchpad, States, StrategyStates
 from sightline.context.ledger.portable import export_session, import_session
-from sightline.context.ledger.retrieval import QueryLimits, QueryResult, Retrieval, describe
+from sightline.context.ledger.retrieval import QueryLimits, QueryResult, describe
 from sightline.context.ledger.sessions import Session, Sessions
-from sightline.context.ledger.statement import literal
+from sightline.context.ledger.sqlite.store import SqliteStore
 from sightline.context.ledger.store import Clock, Mode, Store, now_utc
-from sightline.context.ledger.transaction import Transaction, fetch
+from sightline.context.ledger.transaction import Transaction
 from sightline.context.ledger.usage import Accounts, StoredUsage, add_usage
 from sightline.context.ledger.verify import VerifyReport, verify
 from sightline.context.ledger.work import Work
 from sightline.context.ledger.writer import Writer
 from sightline.context.messages.entries import Draft, Entry, outcome_of
+from sightline.context.messages.gate import Gate, LedgerLimits
 from sightline.context.messages.parts import Message
 from sightline.context.messages.window import TokenWindow, Window
 from sightline.errors import InvalidInput
@@ -66,12 +65,11 @@ class Ledger:
         redact: bool = True,
         limits: LedgerLimits | None = None,
         clock: Clock = now_utc,
-        vfs: str | None = None,
+        engine: Callable[..., Store] = SqliteStore,
     ) -> None:
-        self._store = Store(path, mode=mode, clock=clock, vfs=vfs)
+        self._store = engine(path, mode=mode, clock=clock)
         self._gate = Gate(limits or LedgerLimits(), redact)
         self._history = HistoryReader(self._store)
-        self._retrieval = Retrieval(self._store.path)
         self.sessions = Sessions(self._store, self._gate)
         self.groups = Groups(self._store)
         self.states = States(self._store, self._gate, self._history)
@@ -98,7 +96,6 @@ class Ledger:
 
     def close(self) -> None:
         """Close the file."""
-        self._retrieval.close()
         self._store.close()
 
     def append(
@@ -156,7 +153,7 @@ class Ledger:
                 raise InvalidInput("usage belongs to an assistant's message, and there is none")
             writer.finish()
             # What is stored is no longer under way: in one transaction, so never twice.
-            tx.execute("DELETE FROM open_replies WHERE session_id = ?", (session_id,))
+            tx.db.delete("open_replies", "session_id = ?", (session_id,))
             tx.touch(session)
             self._history.follow(session, writer.written, entries)
         return tuple(entries)
@@ -179,7 +176,7 @@ class Ledger:
         self, sql: str, *, session_id: int | None, limits: QueryLimits | None = None
     ) -> QueryResult:
         """Run untrusted SQL over a session's rows, or over all of them if it is None."""
-        return self._retrieval.query(sql, session_id=session_id, limits=limits)
+        return self._store.query(sql, session_id, limits or QueryLimits())
 
     def find(self, session_id: int, text: str, *, limit: int, chars: int) -> list[tuple[int, str]]:
         """Find messages of a session that contain a text: their ids and what stands around it.
@@ -187,13 +184,7 @@ class Ledger:
         The newest first, upper and lower case alike, none that were dropped. It runs where
         `query` does, so a session of any size costs it its time limit at most.
         """
-        pattern = literal(text)
-        found = self._retrieval.query(
-            f"SELECT id, substr(content, max(1, instr(lower(content), lower({pattern})) - 40), "
-            f"{chars:d}) FROM messages WHERE instr(lower(content), lower({pattern})) > 0 "
-            f"ORDER BY id DESC LIMIT {limit:d}",
-            session_id=session_id,
-        )
+        found = self._store.find(session_id, text, limit, chars)
         return [(number, str(excerpt)) for number, excerpt in found.rows]
 
     def describe(self) -> str:
@@ -202,13 +193,10 @@ class Ledger:
 
     def revision(self) -> int:
         """Return a number that is another one after a change, whoever made it."""
-        with self._store.read() as connection:
-            [(activity,)] = fetch(connection, "SELECT activity FROM ledger")
-            [(others,)] = fetch(connection, "PRAGMA data_version")
-        return int(activity) + int(others)
+        return self._store.revision()
 
     def verify(self) -> VerifyReport:
-        """Check every row against its seal, and the file against SQLite's rules."""
+        """Check every row against its seal, and let the engine check what is its own."""
         return verify(self._store)
 
     def export(self, session_id: int) -> Iterator[bytes]:
@@ -221,7 +209,9 @@ class Ledger:
 
     def backup(self, target: str | os.PathLike[str]) -> Path:
         """Copy the whole ledger to a new file, as of one point in time, and verify the copy."""
-        return backup(self._store, Path(target).expanduser())
+        made = Path(target).expanduser()
+        self._store.backup(made, lambda copy: verify(copy).raise_if_damaged())
+        return made
 
     def _checked(self, item: Draft | Message) -> Draft:
         draft = item if isinstance(item, Draft) else Draft(item)
@@ -233,10 +223,9 @@ class Ledger:
 
 
 def _stored_under(tx: Transaction, session_id: int, key: str) -> tuple[Entry, ...]:
-    rows = fetch(
-        tx.connection,
-        f"SELECT {ENTRY_COLUMNS} FROM messages INDEXED BY messages_by_key "
-        "WHERE session_id = ? AND append_key = ? ORDER BY seq",
+    # In order here and not there: an index by seq would be taken for the one by key.
+    rows = tx.db.fetch(
+        f"SELECT {ENTRY_COLUMNS} FROM messages WHERE session_id = ? AND append_key = ?",
         (session_id, key),
     )
-    return tuple(entry_of(row) for row in rows)
+    return tuple(sorted(map(entry_of, rows), key=lambda entry: entry.seq))

@@ -7,18 +7,21 @@ there it pulled in fragments by words that mean nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
-import apsw
 import msgspec
 
-from sightline.context.ledger.gate import Gate
+from sightline.context.ledger.rows import NO_LIMIT, Row, RowReader, marks
 from sightline.context.ledger.store import Store
-from sightline.context.ledger.transaction import Row, Transaction, fetch, many
+from sightline.context.ledger.transaction import Transaction
+from sightline.context.messages.gate import Gate
 from sightline.context.messages.memos import TOP, Memo, keywords, normal_tags, rank, tag_words
 from sightline.errors import InvalidInput, NotFound
 
 __all__ = ["Memos"]
+
+_BATCH: Final = 1000  # values of one statement
 
 
 class Memos:
@@ -51,21 +54,22 @@ class Memos:
         """Delete a memo for good."""
         with self._store.write() as tx:
             _take(tx, memo_id)
-        self._store.checkpoint()
+        self._store.scrub()
 
     def get(self, memo_id: int) -> Memo:
         """Read one memo."""
-        with self._store.read() as connection:
-            rows = many(connection, "SELECT * FROM llm_memos WHERE id = ?", (memo_id,))
+        with self._store.read() as db:
+            rows = db.rows("SELECT * FROM llm_memos WHERE id = ?", (memo_id,))
         if not rows:
             raise NotFound(f"no memo {memo_id}")
         return _memo(rows[0])
 
     def recent(self, limit: int = -1) -> list[Memo]:
         """List memos, the most recently changed first."""
-        with self._store.read() as connection:
-            rows = many(
-                connection, "SELECT * FROM llm_memos ORDER BY activity DESC LIMIT ?", (limit,)
+        with self._store.read() as db:
+            rows = db.rows(
+                "SELECT * FROM llm_memos ORDER BY activity DESC LIMIT ?",
+                (NO_LIMIT if limit < 0 else limit,),
             )
         return [_memo(row) for row in rows]
 
@@ -76,15 +80,15 @@ class Memos:
     def matching(self, tags: Iterable[str], *, limit: int = 20) -> list[tuple[Memo, int]]:
         """Find memos by tags, with how many of them matched."""
         words = normal_tags(tags)
-        with self._store.read() as connection:
-            matches = _tag_matches(connection, words)
-            memos = _ranked(connection, matches, {}, limit)
+        with self._store.read() as db:
+            matches = _tag_matches(db, words)
+            memos = _ranked(db, matches, {}, limit)
         return [(memo, matches[memo.id]) for memo in memos]
 
     def search(self, query: str, *, limit: int = 20) -> list[Memo]:
         """Find memos by the words of their content: most matches first."""
-        with self._store.read() as connection:
-            return _ranked(connection, {}, _content_matches(connection, keywords(query)), limit)
+        with self._store.read() as db:
+            return _ranked(db, {}, db.memos_saying(keywords(query)), limit)
 
     def relevant(self, prompt: str, *, limit: int = TOP) -> list[Memo]:
         """Find the memos that a prompt calls for; five at most unless told otherwise."""
@@ -93,10 +97,10 @@ class Memos:
     def scored(self, prompt: str, *, limit: int = TOP) -> list[tuple[Memo, tuple[int, int]]]:
         """Find the memos that a prompt calls for, with their matches in tags and in content."""
         words = keywords(prompt)
-        with self._store.read() as connection:
-            tags = _tag_matches(connection, words)
-            content = _content_matches(connection, words)
-            memos = _ranked(connection, tags, content, limit)
+        with self._store.read() as db:
+            tags = _tag_matches(db, words)
+            content = db.memos_saying(words)
+            memos = _ranked(db, tags, content, limit)
         return [(memo, (tags.get(memo.id, 0), content.get(memo.id, 0))) for memo in memos]
 
     def _checked(self, content: str, tags: Iterable[str]) -> tuple[str, str]:
@@ -115,58 +119,45 @@ def _memo(row: Row) -> Memo:
 
 
 def _put(tx: Transaction, row: Row) -> Row:
-    """Store a memo and its place in both indexes."""
-    row = {**row, "updated_at": tx.now, "activity": tx.next_activity()}
-    row["id"] = tx.insert_memo(row)
-    tx.execute("INSERT INTO memo_text (rowid, content) VALUES (?, ?)", (row["id"], row["content"]))
+    """Store a memo, and the words of its tags."""
+    row = {**row, "updated_at": tx.now, "activity": tx.db.next_activity()}
+    row = tx.insert_memo(row)
     for word in tag_words(msgspec.json.decode(row["tags"])):
-        tx.execute("INSERT INTO memo_words VALUES (?, ?)", (word, row["id"]))
+        tx.db.insert("memo_words", {"word": word, "memo_id": row["id"]})
     return row
 
 
 def _take(tx: Transaction, memo_id: int) -> Row:
-    """Delete a memo and its place in both indexes; return it."""
+    """Delete a memo and the words of its tags; return it."""
     row = tx.delete_memo(memo_id)
-    tx.execute(
-        "INSERT INTO memo_text (memo_text, rowid, content) VALUES ('delete', ?, ?)",
-        (memo_id, row["content"]),
-    )
-    tx.execute("DELETE FROM memo_words WHERE memo_id = ?", (memo_id,))
+    tx.db.delete("memo_words", "memo_id = ?", (memo_id,))
     return row
 
 
-def _tag_matches(connection: apsw.Connection, words: Sequence[str]) -> dict[int, int]:
-    marks = ", ".join("?" * len(words))
-    rows = fetch(
-        connection,
-        f"SELECT memo_id, count(*) FROM memo_words WHERE word IN ({marks}) GROUP BY memo_id",
-        tuple(words),
+def _tag_matches(db: RowReader, words: Sequence[str]) -> dict[int, int]:
+    if not words:
+        return {}
+    rows = db.fetch(
+        f"SELECT memo_id, count(*) FROM memo_words WHERE word IN ({marks(words)}) GROUP BY memo_id",
+        words,
     )
     return dict(rows)
 
 
-def _content_matches(connection: apsw.Connection, words: Sequence[str]) -> dict[int, int]:
-    if not words:
-        return {}
-    each = " UNION ALL ".join(["SELECT rowid FROM memo_text WHERE memo_text MATCH ?"] * len(words))
-    # Words are letters, digits and hyphens; in quotes none of them is an operator.
-    phrases = tuple(f'"{word}"' for word in words)
-    return dict(fetch(connection, f"SELECT rowid, count(*) FROM ({each}) GROUP BY rowid", phrases))
-
-
 def _ranked(
-    connection: apsw.Connection,
+    db: RowReader,
     tag_matches: Mapping[int, int],
     content_matches: Mapping[int, int],
     limit: int,
 ) -> list[Memo]:
     found = [*(tag_matches.keys() | content_matches.keys())]
-    recency = {row["id"]: row["activity"] for row in _by_id(connection, "id, activity", found)}
+    recency = {row["id"]: row["activity"] for row in _by_id(db, "id, activity", found)}
     best = rank(tag_matches, content_matches, recency, limit)
-    rows = {row["id"]: row for row in _by_id(connection, "*", best)}
+    rows = {row["id"]: row for row in _by_id(db, "*", best)}
     return [_memo(rows[memo_id]) for memo_id in best]
 
 
-def _by_id(connection: apsw.Connection, columns: str, ids: list[int]) -> list[Row]:
-    sql = f"SELECT {columns} FROM llm_memos WHERE id IN (SELECT value FROM json_each(?))"
-    return many(connection, sql, (msgspec.json.encode(ids).decode(),))
+def _by_id(db: RowReader, columns: str, ids: Sequence[int]) -> Iterator[Row]:
+    for start in range(0, len(ids), _BATCH):
+        some = ids[start : start + _BATCH]
+        yield from db.rows(f"SELECT {columns} FROM llm_memos WHERE id IN ({marks(some)})", some)

@@ -12,12 +12,13 @@ from typing import Any
 
 import msgspec
 
-from sightline.context.ledger.gate import Gate
 from sightline.context.ledger.history import HistoryReader
+from sightline.context.ledger.rows import Row, find_session, first
 from sightline.context.ledger.store import Store
-from sightline.context.ledger.transaction import Row, Transaction, fetch, find_session, many
+from sightline.context.ledger.transaction import Transaction
 from sightline.context.ledger.writer import put_state
 from sightline.context.messages.entries import Entry
+from sightline.context.messages.gate import Gate
 from sightline.context.messages.state import HEADING, StateRebuild, extract_state, rebuild_request
 from sightline.errors import InvalidInput, NotFound
 
@@ -42,22 +43,22 @@ class States:
 
     def current(self, session_id: int) -> str | None:
         """Read the state in force, heading included, or None."""
-        with self._store.read() as connection:
-            find_session(connection, session_id)
-            content = connection.execute(
+        with self._store.read() as db:
+            find_session(db, session_id)
+            content = first(
+                db,
                 "SELECT content FROM session_state "
                 "JOIN groups ON groups.id = group_id AND status = 'live' "
                 "WHERE session_state.session_id = ? ORDER BY group_id DESC LIMIT 1",
                 (session_id,),
-            ).get
+            )
         return None if content is None else str(content)
 
     def history(self, session_id: int, *, last: int = 200) -> list[State]:
         """List the newest states that live groups left, oldest first."""
-        with self._store.read() as connection:
-            find_session(connection, session_id)
-            rows = many(
-                connection,
+        with self._store.read() as db:
+            find_session(db, session_id)
+            rows = db.rows(
                 "SELECT group_id, content AS text, session_state.created_at FROM session_state "
                 "JOIN groups ON groups.id = group_id AND status = 'live' "
                 "WHERE session_state.session_id = ? ORDER BY group_id DESC LIMIT ?",
@@ -76,11 +77,13 @@ class States:
         block = self._gate.text(block, "the state", self._gate.limits.state)
         with self._store.write() as tx:
             session = tx.session(session_id)
-            found = tx.execute(
-                "SELECT id FROM groups WHERE session_id = ?1 AND status = 'live' "
-                "AND (?2 IS NULL OR id = ?2) ORDER BY seq DESC LIMIT 1",
-                (session_id, group_id),
-            ).get
+            chosen = "" if group_id is None else "AND id = ? "
+            found = first(
+                tx.db,
+                "SELECT id FROM groups WHERE session_id = ? AND status = 'live' "
+                f"{chosen}ORDER BY seq DESC LIMIT 1",
+                (session_id,) if group_id is None else (session_id, group_id),
+            )
             if found is None:
                 raise NotFound("there is no live group that this state could belong to")
             put_state(tx, session, found, block)
@@ -127,8 +130,8 @@ class StrategyStates:
             put_strategy_state(tx, tx.session(session_id), group_id, body)
 
     def _newest(self, sql: str, *values: int) -> dict[str, Any]:
-        with self._store.read() as connection:
-            rows = fetch(connection, sql, values)
+        with self._store.read() as db:
+            rows = db.fetch(sql, values)
         return msgspec.json.decode(rows[0][0], type=dict[str, Any]) if rows else {}
 
 
@@ -150,8 +153,8 @@ class Scratchpad:
 
     def read(self, session_id: int) -> str:
         """Read the scratchpad; empty if nobody wrote to it."""
-        with self._store.read() as connection:
-            return str(find_session(connection, session_id)["scratchpad"])
+        with self._store.read() as db:
+            return str(find_session(db, session_id)["scratchpad"])
 
     def replace(self, session_id: int, text: str) -> str:
         """Write the scratchpad anew."""

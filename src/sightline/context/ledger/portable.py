@@ -22,13 +22,15 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 
 from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
-from sightline.context.ledger.gate import Gate
+from sightline.context.ledger.notes import put_strategy_state
+from sightline.context.ledger.rows import Row, find_session
 from sightline.context.ledger.sessions import Session, new_session, session_of
 from sightline.context.ledger.store import Store, written
-from sightline.context.ledger.transaction import Row, Transaction, find_session, many
-from sightline.context.ledger.usage import StoredUsage, add_usage
+from sightline.context.ledger.transaction import Transaction
+from sightline.context.ledger.usage import StoredUsage, add_usage, usage_fields
 from sightline.context.ledger.writer import Writer, put_state
 from sightline.context.messages.entries import Basis, Outcome, outcome_of
+from sightline.context.messages.gate import Gate
 from sightline.context.messages.parser import made_id, parse
 from sightline.context.messages.parts import Message, Part, Role, ToolResult
 from sightline.context.messages.window import Window
@@ -45,6 +47,12 @@ _T = TypeVar("_T")
 class _State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     group_id: int
     content: str
+    created_at: str
+
+
+class _StrategyState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    group_id: int
+    state: dict[str, Any]
     created_at: str
 
 
@@ -71,6 +79,8 @@ class _SessionLine(msgspec.Struct, frozen=True, tag_field="kind", tag="session")
     usage: list[_Request] = []
     parent: str | None = None
     title: str | None = None
+    first_group: int | None = None
+    strategy_states: list[_StrategyState] = []
 
 
 class _MessageLine(msgspec.Struct, frozen=True, tag_field="kind", tag="message"):
@@ -93,31 +103,37 @@ class _MessageLine(msgspec.Struct, frozen=True, tag_field="kind", tag="message")
 def export_session(store: Store, session_id: int) -> Iterator[bytes]:
     """Write a session as lines, dropped groups included, as of one point in time.
 
-    The lines are read through a connection of their own, so that whoever takes them
+    The lines are read through a reader of their own, so that whoever takes them
     may take his time, and write to the same ledger meanwhile.
     """
-    own = Store(store.path, mode="read")
-    with closing(own), own.read() as connection:
-        session = find_session(connection, session_id)
-        states = many(
-            connection,
+    with closing(store.reader()) as own, own.read() as db:
+        session = find_session(db, session_id)
+        states = db.rows(
             "SELECT group_id, content, created_at FROM session_state "
             "WHERE session_id = ? ORDER BY group_id",
             (session_id,),
         )
+        kept = db.fetch(
+            "SELECT group_id, body, created_at FROM strategy_states "
+            "WHERE session_id = ? ORDER BY group_id",
+            (session_id,),
+        )
         names = ", ".join(_Request.__struct_fields__)
-        usage = many(
-            connection, f"SELECT {names} FROM usage WHERE session_id = ? ORDER BY id", (session_id,)
+        usage = db.rows(
+            f"SELECT {names} FROM usage WHERE session_id = ? ORDER BY id", (session_id,)
         )
         first = _SessionLine(
             format=FORMAT,
             head=session["head"].hex(),
             states=[_State(**row) for row in states],
-            usage=[_Request(**row) for row in usage],
+            usage=[_Request(**usage_fields(row)) for row in usage],
+            strategy_states=[
+                _StrategyState(group, msgspec.json.decode(body), at) for group, body, at in kept
+            ],
             **{name: session[name] for name in _COPIED},
         )
         yield msgspec.json.encode(first) + b"\n"
-        rows = connection.execute(
+        rows = db.scan(
             f"SELECT {ENTRY_COLUMNS}, outcome FROM messages WHERE session_id = ? ORDER BY seq",
             (session_id,),
         )
@@ -141,7 +157,7 @@ def export_session(store: Store, session_id: int) -> Iterator[bytes]:
 
 _COPIED: Final = (
     "uuid", "name", "project", "created_at", "scratchpad", "context_size", "context_slack",
-    "parent", "title",
+    "parent", "title", "first_group",
 )  # fmt: skip
 
 
@@ -205,7 +221,7 @@ class _Import:
         )
 
     def finish(self) -> None:
-        """Close the chain, and store the states as they were exported."""
+        """Close the chain, and store the states and the fold as they were exported."""
         self._writer.finish()
         for request_id in self._requests:
             self._request(request_id)
@@ -214,6 +230,15 @@ class _Import:
                 text = self._gate.text(state.content, "a state", self._gate.limits.message)
                 moment = _moment(state.created_at)
                 put_state(self._tx, self._session, self._groups[state.group_id], text, moment)
+        limit = self._gate.limits.strategy_state
+        for kept in self._header.strategy_states:
+            if kept.group_id in self._groups:
+                body = self._gate.json(kept.state, "a strategy's state", limit)
+                group, moment = self._groups[kept.group_id], _moment(kept.created_at)
+                put_strategy_state(self._tx, self._session, group, body, moment)
+        fold = self._header.first_group
+        shown = [new for old, new in self._groups.items() if fold and old >= fold]
+        self._session["first_group"] = min(shown, default=None)
 
     def _begins_group(self, line: _MessageLine, message: Message) -> bool:
         if line.group_id is None:

@@ -1,10 +1,7 @@
-"""The ledger's format: its tables, and the numbered steps that made them so.
+"""The ledger's tables, column by column, whatever engine keeps them.
 
-A ledger is one SQLite file (application id `SLGN`, `user_version` = the format's
-number). `TABLES` describes the current format column by column; `describe_db`
-shows it to the model, docs/ledger.md to people, and tests hold all three
-together. `MIGRATIONS[n]` brings format n to n+1, in one transaction, and is never
-edited once released: a ledger of any age opens by running what it lacks.
+`describe_db` shows them to the model, docs/ledger.md to people, and tests hold all three
+together. An engine's numbered steps make them (`sqlite.steps`).
 
     sessions ──< groups ──< messages          what was said
         │           └─────< session_state     the ### STATE that a group left
@@ -19,27 +16,11 @@ edited once released: a ledger of any age opens by running what it lacks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
-import apsw
-
-from sightline.errors import LedgerUnusable
-
-__all__ = [
-    "APPLICATION_ID",
-    "FORMAT",
-    "MIGRATIONS",
-    "TABLES",
-    "Column",
-    "Table",
-    "format_of",
-    "migrate",
-]
-
-APPLICATION_ID: Final = int.from_bytes(b"SLGN", "big")
+__all__ = ["TABLES", "Column", "Table"]
 
 
 class Column(NamedTuple):
@@ -67,6 +48,11 @@ class Table:
     @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def readable(self) -> tuple[str, ...]:
+        """The columns that queries see: all but the seals and what serves them."""
+        return tuple(c.name for c in self.columns if c.type != "BLOB" and c.name != "dropped")
 
     @cached_property
     def sealed(self) -> tuple[str, ...]:
@@ -209,6 +195,7 @@ TABLES: Final[dict[str, Table]] = {
             Column("address", "TEXT", "where the request went: scheme, host, port and path"),
             Column("outcome", "TEXT", "how it ended: a stop reason, or the code of an error"),
             Column("error", "TEXT", "what was said of an error"),
+            Column("reported", "TEXT", "the vendor's own account of it, JSON"),
         ),
     ),
     "receipts": Table(
@@ -290,201 +277,3 @@ TABLES: Final[dict[str, Table]] = {
         is_sealed=False,
     ),
 }
-
-_CONVERSATIONS: Final = """
-CREATE TABLE ledger (
-    id INTEGER PRIMARY KEY CHECK (id = 1), uuid TEXT NOT NULL, created_at TEXT NOT NULL,
-    activity INTEGER NOT NULL, tally BLOB NOT NULL, digest BLOB NOT NULL
-) STRICT;
-CREATE TABLE sessions (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, uuid TEXT NOT NULL UNIQUE, name TEXT NOT NULL,
-    project TEXT NOT NULL, created_at TEXT NOT NULL, updated_at TEXT NOT NULL,
-    activity INTEGER NOT NULL, scratchpad TEXT NOT NULL, context_size INTEGER NOT NULL,
-    context_slack INTEGER NOT NULL, next_seq INTEGER NOT NULL, next_group INTEGER NOT NULL,
-    live_groups INTEGER NOT NULL, tokens INTEGER NOT NULL, largest INTEGER NOT NULL,
-    cloned_from TEXT, head BLOB NOT NULL, tally BLOB NOT NULL, digest BLOB NOT NULL
-) STRICT;
-CREATE INDEX sessions_by_activity ON sessions (activity);
-CREATE TABLE groups (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, session_id INTEGER NOT NULL, seq INTEGER NOT NULL,
-    status TEXT NOT NULL CHECK (status IN ('live', 'dropped', 'undone', 'removed')),
-    first_seq INTEGER NOT NULL, messages INTEGER NOT NULL, tokens INTEGER NOT NULL,
-    created_at TEXT NOT NULL, salt BLOB, content_digest BLOB NOT NULL, chain BLOB NOT NULL,
-    digest BLOB NOT NULL
-) STRICT;
-CREATE UNIQUE INDEX groups_in_order ON groups (session_id, seq);
-CREATE INDEX groups_live ON groups (session_id, seq) WHERE status = 'live';
-CREATE TABLE messages (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, session_id INTEGER NOT NULL, group_id INTEGER NOT NULL,
-    seq INTEGER NOT NULL,
-    role TEXT NOT NULL CHECK (role IN ('system', 'user', 'assistant', 'tool')),
-    content TEXT NOT NULL, parts TEXT, outcome TEXT NOT NULL, dropped INTEGER NOT NULL,
-    parsing_strategy TEXT NOT NULL, tool_call_id TEXT, tokens INTEGER NOT NULL,
-    tokens_basis TEXT NOT NULL, created_at TEXT NOT NULL, append_key TEXT, digest BLOB NOT NULL,
-    status TEXT GENERATED ALWAYS AS (CASE dropped WHEN 0 THEN outcome ELSE 'dropped' END) VIRTUAL
-) STRICT;
-CREATE UNIQUE INDEX messages_in_order ON messages (session_id, seq);
-CREATE INDEX messages_by_key ON messages (session_id, append_key) WHERE append_key IS NOT NULL;
-CREATE TABLE session_state (
-    group_id INTEGER PRIMARY KEY, session_id INTEGER NOT NULL, content TEXT NOT NULL,
-    created_at TEXT NOT NULL, digest BLOB NOT NULL
-) STRICT;
-CREATE INDEX session_state_in_order ON session_state (session_id, group_id);
-CREATE TABLE llm_memos (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, content TEXT NOT NULL, tags TEXT NOT NULL,
-    created_at TEXT NOT NULL, updated_at TEXT NOT NULL, activity INTEGER NOT NULL,
-    digest BLOB NOT NULL
-) STRICT;
-"""
-
-_ACCOUNTING: Final = """
-CREATE TABLE usage (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, session_id INTEGER NOT NULL, group_id INTEGER,
-    model TEXT NOT NULL, prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL,
-    cached_tokens INTEGER NOT NULL, cost_nanousd INTEGER, basis TEXT NOT NULL,
-    inherited INTEGER NOT NULL, created_at TEXT NOT NULL, digest BLOB NOT NULL
-) STRICT;
-CREATE INDEX usage_by_group ON usage (session_id, group_id);
-CREATE TABLE receipts (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, session_id INTEGER NOT NULL, group_id INTEGER,
-    usage_id INTEGER, prefix_digest TEXT NOT NULL, body TEXT NOT NULL, created_at TEXT NOT NULL,
-    digest BLOB NOT NULL
-) STRICT;
-CREATE INDEX receipts_by_session ON receipts (session_id);
-CREATE TABLE undone (
-    group_id INTEGER PRIMARY KEY, session_id INTEGER NOT NULL, body TEXT NOT NULL,
-    created_at TEXT NOT NULL, digest BLOB NOT NULL
-) STRICT;
-CREATE INDEX undone_by_session ON undone (session_id, group_id);
-ALTER TABLE messages ADD COLUMN usage_id INTEGER;
-"""
-
-MEMO_INDEX: Final = """
-CREATE VIRTUAL TABLE memo_text USING fts5 (
-    content, content = 'llm_memos', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2'
-);
-"""
-
-_WEIGHTS_AND_WORDS: Final = f"""
-ALTER TABLE groups ADD COLUMN tokens_before INTEGER NOT NULL DEFAULT 0;
-UPDATE groups SET tokens_before = before.total FROM (
-    SELECT id, sum(iif(status = 'live', tokens, 0)) OVER (
-        PARTITION BY session_id ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-    ) AS total FROM groups
-) AS before WHERE groups.id = before.id AND before.total IS NOT NULL;
-CREATE INDEX groups_by_weight ON groups (session_id, tokens_before) WHERE status = 'live';
-CREATE TABLE memo_words (
-    word TEXT NOT NULL, memo_id INTEGER NOT NULL, PRIMARY KEY (word, memo_id)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX memo_words_by_memo ON memo_words (memo_id);
-INSERT INTO memo_words
-    WITH RECURSIVE
-        tag (memo_id, value) AS (
-            SELECT llm_memos.id, json_each.value FROM llm_memos, json_each(llm_memos.tags)
-        ),
-        piece (memo_id, word, rest) AS (
-            SELECT memo_id, '', value || '-' FROM tag
-            UNION ALL
-            SELECT memo_id, substr(rest, 1, instr(rest, '-') - 1),
-                   substr(rest, instr(rest, '-') + 1)
-            FROM piece WHERE rest <> ''
-        )
-    SELECT value, memo_id FROM tag
-    UNION SELECT word, memo_id FROM piece WHERE word <> '';
-{MEMO_INDEX}
-INSERT INTO memo_text (memo_text) VALUES ('rebuild');
-"""
-
-# An index of words keeps those of deleted texts until it is told not to.
-_FORGOTTEN_WORDS: Final = """
-INSERT INTO memo_text (memo_text, rank) VALUES ('secure-delete', 1);
-INSERT INTO memo_text (memo_text) VALUES ('rebuild');
-"""
-
-# Columns that are added are null in older rows, so that their seals hold.
-_ONE_STORE: Final = """
-ALTER TABLE sessions ADD COLUMN first_group INTEGER;
-ALTER TABLE sessions ADD COLUMN parent TEXT;
-ALTER TABLE sessions ADD COLUMN title TEXT;
-ALTER TABLE usage ADD COLUMN cache_write_tokens INTEGER;
-ALTER TABLE usage ADD COLUMN cache_write_long_tokens INTEGER;
-ALTER TABLE usage ADD COLUMN reasoning_tokens INTEGER;
-ALTER TABLE usage ADD COLUMN cache_miss TEXT;
-ALTER TABLE usage ADD COLUMN cache_missed_tokens INTEGER;
-ALTER TABLE usage ADD COLUMN address TEXT;
-ALTER TABLE usage ADD COLUMN outcome TEXT;
-ALTER TABLE usage ADD COLUMN error TEXT;
-CREATE TABLE strategy_states (
-    group_id INTEGER PRIMARY KEY, session_id INTEGER NOT NULL, body TEXT NOT NULL,
-    created_at TEXT NOT NULL, digest BLOB NOT NULL
-) STRICT;
-CREATE INDEX strategy_states_in_order ON strategy_states (session_id, group_id);
-CREATE TABLE owners (session_id INTEGER PRIMARY KEY, owner TEXT NOT NULL) STRICT;
-CREATE TABLE open_replies (
-    session_id INTEGER PRIMARY KEY, group_id INTEGER NOT NULL, after_seq INTEGER NOT NULL,
-    strategy TEXT NOT NULL, text TEXT NOT NULL, reasoning TEXT NOT NULL
-) STRICT;
-CREATE TABLE open_calls (
-    session_id INTEGER NOT NULL, group_id INTEGER NOT NULL, call_id TEXT NOT NULL,
-    state TEXT NOT NULL, PRIMARY KEY (session_id, group_id, call_id)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE calibrations (
-    model TEXT PRIMARY KEY, body TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-"""
-
-MIGRATIONS: Final[tuple[str, ...]] = (
-    _CONVERSATIONS,
-    _ACCOUNTING,
-    _WEIGHTS_AND_WORDS,
-    _FORGOTTEN_WORDS,
-    _ONE_STORE,
-)
-FORMAT: Final = len(MIGRATIONS)
-# The tables that never give a number twice; SQLite keeps their highest in `sqlite_sequence`.
-NUMBERED: Final = ("sessions", "groups", "messages", "llm_memos", "usage", "receipts")
-
-
-def migrate(
-    connection: apsw.Connection,
-    *,
-    upto: int = FORMAT,
-    reached: Callable[[int], None] = lambda _: None,
-) -> None:
-    """Bring a ledger to the format `upto`, one transaction for each step.
-
-    `reached` is called inside each with the format it leads to, for what SQL cannot bring.
-    Another process may be doing the same; whoever comes second finds it done.
-    Raise `LedgerUnusable` for a file that is no ledger, or one of a newer format.
-    """
-    while (version := format_of(connection)) < upto:
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            if format_of(connection) == version:
-                connection.execute(MIGRATIONS[version])
-                connection.pragma("application_id", APPLICATION_ID)
-                connection.pragma("user_version", version + 1)
-                reached(version + 1)
-            connection.execute("COMMIT")
-        finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-
-
-def format_of(connection: apsw.Connection) -> int:
-    """Read the number of a file's format, 0 if it is empty.
-
-    Raise `LedgerUnusable` for a file that is no ledger, or one of a newer format.
-    """
-    # One statement, so that a ledger being made right now is seen before or after, not between.
-    version, known, tables = connection.execute(
-        "SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema) "
-        "FROM pragma_user_version, pragma_application_id"
-    ).get
-    if known != APPLICATION_ID and (version or known or tables):
-        raise LedgerUnusable("this is a SQLite file, but not a ledger")
-    if version > FORMAT:
-        raise LedgerUnusable(
-            f"this ledger has format {version}; this version of sightline reads up to {FORMAT}"
-        )
-    return int(version)

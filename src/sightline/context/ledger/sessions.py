@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import Final
 from uuid import uuid4
 
-import apsw
 import msgspec
 
 from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
-from sightline.context.ledger.gate import Gate
 from sightline.context.ledger.notes import put_strategy_state
+from sightline.context.ledger.rows import NO_LIMIT, Row, RowReader, find_session
 from sightline.context.ledger.seal import ZERO
 from sightline.context.ledger.store import Store
-from sightline.context.ledger.transaction import Row, Transaction, fetch, find_session, many
+from sightline.context.ledger.transaction import Transaction
 from sightline.context.ledger.writer import Writer, put_state
+from sightline.context.messages.gate import Gate
 from sightline.context.messages.window import Window
 from sightline.errors import InvalidInput, NotFound
 
@@ -27,6 +27,9 @@ __all__ = ["Session", "Sessions", "new_session", "session_of"]
 _HELD: Final = (
     "messages", "groups", "session_state", "usage", "receipts", "undone", "strategy_states",
     "owners", "open_replies", "open_calls",
+)  # fmt: skip
+_COUNTED: Final = (
+    "context_size", "context_slack", "next_seq", "next_group", "live_groups", "tokens", "largest",
 )  # fmt: skip
 _MIN_PREFIX: Final = 4
 
@@ -71,7 +74,7 @@ class Sessions:
         if parent is not None:
             parent = self._gate.line(parent, "a session's parent")
         with self._store.write() as tx:
-            number = tx.next_id("sessions")
+            number = tx.db.next_id("sessions")
             name = self._gate.line(name or f"session {number}", "a session's name")
             project = self._gate.text(project, "a session's project", 4096)
             row = new_session(tx, name=name, project=project)
@@ -80,17 +83,16 @@ class Sessions:
 
     def get(self, session_id: int) -> Session:
         """Read one session."""
-        with self._store.read() as connection:
-            return session_of(find_session(connection, session_id))
+        with self._store.read() as db:
+            return session_of(find_session(db, session_id))
 
     def recent(self, *, project: str | None = None, limit: int = -1) -> list[Session]:
         """List sessions, the most recent first."""
-        with self._store.read() as connection:
-            rows = many(
-                connection,
-                "SELECT * FROM sessions WHERE ?1 IS NULL OR project = ?1 "
-                "ORDER BY activity DESC LIMIT ?2",
-                (project, limit),
+        with self._store.read() as db:
+            chosen, values = ("", []) if project is None else ("WHERE project = ? ", [project])
+            rows = db.rows(
+                f"SELECT * FROM sessions {chosen}ORDER BY activity DESC LIMIT ?",
+                [*values, NO_LIMIT if limit < 0 else limit],
             )
         return [session_of(row) for row in rows]
 
@@ -106,8 +108,8 @@ class Sessions:
 
         Raise `NotFound`, or `InvalidInput` where several answer to the reference.
         """
-        with self._store.read() as connection:
-            rows = _matching(connection, reference)
+        with self._store.read() as db:
+            rows = _matching(db, reference)
         if not rows:
             raise NotFound(f"no session {reference[:80]!r}")
         if len(rows) > 1:
@@ -178,35 +180,24 @@ class Sessions:
                     f"to delete session {session_id}, confirm with its name: {row['name']!r}"
                 )
             for table in _HELD:
-                tx.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
+                tx.db.delete(table, "session_id = ?", (session_id,))
             tx.forget_session(row)
-        self._store.checkpoint()
+        self._store.scrub()
 
 
 def new_session(tx: Transaction, *, name: str, project: str) -> Row:
     """Store an empty session, and return its row."""
     return tx.add_session(
         {
+            **dict.fromkeys(("cloned_from", "first_group", "parent", "title")),
+            **dict.fromkeys(_COUNTED, 0),
+            **dict.fromkeys(("head", "tally"), ZERO),
+            **dict.fromkeys(("created_at", "updated_at"), tx.now),
             "uuid": str(uuid4()),
             "name": name,
             "project": project,
-            "created_at": tx.now,
-            "updated_at": tx.now,
-            "activity": tx.next_activity(),
+            "activity": tx.db.next_activity(),
             "scratchpad": "",
-            "context_size": 0,
-            "context_slack": 0,
-            "next_seq": 0,
-            "next_group": 0,
-            "live_groups": 0,
-            "tokens": 0,
-            "largest": 0,
-            "cloned_from": None,
-            "head": ZERO,
-            "tally": ZERO,
-            "first_group": None,
-            "parent": None,
-            "title": None,
         }
     )
 
@@ -231,24 +222,22 @@ def session_of(row: Row) -> Session:
     )
 
 
-def _matching(connection: apsw.Connection, reference: str) -> list[Row]:
+def _matching(db: RowReader, reference: str) -> list[Row]:
     if reference.isascii() and reference.isdecimal() and len(reference) < 18:
-        rows = many(connection, "SELECT * FROM sessions WHERE id = ?", (int(reference),))
+        rows = db.rows("SELECT * FROM sessions WHERE id = ?", (int(reference),))
         if rows:
             return rows
-    rows = many(connection, "SELECT * FROM sessions WHERE name = ? OR uuid = ?", (reference,) * 2)
+    rows = db.rows("SELECT * FROM sessions WHERE name = ? OR uuid = ?", (reference,) * 2)
     if rows or len(reference) < _MIN_PREFIX:
         return rows
-    return many(
-        connection,
+    return db.rows(
         "SELECT * FROM sessions WHERE substr(uuid, 1, ?) = ? ORDER BY id",
         (len(reference), reference),
     )
 
 
 def _copy_groups(tx: Transaction, source: Row, copy: Row) -> None:
-    groups = many(
-        tx.connection,
+    groups = tx.db.rows(
         "SELECT * FROM groups WHERE session_id = ? AND status IN ('live', 'dropped') ORDER BY seq",
         (source["id"],),
     )
@@ -258,8 +247,7 @@ def _copy_groups(tx: Transaction, source: Row, copy: Row) -> None:
             dropped=group["status"] == "dropped", created_at=group["created_at"]
         )
         requests = _copy_usage(tx, copy, group, new_id)
-        rows = fetch(
-            tx.connection,
+        rows = tx.db.fetch(
             f"SELECT {ENTRY_COLUMNS}, outcome FROM messages "
             "WHERE session_id = ? AND seq >= ? AND seq < ? ORDER BY seq",
             (source["id"], group["first_seq"], group["first_seq"] + group["messages"]),
@@ -284,8 +272,7 @@ def _copy_groups(tx: Transaction, source: Row, copy: Row) -> None:
 def _copy_usage(tx: Transaction, copy: Row, group: Row, new_id: int) -> dict[int | None, int]:
     """Copy a group's requests, marked as paid for elsewhere; return their new ids by the old."""
     copied: dict[int | None, int] = {}
-    rows = many(
-        tx.connection,
+    rows = tx.db.rows(
         "SELECT * FROM usage WHERE session_id = ? AND group_id = ? ORDER BY id",
         (group["session_id"], group["id"]),
     )
@@ -298,9 +285,9 @@ def _copy_usage(tx: Transaction, copy: Row, group: Row, new_id: int) -> dict[int
 
 def _copy_state(tx: Transaction, copy: Row, group_id: int, new_id: int) -> None:
     """Copy what a group left: its state, which may be another than its last message says."""
-    rows = many(tx.connection, "SELECT * FROM session_state WHERE group_id = ?", (group_id,))
+    rows = tx.db.rows("SELECT * FROM session_state WHERE group_id = ?", (group_id,))
     for row in rows:
         put_state(tx, copy, new_id, row["content"], row["created_at"])
-    rows = many(tx.connection, "SELECT * FROM strategy_states WHERE group_id = ?", (group_id,))
+    rows = tx.db.rows("SELECT * FROM strategy_states WHERE group_id = ?", (group_id,))
     for row in rows:
         put_strategy_state(tx, copy, new_id, row["body"], row["created_at"])

@@ -1,23 +1,24 @@
-"""One SQLite file, opened so that what is acknowledged stays.
+"""The store: everything that a ledger asks of the engine that keeps it.
 
-A write is one `BEGIN IMMEDIATE … COMMIT` with `synchronous=FULL` in WAL mode:
-when a `write()` block has ended, its change is on the disk; when it raises,
-nothing was acknowledged, and a retry with the same key stores nothing twice.
+A ledger's nouns know this class and nothing below it. SQLite's is `sqlite.store`; another
+engine is another subclass, and the nouns, the seals and the tests are the same.
+
+    read()     a point in time
+    write()    a change of the record, sealed; durable when the block ends
+    work()     a change of working state, which no seal covers; may be lost with the power
 """
 
 from __future__ import annotations
 
-import os
-import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, Self, TypeAlias
 
-import apsw
-
-from sightline.context.ledger.connect import found, open_for_reading, open_for_writing, translated
+from sightline.context.ledger.retrieval import QueryLimits, QueryResult
+from sightline.context.ledger.rows import RowReader, RowWriter
 from sightline.context.ledger.transaction import Transaction
 from sightline.errors import LedgerUnusable
 
@@ -37,107 +38,87 @@ def written(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class Store:
-    """A connection to one ledger file; safe to use from several threads."""
+class Store(ABC):
+    """An open ledger; safe to use from several threads. Opening it migrates it."""
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        mode: Mode = "write",
-        clock: Clock = now_utc,
-        vfs: str | None = None,
-    ) -> None:
-        self.path = Path(path).expanduser()
+    # What reading rows raises where they are damaged, besides our own errors.
+    damage: ClassVar[tuple[type[Exception], ...]] = ()
+
+    def __init__(self, path: Path, *, mode: Mode, clock: Clock) -> None:
+        self.path = path
         self.mode = mode
         self._clock = clock
-        self._lock = threading.RLock()
-        self._level = "FULL"
-        with translated(self.path):
-            if mode == "write":
-                self._connection = open_for_writing(self.path, self.timestamp(), vfs)
-                found(self._connection, self.timestamp())
-            else:
-                self._connection = open_for_reading(self.path)
-
-    def close(self) -> None:
-        """Close the file; the store is of no use afterwards."""
-        with self._lock, translated(self.path):
-            self._connection.close()
-
-    @contextmanager
-    def read(self) -> Iterator[apsw.Connection]:
-        """Read at one point in time, whatever others write meanwhile."""
-        with self._lock, translated(self.path):
-            if self._connection.in_transaction:  # a reader inside a reader sees the same
-                yield self._connection
-                return
-            self._connection.execute("BEGIN")
-            try:
-                yield self._connection
-            finally:
-                self._connection.execute("COMMIT")
-
-    @contextmanager
-    def write(self) -> Iterator[Transaction]:
-        """Change the ledger: all of it, durably, when the block ends; nothing if it raises."""
-        if self.mode == "read":
-            raise LedgerUnusable(f"{self.path} was opened for reading only")
-        with self._lock, translated(self.path):
-            self._synchronise("FULL")
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                transaction = Transaction(self._connection, self.timestamp())
-                yield transaction
-                transaction.finish()
-                self._connection.execute("COMMIT")
-            finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-
-    @contextmanager
-    def work(self) -> Iterator[apsw.Connection]:
-        """Change working state, which no seal covers.
-
-        It survives the death of the program. The power may take the last of it: nothing is
-        waited for here, and the next `write()` brings it to the disk with its own change.
-        """
-        if self.mode == "read":
-            raise LedgerUnusable(f"{self.path} was opened for reading only")
-        with self._lock, translated(self.path):
-            self._synchronise("NORMAL")
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-                self._connection.execute("COMMIT")
-            finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-
-    def _synchronise(self, level: Literal["FULL", "NORMAL"]) -> None:
-        if self._level != level:
-            # Not from the cache of statements: it takes effect when it is compiled.
-            self._connection.execute(f"PRAGMA synchronous = {level}", can_cache=False)
-            self._level = level
 
     def timestamp(self) -> str:
         """Write down the time."""
         return written(self._clock())
 
-    def checkpoint(self) -> None:
-        """Empty the write-ahead log into the file, so that removed text is in neither.
+    @contextmanager
+    def write(self) -> Iterator[Transaction]:
+        """Change the ledger: all of it, durably, when the block ends; nothing if it raises."""
+        with self.work(durable=True) as db:
+            transaction = Transaction(db, self.timestamp())
+            yield transaction
+            transaction.finish()
 
-        Readers may hold it back; then it happens when they are done.
+    def work(self, *, durable: bool = False) -> AbstractContextManager[RowWriter]:
+        """Change working state, which no seal covers, and wait for nothing.
+
+        It survives the death of the program. The power may take the last of it; the next
+        `write()` brings it to the disk with its own change.
         """
-        with self._lock, translated(self.path):
-            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        if self.mode == "read":
+            raise LedgerUnusable(f"{self.path} was opened for reading only")
+        return self._change(durable=durable)
 
-    def backup(self, target: apsw.Connection) -> None:
-        """Copy the whole ledger into another connection, as of one point in time."""
-        with (
-            self._lock,
-            translated(self.path),
-            target.backup("main", self._connection, "main") as copy,
-        ):
-            while not copy.done:
-                copy.step(1000)
+    @abstractmethod
+    def _change(self, *, durable: bool) -> AbstractContextManager[RowWriter]:
+        """Change rows in one transaction, one writer at a time."""
+
+    @abstractmethod
+    def read(self) -> AbstractContextManager[RowReader]:
+        """Read at one point in time, whatever others write meanwhile."""
+
+    @abstractmethod
+    def reader(self) -> Self:
+        """Open the same ledger once more, for reading at one's own pace."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close it; the store is of no use afterwards."""
+
+    @abstractmethod
+    def revision(self) -> int:
+        """Return a number that is another one after a change, whoever made it."""
+
+    @abstractmethod
+    def scrub(self) -> None:
+        """Leave nothing of what was removed where it can be read, as soon as readers allow it."""
+
+    @abstractmethod
+    def check(self) -> list[str]:
+        """Check what is the engine's own: its pages and indexes, the numbers that it gives."""
+
+    @abstractmethod
+    def backup(self, target: Path, check: Callable[[Store], None]) -> None:
+        """Copy to a new place, as of one point in time; `check` may refuse the copy its name."""
+
+    @abstractmethod
+    def query(self, sql: str, session_id: int | None, limits: QueryLimits) -> QueryResult:
+        """Run untrusted SQL over a session's rows (None: all), where it can do nothing else."""
+
+    @abstractmethod
+    def find(self, session_id: int, text: str, limit: int, chars: int) -> QueryResult:
+        """Find the newest messages with a text, in any case: their ids and what is around it."""
+
+    @abstractmethod
+    def attend(self, name: str) -> Callable[[], None]:
+        """Be known to live under a name until the process ends, or what is returned is called."""
+
+    @abstractmethod
+    def attends(self, name: str) -> bool:
+        """Tell whether somebody lives who is known by a name."""
+
+    @abstractmethod
+    def bury(self, name: str) -> None:
+        """Clear away what somebody left behind who lives no longer."""

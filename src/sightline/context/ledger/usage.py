@@ -12,20 +12,22 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.context.ledger.gate import Gate
+from sightline.context.ledger.rows import Row, find_session
 from sightline.context.ledger.store import Store
-from sightline.context.ledger.transaction import Row, Transaction, fetch, find_session, many
+from sightline.context.ledger.transaction import Transaction
 from sightline.context.messages.entries import Basis
+from sightline.context.messages.gate import Gate
 from sightline.errors import InvalidInput, NotFound
 
-__all__ = ["Accounts", "StoredReceipt", "StoredUsage", "Totals", "add_usage"]
+__all__ = ["Accounts", "StoredReceipt", "StoredUsage", "Totals", "add_usage", "usage_fields"]
 
 
 class StoredUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One request. `cached_tokens` are part of `prompt_tokens`; money in billionths of a dollar.
 
     From `cache_write_tokens` on, None is what nobody told. `cache_write_long_tokens` are part of
-    the writes; `cache_miss` is the vendor's own word; `outcome` a stop reason or an error's code.
+    the writes; `cache_miss` is the vendor's own word; `outcome` a stop reason or an error's code;
+    `reported` the vendor's account as it came, with what none of these columns names.
     """
 
     model: str
@@ -42,6 +44,7 @@ class StoredUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     address: str | None = None
     outcome: str | None = None
     error: str | None = None
+    reported: dict[str, Any] | None = None
 
     @property
     def snapshot(self) -> int:
@@ -103,33 +106,29 @@ class Accounts:
 
     def requests(self, session_id: int) -> list[StoredUsage]:
         """List the requests of a session in order."""
-        with self._store.read() as connection:
-            find_session(connection, session_id)
-            rows = many(
-                connection,
+        with self._store.read() as db:
+            find_session(db, session_id)
+            rows = db.rows(
                 f"SELECT {', '.join(StoredUsage.__struct_fields__)} FROM usage "
                 "WHERE session_id = ? ORDER BY id",
                 (session_id,),
             )
-        return [StoredUsage(**row) for row in rows]
+        return [StoredUsage(**usage_fields(row)) for row in rows]
 
     def totals(self, session_id: int | None = None) -> Totals:
         """Sum up a session, or the whole ledger; inherited requests are left out."""
-        with self._store.read() as connection:
-            rows = many(
-                connection,
-                f"SELECT {_SUMS} FROM usage "
-                "WHERE NOT inherited AND (?1 IS NULL OR session_id = ?1)",
-                (session_id,),
+        with self._store.read() as db:
+            chosen, values = (
+                ("", ()) if session_id is None else (" AND session_id = ?", (session_id,))
             )
+            rows = db.rows(f"SELECT {_SUMS} FROM usage WHERE inherited = 0{chosen}", values)
         return Totals(**rows[0])
 
     def by_group(self, session_id: int) -> dict[int, Totals]:
         """Sum up the requests of every group of a session that made any."""
-        with self._store.read() as connection:
-            find_session(connection, session_id)
-            rows = many(
-                connection,
+        with self._store.read() as db:
+            find_session(db, session_id)
+            rows = db.rows(
                 f"SELECT group_id, {_SUMS} FROM usage "
                 "WHERE session_id = ? AND group_id IS NOT NULL GROUP BY group_id",
                 (session_id,),
@@ -138,9 +137,8 @@ class Accounts:
 
     def outcomes(self, session_id: int) -> dict[int, str]:
         """Tell how the last request of every group ended of which that is known."""
-        with self._store.read() as connection:
-            rows = fetch(
-                connection,
+        with self._store.read() as db:
+            rows = db.fetch(
                 "SELECT group_id, outcome FROM usage WHERE outcome IS NOT NULL AND id IN "
                 "(SELECT max(id) FROM usage WHERE session_id = ? AND group_id IS NOT NULL "
                 " GROUP BY group_id)",
@@ -169,10 +167,9 @@ class Accounts:
 
     def receipts(self, session_id: int) -> list[StoredReceipt]:
         """List the receipts of a session in order."""
-        with self._store.read() as connection:
-            find_session(connection, session_id)
-            rows = many(
-                connection,
+        with self._store.read() as db:
+            find_session(db, session_id)
+            rows = db.rows(
                 f"SELECT {', '.join(StoredReceipt.__struct_fields__)} FROM receipts "
                 "WHERE session_id = ? ORDER BY id",
                 (session_id,),
@@ -186,8 +183,8 @@ class Accounts:
         so a receipt that says nothing of it, or nonsense, counts as 0.
         """
         found: dict[int, int] = {}
-        with self._store.read() as connection:
-            newest_first = connection.execute(
+        with self._store.read() as db:
+            newest_first = db.scan(
                 "SELECT group_id, body FROM receipts "
                 "WHERE session_id = ? AND group_id IS NOT NULL ORDER BY id DESC",
                 (session_id,),
@@ -201,9 +198,8 @@ class Accounts:
 
     def receipt(self, receipt_id: int) -> StoredReceipt:
         """Read one receipt."""
-        with self._store.read() as connection:
-            rows = many(
-                connection,
+        with self._store.read() as db:
+            rows = db.rows(
                 f"SELECT {', '.join(StoredReceipt.__struct_fields__)} FROM receipts WHERE id = ?",
                 (receipt_id,),
             )
@@ -237,6 +233,12 @@ def _receipt(row: Row) -> StoredReceipt:
     return StoredReceipt(**{**row, "body": msgspec.json.decode(row["body"])})
 
 
+def usage_fields(row: Row) -> Row:
+    """Read a row of `usage` as fields of `StoredUsage`."""
+    reported = row["reported"]
+    return row if reported is None else {**row, "reported": msgspec.json.decode(reported)}
+
+
 def add_usage(
     tx: Transaction,
     gate: Gate,
@@ -254,6 +256,8 @@ def add_usage(
     for field in ("cache_miss", "address", "outcome", "error"):
         if row[field] is not None:
             row[field] = gate.text(row[field], field, gate.limits.error)
+    if usage.reported is not None:
+        row["reported"] = gate.json(usage.reported, "what was reported", gate.limits.error)
     if usage.cached_tokens > usage.prompt_tokens:
         raise InvalidInput("cached_tokens are part of prompt_tokens and cannot be more")
     if usage.basis not in ("counted", "estimated", "reported"):

@@ -1,10 +1,10 @@
 """Find any row that is altered, missing, added or out of order.
 
-SQLite's own check sees the tree structure, not the text in it: most flipped bits
+An engine's own check sees the structure of a file, not the text in it: most flipped bits
 pass. So every row is read and its seal computed anew, message after message,
-group after group, up to the one seal over the whole ledger; then SQLite checks
-its pages and indexes, through which the rows are found, and the index of the memos'
-words is compared with the memos.
+group after group, up to the one seal over the whole ledger; then the engine checks
+what is its own (`Store.check`): SQLite its pages and indexes, through which the rows are
+found, the index of the memos' words, and the numbers that it gives.
 
 What this cannot see: changes after which somebody computed all the seals again,
 the loss of the last committed turns together with the log that held them, and
@@ -19,11 +19,10 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
-import apsw
 import msgspec
 
-from sightline.context.ledger.memo_index import index_findings
-from sightline.context.ledger.schema import NUMBERED, TABLES
+from sightline.context.ledger.rows import Row, RowReader, first
+from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.seal import (
     CHAINED,
     ZERO,
@@ -34,9 +33,9 @@ from sightline.context.ledger.seal import (
     tally_move,
 )
 from sightline.context.ledger.store import Store
-from sightline.context.ledger.transaction import Row, fetch, seal
+from sightline.context.ledger.transaction import seal
 from sightline.context.messages.memos import tag_words
-from sightline.errors import LedgerDamaged, SightlineError
+from sightline.errors import LedgerDamaged
 
 __all__ = ["VerifyReport", "verify"]
 
@@ -97,34 +96,27 @@ class VerifyReport(msgspec.Struct, frozen=True):
 
 def verify(store: Store) -> VerifyReport:
     """Check the whole ledger as of one point in time."""
-    with ThreadPoolExecutor(1) as aside, store.read() as connection:
-        # SQLite's check runs beside ours; neither needs the interpreter while it reads.
-        pages = aside.submit(_pages, store)
-        check = _Check(connection)
+    with ThreadPoolExecutor(1) as aside, store.read() as db:
+        # The engine's own check runs beside ours.
+        others = aside.submit(store.check)
+        check = _Check(db, store.damage)
         check.run()
-        for finding in pages.result():
+        for finding in others.result():
             check.find(finding)
         return check.report()
 
 
 class _Check:
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
+    def __init__(self, db: RowReader, damage: tuple[type[Exception], ...]) -> None:
+        self._db = db
+        self._damage = damage
         self._findings: list[str] = []
         self._total = ZERO  # of the digests of all sessions, then of memos too
         self._counts = dict.fromkeys(("sessions", "groups", "messages", "memos"), 0)
 
     def run(self) -> None:
         """Read every table and note what is wrong."""
-        stages = (
-            self._sessions,
-            self._strays,
-            self._memos,
-            self._index_of_memos,
-            self._ledger,
-            self._numbers,
-        )
-        for stage in stages:
+        for stage in (self._sessions, self._strays, self._memos, self._ledger):
             self._guarded(stage)
 
     def report(self) -> VerifyReport:
@@ -139,7 +131,7 @@ class _Check:
         """Run a stage; a file too broken to be read is a finding, not a crash."""
         try:
             stage()
-        except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, UnicodeDecodeError) as error:
+        except self._damage as error:
             name = stage.__name__.strip("_").replace("_", " ")
             self.find(f"the {name} cannot be read: {error}")
 
@@ -221,7 +213,7 @@ class _Check:
 
     def _groups(self, session_id: int) -> Iterator[_Group]:
         sql = f"SELECT {', '.join(_Group._fields)} FROM groups WHERE session_id = ? ORDER BY seq"
-        return map(_Group._make, self._connection.execute(sql, (session_id,)))
+        return map(_Group._make, self._db.scan(sql, (session_id,)))
 
     def _runs(self, session_id: int) -> Iterator[tuple[int, list[_Row]]]:
         """Read a session's messages in order, page by page, as runs of one group each."""
@@ -243,24 +235,24 @@ class _Check:
         where = f"WHERE session_id = ? AND seq > ? ORDER BY seq LIMIT {_PAGE}"
         try:
             sql = f"SELECT {_COLUMNS} FROM messages {where}"
-            return fetch(self._connection, sql, (session_id, after))
+            return self._db.fetch(sql, (session_id, after))
         except UnicodeDecodeError:
             known = f"SELECT id, session_id, group_id, seq FROM messages {where}"
-            rows = fetch(self._connection, known, (session_id, after))
+            rows = self._db.fetch(known, (session_id, after))
             return [self._one(row) for row in rows]
 
     def _one(self, known: _Row) -> _Row:
         """Read one message; without its texts, if they are no longer text."""
         try:
             sql = f"SELECT {_COLUMNS} FROM messages WHERE id = ?"
-            return fetch(self._connection, sql, known[:1])[0]
+            return self._db.fetch(sql, known[:1])[0]
         except UnicodeDecodeError:
             return (*known, *[None] * (_END - len(known)), 0, ZERO)
 
     def _strays(self) -> None:
         """Count what is there against what was seen from the sessions."""
         for table in ("groups", "messages"):
-            there = self._connection.execute(f"SELECT count(*) FROM {table}").get
+            there = first(self._db, f"SELECT count(*) FROM {table}")
             if there != self._counts[table]:
                 self.find(f"{there} rows in {table}, but the sessions have {self._counts[table]}")
 
@@ -284,51 +276,14 @@ class _Check:
                 continue
             tags = msgspec.json.decode(memo["tags"], type=list[str])
             words |= {(word, memo["id"]) for word in tag_words(tags)}
-        if words != set(fetch(self._connection, "SELECT word, memo_id FROM memo_words")):
+        if words != set(self._db.fetch("SELECT word, memo_id FROM memo_words")):
             self.find("the memos' tags are not what memo_words says")
 
-    def _index_of_memos(self) -> None:
-        for finding in index_findings(self._connection):
-            self.find(finding)
-
-    def _numbers(self) -> None:
-        """Compare the highest number given with those in use; a lower one would be given again."""
-        rows = fetch(self._connection, "SELECT name, seq FROM sqlite_sequence")
-        given = dict(rows)
-        if len(given) < len(rows) or not given.keys() <= set(NUMBERED):
-            self.find("sqlite_sequence has rows of no table, or two of one")
-        for table in NUMBERED:
-            highest = self._connection.execute(f"SELECT max(id) FROM {table}").get or 0
-            last = given.get(table, 0)
-            if not isinstance(last, int) or last < highest:
-                self.find(f"{table}: number {highest} is in use, sqlite_sequence says {last!r}")
-
     def _ledger(self) -> None:
-        rows = list(self._rows("ledger"))
-        if len(rows) != 1 or seal("ledger", rows[0]) != rows[0]["digest"]:
-            self.find("the ledger's own row was altered")
-        elif rows[0]["tally"] != self._total:
-            self.find("a session or a memo is missing or added")
+        for finding in self._db.total_findings(self._total):
+            self.find(finding)
 
     def _rows(self, table: str, where: str = "", values: tuple[Value, ...] = ()) -> Iterator[Row]:
         names = TABLES[table].names
-        for row in self._connection.execute(
-            f"SELECT {', '.join(names)} FROM {table} {where}", values
-        ):
+        for row in self._db.scan(f"SELECT {', '.join(names)} FROM {table} {where}", values):
             yield dict(zip(names, row, strict=True))
-
-
-def _pages(store: Store) -> list[str]:
-    """Let SQLite check its pages and indexes, on a connection of its own."""
-    try:
-        own = Store(store.path, mode="read")
-    except SightlineError as error:
-        return [str(error)]
-    try:
-        with own.read() as connection:
-            rows = fetch(connection, "PRAGMA integrity_check(50)")
-        return [f"SQLite: {finding}" for (finding,) in rows if finding != "ok"]
-    except (SightlineError, apsw.Error) as error:  # a schema that was altered is no valid SQL
-        return [f"SQLite: {error}"]
-    finally:
-        own.close()

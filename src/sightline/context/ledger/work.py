@@ -6,19 +6,18 @@ which is what it is for; after a power cut the last of it may be missing, and th
 that was under way is closed by what the messages tell. What vendors' counts have taught
 the estimates is kept in the same way.
 
-Text passes the ledger's gate here as everywhere: no tail, no key, not half of one.
+Text passes the gate here as everywhere: no tail, no key, not half of one.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from sightline.context.ledger.gate import Gate
+from sightline.context.ledger.rows import Row, RowReader, RowWriter, first
 from sightline.context.ledger.store import Store
-from sightline.context.ledger.transaction import fetch
+from sightline.context.messages.gate import Gate
 from sightline.context.tokens.estimate import Calibration, Calibrations
 
 __all__ = ["CallState", "OpenWork", "Work"]
@@ -41,79 +40,63 @@ class Work:
     """The working state of a ledger's sessions."""
 
     def __init__(self, store: Store, gate: Gate) -> None:
-        self._store = store
+        self.store = store  # which knows who lives
         self._gate = gate
-
-    @property
-    def path(self) -> Path:
-        """The ledger's file; owners' locks are beside it."""
-        return self._store.path
 
     # Who runs a turn.
 
     def owner(self, session_id: int) -> str:
         """Name who runs a turn in a session; empty if nobody does."""
-        with self._store.read() as connection:
-            rows = fetch(connection, "SELECT owner FROM owners WHERE session_id = ?", (session_id,))
-        return str(rows[0][0]) if rows else ""
+        with self.store.read() as db:
+            return _owner(db, session_id)
 
     def claim(self, session_id: int, owner: str, *, instead_of: str) -> bool:
         """Name who runs a turn, if it is still as the caller believes; say whether it was."""
-        with self._store.work() as connection:
-            rows = fetch(connection, "SELECT owner FROM owners WHERE session_id = ?", (session_id,))
-            if (rows[0][0] if rows else "") != instead_of:
+        with self.store.work() as db:
+            if _owner(db, session_id) != instead_of:
                 return False
-            connection.execute("INSERT OR REPLACE INTO owners VALUES (?, ?)", (session_id, owner))
+            db.put("owners", {"session_id": session_id, "owner": owner})
         return True
 
     def release(self, session_id: int, owner: str) -> None:
         """Note that nothing is under way, and that nobody runs a turn any more."""
-        with self._store.work() as connection:
-            for table in ("open_replies", "open_calls"):
-                connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
-            connection.execute(
-                "DELETE FROM owners WHERE session_id = ? AND owner = ?", (session_id, owner)
-            )
+        with self.store.work() as db:
+            _settle(db, session_id)
+            db.delete("owners", "session_id = ? AND owner = ?", (session_id, owner))
 
     # How far it is.
 
     def begin_reply(self, session_id: int, group_id: int, after_seq: int, strategy: str) -> None:
         """Note that a reply may come behind the message with this seq; `append` takes it away."""
-        with self._store.work() as connection:
-            connection.execute(
-                "INSERT OR REPLACE INTO open_replies VALUES (?, ?, ?, ?, '', '')",
-                (session_id, group_id, after_seq, strategy),
-            )
+        with self.store.work() as db:
+            reply: Row = {"group_id": group_id, "after_seq": after_seq, "strategy": strategy}
+            words = {"text": "", "reasoning": ""}
+            db.put("open_replies", {"session_id": session_id, **reply, **words})
 
     def note_words(self, session_id: int, text: str, reasoning: str) -> None:
         """Note the words of the reply so far."""
         words = self._gate.beginning(text), self._gate.beginning(reasoning)
-        with self._store.work() as connection:
-            connection.execute(
-                "UPDATE open_replies SET text = ?, reasoning = ? WHERE session_id = ?",
-                (*words, session_id),
+        with self.store.work() as db:
+            db.update(
+                "open_replies", "text = ?, reasoning = ?", "session_id = ?", (*words, session_id)
             )
 
     def note_call(self, session_id: int, group_id: int, call_id: str, state: CallState) -> None:
         """Note how far a call is."""
         call_id = self._gate.beginning(call_id, whole=True)
-        with self._store.work() as connection:
-            connection.execute(
-                "INSERT OR REPLACE INTO open_calls VALUES (?, ?, ?, ?)",
-                (session_id, group_id, call_id, state),
-            )
+        with self.store.work() as db:
+            call: Row = {"group_id": group_id, "call_id": call_id, "state": state}
+            db.put("open_calls", {"session_id": session_id, **call})
 
     def open(self, session_id: int) -> OpenWork:
         """Tell what was under way when somebody last wrote here."""
-        with self._store.read() as connection:
-            replies = fetch(
-                connection,
+        with self.store.read() as db:
+            replies = db.fetch(
                 "SELECT group_id, after_seq, strategy, text, reasoning FROM open_replies "
                 "WHERE session_id = ?",
                 (session_id,),
             )
-            calls = fetch(
-                connection, "SELECT call_id, state FROM open_calls WHERE session_id = ?",
+            calls = db.fetch("SELECT call_id, state FROM open_calls WHERE session_id = ?",
                 (session_id,),
             )  # fmt: skip
         found = OpenWork(*replies[0]) if replies else OpenWork()
@@ -123,16 +106,15 @@ class Work:
         """Note that nothing is under way; writes only if something was."""
         if self.open(session_id) == OpenWork():
             return
-        with self._store.work() as connection:
-            for table in ("open_replies", "open_calls"):
-                connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
+        with self.store.work() as db:
+            _settle(db, session_id)
 
     # How vendors count.
 
     def calibrations(self) -> Calibrations:
         """Read what was learnt; what cannot be read was not learnt."""
-        with self._store.read() as connection:
-            rows = fetch(connection, "SELECT model, body FROM calibrations")
+        with self.store.read() as db:
+            rows = db.fetch("SELECT model, body FROM calibrations")
         return Calibrations({model: own for model, body in rows if (own := _learnt(body))})
 
     def learn(self, learnt: Calibrations) -> None:
@@ -144,10 +126,18 @@ class Work:
             if known.get(model) != own
         }
         if news:
-            with self._store.work() as connection:
-                connection.executemany(
-                    "INSERT OR REPLACE INTO calibrations VALUES (?, ?)", news.items()
-                )
+            with self.store.work() as db:
+                for model, body in news.items():
+                    db.put("calibrations", {"model": model, "body": body})
+
+
+def _owner(db: RowReader, session_id: int) -> str:
+    return str(first(db, "SELECT owner FROM owners WHERE session_id = ?", (session_id,)) or "")
+
+
+def _settle(db: RowWriter, session_id: int) -> None:
+    for table in ("open_replies", "open_calls"):
+        db.delete(table, "session_id = ?", (session_id,))
 
 
 # Made once, at import: msgspec crashes where two threads are the first to read a type.

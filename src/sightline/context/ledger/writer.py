@@ -12,9 +12,10 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from sightline.context.ledger.codec import to_columns, tool_call_id_of
+from sightline.context.ledger.rows import Row
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.seal import CHAINED, ZERO, Value, group_chain, message_digest
-from sightline.context.ledger.transaction import Row, Transaction, many
+from sightline.context.ledger.transaction import Transaction
 from sightline.context.messages.entries import Basis, Entry, Outcome, Status
 from sightline.context.messages.parts import Message
 from sightline.context.messages.state import extract_state
@@ -24,9 +25,6 @@ __all__ = ["Writer", "Written", "chain_of", "put_state"]
 
 _SALT_BYTES: Final = 16
 _MESSAGE: Final = (*TABLES["messages"].sealed, "dropped", "digest")
-_INSERT: Final = (
-    f"INSERT INTO messages ({', '.join(_MESSAGE)}) VALUES ({', '.join('?' * len(_MESSAGE))})"
-)
 
 
 class Written(NamedTuple):
@@ -44,7 +42,7 @@ class Writer:
         self._tx = transaction
         self._session = session
         self._max_message = max_message
-        self._next_message = transaction.next_id("messages")
+        self._next_message = transaction.db.next_id("messages")
         self._group: Row | None = None
         self._before = ZERO  # the chain of the group before the open one
         self._digest_before: bytes | None = None
@@ -60,8 +58,7 @@ class Writer:
 
     def continue_group(self) -> bool:
         """Go on with the session's last group, if it is live."""
-        rows = many(
-            self._tx.connection,
+        rows = self._tx.db.rows(
             "SELECT * FROM groups WHERE session_id = ? ORDER BY seq DESC LIMIT 2",
             (self._session["id"],),
         )
@@ -78,7 +75,7 @@ class Writer:
         session = self._session
         self._before = session["head"]
         self._group = {
-            "id": self._tx.next_id("groups"),
+            "id": self._tx.db.next_id("groups"),
             "session_id": session["id"],
             "seq": session["next_group"],
             "status": "dropped" if dropped else "live",
@@ -95,7 +92,7 @@ class Writer:
         session["next_group"] += 1
         session["live_groups"] += not dropped
         self._digest_before = None
-        self._tx.insert_plain("groups", self._group)
+        self._tx.db.insert("groups", self._group)
         return self.group_id
 
     def add(
@@ -139,7 +136,8 @@ class Writer:
         before = group["content_digest"] if group["messages"] else group["salt"]
         group["content_digest"] = message_digest(before, sealed)
         live = group["status"] == "live"
-        self._tx.execute(_INSERT, (*sealed, int(not live), group["content_digest"]))
+        row = (*sealed, int(not live), group["content_digest"])
+        self._tx.db.insert("messages", dict(zip(_MESSAGE, row, strict=True)))
         entry = Entry(
             self._next_message,
             session["id"],

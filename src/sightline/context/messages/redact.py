@@ -18,12 +18,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-from sightline.context.messages.parts import Message, Raw
-from sightline.context.messages.strings import map_json, map_strings
-
-__all__ = ["KINDS", "SHORTEST", "know", "redact", "redact_cut", "redact_json", "redact_message"]
+__all__ = ["KINDS", "SHORTEST", "know", "redact", "redact_cut", "redact_field"]
 
 # Not in the middle of a longer word. A slash may stand before it (`https://ghp_…@github.com`), but
 # not before prefixes short enough to be words in a path.
@@ -162,22 +159,7 @@ def redact(text: str) -> str:
     return text
 
 
-def redact_json(value: Any) -> Any:
-    """Redact every string in a JSON value, keys included."""
-    return map_json(value, redact, _redact_field)
-
-
-def redact_message(message: Message) -> Message:
-    """Redact every part of a message, the vendor's raw form included."""
-    return map_strings(message, text=redact, value=redact_json, raw=_redact_raw)
-
-
-def _redact_raw(raw: Raw) -> Raw:
-    strategy, data = redact(raw.strategy), redact_json(raw.data)
-    return raw if data is raw.data and strategy == raw.strategy else Raw(strategy, data)
-
-
-def _redact_field(key: str, value: str) -> str:
+def redact_field(key: str, value: str) -> str:
     """Redact a field's value with its name in view: `{"api_key": "…"}` is an assignment."""
     prefix = f"{key}: "
     named = redact(prefix + value)

@@ -7,19 +7,20 @@ given its name: under that name there is a good copy or none.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import apsw
 
-from sightline.context.ledger.connect import sync_directory, translated
-from sightline.context.ledger.store import Store
-from sightline.context.ledger.verify import verify
+from sightline.context.ledger.sqlite.connect import sync_directory, translated
 from sightline.errors import LedgerUnusable
 
 __all__ = ["backup"]
 
 
-def backup(store: Store, target: Path) -> Path:
+def backup(
+    target: Path, copy_into: Callable[[apsw.Connection], None], check: Callable[[Path], None]
+) -> None:
     """Copy to a new file of mode 0600. Raise `LedgerUnusable` if there is one already."""
     if target.exists():
         raise LedgerUnusable(f"{target} exists already; a backup never overwrites")
@@ -29,7 +30,8 @@ def backup(store: Store, target: Path) -> Path:
     except OSError as error:
         raise LedgerUnusable(f"{target} cannot be made: {error.strerror}") from error
     try:
-        _copy(store, partial)
+        _copy(partial, copy_into)
+        check(partial)
         # A link, unlike a rename, fails if somebody made the target meanwhile.
         os.link(partial, target)
         sync_directory(target.parent)
@@ -37,20 +39,14 @@ def backup(store: Store, target: Path) -> Path:
         raise LedgerUnusable(f"{target} exists already; a backup never overwrites") from error
     finally:
         partial.unlink(missing_ok=True)
-    return target
 
 
-def _copy(store: Store, partial: Path) -> None:
+def _copy(partial: Path, copy_into: Callable[[apsw.Connection], None]) -> None:
     with translated(partial):
         connection = apsw.Connection(str(partial))
         try:
-            store.backup(connection)
+            copy_into(connection)
             # One file, which can be read from anywhere; opening it for writing turns WAL on again.
             connection.execute("PRAGMA journal_mode = DELETE")
         finally:
             connection.close()
-    copy = Store(partial, mode="read")
-    try:
-        verify(copy).raise_if_damaged()
-    finally:
-        copy.close()

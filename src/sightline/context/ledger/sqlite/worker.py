@@ -1,6 +1,6 @@
 """The process in which untrusted SQL runs: it can read what it is shown, and nothing else.
 
-Started by retrieval.py with the ledger's path, it reads requests on its standard
+Started by process.py with the ledger's path, it reads requests on its standard
 input and answers on its standard output. It opens the file for reading, puts a
 view over each table (this session's rows, nothing dropped, no seals) and allows
 reads through those views and calls of functions on a list; everything else is
@@ -25,11 +25,11 @@ from typing import Any, BinaryIO, Final
 import apsw
 import msgspec
 
-from sightline.context.ledger.connect import open_for_reading
 from sightline.context.ledger.schema import TABLES
+from sightline.context.ledger.sqlite.connect import open_for_reading
 from sightline.errors import SightlineError
 
-__all__ = ["QueryAnswer", "QueryRequest", "main", "read_frame", "shown_columns", "write_frame"]
+__all__ = ["QueryAnswer", "QueryRequest", "main", "read_frame", "write_frame"]
 
 _PROGRESS_OPS: Final = 500
 _ADDRESS_SPACE: Final = 2 * 1024**3
@@ -83,12 +83,6 @@ class QueryAnswer(msgspec.Struct, frozen=True):
     cut: list[tuple[int, int, int]] = []
     more: bool = False
     error: str = ""
-
-
-def shown_columns(table: str) -> tuple[str, ...]:
-    """List the columns that queries see: all but the seals and what serves them."""
-    columns = TABLES[table].columns
-    return tuple(c.name for c in columns if c.type != "BLOB" and c.name != "dropped")
 
 
 def answer(path: Path, request: QueryRequest) -> QueryAnswer:
@@ -159,7 +153,7 @@ def _make_views(connection: apsw.Connection, session_id: int | None, secret: str
             rules.append("status = 'live'")
         if table == "session_state":
             rules.append("group_id IN (SELECT id FROM main.groups WHERE status = 'live')")
-        columns = ", ".join(shown_columns(table))
+        columns = ", ".join(TABLES[table].readable)
         connection.execute(
             f"CREATE TEMP VIEW {table}_{secret} AS SELECT {columns} FROM main.{table} "
             f"WHERE {' AND '.join(rules)};"

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.agent.host.guard import guarded
 from sightline.context.ledger.codec import to_columns
+from sightline.context.messages.gate import (
+    MAX_DEPTH,
+    Gate,
+    guarded,
+    guarded_text,
+    shown_text,
+)
 from sightline.context.messages.parts import (
+    UNREADABLE,
     File,
     Message,
     Raw,
@@ -16,6 +26,7 @@ from sightline.context.messages.parts import (
     ToolCall,
     ToolResult,
 )
+from sightline.errors import NotStorable
 from support import lenient
 from support.forgeries import corpus
 
@@ -70,6 +81,47 @@ def test_what_cannot_be_stored_is_made_storable() -> None:
     clean = guarded(Message("assistant", (Text("a\x00b\ud800"), ToolCall("c", "n", {"k": "\x00"}))))
     assert to_columns(clean)
     assert clean.text == "a␀b\ufffd"
+
+
+def nested(levels: int) -> dict[str, Any]:
+    value: Any = "core"
+    for _ in range(levels):
+        value = [value]
+    return {"deep": value}
+
+
+@pytest.mark.parametrize("levels", [MAX_DEPTH, 600, 100_000])
+def test_arguments_that_nest_too_deep_make_that_call_unreadable_and_no_other(levels: int) -> None:
+    good = ToolCall("b", "look", nested(MAX_DEPTH - 1))
+    said = Message("assistant", (Text("so"), ToolCall("a", "look", nested(levels)), good))
+    text, bad, other = guarded(said).parts
+    assert (text, other) == (Text("so"), good)
+    assert isinstance(bad, ToolCall)
+    assert (bad.id, list(bad.arguments)) == ("a", [UNREADABLE])
+    assert bad.arguments[UNREADABLE].startswith('{"deep":[[[')
+    assert len(bad.arguments[UNREADABLE]) <= 2_000
+    assert Gate().message(guarded(said)) == guarded(said)
+
+
+@pytest.mark.parametrize("value", [float("nan"), 10**1_000, object(), (1, object()), {1: 2}])
+def test_arguments_that_no_ledger_stores_make_that_call_unreadable(value: Any) -> None:
+    [call] = guarded(Message("assistant", (ToolCall("a", "look", {"x": value}),))).parts
+    assert isinstance(call, ToolCall)
+    assert list(call.arguments) == [UNREADABLE]
+    Gate().message(Message("assistant", (call,)))
+
+
+def test_a_ledger_refuses_what_a_host_would_mend() -> None:
+    said = Message("assistant", (ToolCall("a", "look", nested(100_000)),))
+    with pytest.raises(NotStorable, match="nested deeper than 128"):
+        Gate().message(said)
+
+
+@given(st.text() | st.sampled_from([text for _, text in corpus()]))
+def test_whatever_is_mended_a_ledger_takes_as_it_is(text: str) -> None:
+    for mended in (guarded_text(text), shown_text(text)):
+        assert Gate(redacting=False).text(mended, "a text", 1_000_000) == mended
+    assert Gate().text(shown_text(text), "a text", 1_000_000) == shown_text(text)
 
 
 texts = st.text() | st.sampled_from([text for _, text in corpus()]) | st.just(BLOCK)

@@ -21,7 +21,7 @@ from typing import Final
 
 import apsw
 
-from sightline.context.ledger.schema import MEMO_INDEX
+from sightline.context.ledger.sqlite.steps import MEMO_INDEX
 
 __all__ = ["index_findings"]
 

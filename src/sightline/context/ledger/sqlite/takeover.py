@@ -15,9 +15,13 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from sightline.context.ledger.gate import Gate
+from sightline.context.ledger.notes import put_strategy_state
 from sightline.context.ledger.place import journal_path
-from sightline.context.ledger.transaction import Row, Transaction, fetch
+from sightline.context.ledger.schema import TABLES
+from sightline.context.ledger.seal import Value
+from sightline.context.ledger.sqlite.rows import SqliteWriter, fetch
+from sightline.context.ledger.transaction import Transaction
+from sightline.context.messages.gate import Gate
 from sightline.context.tokens.estimate import Calibrations
 from sightline.errors import InvalidInput
 
@@ -40,8 +44,9 @@ def take_over(connection: apsw.Connection, ledger: Path, now: str, reached: int)
     except (apsw.Error, UnicodeDecodeError):
         return
     if rows:
-        taking = _Taking(Transaction(connection, now))
-        taking.take(rows)
+        changing = SqliteWriter(connection)
+        _Taking(Transaction(changing, now)).take(rows)
+        changing.finish()
 
 
 def _read(wire: Path) -> dict[str, list[tuple[Any, ...]]]:
@@ -63,12 +68,9 @@ class _Taking:
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
         self._gate = Gate()
-        self._sessions = {number for (number,) in fetch(tx.connection, "SELECT id FROM sessions")}
+        self._sessions = {number for (number,) in tx.db.fetch("SELECT id FROM sessions")}
         self._groups = set(
-            fetch(
-                tx.connection,
-                "SELECT session_id, id FROM groups WHERE status IN ('live', 'dropped')",
-            )
+            tx.db.fetch("SELECT session_id, id FROM groups WHERE status IN ('live', 'dropped')")
         )
 
     def take(self, rows: dict[str, list[tuple[Any, ...]]]) -> None:
@@ -88,53 +90,36 @@ class _Taking:
                     continue  # not what a host wrote
         self._tx.finish()
 
+    def _put(self, table: str, *values: Value) -> None:
+        self._tx.db.insert(table, dict(zip(TABLES[table].names, values, strict=True)))
+
     def _owner(self, session_id: int, owner: str) -> None:
         if session_id in self._sessions:
-            self._tx.insert_plain("owners", {"session_id": session_id, "owner": owner})
+            self._put("owners", session_id, owner)
 
     def _reply(
         self, session_id: int, group: int, after: int, strategy: str, text: str, thoughts: str
     ) -> None:
         if (session_id, group) in self._groups:
-            self._tx.insert_plain(
-                "open_replies",
-                {
-                    "session_id": session_id,
-                    "group_id": group,
-                    "after_seq": after,
-                    "strategy": strategy,
-                    "text": self._gate.beginning(text, whole=True),
-                    "reasoning": self._gate.beginning(thoughts, whole=True),
-                },
-            )
+            words = [self._gate.beginning(said, whole=True) for said in (text, thoughts)]
+            self._put("open_replies", session_id, group, after, strategy, *words)
 
     def _call(self, session_id: int, group: int, call_id: str, state: str) -> None:
         if (session_id, group) in self._groups:
-            self._tx.insert_plain(
-                "open_calls",
-                {
-                    "session_id": session_id,
-                    "group_id": group,
-                    "call_id": self._gate.beginning(call_id, whole=True),
-                    "state": state,
-                },
-            )
+            call_id = self._gate.beginning(call_id, whole=True)
+            self._put("open_calls", session_id, group, call_id, state)
 
     def _strategy_state(self, session_id: int, group: int, state: bytes) -> None:
         if (session_id, group) in self._groups:
             value = msgspec.json.decode(state, type=dict[str, Any])
             body = self._gate.json(value, "a strategy's state", self._gate.limits.strategy_state)
-            row: Row = {"group_id": group, "body": body, "created_at": self._tx.now}
-            self._tx.insert(self._tx.session(session_id), "strategy_states", row)
+            put_strategy_state(self._tx, self._tx.session(session_id), group, body)
 
     def _note(self, name: str, value: bytes) -> None:
         if name == "calibrations":
             for model, own in Calibrations.decode(value).models.items():
-                row = {
-                    "model": self._gate.line(model, "a model's name"),
-                    "body": msgspec.json.encode(own).decode(),
-                }
-                self._tx.insert_plain("calibrations", row)
+                name = self._gate.line(model, "a model's name")
+                self._put("calibrations", name, msgspec.json.encode(own).decode())
         elif name.startswith(_FOLD):
             session_id = int(name.removeprefix(_FOLD))
             if session_id in self._sessions:

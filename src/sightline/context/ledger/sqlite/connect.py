@@ -20,9 +20,9 @@ from uuid import uuid4
 
 import apsw
 
-from sightline.context.ledger.schema import FORMAT, format_of, migrate
 from sightline.context.ledger.seal import ZERO, Value
-from sightline.context.ledger.takeover import take_over
+from sightline.context.ledger.sqlite.steps import FORMAT, format_of, migrate
+from sightline.context.ledger.sqlite.takeover import take_over
 from sightline.context.ledger.transaction import seal
 from sightline.errors import InvalidInput, LedgerDamaged, LedgerUnavailable, LedgerUnusable
 

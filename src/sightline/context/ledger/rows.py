@@ -1,0 +1,95 @@
+"""Rows: how the ledger reads and changes them, whatever engine keeps them.
+
+*Reading* is SELECT in words that every engine takes: `?` for a value, no engine's own
+functions, no negative LIMIT. *Changing* is rows, never statements, so that an engine may
+gather what a change does and send it at once. What every change of a file would touch (the
+count of changes, the sum over all sessions and memos) is asked for by name: an engine with
+many writers keeps it otherwise. A test runs both rules against every module of this room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeAlias
+
+from sightline.context.ledger.seal import Value
+from sightline.errors import NotFound
+
+__all__ = ["NO_LIMIT", "Row", "RowReader", "RowWriter", "Values", "find_session", "first", "marks"]
+
+# One row by column name. The engine decides the types; its tables hold it to them.
+Row: TypeAlias = dict[str, Any]
+Values: TypeAlias = Sequence[Value]
+NO_LIMIT: Final = 2**53
+
+
+class RowReader(Protocol):
+    """A ledger at one point in time."""
+
+    def fetch(self, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
+        """Read rows as tuples, which is the fast way for the hot paths."""
+
+    def rows(self, sql: str, values: Values = ()) -> list[Row]:
+        """Read rows by column name."""
+
+    def scan(self, sql: str, values: Values = ()) -> Iterator[tuple[Any, ...]]:
+        """Read rows one after the other, for results that are too large to hold."""
+
+    def total_findings(self, total: bytes) -> list[str]:
+        """Tell where the sum over all sessions and memos is not the one that is kept, if any is."""
+
+    def memos_saying(self, words: Sequence[str]) -> dict[int, int]:
+        """Find memos by the words of their content; how many of the words each one has."""
+
+
+class RowWriter(RowReader, Protocol):
+    """A change of a ledger: all of it when its block ends, nothing if that raises."""
+
+    def next_id(self, table: str) -> int:
+        """Tell the id that the next row of a table gets; no id is ever used twice."""
+
+    def next_activity(self) -> int:
+        """Count one more change; what gets the number is the most recent."""
+
+    def move_total(self, *, add: bytes, take: bytes) -> None:
+        """Move the sum over all sessions and memos by one digest in and one out."""
+
+    def insert(self, table: str, row: Mapping[str, Value]) -> None:
+        """Store a row."""
+
+    def put(self, table: str, row: Mapping[str, Value]) -> None:
+        """Store a row in place of the one with the same key, if there is one."""
+
+    def update(self, table: str, changes: str, where: str, values: Values) -> None:
+        """Change the rows that a condition names: `update(t, "a = ?", "id = ?", (a, id))`."""
+
+    def delete(self, table: str, where: str, values: Values) -> None:
+        """Delete the rows that a condition names."""
+
+    def take(self, table: str, where: str, values: Values) -> list[Row]:
+        """Delete the rows that a condition names, and return them."""
+
+    def index_memo(self, memo_id: int, content: str) -> None:
+        """Make a memo that was stored be found by the words of its content."""
+
+    def forget_memo(self, memo_id: int, content: str) -> None:
+        """Let a memo that was deleted be found no longer; `content` is what it said."""
+
+
+def find_session(db: RowReader, session_id: int) -> Row:
+    """Read a session's row, or raise `NotFound`."""
+    rows = db.rows("SELECT * FROM sessions WHERE id = ?", (session_id,))
+    if not rows:
+        raise NotFound(f"no session {session_id}")
+    return rows[0]
+
+
+def first(db: RowReader, sql: str, values: Values = ()) -> Any:
+    """Read the first value of the first row; None if there is no row."""
+    rows = db.fetch(sql, values)
+    return rows[0][0] if rows else None
+
+
+def marks(values: Sequence[object]) -> str:
+    """Write one `?` for each value."""
+    return ", ".join("?" * len(values))

@@ -1,0 +1,1 @@
+"""The engine that keeps a ledger in one SQLite file."""

@@ -1,0 +1,126 @@
+"""Rows in SQLite: the statements that read and change them, and the ledger's own row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import apsw
+
+from sightline.context.ledger.rows import Row, Values, marks
+from sightline.context.ledger.seal import Value, tally_move
+from sightline.context.ledger.transaction import seal
+
+__all__ = ["SqliteReader", "SqliteWriter", "fetch"]
+
+_NEXT_ID: Final = "SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = ?"
+
+
+def fetch(connection: apsw.Connection, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
+    """Read rows as tuples."""
+    return connection.execute(sql, values).fetchall()
+
+
+class SqliteReader:
+    """A transaction of a connection, for reading."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def fetch(self, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
+        return self._connection.execute(sql, values).fetchall()
+
+    def scan(self, sql: str, values: Values = ()) -> Iterator[tuple[Any, ...]]:
+        return self._connection.execute(sql, values)
+
+    def rows(self, sql: str, values: Values = ()) -> list[Row]:
+        cursor = self._connection.execute(sql, values)
+        names: list[str] = []
+        rows = []
+        for row in cursor:
+            names = names or [column[0] for column in cursor.get_description()]
+            rows.append(dict(zip(names, row, strict=True)))
+        return rows
+
+    def total_findings(self, total: bytes) -> list[str]:
+        rows = self.rows("SELECT * FROM ledger")
+        if len(rows) != 1 or seal("ledger", rows[0]) != rows[0]["digest"]:
+            return ["the ledger's own row was altered"]
+        return [] if rows[0]["tally"] == total else ["a session or a memo is missing or added"]
+
+    def memos_saying(self, words: Sequence[str]) -> dict[int, int]:
+        if not words:
+            return {}
+        one = "SELECT rowid FROM memo_text WHERE memo_text MATCH ?"
+        each = " UNION ALL ".join([one] * len(words))
+        # Words are letters, digits and hyphens; in quotes none of them is an operator.
+        phrases = [f'"{word}"' for word in words]
+        return dict(self.fetch(f"SELECT rowid, count(*) FROM ({each}) GROUP BY rowid", phrases))
+
+
+class SqliteWriter(SqliteReader):
+    """A transaction of a connection, for changes.
+
+    The one row of `ledger` is loaded when it is asked for, and sealed and stored at the end.
+    All who write to a file wait for each other anyway, so it costs nothing that they share it.
+    """
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        super().__init__(connection)
+        self._ledger: Row | None = None
+
+    def next_id(self, table: str) -> int:
+        number: int = self._connection.execute(_NEXT_ID, (table,)).get
+        return number
+
+    def next_activity(self) -> int:
+        row = self._row()
+        row["activity"] += 1
+        return int(row["activity"])
+
+    def move_total(self, *, add: bytes, take: bytes) -> None:
+        row = self._row()
+        row["tally"] = tally_move(row["tally"], add=add, take=take)
+
+    def insert(self, table: str, row: Mapping[str, Value]) -> None:
+        self._connection.execute(_insertion("INSERT", table, tuple(row)), tuple(row.values()))
+
+    def put(self, table: str, row: Mapping[str, Value]) -> None:
+        sql = _insertion("INSERT OR REPLACE", table, tuple(row))
+        self._connection.execute(sql, tuple(row.values()))
+
+    def update(self, table: str, changes: str, where: str, values: Values) -> None:
+        self._connection.execute(f"UPDATE {table} SET {changes} WHERE {where}", values)
+
+    def delete(self, table: str, where: str, values: Values) -> None:
+        self._connection.execute(f"DELETE FROM {table} WHERE {where}", values)
+
+    def take(self, table: str, where: str, values: Values) -> list[Row]:
+        return self.rows(f"DELETE FROM {table} WHERE {where} RETURNING *", values)
+
+    def index_memo(self, memo_id: int, content: str) -> None:
+        self.insert("memo_text", {"rowid": memo_id, "content": content})
+
+    def forget_memo(self, memo_id: int, content: str) -> None:
+        # A command to FTS5, which keeps no text of its own and has to be told what to forget.
+        row: Row = {"memo_text": "delete", "rowid": memo_id, "content": content}
+        self.insert("memo_text", row)
+
+    def finish(self) -> None:
+        """Seal and store the ledger's own row, if it changed."""
+        row = self._ledger
+        if row is None or (digest := seal("ledger", row)) == row["digest"]:
+            return
+        values = (row["activity"], row["tally"], digest)
+        self.update("ledger", "activity = ?, tally = ?, digest = ?", "id = 1", values)
+
+    def _row(self) -> Row:
+        if self._ledger is None:
+            [self._ledger] = self.rows("SELECT * FROM ledger")
+        return self._ledger
+
+
+@lru_cache(maxsize=256)
+def _insertion(verb: str, table: str, names: tuple[str, ...]) -> str:
+    return f"{verb} INTO {table} ({', '.join(names)}) VALUES ({marks(names)})"
