@@ -30,8 +30,9 @@ from sightline.cli.chat.terminal import Terminal
 from sightline.cli.clean import clean
 from sightline.cli.commands import registry
 from sightline.cli.commands.command import Leave
-from sightline.cli.commands.complete import Completion, Sources, complete
+from sightline.cli.commands.complete import Completion, complete
 from sightline.cli.commands.lines import Line, cut, line_of
+from sightline.cli.commands.offers import Sources
 from sightline.errors import NotFound, SightlineError
 from sightline.events import (
     AppChanged,
