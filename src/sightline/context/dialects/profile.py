@@ -37,7 +37,8 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Dollars per million tokens; None where nobody published one.
 
     Above `long_tokens` of input every price of the request is multiplied by
-    `long_factor`. `cache_write_long` is for the longer of two lifetimes.
+    `long_factor`, the output's by its own if it has one. `cache_write_long` is for the longer
+    of two lifetimes.
     """
 
     input: float | None = None
@@ -47,6 +48,7 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cache_write_long: float | None = None
     long_tokens: int = 0
     long_factor: float = 1.0
+    long_output_factor: float | None = None
 
 
 class Cache(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
