@@ -139,7 +139,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"window_tokens": "big"}, "override: window_tokens: Expected `int`, got `str`"),
     ({"cache.style": "magic"}, "override: cache.style: Invalid enum value 'magic'"),
     ({"cache": 7}, "there is no 'cache'"),
-    ({"window_tokens": -1}, "window_tokens is -1, and cannot be negative"),
+    ({"window_tokens": -1}, "window_tokens: Expected `int` >= 0"),
     ({"endpoint": "x"}, "'endpoint' is not for a profile to set"),
     ({"zzz": 1}, "there is no 'zzz'; there are"),
 ]  # fmt: skip
