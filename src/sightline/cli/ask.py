@@ -187,6 +187,7 @@ async def _follow(host: Host, asked: _Asked) -> int:
     from sightline.cli.attach import attach
 
     code = 0
+    needed: list[str] = []
     warned: set[str] = set()
     attached = await attach(asked.typed, host)
     for name in () if asked.as_json else attached.names:
@@ -206,15 +207,15 @@ async def _follow(host: Host, asked: _Asked) -> int:
         if isinstance(event, ApprovalAsked):
             given = await _approval(asked, event)
             if given is None:
-                needed = f"{event.action} on {event.path} of {event.app} needs your approval"
-                tell(f"{needed}; --yes gives it")
-                code = ApprovalNeeded.exit_code
+                needed.append(f"{event.action} on {event.path} of {event.app}")
             if host.busy:
                 host.answer(event.call_id, *(given or (False,)))
         elif isinstance(event, TurnEnded):
             if event.text and not asked.as_json:
                 say(event.text)
-            code = code or exit_code_of(event)
+            code = exit_code_of(event)
+    if needed:
+        raise ApprovalNeeded(f"{', '.join(needed)} needs your approval; --yes gives it")
     return code
 
 
