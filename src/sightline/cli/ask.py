@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sightline.agent.models.keys import Key
     from sightline.config import Settings
     from sightline.context.ledger import Ledger, Session
+    from sightline.slop.hub.hub import Hub
 
 __all__ = ["ask", "exit_code_of", "latest_session"]
 
@@ -205,7 +206,7 @@ async def _follow(host: Host, asked: _Asked) -> int:
             for line in _lines(event):
                 _tell(line)
         if isinstance(event, ApprovalAsked):
-            given = await _approval(asked, event)
+            given = await _approval(asked, event, host.hub)
             if given is None:
                 needed.append(f"{event.action} on {event.path} of {event.app}")
             if host.busy:
@@ -219,7 +220,7 @@ async def _follow(host: Host, asked: _Asked) -> int:
     return code
 
 
-async def _approval(asked: _Asked, event: ApprovalAsked) -> Consent | None:
+async def _approval(asked: _Asked, event: ApprovalAsked, hub: Hub) -> Consent | None:
     """Show what is asked for, and return what is answered; None if nobody can be asked."""
     asker = LineAsker(Outlet(err=True), _typed, width=get_terminal_size().columns)
     somebody = not asked.as_json and sys.stdin.isatty() and sys.stderr.isatty()
@@ -228,7 +229,7 @@ async def _approval(asked: _Asked, event: ApprovalAsked) -> Consent | None:
         asker.draw(approval_card(event, asker.width, whole=asked.yes or not somebody))
     if asked.yes:
         return Consent(True)
-    return await consent_to(event, asker) if somebody else None
+    return await consent_to(event, asker, hub) if somebody else None
 
 
 async def _typed(question: str) -> str:

@@ -253,7 +253,7 @@ class ChatDriver:
             self._terminal.put(painted.strip("\n") + "\n\n")
 
     async def _approve(self, event: ApprovalAsked) -> None:
-        given = await consent_to(event, self._console)
+        given = await consent_to(event, self._console, self._host.hub)
         self._open.pop(event.call_id, None)
         with suppress(NotFound):  # the turn may have ended meanwhile
             self._host.answer(event.call_id, given.approved, given.rule)

@@ -114,7 +114,9 @@ class PipeChat:
     async def _approve(self, event: ApprovalAsked) -> None:
         given = Consent(self._yes)
         if self._ask is not None and not self._yes:
-            given = await consent_to(event, LineAsker(self._err, self._ask, width=_WIDTH))
+            given = await consent_to(
+                event, LineAsker(self._err, self._ask, width=_WIDTH), self._host.hub
+            )
         with suppress(NotFound):  # the turn may have ended meanwhile
             self._host.answer(event.call_id, given.approved, given.rule)
 
