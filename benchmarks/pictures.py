@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from matplotlib.figure import Figure
+
 from benchmarks.harness import Row, quantity
-from benchmarks.plot import Bar, Series, bars_svg, growth_svg, lines_svg
+from benchmarks.plot import Bar, Series, draw_bars, draw_growth, draw_lines
 
 __all__ = ["PICTURES", "Picture"]
 
@@ -19,7 +21,7 @@ class Picture:
 
     file: str
     shows: str
-    draw: Callable[[Rows], str]
+    draw: Callable[[Rows], Figure]
 
 
 def _lines(rows: Rows, prefix: str, ours: str, peer: str = "") -> list[Series]:
@@ -30,43 +32,43 @@ def _lines(rows: Rows, prefix: str, ours: str, peer: str = "") -> list[Series]:
     return [*lines, Series(peer, theirs)] if peer and theirs else lines
 
 
-def _trees(rows: Rows) -> str:
+def _trees(rows: Rows) -> Figure:
     lines = _lines(rows, "growth-change-", "Sightline", "slop-ai")
     flat = _lines(rows, "growth-flat-", "Sightline, one flat list")
-    return growth_svg("One property changed, then diff", "nodes of the tree", [*lines, *flat])
+    return draw_growth("One property changed, then diff", "nodes of the tree", [*lines, *flat])
 
 
-def _tree_memory(rows: Rows) -> str:
+def _tree_memory(rows: Rows) -> Figure:
     lines = _lines(rows, "memory-", "Sightline", "slop-ai")
-    return growth_svg("Memory of a tree", "nodes of the tree", lines, "bytes")
+    return draw_growth("Memory of a tree", "nodes of the tree", lines, "bytes")
 
 
-def _live_k(rows: Rows) -> str:
+def _live_k(rows: Rows) -> Figure:
     across = "subscribers of the root of 10,000 nodes; the peer's beyond 10 are extrapolated"
     lines = _lines(rows, "k-", "Sightline", "slop-ai")
-    return growth_svg("One change, encoded for everybody", across, lines)
+    return draw_growth("One change, encoded for everybody", across, lines)
 
 
-def _live_n(rows: Rows) -> str:
+def _live_n(rows: Rows) -> Figure:
     lines = _lines(rows, "n-", "Sightline", "slop-ai")
     across = "nodes, with 10 subscribers of the root"
-    return growth_svg("One change, encoded for everybody", across, lines)
+    return draw_growth("One change, encoded for everybody", across, lines)
 
 
-def _turns(rows: Rows) -> str:
+def _turns(rows: Rows) -> Figure:
     across = "messages in the session"
-    return growth_svg(
+    return draw_growth(
         "A turn stored durably, its window read", across, _lines(rows, "turn-", "Sightline")
     )
 
 
-def _slots(rows: Rows) -> str:
+def _slots(rows: Rows) -> Figure:
     lines = _lines(rows, "warm-", "Sightline", "langchain-core")
     across = "messages in the history (budget 128,000 tokens)"
-    return growth_svg("A render, counts warm", across, lines)
+    return draw_growth("A render, counts warm", across, lines)
 
 
-def _escape(rows: Rows) -> str:
+def _escape(rows: Rows) -> Figure:
     shown = [row for row in rows if row.slug.startswith(("plain-", "bomb-"))]
     bars = []
     for row in shown:
@@ -74,38 +76,38 @@ def _escape(rows: Rows) -> str:
         text = f"{pace:,.0f}" if pace >= 100 else f"{pace:.3g}"
         bars.append(Bar(row.work.removeprefix("escape "), pace, text))
     title = "Escaping: megabytes (of a bomb: million characters) a second"
-    return bars_svg(title, [*bars, Bar("promised for plain text", 50, "50", peer=True)])
+    return draw_bars(title, [*bars, Bar("promised for plain text", 50, "50", peer=True)])
 
 
-def _cache(rows: Rows) -> str:
+def _cache(rows: Rows) -> Figure:
     bars = []
     for row in rows:
         letter = row.slug[-1]
         name = f"({letter}), state still in a turn" if row.slug != letter else f"({letter})"
         text = quantity(row.ours, row.unit)
         bars.append(Bar(name, row.ours, text, peer=letter in "abc"))
-    return bars_svg("Prompt tokens evaluated in 50 turns, by layout; (c) is the peer", bars)
+    return draw_bars("Prompt tokens evaluated in 50 turns, by layout; (c) is the peer", bars)
 
 
-def _local(rows: Rows) -> str:
+def _local(rows: Rows) -> Figure:
     turns = [row for row in rows if row.slug.removeprefix("turn-").isdigit()]
     numbered = list(enumerate(turns, 1))
     lines = [
         Series("state as a tail", tuple((at, row.ours) for at, row in numbered)),
         Series("state before the history", tuple((at, row.peer or 0) for at, row in numbered)),
     ]
-    return lines_svg(
+    return draw_lines(
         "Prompt tokens evaluated, by the runtime's own report", "turn", lines, "tokens"
     )
 
 
-def _inspector(rows: Rows) -> str:
+def _inspector(rows: Rows) -> Figure:
     shown = [row for row in rows if row.unit == "bytes"]
     bars = [Bar(f"at {row.size:,} turns", row.ours, quantity(row.ours, "bytes")) for row in shown]
-    return bars_svg("Memory of the inspector's server", bars)
+    return draw_bars("Memory of the inspector's server", bars)
 
 
-def _json(rows: Rows) -> str:
+def _json(rows: Rows) -> Figure:
     reads = [row for row in rows if row.slug.startswith("read-")]
     bars = [
         Bar(f"{row.slug.removeprefix('read-')}, to plain objects", row.peer or 0,
@@ -113,7 +115,7 @@ def _json(rows: Rows) -> str:
         for row in reads
     ]  # fmt: skip
     ours = Bar("msgspec, straight to nodes", reads[0].ours, quantity(reads[0].ours, "s"))
-    return bars_svg(f"Reading {reads[0].size:,} nodes of JSON", [*bars, ours])
+    return draw_bars(f"Reading {reads[0].size:,} nodes of JSON", [*bars, ours])
 
 
 PICTURES: dict[str, tuple[Picture, ...]] = {

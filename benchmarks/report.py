@@ -14,6 +14,7 @@ from typing import Any
 
 from benchmarks.harness import table
 from benchmarks.pictures import PICTURES
+from benchmarks.plot import svg
 from benchmarks.quotes import UnknownFigure, renewed
 from benchmarks.results import Part, load
 
@@ -62,7 +63,7 @@ def files(parts: Mapping[str, Part]) -> dict[Path, str]:
     found = {HERE / "REPORT.md": "\n".join(_report(parts))}
     for name, part in parts.items():
         for picture in PICTURES.get(name, ()):
-            found[HERE / "plots" / picture.file] = picture.draw(part.rows)
+            found[HERE / "plots" / picture.file] = svg(picture.draw(part.rows))
     return found
 
 

@@ -8,11 +8,12 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from benchmarks.__main__ import main
 from benchmarks.data import as_json, flat_list, mail_tree
 from benchmarks.harness import Row, table
-from benchmarks.report import files
+from benchmarks.pictures import PICTURES
 from benchmarks.results import RESULTS, Part, load, save
 
 from sightline.slop.protocol import codec
@@ -111,9 +112,10 @@ def test_several_modules_run_one_after_the_other_each_in_a_process_of_its_own(
     parts = load(output)
     assert list(parts) == ["live", "startup"]
     assert capfd.readouterr().err.startswith("2 modules in ")
-    drawn = {path.name: text for path, text in files(parts).items()}
-    for name, sizes in (("subscribers", (5, 20)), ("nodes", (100, 500))):
-        assert drawn[f"live-{name}.svg"].count("<circle ") == 2 * len(sizes)
+    for picture, sizes in zip(PICTURES["live"], ([5, 20], [100, 500]), strict=True):
+        [axes] = picture.draw(parts["live"].rows).axes
+        marked = [line for line in axes.lines if line.get_marker() == "o"]
+        assert [np.asarray(line.get_xdata()).tolist() for line in marked] == [sizes, sizes]
 
 
 def test_two_rows_cannot_have_the_same_name(tmp_path: Path) -> None:

@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.host.helpers import hosted
 from sightline.cli.approval import Consent, LineAsker, approval_card, consent_to, visible
 from sightline.cli.commands.lines import Line, text_of, width_of
 from sightline.events import ApprovalAsked
+from sightline.slop.app.app import App
+from sightline.slop.hub.hub import Hub
 from support.person import Person
 from support.terminal_attacks import ATTACKS, FORBIDDEN
 from support.vendors.answers import Call, says
@@ -163,16 +166,36 @@ class Answers:
         self.left = list(answers)
         self.file = tmp_path / "paper"
 
-    async def gives(self, event: ApprovalAsked) -> Consent:
+    async def gives(self, event: ApprovalAsked, hub: Hub | None = None) -> Consent:
         async def ask(_: str) -> str:
             return self.left.pop(0)
 
         with self.file.open("w", encoding="utf-8") as paper:
-            return await consent_to(event, LineAsker(paper, ask, width=80))
+            return await consent_to(event, LineAsker(paper, ask, width=80), hub)
 
     @property
     def read(self) -> str:
         return self.file.read_text("utf-8")
+
+
+@pytest.mark.parametrize(("dangerous", "seen"), [(False, True), (True, False)])
+async def test_who_views_all_sees_the_content_of_the_node(
+    tmp_path: Path, dangerous: bool, seen: bool
+) -> None:
+    app = App("desk", "Desk", coalesce_s=0)
+    app.register("note", {"content_ref": {"type": "text", "mime": "text/plain", "summary": "s"}})
+    read: list[int] = []
+
+    @app.action("note", "read_content", dangerous=dangerous)
+    def read_content(offset: int) -> dict[str, Any]:
+        read.append(offset)
+        return {"content": "Dear\nAda\u202e", "encoding": "utf-8", "size": 9}
+
+    somebody = Answers(tmp_path, "v", "n")
+    async with hosted(tmp_path, app=app, app_id="desk") as (host, _):
+        await somebody.gives(asked(path="/note"), host.hub)
+    assert bool(read) is seen
+    assert ("its content: Dear⏎\n    │ Ada⟨U+202E⟩\n" in somebody.read) is seen
 
 
 RULES = ("approve reply on /inbox/msg-104 of desk", "approve reply on /inbox/* of desk")

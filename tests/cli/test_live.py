@@ -102,7 +102,7 @@ def test_an_invoke_writes_the_outcome(run: Run) -> None:
     [
         ("invoke live / fail", 5, "conflict: not now"),
         ("invoke live /inbox explode", 5, "not_found"),
-        ("invoke live / echo --params '['", 2, "not JSON"),
+        ("invoke live / echo --params '['", 2, "not a JSON object"),
         ("invoke live / echo --params '[]'", 2, "object"),
         ("invoke live / hang --timeout 0.1", 4, "no answer within 0.1 s"),
         ("query live /nowhere", 2, "not_found"),

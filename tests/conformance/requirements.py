@@ -150,7 +150,6 @@ REQUIREMENTS: dict[str, str] = {
     "resume.empty": "x-resume: one patch with empty ops if nothing was missed.",
     "resume.snapshot": "x-resume: a snapshot where the provider cannot.",
     "base.said": "x-base: a patch says which version it follows.",
-    "pause.rests": "x-pause: a paused subscription gets nothing until it is resumed.",
     "retain.ancestors": "x-retain: what leads to a kept node is kept.",
     "hint.actions": "x-actions-hint: available_actions on stubs.",
     "served.said": "x-served: a snapshot says what was really applied.",

@@ -140,7 +140,7 @@ async def test_what_is_ours_is_announced_and_given(wire: Wire) -> None:
     provider = (await wire.expect("hello"))["provider"]
     assert provider["epoch"]
     public = {"state", "patches", "affordances", "attention", "windowing", "async", "content_refs"}
-    ours = {"x-resume", "x-pause", "x-retain", "x-actions-hint", "x-served"}
+    ours = {"x-resume", "x-retain", "x-actions-hint", "x-served"}
     declared = set(provider["capabilities"])
     assert public | ours <= declared
     assert all(name.startswith("x-") for name in declared - public)

@@ -186,7 +186,6 @@ def count(tree: dict[str, Any]) -> int:
         ("attention", {"type": "query", "id": "x", "filter": {"min_salience": 0.5}}),
         ("windowing", {"type": "query", "id": "x", "window": [0, 1]}),
         ("affordances", {"type": "invoke", "id": "x", "path": "/", "action": "count"}),
-        ("x-pause", {"type": "pause", "id": "x"}),
     ],
 )
 def test_what_is_not_declared_is_not_supported(missing: str, message: dict[str, Any]) -> None:

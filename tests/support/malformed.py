@@ -77,16 +77,12 @@ _SOUND: dict[str, dict[str, Any]] = {
     "query": {"type": "query", "id": "q"},
     "invoke": {"type": "invoke", "id": "q", "path": "/", "action": "count"},
     "unsubscribe": {"type": "unsubscribe", "id": "q"},
-    "pause": {"type": "pause", "id": "q"},
-    "resume": {"type": "resume", "id": "q"},
 }
 _FIELDS = {
     "subscribe": ["id", "path", "depth", "max_nodes", "filter", "resume"],
     "query": ["id", "path", "depth", "max_nodes", "filter", "window"],
     "invoke": ["id", "path", "action", "params"],
     "unsubscribe": ["id"],
-    "pause": ["id"],
-    "resume": ["id"],
 }
 _REQUIRED = {"invoke": ["id", "path", "action"]}
 

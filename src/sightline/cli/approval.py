@@ -15,14 +15,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from sightline.cli.clean import clean_line
 from sightline.cli.commands.console import PlainConsole
 from sightline.cli.commands.lines import Line, cells, text_of
 from sightline.cli.out import Writable
+from sightline.context.messages.redact import redact
+from sightline.errors import SightlineError
 from sightline.events import ApprovalAsked
 from sightline.slop.protocol.jsontext import text_of as text_of_json
+
+if TYPE_CHECKING:
+    from sightline.slop.hub.hub import Hub
 
 __all__ = ["Ask", "Asker", "Consent", "LineAsker", "approval_card", "consent_to", "visible"]
 
@@ -32,6 +37,7 @@ Ask: TypeAlias = Callable[[str], Awaitable[str]]
 _MORE: Final = "[v] shows all"
 _CHARS: Final = 600
 _LINES: Final = 12
+_CONTENT_BYTES: Final = 256 * 1024
 _BAR: Final = "    │ "
 _BREAK: Final = "⏎"
 # What `clean` lets stand because words and emoji need it, and a command does not: blanks that
@@ -95,8 +101,11 @@ class LineAsker(PlainConsole):
         return ""
 
 
-async def consent_to(event: ApprovalAsked, asker: Asker) -> Consent:
-    """Ask for a yes to what the card shows, which is drawn already."""
+async def consent_to(event: ApprovalAsked, asker: Asker, hub: Hub | None = None) -> Consent:
+    """Ask for a yes to what the card shows, which is drawn already.
+
+    Who wants to see all of it sees the node's content too, if there is a hub to have it from.
+    """
     while True:
         match await asker.choose(_QUESTION, _ANSWERS):
             case "yes":
@@ -106,9 +115,31 @@ async def consent_to(event: ApprovalAsked, asker: Asker) -> Consent:
                     return Consent(True, rule)
             case "view":
                 whole = approval_card(event, asker.width, whole=True)
+                whole += [] if hub is None else await _content(event, hub, asker.width)
                 await asker.page("\n".join(map(text_of, whole)))
             case _:
                 return Consent(False)
+
+
+async def _content(event: ApprovalAsked, hub: Hub, width: int) -> list[Line]:
+    """Write the content of the node that the action is on, as it is now."""
+    from sightline.slop.hub.content import ContentAccess, path_in_app, read_text
+
+    app = hub.world.app(event.app)
+    try:
+        node = None if app is None or app.tree is None else app.tree.at(event.path)
+        if node is None or node.content_ref is None:
+            return []
+        if (served_by := path_in_app(node.content_ref)) is not None:
+            reads = [one.dangerous for one in node.affordances if one.action == "read_content"]
+            if served_by != event.path or not reads or any(reads):
+                return list(_text("its content:", "the app lets nobody just read it", width, True))
+        client = await hub.client(event.app)
+        access = ContentAccess(max_bytes=_CONTENT_BYTES)
+        text = redact(await read_text(client, node.content_ref, access))
+    except SightlineError as error:
+        text = f"not to be had: {error}"
+    return list(_text("its content:", text, width, whole=True))
 
 
 async def _rule(event: ApprovalAsked, asker: Asker) -> int:

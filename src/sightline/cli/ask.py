@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sightline.agent.models.keys import Key
     from sightline.config import Settings
     from sightline.context.ledger import Ledger, Session
+    from sightline.slop.hub.hub import Hub
 
 __all__ = ["ask", "exit_code_of", "latest_session"]
 
@@ -187,6 +188,7 @@ async def _follow(host: Host, asked: _Asked) -> int:
     from sightline.cli.attach import attach
 
     code = 0
+    needed: list[str] = []
     warned: set[str] = set()
     attached = await attach(asked.typed, host)
     for name in () if asked.as_json else attached.names:
@@ -204,21 +206,21 @@ async def _follow(host: Host, asked: _Asked) -> int:
             for line in _lines(event):
                 _tell(line)
         if isinstance(event, ApprovalAsked):
-            given = await _approval(asked, event)
+            given = await _approval(asked, event, host.hub)
             if given is None:
-                needed = f"{event.action} on {event.path} of {event.app} needs your approval"
-                tell(f"{needed}; --yes gives it")
-                code = ApprovalNeeded.exit_code
+                needed.append(f"{event.action} on {event.path} of {event.app}")
             if host.busy:
                 host.answer(event.call_id, *(given or (False,)))
         elif isinstance(event, TurnEnded):
             if event.text and not asked.as_json:
                 say(event.text)
-            code = code or exit_code_of(event)
+            code = exit_code_of(event)
+    if needed:
+        raise ApprovalNeeded(f"{', '.join(needed)} needs your approval; --yes gives it")
     return code
 
 
-async def _approval(asked: _Asked, event: ApprovalAsked) -> Consent | None:
+async def _approval(asked: _Asked, event: ApprovalAsked, hub: Hub) -> Consent | None:
     """Show what is asked for, and return what is answered; None if nobody can be asked."""
     asker = LineAsker(Outlet(err=True), _typed, width=get_terminal_size().columns)
     somebody = not asked.as_json and sys.stdin.isatty() and sys.stderr.isatty()
@@ -227,7 +229,7 @@ async def _approval(asked: _Asked, event: ApprovalAsked) -> Consent | None:
         asker.draw(approval_card(event, asker.width, whole=asked.yes or not somebody))
     if asked.yes:
         return Consent(True)
-    return await consent_to(event, asker) if somebody else None
+    return await consent_to(event, asker, hub) if somebody else None
 
 
 async def _typed(question: str) -> str:

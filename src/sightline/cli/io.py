@@ -6,9 +6,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
+import msgspec
 
 from sightline.errors import InvalidInput, TooLarge
 
@@ -19,6 +20,7 @@ __all__ = [
     "naming",
     "read_as",
     "read_bytes",
+    "read_object",
     "read_window",
     "source_argument",
 ]
@@ -78,3 +80,11 @@ def read_window(text: str) -> tuple[int, int]:
         return int(offset), int(count)
     except ValueError:
         raise InvalidInput(f"--window must be OFFSET,COUNT, two whole numbers: {text}") from None
+
+
+def read_object(text: str, name: str) -> dict[str, Any]:
+    """Read an action's parameters, by the name they go by. Raises InvalidInput."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"{name} is not a JSON object: {error}") from None

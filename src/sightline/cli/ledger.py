@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +19,7 @@ from sightline.context.ledger.store import Mode
 from sightline.errors import InvalidInput
 from sightline.slop.protocol.jsontext import escape_controls
 
-__all__ = ["ledger"]
+__all__ = ["ledger", "write_session"]
 
 _SECONDS: Final = 30.0  # a person waits longer for an answer than a model's turn does
 
@@ -140,11 +142,20 @@ def export(session: str, db: Path | None, output: Path | None) -> None:
         if output is None:
             write_json_lines(line.removesuffix(b"\n") for line in lines)
             return
-        try:
-            with output.open("xb") as stream:
-                stream.writelines(lines)
-        except OSError as error:
-            raise InvalidInput(f"{output}: {error.strerror}") from error
+        write_session(lines, output)
+
+
+def write_session(lines: Iterable[bytes], target: Path) -> int:
+    """Write an exported session to a new file, for its user alone; count its lines.
+
+    Raises InvalidInput where there is a file, or can be none.
+    """
+    try:
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as stream:
+            return sum(1 for line in lines if stream.write(line))
+    except OSError as error:
+        raise InvalidInput(f"{target}: {error.strerror}") from error
 
 
 @ledger.command(

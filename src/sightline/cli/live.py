@@ -10,9 +10,8 @@ import click
 import msgspec
 
 from sightline.cli.clean import clean_line
-from sightline.cli.io import read_window
+from sightline.cli.io import read_object, read_window
 from sightline.cli.out import say, tell, write_json, write_json_lines, write_text
-from sightline.errors import InvalidInput
 from sightline.slop.discovery.descriptor import Descriptor
 from sightline.slop.discovery.directory import Discovery
 from sightline.slop.hub.address import dial_address
@@ -189,18 +188,8 @@ def invoke(
     Writes {"status": "ok" or "accepted", "data": …}. Exits with 5 where the app answers
     that it did not, and with 4 where no answer came: then it may have.
     """
-    values = None if params is None else _params(params)
+    values = None if params is None else read_object(params, "--params")
     outcome = connected(
         address, token, lambda client: client.invoke(path, action, values, timeout_s=timeout_s)
     )
     write_json(msgspec.json.encode({"status": outcome.status, "data": outcome.data}))
-
-
-def _params(text: str) -> dict[str, Any]:
-    try:
-        values = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        raise InvalidInput(f"--params is not JSON: {error}") from None
-    if not isinstance(values, dict):
-        raise InvalidInput("--params must be a JSON object")
-    return values

@@ -20,6 +20,7 @@ import msgspec
 from sightline.config.settings import EndpointSettings, PolicyRule, Settings
 from sightline.context.dialects.endpoints import ENDPOINTS
 from sightline.context.dialects.profiles import Layer, profile_for
+from sightline.context.slots.settings import in_words
 from sightline.errors import InvalidInput
 
 __all__ = ["LEAVES", "TABLES", "Key", "leaves", "parse_key", "read_value", "spell"]
@@ -95,7 +96,7 @@ def read_value(key: Key, value: object, source: str, *, lenient: bool = False) -
     try:
         read = msgspec.convert(value, kind, strict=not lenient)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"{where}: {_in_words(error)}") from error
+        raise InvalidInput(f"{where}: {in_words(error)}") from error
     # TOML has nan and inf; a float without a range lets them pass.
     if isinstance(read, float) and not isfinite(read):
         raise InvalidInput(f"{where}: {read} is not a number to work with")
@@ -136,13 +137,6 @@ def _no_such(name: str, known: Iterable[str]) -> str:
     close = get_close_matches(name, known, n=1)
     instead = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}"
     return f"there is no {name!r:.80}; {instead}"
-
-
-def _in_words(error: msgspec.ValidationError) -> str:
-    """Leave out the place in a value that is no document."""
-    what, _, where = str(error).rpartition(" - at ")
-    place = where.strip("`").removeprefix("$").removeprefix(".")
-    return f"{place}: {what}" if what and place else what or str(error)
 
 
 def _quoted(part: str) -> str:

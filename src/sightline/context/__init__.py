@@ -23,28 +23,23 @@ if TYPE_CHECKING:
     from sightline.context.projection.tools import dynamic_tools
     from sightline.context.slots.budget import Budget
     from sightline.context.slots.prompt import Prompt
-    from sightline.context.slots.settings import Boolean, Number, Select, TextField
     from sightline.context.slots.slots import Slots
     from sightline.context.slots.strategy import Strategy
     from sightline.context.tokens.estimate import Calibrations
     from sightline.context.tokens.tokens import counter_for
 
 __all__ = [
-    "Boolean",
     "Budget",
     "Calibrations",
     "Ledger",
     "Message",
-    "Number",
     "Options",
     "Prompt",
-    "Select",
     "Slots",
     "Stopped",
     "Strategy",
     "Text",
     "TextArrived",
-    "TextField",
     "ToolCall",
     "ToolResult",
     "Window",
@@ -84,7 +79,6 @@ __getattr__, __dir__ = lazily(
         "sightline.context.projection.tools": "dynamic_tools",
         "sightline.context.slots.budget": "Budget",
         "sightline.context.slots.prompt": "Prompt",
-        "sightline.context.slots.settings": "Boolean Number Select TextField",
         "sightline.context.slots.slots": "Slots",
         "sightline.context.slots.strategy": "Strategy",
         "sightline.context.tokens.estimate": "Calibrations",

@@ -70,6 +70,26 @@ async def test_a_rule_of_the_user_is_heard_about_reading_too(directory: Path) ->
         assert not call.ok
 
 
+QUERY = ToolCall("q1", "slop_query", {"app": "workspace", "path": "/files/notes.txt"})
+
+
+@pytest.mark.parametrize("mode", ["ask", "plan", "auto"])
+async def test_a_query_reads_the_content_of_what_may_be_read(directory: Path, mode: str) -> None:
+    async with hosted(directory, [QUERY, "42"], apps=HERE, mode=mode) as (host, _):
+        events = await turn(host)
+        [call] = of_kind(events, CallFinished)
+    assert call.content.endswith("Its content:\nthe answer is 42\n")
+    assert not of_kind(events, ApprovalAsked)
+
+
+async def test_a_query_reads_no_content_that_the_user_has_denied(directory: Path) -> None:
+    rules = (PolicyRule(app="workspace", action="read_content", decision="deny"),)
+    async with hosted(directory, [QUERY, "no"], apps=HERE, policy=rules) as (host, _):
+        [call] = of_kind(await turn(host), CallFinished)
+    assert "notes.txt" in call.content
+    assert "42" not in call.content
+
+
 async def test_what_is_approved_is_written(directory: Path) -> None:
     async with hosted(directory, [write("c1"), "done"], apps=HERE) as (host, _):
         [call] = of_kind(await turn(host, answer=lambda _: True), CallFinished)

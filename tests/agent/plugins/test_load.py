@@ -13,10 +13,16 @@ from sightline.context.slots.strategy import Context
 from sightline.errors import InvalidStrategy
 
 SOURCE = """
+from __future__ import annotations
 from dataclasses import dataclass
+from typing import Annotated
+import msgspec
+
+class Mine(msgspec.Struct, frozen=True):
+    n: Annotated[int, msgspec.Meta(ge=0)] = 1
 
 name = "mine"
-config = {"n": {"type": "number", "default": 1}}
+config = Mine
 
 @dataclass
 class Note:
@@ -51,7 +57,8 @@ def test_a_strategy_is_loaded_from_a_file(tmp_path: Path) -> None:
     path.write_text(SOURCE, encoding="utf-8")
     for spec in (path, str(path)):
         strategy = load_strategy(spec)
-        assert (strategy.name, strategy.origin, list(strategy.schema)) == ("mine", str(path), ["n"])
+        assert (strategy.name, strategy.origin) == ("mine", str(path))
+        assert strategy.schema.__struct_fields__ == ("n",)
 
 
 @pytest.mark.usefixtures("package")

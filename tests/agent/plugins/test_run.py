@@ -28,7 +28,7 @@ def turn(budget: int = 1000, **more: Any) -> Turn:
 
 
 def runner(**hooks: Any) -> StrategyRunner:
-    return StrategyRunner(Strategy("mine", hooks, {}), limits=FAST)
+    return StrategyRunner(Strategy("mine", hooks), limits=FAST)
 
 
 def build(state: dict[str, Any] | None = None, given: Turn | None = None, **hooks: Any) -> Built:
@@ -254,4 +254,4 @@ def test_without_a_model_asking_fails_the_strategy() -> None:
 
 def test_settings_are_checked_when_the_strategy_is_set_up() -> None:
     with pytest.raises(InvalidStrategy, match="no setting 'colour'"):
-        StrategyRunner(Strategy("mine", {}, {}), {"colour": "red"})
+        StrategyRunner(Strategy("mine", {}), {"colour": "red"})

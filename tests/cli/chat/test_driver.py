@@ -254,8 +254,8 @@ async def test_a_command_that_changes_things_waits(tmp_path: Path) -> None:
 
 async def test_a_wrong_command_is_one_line(tmp_path: Path) -> None:
     async with chatting(tmp_path) as chat:
-        chat.type("/context drop twelve\r")
-        await chat.sees("✗ GID is a number, not 'twelve'; usage: /context drop GID")
+        chat.type("/context drop\r")
+        await chat.sees("✗ Missing argument 'GID'; usage: /context drop GID")
         assert not chat.model.requests
 
 

@@ -96,7 +96,7 @@ async def test_without_anybody_to_ask_an_action_is_refused_and_the_code_is_7(
 ) -> None:
     await pipe.takes(tmp_path, [ARCHIVE, "I may not."], "archive it")
     assert not pipe.desk.archive
-    assert "nobody is there to approve it" in pipe.err.getvalue()
+    assert "nobody was there to approve it" in pipe.err.getvalue()
     assert pipe.out.getvalue() == "I may not.\n"
     assert pipe.code == 7
 

@@ -14,8 +14,9 @@ from agent.host.helpers import hosted, turn
 from sightline.agent.host import Host
 from sightline.agent.models.scripted import ScriptedModel
 from sightline.agent.policy import Facts, rules_for
-from sightline.cli.commands.complete import Sources, complete
+from sightline.cli.commands.complete import complete
 from sightline.cli.commands.console import PlainConsole
+from sightline.cli.commands.offers import Sources
 from sightline.cli.commands.registry import run
 from sightline.config import PolicyRule, TailSettings
 from sightline.demo.app import Desk, demo_app

@@ -42,7 +42,9 @@ def test_a_wrong_command_is_invalid_input(tmp_path: Path) -> None:
     with Vendor() as vendor:
         done = ask(tmp_path, vendor, "/context drop x")
     assert done.returncode == 2
-    assert done.stderr == ("sightline: GID is a number, not 'x'; usage: /context drop GID\n")
+    assert done.stderr == (
+        "sightline: Invalid value for 'GID': 'x' is not a valid number; usage: /context drop GID\n"
+    )
 
 
 def test_what_deletes_asks_nobody_and_does_nothing_without_yes(tmp_path: Path) -> None:

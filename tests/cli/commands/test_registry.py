@@ -6,10 +6,11 @@ from io import StringIO
 from pathlib import Path
 from typing import cast
 
+import click
 import pytest
 
 from sightline.agent.host import Host
-from sightline.cli.commands.command import Argument, Command, CommandCall, Leave
+from sightline.cli.commands.command import CommandCall, Leave, Section, rest
 from sightline.cli.commands.console import PlainConsole
 from sightline.cli.commands.registry import COMMANDS, find, is_command, run, said, to_markdown
 from sightline.errors import InvalidInput
@@ -34,8 +35,8 @@ WANTED = """
 @pytest.mark.parametrize("line", [line.strip() for line in WANTED.replace("\n", "·").split("·")
                                   if line.strip()])  # fmt: skip
 def test_every_command_that_is_specified_is_there(line: str) -> None:
-    command, rest = find(line)
-    command.read(rest)
+    command, given = find(line)
+    command.read(given)
 
 
 def test_the_document_is_what_the_registry_says() -> None:
@@ -46,9 +47,9 @@ def test_the_document_is_what_the_registry_says() -> None:
 async def test_help_lists_every_command() -> None:
     out = StringIO()
     await run("/help", NOBODY, PlainConsole(out, width=500))
-    for command in COMMANDS:
+    for command in COMMANDS.values():
         assert command.usage in out.getvalue()
-        assert command.help in out.getvalue()
+        assert command.title in out.getvalue()
 
 
 async def test_help_for_one_command_shows_its_family_and_examples() -> None:
@@ -67,14 +68,13 @@ async def test_help_keeps_to_the_width(width: int) -> None:
     assert max(map(len, table[:-1])) <= width
 
 
-def test_names_are_unique_and_examples_can_be_read() -> None:
-    names = [command.name for command in COMMANDS]
-    assert len(set(names)) == len(names)
-    for command in COMMANDS:
+def test_every_command_says_what_it_does_and_its_example_can_be_read() -> None:
+    for command in COMMANDS.values():
+        assert command.title.endswith(".")
         if command.example:
-            found, rest = find(command.example)
+            found, given = find(command.example)
             assert found is command
-            command.read(rest)
+            command.read(given)
 
 
 @pytest.mark.parametrize(
@@ -83,13 +83,30 @@ def test_names_are_unique_and_examples_can_be_read() -> None:
         ("/contxt", "there is no command /contxt; did you mean /context?"),
         ("/zzzzzz", "there is no command /zzzzzz; /help lists them"),
         ("/", "there is no command /; /help lists them"),
-        ("/context drop", "GID is missing; usage: /context drop GID"),
-        ("/context drop twelve", "GID is a number, not 'twelve'; usage: /context drop GID"),
-        ("/context drop 1 2", "'2' is too much; usage: /context drop GID"),
-        ("/context drop -1", "GID is a number, not '-1'; usage: /context drop GID"),
-        ("/mode fast", "'fast' is none of ask, auto, plan; usage: /mode [ask|auto|plan]"),
-        ("/memo save tag", "TEXT… is missing; usage: /memo save [--user] TAGS TEXT…"),
-        ("/undo 3", "'3' is too much; usage: /undo"),
+        ("/context drop", "Missing argument 'GID'; usage: /context drop GID"),
+        (
+            "/context drop twelve",
+            "Invalid value for 'GID': 'twelve' is not a valid number; usage: /context drop GID",
+        ),
+        (
+            "/context drop 1 2",
+            "Got unexpected extra argument (2); usage: /context drop GID",
+        ),
+        (
+            "/context drop -1",
+            "Invalid value for 'GID': -1 is not in the range 0<=x<=999999999999999; "
+            "usage: /context drop GID",
+        ),
+        (
+            "/mode fast",
+            "Invalid value for '[ask|auto|plan]': 'fast' is not one of 'ask', 'auto', 'plan'; "
+            "usage: /mode [ask|auto|plan]",
+        ),
+        (
+            "/memo save tag",
+            "Missing argument 'TEXT…'; usage: /memo save [--user] TAGS TEXT…",
+        ),
+        ("/undo 3", "Got unexpected extra argument (3); usage: /undo"),
     ],
 )
 async def test_what_is_wrong_is_one_line_with_the_usage(line: str, complaint: str) -> None:
@@ -99,7 +116,7 @@ async def test_what_is_wrong_is_one_line_with_the_usage(line: str, complaint: st
 
 
 async def test_a_family_without_a_command_of_its_own_shows_what_there_is() -> None:
-    with pytest.raises(InvalidInput, match=r"^/memo what\? usage: /memo list \[N\]; /memo show"):
+    with pytest.raises(InvalidInput, match=r"^/memo what\? usage: /memo list \[N\]; /memo search"):
         await run("/memo", NOBODY, PlainConsole(StringIO()))
 
 
@@ -121,22 +138,28 @@ def test_two_slashes_say_one_to_the_model() -> None:
     assert said("hello") == "hello"
 
 
-async def _nothing(call: CommandCall) -> None: ...
+TABLE = Section("a table")
 
 
-COMMAND = Command(
-    "x", "help", _nothing, (Argument("A"), Argument("B", optional=True, rest=True))
-)  # fmt: skip
+@TABLE.command("x")
+@click.option("--f", is_flag=True)
+@click.argument("a")
+@rest("b", required=False)
+async def _x(call: CommandCall, **_: str) -> None: ...
 
 
 @pytest.mark.parametrize(
     ("text", "arguments"),
     [
-        ("a", {"A": "a"}),
-        ("a  b  c ", {"A": "a", "B": "b  c"}),
-        ('"a b" c "d"', {"A": "a b", "B": 'c "d"'}),
-        ('""', {"A": ""}),
+        ("a", {"f": False, "a": "a", "b": ""}),
+        ("a  b  c ", {"f": False, "a": "a", "b": "b  c"}),
+        ('"a b" c "d"', {"f": False, "a": "a b", "b": 'c "d"'}),
+        ('""', {"f": False, "a": "", "b": ""}),
+        ("--f a --f", {"f": True, "a": "a", "b": "--f"}),
+        ("-- -- --", {"f": False, "a": "--", "b": "-- --"}),
+        ("-x it's", {"f": False, "a": "-x", "b": "it's"}),
     ],
 )
 def test_words_quotes_and_the_rest(text: str, arguments: dict[str, str]) -> None:
-    assert COMMAND.read(text) == arguments
+    [command] = TABLE
+    assert command.read(text).params == arguments

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from context.projection.requirements import proves
-from sightline.context.dialects import DIALECTS, endpoints, profile_for
+from sightline.context.dialects import DIALECTS, endpoints, prices, profile_for
 from sightline.context.dialects.catalogue import MODELS
 from sightline.context.dialects.endpoints import ENDPOINTS
 from sightline.context.dialects.profile import Layer
@@ -27,7 +27,7 @@ def test_every_fact_of_the_tables_has_a_source() -> None:
     assert all(layer.source for layer in layers)
     profile = profile_for("anthropic", "claude-haiku-4-5")
     assert profile.source_of("cache.min_tokens") == "claude-docs"
-    assert profile.source_of("prices.input") == "vendor price list, 2026-11"
+    assert profile.source_of("prices.input") == prices.SOURCE
     assert profile.source_of("tail.plain") == "default"
 
 
@@ -139,7 +139,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"window_tokens": "big"}, "override: window_tokens: Expected `int`, got `str`"),
     ({"cache.style": "magic"}, "override: cache.style: Invalid enum value 'magic'"),
     ({"cache": 7}, "there is no 'cache'"),
-    ({"window_tokens": -1}, "window_tokens is -1, and cannot be negative"),
+    ({"window_tokens": -1}, "window_tokens: Expected `int` >= 0"),
     ({"endpoint": "x"}, "'endpoint' is not for a profile to set"),
     ({"zzz": 1}, "there is no 'zzz'; there are"),
 ]  # fmt: skip

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
+import msgspec
 import pytest
 
 from context.slots.slot_examples import letters, said, text
 from sightline.context.messages.parts import Input, Message
 from sightline.context.slots.budget import Budget
 from sightline.context.slots.prompt import Prompt
-from sightline.context.slots.settings import resolve
+from sightline.context.slots.settings import NoSettings, resolve
 from sightline.context.slots.strategies import BUILT_IN, DEFAULT
 from sightline.context.slots.strategy import Context, Layers, StateLog, Strategy, Turn
 from sightline.context.tokens.tokens import CharsPerFour
@@ -123,7 +124,7 @@ def test_a_context_offers_everything_about_the_turn() -> None:
         def now(self) -> datetime:
             return datetime(2026, 11, 15, tzinfo=UTC)
 
-    ctx = turn(clock=Clock()).context(resolve({}, {}), {"seen": 1})
+    ctx = turn(clock=Clock()).context(resolve(NoSettings, {}), {"seen": 1})
     assert (ctx.input.text, len(ctx.history), ctx.budget.remaining_input_tokens) == (
         "input",
         4,
@@ -138,7 +139,7 @@ def test_a_context_offers_everything_about_the_turn() -> None:
 
 
 def test_a_text_is_clipped_to_tokens() -> None:
-    utils = turn().context(resolve({}, {}), {}).utils
+    utils = turn().context(resolve(NoSettings, {}), {}).utils
     assert utils.clip("0123456789", 2) == "23456789"
     assert utils.clip("0123456789", 2, keep="head") == "01234567"
     assert utils.clip("0123", 2) == "0123"
@@ -147,17 +148,21 @@ def test_a_text_is_clipped_to_tokens() -> None:
 
 def test_without_a_clock_time_is_refused() -> None:
     with pytest.raises(SightlineError, match="no clock"):
-        turn().context(resolve({}, {}), {}).utils.now()
+        turn().context(resolve(NoSettings, {}), {}).utils.now()
 
 
 def test_a_strategy_may_be_an_object_a_class_or_a_module() -> None:
     class Mine:
-        config: ClassVar = {"n": {"type": "number"}}
+        config = OneNumber
 
         def on_context_build(self, ctx: Context) -> None: ...
 
     assert Strategy.of(Mine).name == Strategy.of(Mine()).name == "Mine"
-    assert list(Strategy.of(Mine).schema) == ["n"]
+    assert Strategy.of(Mine).schema is OneNumber
+
+
+class OneNumber(msgspec.Struct, frozen=True):
+    n: float = 0
 
 
 class Broken:

@@ -21,7 +21,7 @@ from support.wire import Wire
         b'{"type":"subscribe","id":"\\udfff"}',
         b'{"type":"invoke","id":"\\ud800","path":"/","action":"\\ud800"}',
         b'{"type":"\\ud800","id":"\\ud800"}',
-        b'{"type":"pause","id":"a\\ud800b","x":1}',
+        b'{"type":"unsubscribe","id":"a\\ud800b","x":1}',
     ],
 )
 def test_an_id_with_a_lone_surrogate_is_refused_and_the_connection_lives_on(

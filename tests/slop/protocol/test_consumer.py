@@ -347,19 +347,6 @@ class TestTheNextConnection:
         assert "resume" not in ask
 
 
-def test_pausing_is_asked_only_where_it_is_offered() -> None:
-    consumer = mirrored()
-    consumer.pause("s1")
-    consumer.resume("s1")
-    assert said(consumer) == []
-    consumer.connection_lost()
-    tell(consumer, hello("x-pause"))
-    said(consumer)
-    consumer.pause("s1")
-    consumer.resume("s1")
-    assert [message["type"] for message in said(consumer)] == ["pause", "resume"]
-
-
 def grown(seq: int, op: Json) -> Json:
     return patch(seq + 1, seq, 0, ops=[op])
 

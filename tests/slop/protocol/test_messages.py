@@ -19,12 +19,10 @@ from sightline.slop.protocol.messages import (
     Hello,
     Invoke,
     Patch,
-    Pause,
     ProviderInfo,
     ProviderMessage,
     Query,
     Result,
-    Resume,
     ResumePoint,
     Snapshot,
     Subscribe,
@@ -46,8 +44,6 @@ FROM_CONSUMER: list[ConsumerMessage] = [
     Query("q1", "/inbox", 1, None, None, (100, 25)),
     Invoke("i1", "/inbox", "archive", {"ids": ["a", "b"], "deep": {"x": None}}),
     Invoke("i2", "/", "logout"),
-    Pause("s1"),
-    Resume("s1"),
 ]
 FROM_PROVIDER: list[ProviderMessage] = [
     Hello(ProviderInfo("mail", "Mail", capabilities=("state", "x-resume"), epoch="e1")),
@@ -138,7 +134,7 @@ def test_fields_nobody_knows_are_ignored() -> None:
         ('{"type":"invoke","id":"i","path":"/"}', "missing required field `action`", "i"),
         ('{"type":"invoke","id":"i","path":"/","action":"a","params":[]}', "$.params", "i"),
         ('{"type":"invoke","id":"i","path":"/","action":"a","params":{"x":NaN}}', "invoke:", "i"),
-        ('{"type":"pause"}', "missing required field `id`", None),
+        ('{"type":"unsubscribe"}', "missing required field `id`", None),
         ('{"type":"hello","provider":{}}', "unknown message type 'hello'", None),
     ],
 )

@@ -429,8 +429,6 @@ class TestHonesty:
             ("windowing", {"type": "query", "id": "x", "window": [0, 1]}),
             ("attention", {"type": "subscribe", "id": "x", "filter": {"min_salience": 0.5}}),
             ("attention", {"type": "query", "id": "x", "filter": {"min_salience": 0.5}}),
-            ("x-pause", {"type": "pause", "id": "x"}),
-            ("x-pause", {"type": "resume", "id": "x"}),
         ],
     )
     def test_what_is_not_declared_is_not_supported(self, missing: str, message: Json) -> None:
@@ -574,30 +572,6 @@ class TestResume:
         assert snapshot["type"] == "snapshot"
         [patch] = say(connect(app), type="subscribe", id="s", resume=self.point(4, 1))
         assert patch["type"] == "patch"
-
-
-class TestPause:
-    def test_a_paused_subscription_rests_and_then_catches_up(self) -> None:
-        app = provider()
-        connection = connect(app)
-        say(connection, type="subscribe", id="s")
-        say(connection, type="pause", id="s")
-        for n in (1, 2):
-            app.publish(read("/inbox/m0", n))
-            app.flush()
-        assert heard(connection) == []
-        [snapshot] = say(connection, type="resume", id="s")
-        assert (snapshot["seq"], snapshot["version"]) == (0, 2)
-
-    def test_a_rest_in_which_nothing_happened_ends_quietly(self) -> None:
-        connection = connect(provider())
-        say(connection, type="subscribe", id="s")
-        say(connection, type="pause", id="s")
-        assert say(connection, type="resume", id="s") == []
-
-    def test_there_must_be_something_to_pause(self) -> None:
-        [error] = say(connect(provider()), type="pause", id="s")
-        assert error["error"]["code"] == "not_found"
 
 
 class TestSize:

@@ -18,6 +18,8 @@ from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from typing import Final, Protocol
 
+from msgspec.structs import replace
+
 import sightline.agent.turn.steps as steps
 import sightline.events as told
 from sightline.agent.host.journal import Ended
@@ -43,6 +45,7 @@ from sightline.errors import (
     Unreachable,
 )
 from sightline.events import HostEvent
+from sightline.slop.protocol.tree import Affordance
 from sightline.slop.protocol.world import World
 
 __all__ = ["Stage", "TurnRun"]
@@ -349,7 +352,8 @@ class TurnRun:
         try:
             async with self._timed(self._stage.scribe.time_call, call.name):
                 check = partial(self._check, call)
-                ran = await self._place.toolbox.run(call, self._composed.tools, check)
+                may_read = partial(self._may_read, call)
+                ran = await self._place.toolbox.run(call, self._composed.tools, check, may_read)
         except Lapsed:
             return steps.Changed(call.id)
         except SightlineError as error:
@@ -357,6 +361,12 @@ class TurnRun:
         except Exception as error:  # noqa: BLE001 - a tool's bug is that call's failure
             return steps.ActionDone(call.id, f"error: {type(error).__name__}: {error}", ok=False)
         return steps.ActionDone(call.id, ran.content, ran.ok)
+
+    def _may_read(self, call: ToolCall, target: ToolTarget, offered: Affordance) -> bool:
+        """Tell whether the policy lets a content be read unasked, as the app shows it now."""
+        facts = self._stage.case(call, target, reads=True).facts
+        shown = replace(facts, declared=True, dangerous=offered.dangerous is True)
+        return self._stage.decide(self._place, shown).verdict == "approve"
 
     def _check(self, call: ToolCall, target: ToolTarget) -> None:
         """Raise `Lapsed` unless a call is what was decided on; by the user, as it was shown."""

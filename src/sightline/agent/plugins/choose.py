@@ -34,6 +34,6 @@ def runner_of(settings: Settings, strategy: str | None = None) -> StrategyRunner
     config: dict[str, object] = (
         dict(settings.strategy_config) if wanted == settings.strategy else {}
     )
-    if "state_share" in loaded.schema:
+    if "state_share" in loaded.schema.__struct_fields__:
         config.setdefault("state_share", settings.tail.max_share)
     return StrategyRunner(loaded, config)

@@ -7,7 +7,7 @@ here. An app's refusal, a lost connection and a path that leads nowhere are resu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from sightline.agent.toolbox.advice import about_failure, missing_app, missing_node
 from sightline.agent.toolbox.bench import Bench
@@ -25,12 +25,16 @@ from sightline.errors import (
     Unreachable,
 )
 from sightline.slop.hub.client import Outcome
+from sightline.slop.hub.content import ContentAccess, path_in_app, read_text
 from sightline.slop.protocol.path import format_path, parse_path
+from sightline.slop.protocol.tree import Affordance, ContentRef, Node
 from sightline.slop.protocol.world import World
 
-__all__ = ["LOOK_TOOLS", "invoke", "normal_path", "run_look"]
+__all__ = ["LOOK_TOOLS", "MayRead", "invoke", "normal_path", "run_look"]
 
 LOOK_TOOLS: Final = (QUERY, FOCUS, UNFOCUS)
+MayRead: TypeAlias = Callable[[ToolTarget, Affordance], bool]
+CONTENT: Final = ContentAccess(max_bytes=256 * 1024)
 DEPTH: Final = 2
 NODES: Final = 400
 CHILDREN: Final = 50
@@ -64,17 +68,22 @@ async def invoke(bench: Bench, call: ToolTarget, check: Callable[[], None] | Non
     return _told(outcome)
 
 
-async def run_look(bench: Bench, name: str, arguments: Mapping[str, Any]) -> Ran:
-    """Run a tool that only looks; its arguments were checked."""
+async def run_look(bench: Bench, name: str, arguments: Mapping[str, Any], may_read: MayRead) -> Ran:
+    """Run a tool that only looks; its arguments were checked.
+
+    `may_read` says whether an app may be asked for the content of a node, unasked.
+    """
     app, path = arguments["app"], normal_path(arguments.get("path", "/"))
     if not _is_known(bench.hub.world, app):
         return Ran.failed(missing_app(bench.hub.world, app))
     if name == QUERY.name:
-        return await _query(bench, app, path, arguments)
+        return await _query(bench, app, path, arguments, may_read)
     return _focus(bench, app, path) if name == FOCUS.name else _unfocus(bench, app, path)
 
 
-async def _query(bench: Bench, app: str, path: str, arguments: Mapping[str, Any]) -> Ran:
+async def _query(
+    bench: Bench, app: str, path: str, arguments: Mapping[str, Any], may_read: MayRead
+) -> Ran:
     window = None
     if "offset" in arguments or "count" in arguments:
         window = (arguments.get("offset", 0), arguments.get("count", CHILDREN))
@@ -88,7 +97,26 @@ async def _query(bench: Bench, app: str, path: str, arguments: Mapping[str, Any]
     except Unreachable as error:
         return _unreachable(app, error)
     lines = [f"{path} in {app}, now:", reveal(tree_body(tree, "text")), danger_line(tree)]
+    if tree.content_ref is not None:
+        lines.append(await _content(bench, app, path, tree, tree.content_ref, may_read))
     return Ran.of("\n".join(filter(None, lines)))
+
+
+async def _content(
+    bench: Bench, app: str, path: str, node: Node, ref: ContentRef, may_read: MayRead
+) -> str:
+    """Write what a node's content is, or why it is not here."""
+    # SLOP, content references: the node's own `read_content` serves it, which the policy may deny.
+    served_by = path_in_app(ref)
+    if served_by is not None:
+        offered = next((one for one in node.affordances if one.action == "read_content"), None)
+        target = ToolTarget(app, path, "read_content", {})
+        if offered is None or normal_path(served_by) != path or not may_read(target, offered):
+            return f"Its content is not read by a query: read_content on {served_by} may be."
+    try:
+        return f"Its content:\n{await read_text(await bench.hub.client(app), ref, CONTENT)}"
+    except SightlineError as error:
+        return f"Its content cannot be shown: {error}"
 
 
 def _focus(bench: Bench, app: str, path: str) -> Ran:

@@ -5,7 +5,7 @@
     run(call)       the result, whatever the model did wrong
 
 `run` invokes exactly what `target` says, path and params included, and nothing where
-`target` says None: both resolve a call in one place.
+`target` says None, but the `read_content` of a node that is queried, if the policy lets it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from sightline.agent.toolbox.advice import nearest
-from sightline.agent.toolbox.apps import LOOK_TOOLS, invoke, normal_path, run_look
+from sightline.agent.toolbox.apps import LOOK_TOOLS, MayRead, invoke, normal_path, run_look
 from sightline.agent.toolbox.bench import Bench
 from sightline.agent.toolbox.own import OWN_TOOLS, run_own
 from sightline.agent.toolbox.results import Ran
@@ -91,28 +91,33 @@ class Toolbox:
         call: ToolCall,
         tools: ToolSet | None = None,
         check: Callable[[ToolTarget], None] | None = None,
+        may_read: MayRead = lambda *_: False,
     ) -> Ran:
         """Run a call. What the model, an app or a query got wrong is a result, not an error.
 
         `check` is given what is about to be invoked, at the last moment; what it raises, unless
-        it is an error of ours, is raised.
+        it is an error of ours, is raised. `may_read` says where a query may read content, too.
         """
         try:
-            return await self._run(call, self.tools() if tools is None else tools, check)
+            return await self._run(call, self.tools() if tools is None else tools, check, may_read)
         except LedgerDamaged:
             raise
         except SightlineError as error:
             return Ran.failed(str(error))
 
     async def _run(
-        self, call: ToolCall, tools: ToolSet, check: Callable[[ToolTarget], None] | None
+        self,
+        call: ToolCall,
+        tools: ToolSet,
+        check: Callable[[ToolTarget], None] | None,
+        may_read: MayRead,
     ) -> Ran:
         target = _resolved(call, tools)
         if target is not None:
             last = None if check is None else partial(check, target)
             return await invoke(self.bench, target, last)
         if call.name in _LOOK:
-            return await run_look(self.bench, call.name, call.arguments)
+            return await run_look(self.bench, call.name, call.arguments, may_read)
         return await asyncio.to_thread(run_own, self.bench, call.name, call.arguments)
 
 

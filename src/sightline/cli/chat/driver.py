@@ -30,8 +30,9 @@ from sightline.cli.chat.terminal import Terminal
 from sightline.cli.clean import clean
 from sightline.cli.commands import registry
 from sightline.cli.commands.command import Leave
-from sightline.cli.commands.complete import Completion, Sources, complete
+from sightline.cli.commands.complete import Completion, complete
 from sightline.cli.commands.lines import Line, cut, line_of
+from sightline.cli.commands.offers import Sources
 from sightline.errors import NotFound, SightlineError
 from sightline.events import (
     AppChanged,
@@ -252,7 +253,7 @@ class ChatDriver:
             self._terminal.put(painted.strip("\n") + "\n\n")
 
     async def _approve(self, event: ApprovalAsked) -> None:
-        given = await consent_to(event, self._console)
+        given = await consent_to(event, self._console, self._host.hub)
         self._open.pop(event.call_id, None)
         with suppress(NotFound):  # the turn may have ended meanwhile
             self._host.answer(event.call_id, given.approved, given.rule)

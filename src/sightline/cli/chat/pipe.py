@@ -88,8 +88,10 @@ class PipeChat:
     async def _follow(self, text: str) -> None:
         attached = await attach(text, self._host)
         self._tell([line_of(f"◦ attached {name}") for name in attached.names])
+        needed = False
         async for event in self._host.ask(attached.behind(text), attached.files):
             if isinstance(event, ApprovalAsked):
+                needed = needed or (self._ask is None and not self._yes)
                 # Where nobody can ask to see more, all of it is shown.
                 self._tell(approval_card(event, _WIDTH, whole=self._ask is None or self._yes))
                 task = asyncio.create_task(self._approve(event))
@@ -103,16 +105,18 @@ class PipeChat:
                 if event.text:
                     self._out.write(f"{clean(strip_state(event.text)).strip()}\n")
                     self._out.flush()
-                if not (event.outcome == "limit" and event.text):  # an answer, if not all of it
+                # A limit leaves an answer, if not all of it.
+                if not needed and not (event.outcome == "limit" and event.text):
                     self._failed(exit_code_of(event))
+        if needed:
+            raise ApprovalNeeded("nobody was there to approve it; --yes approves in advance")
 
     async def _approve(self, event: ApprovalAsked) -> None:
         given = Consent(self._yes)
         if self._ask is not None and not self._yes:
-            given = await consent_to(event, LineAsker(self._err, self._ask, width=_WIDTH))
-        elif not self._yes:
-            self._tell([error_line("nobody is there to approve it; --yes approves in advance")])
-            self._failed(ApprovalNeeded.exit_code)
+            given = await consent_to(
+                event, LineAsker(self._err, self._ask, width=_WIDTH), self._host.hub
+            )
         with suppress(NotFound):  # the turn may have ended meanwhile
             self._host.answer(event.call_id, given.approved, given.rule)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+import click
 import msgspec
 
 from sightline.agent.host.judge import shown_by
 from sightline.cli.approval import visible
-from sightline.cli.commands.command import Argument, Command, CommandCall
+from sightline.cli.commands.command import CommandCall, Section, rest
 from sightline.cli.commands.lines import columns, cut
+from sightline.cli.commands.offers import offering
 from sightline.cli.commands.place import AppPath, find_app, find_place
+from sightline.cli.io import read_object
 from sightline.context.projection import tools
 from sightline.context.projection.temporal import changes_between
 from sightline.errors import InvalidInput
@@ -19,12 +22,17 @@ from sightline.slop.protocol.text import format_tree
 
 __all__ = ["COMMANDS"]
 
-_APP: Final = Argument("APP", source="apps")
-_PLACE: Final = Argument("PLACE", source="nodes")
+COMMANDS: Final = Section("Apps")
+_app: Final = click.argument("app", shell_complete=offering(lambda here, *_: here.apps()))
+_nodes: Final = offering(lambda here, word, _: here.nodes(word))
+_node: Final = click.argument("place", shell_complete=_nodes)
+_any_node: Final = click.argument("place", default="", shell_complete=_nodes)
 _SHOWN_CHANGES: Final = 50
 
 
+@COMMANDS.command("apps")
 async def _apps(call: CommandCall) -> None:
+    """List the apps: connected, lost, and available."""
     world = call.host.world
     rows: list[tuple[str, ...]] = [
         (app.id, app.name, app.status, app.reason or app.last_seen or "") for app in world.apps
@@ -37,22 +45,30 @@ async def _apps(call: CommandCall) -> None:
         call.console.write(cut(line, call.console.width))
 
 
-async def _connect(call: CommandCall) -> None:
-    app = await call.host.connect(call.text("ADDRESS"))
+@COMMANDS.command("connect", example="/connect unix:/tmp/mail.sock")
+@rest("address", offers=offering(lambda here, *_: here.available()))
+async def _connect(call: CommandCall, address: str) -> None:
+    """Connect an app: ws://…, unix:/path, stdio:COMMAND or its id."""
+    app = await call.host.connect(address)
     call.console.write(f"Connected to {app}.")
 
 
-async def _disconnect(call: CommandCall) -> None:
-    app = find_app(call.host.world, call.text("APP"))
-    await call.host.disconnect(app.id)
-    call.console.write(f"{app.id} is disconnected.")
+@COMMANDS.command("disconnect")
+@_app
+async def _disconnect(call: CommandCall, app: str) -> None:
+    """Let go of an app."""
+    found = find_app(call.host.world, app)
+    await call.host.disconnect(found.id)
+    call.console.write(f"{found.id} is disconnected.")
 
 
-async def _tree(call: CommandCall) -> None:
+@COMMANDS.command("tree", example="/tree desk/inbox")
+@_any_node
+async def _tree(call: CommandCall, place: str) -> None:
+    """Show what the apps show, or one node and all below it."""
     world = call.host.world
-    if call.text("PLACE"):
-        place = find_place(world, call.text("PLACE"))
-        await call.console.page(format_tree(place.node))
+    if place:
+        await call.console.page(format_tree(find_place(world, place).node))
         return
     trees = [
         f"## {app.id} ({app.status})\n{'' if app.tree is None else format_tree(app.tree)}"
@@ -61,16 +77,22 @@ async def _tree(call: CommandCall) -> None:
     await call.console.page("\n".join(trees) or "No app is connected.")
 
 
-async def _focus(call: CommandCall) -> None:
-    if call.text("PLACE"):
-        place = find_place(call.host.world, call.text("PLACE"))
-        call.host.focus(place.app.id, place.path)
+@COMMANDS.command("focus", example="/focus desk/inbox")
+@_any_node
+async def _focus(call: CommandCall, place: str) -> None:
+    """Always show the model a node; without one, list what is in focus."""
+    if place:
+        found = find_place(call.host.world, place)
+        call.host.focus(found.app.id, found.path)
     _tell_focus(call)
 
 
-async def _unfocus(call: CommandCall) -> None:
-    place = find_place(call.host.world, call.text("PLACE"))
-    call.host.unfocus(place.app.id, place.path)
+@COMMANDS.command("unfocus")
+@_node
+async def _unfocus(call: CommandCall, place: str) -> None:
+    """Leave a node to the budget again."""
+    found = find_place(call.host.world, place)
+    call.host.unfocus(found.app.id, found.path)
     _tell_focus(call)
 
 
@@ -80,15 +102,21 @@ def _tell_focus(call: CommandCall) -> None:
     call.console.write(f"Always shown: {shown}" if shown else "Nothing is in focus.")
 
 
-async def _invoke(call: CommandCall) -> None:
-    where, action, rest = call.text("PLACE"), call.text("ACTION"), call.text("JSON")
+@COMMANDS.command("invoke", example='/invoke desk/inbox/msg-103 reply {"body": "Gladly"}')
+@_node
+@click.argument(
+    "action", shell_complete=offering(lambda here, _, given: here.actions(given["place"]))
+)
+@rest("json", required=False)
+async def _invoke(call: CommandCall, place: str, action: str, json: str) -> None:
+    """Do something in an app yourself."""
     if action.startswith("/"):  # as on the command line: APP PATH ACTION [JSON]
-        where += action
-        action, _, rest = rest.partition(" ")
-    place, params = find_place(call.host.world, where), _params(rest)
-    if _is_dangerous(place, action) and not await _may_do(call, place, action):
+        place += action
+        action, _, json = json.partition(" ")
+    found, params = find_place(call.host.world, place), read_object(json or "{}", "JSON")
+    if _is_dangerous(found, action) and not await _may_do(call, found, action):
         return
-    outcome = await call.host.invoke(place.app.id, place.path, action, params)
+    outcome = await call.host.invoke(found.app.id, found.path, action, params)
     data = "" if outcome.data is None else f" {msgspec.json.encode(outcome.data).decode()}"
     call.console.write(f"{outcome.status}{data}")
 
@@ -113,13 +141,6 @@ async def _may_do(call: CommandCall, place: AppPath, action: str) -> bool:
     return True
 
 
-def _params(text: str) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(text or "{}", type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise InvalidInput(f"{text[:40]!r} is not a JSON object of parameters: {error}") from None
-
-
 def _is_dangerous(place: AppPath, action: str) -> bool:
     found = find_action(place.tree, place.path, action)
     if found is None:
@@ -127,13 +148,18 @@ def _is_dangerous(place: AppPath, action: str) -> bool:
     return bool(found.affordance.dangerous)
 
 
-async def _pin(call: CommandCall) -> None:
-    app = find_app(call.host.world, call.text("APP"))
-    await call.host.pin(app.id)
-    call.console.write(f"What {app.id} shows now is part of the conversation from here on.")
+@COMMANDS.command("pin", idle=True)
+@_app
+async def _pin(call: CommandCall, app: str) -> None:
+    """Keep what an app shows now in the conversation, as a thing of the past."""
+    found = find_app(call.host.world, app)
+    await call.host.pin(found.id)
+    call.console.write(f"What {found.id} shows now is part of the conversation from here on.")
 
 
+@COMMANDS.command("diff")
 async def _diff(call: CommandCall) -> None:
+    """Say what has changed in the apps since the model looked."""
     last = call.host.last
     if last is None:
         call.console.write("The model has not looked yet.")
@@ -145,37 +171,3 @@ async def _diff(call: CommandCall) -> None:
     await call.console.page("\n".join(changes[:_SHOWN_CHANGES]))
     if len(changes) > _SHOWN_CHANGES:
         call.console.write(f"and {len(changes) - _SHOWN_CHANGES} more")
-
-
-COMMANDS: Final = (
-    Command("apps", "List the apps: connected, lost, and available.", _apps),
-    Command(
-        "connect", "Connect an app: ws://…, unix:/path, stdio:COMMAND or its id.", _connect,
-        (Argument("ADDRESS", source="available", rest=True),),
-        example="/connect unix:/tmp/mail.sock",
-    ),
-    Command("disconnect", "Let go of an app.", _disconnect, (_APP,)),
-    Command(
-        "tree", "Show what the apps show, or one node and all below it.", _tree,
-        (Argument("PLACE", source="nodes", optional=True),), example="/tree desk/inbox",
-    ),
-    Command(
-        "focus", "Always show the model a node; without one, list what is in focus.", _focus,
-        (Argument("PLACE", source="nodes", optional=True),), example="/focus desk/inbox",
-    ),
-    Command("unfocus", "Leave a node to the budget again.", _unfocus, (_PLACE,)),
-    Command(
-        "invoke", "Do something in an app yourself.", _invoke,
-        (
-            _PLACE,
-            Argument("ACTION", source="actions"),
-            Argument("JSON", optional=True, rest=True),
-        ),
-        example='/invoke desk/inbox/msg-103 reply {"body": "Gladly"}',
-    ),
-    Command(
-        "pin", "Keep what an app shows now in the conversation, as a thing of the past.", _pin,
-        (_APP,), idle=True,
-    ),
-    Command("diff", "Say what has changed in the apps since the model looked.", _diff),
-)  # fmt: skip

@@ -1,32 +1,35 @@
-"""A slash command as a value: its name, what it takes, what it says of itself, what it does.
+"""A slash command is a click command whose words come from a line instead of a shell.
 
-Arguments are declared, so that they are checked, completed and documented from one place.
-Words are separated by spaces; "a word in quotes" is one. The last argument may be the rest
-of the line. A wrong argument is one line that ends with the usage.
+Its arguments are declared as the shell's are, so that click checks, completes and documents
+both. Words are separated by spaces; "a word in quotes" is one. The last argument may be the
+rest of the line. A wrong argument is one line that ends with the usage.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias, TypeVar
+from itertools import takewhile
+from typing import Any, Final, TypeAlias, TypeVar, cast
+
+import click
+from click.shell_completion import CompletionItem
 
 from sightline.agent.host import Host
 from sightline.cli.commands.console import Console
 from sightline.context.ledger import Ledger, MemoShelf
 from sightline.errors import InvalidInput
 
-__all__ = ["Argument", "Command", "CommandCall", "Leave", "Source", "read_words"]
+__all__ = ["NUMBER", "CommandCall", "Completer", "Leave", "Section", "SlashCommand", "rest"]
 
-Source: TypeAlias = Literal[
-    "", "apps", "available", "commands", "files", "groups", "memos", "models", "nodes", "actions",
-    "sessions", "slots",
-]  # fmt: skip
+Completer: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+NUMBER: Final = click.IntRange(0, 10**15 - 1)
+NUMBER.name = "number"  # click says "integer range" in its complaints
 _T = TypeVar("_T")
+_F = TypeVar("_F", bound=Callable[..., Any])
 _WORD: Final = re.compile(r'"([^"]*)"|(\S+)')
-_MAX_DIGITS: Final = 15
 
 
 class Leave(Exception):
@@ -34,52 +37,11 @@ class Leave(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
-    """One argument. `rest` takes all that is left of the line; `source` says what completes it.
-
-    A `flag` is a word of its own that stands before the others or is left out.
-    """
-
-    name: str
-    source: Source = ""
-    choices: tuple[str, ...] = ()
-    optional: bool = False
-    number: bool = False
-    rest: bool = False
-    flag: bool = False
-
-    @property
-    def usage(self) -> str:
-        """How it is written in a usage line."""
-        if self.flag:
-            return f"[{self.name}]"
-        name = "|".join(self.choices) or self.name
-        name = f"{name}…" if self.rest and not self.choices else name
-        return f"[{name}]" if self.optional else name
-
-    def check(self, text: str) -> None:
-        """Raise InvalidInput if this is nothing for it."""
-        if self.number and not (text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS):
-            raise InvalidInput(f"{self.name} is a number, not {text[:40]!r}")
-        if self.choices and text not in self.choices:
-            raise InvalidInput(f"{text[:40]!r} is none of {', '.join(self.choices)}")
-
-
-@dataclass(frozen=True, slots=True)
 class CommandCall:
-    """One call of a command: what it may use, and what it was given."""
+    """What one call of a command may use: its first argument."""
 
     host: Host
     console: Console
-    arguments: Mapping[str, str]
-
-    def text(self, name: str) -> str:
-        """Return an argument; empty if it was left out."""
-        return self.arguments.get(name, "")
-
-    def number(self, name: str, default: int = 0) -> int:
-        """Return a number that was given, or the default."""
-        return int(self.arguments[name]) if name in self.arguments else default
 
     async def may_delete(self, what: str) -> bool:
         """Ask before something goes for good; whoever says no is told that nothing did."""
@@ -97,58 +59,73 @@ class CommandCall:
         return await asyncio.to_thread(work, self.host.memos)
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class SlashCommand(click.Command):
     """A command. `idle` ones wait for the turn to end; `chat` ones need a terminal.
 
-    What `run` returns, if anything, is said to the model next.
+    Its function is called with a `CommandCall` and what was given; what it returns, if
+    anything, is said to the model next.
     """
 
-    name: str
-    help: str
-    run: Callable[[CommandCall], Awaitable[str | None]]
-    arguments: tuple[Argument, ...] = ()
-    idle: bool = False
-    chat: bool = False
-    example: str = ""
+    def __init__(
+        self, *given: Any, idle: bool = False, chat: bool = False, example: str = "", **more: Any
+    ) -> None:
+        super().__init__(*given, **{**more, "add_help_option": False})
+        self.idle, self.chat, self.example = idle, chat, example
+        self._options = [one.opts[0] for one in self.params if isinstance(one, click.Option)]
+        self.options_metavar = " ".join(f"[{option}]" for option in self._options)
+        self.title = " ".join((self.help or "").split())
 
     @property
     def usage(self) -> str:
         """How it is called."""
-        return " ".join((f"/{self.name}", *(argument.usage for argument in self.arguments)))
+        return " ".join((f"/{self.name}", *self.collect_usage_pieces(click.Context(self))))
 
-    def read(self, text: str) -> dict[str, str]:
+    def read(self, text: str, call: CommandCall | None = None) -> click.Context:
         """Read what follows the name. Raises InvalidInput, with the usage."""
         try:
-            return _read(self.arguments, text)
-        except InvalidInput as error:
-            raise InvalidInput(f"{error}; usage: {self.usage}") from None
+            return self.make_context(self.name, self._words(text), obj=call)
+        except click.UsageError as error:
+            complaint = error.format_message().removesuffix(".")
+            raise InvalidInput(f"{complaint}; usage: {self.usage}") from None
+
+    def run(self, context: click.Context) -> Awaitable[str | None]:
+        """Begin what it does, with what was read."""
+        function = cast(Callable[..., Awaitable[str | None]], self.callback)
+        return function(context.obj, **context.params)
+
+    def _words(self, text: str) -> list[str]:
+        """Split a line for click: options, a mark, words, and the rest as it was typed."""
+        found = list(_words_of(text))
+        given = [word for word, _ in takewhile(lambda item: item[0] in self._options, found)]
+        words = [word for word, _ in found[len(given) :]]
+        arguments = [one for one in self.params if isinstance(one, click.Argument)]
+        whole = len(arguments) - 1
+        if arguments and arguments[-1].nargs == -1 and len(words) > whole:
+            words[whole:] = [text[found[len(given) + whole][1] :].strip()]
+        return [*given, "--", *words]
 
 
-def read_words(text: str) -> list[tuple[str, int]]:
+class Section(click.Group):
+    """A part of the table of slash commands; its name is its heading."""
+
+    command_class = SlashCommand
+
+    def __iter__(self) -> Iterator[SlashCommand]:
+        return iter(cast(dict[str, SlashCommand], self.commands).values())
+
+
+def rest(
+    name: str, *, required: bool = True, offers: Completer | None = None
+) -> Callable[[_F], _F]:
+    """Declare the last argument, which takes all that is left of the line."""
+    shown = f"{name.upper()}…"
+    return click.argument(
+        name, nargs=-1, required=required, metavar=shown if required else f"[{shown}]",
+        callback=lambda _, __, words: " ".join(words), shell_complete=offers,
+    )  # fmt: skip
+
+
+def _words_of(text: str) -> Iterator[tuple[str, int]]:
     """Split a line into its words, each with the place where it begins."""
-    return [(match[1] if match[1] is not None else match[2], match.start())
-            for match in _WORD.finditer(text)]  # fmt: skip
-
-
-def _read(arguments: Sequence[Argument], text: str) -> dict[str, str]:
-    words = read_words(text)
-    given: dict[str, str] = {}
-    flags = {argument.name for argument in arguments if argument.flag}
-    while words and words[0][0] in flags:
-        flag, _ = words.pop(0)
-        given[flag] = flag
-    arguments = [argument for argument in arguments if not argument.flag]
-    for place, argument in enumerate(arguments):
-        if place >= len(words):
-            if not argument.optional:
-                raise InvalidInput(f"{argument.usage} is missing")
-            return given
-        word, start = words[place]
-        given[argument.name] = text[start:].strip() if argument.rest else word
-        argument.check(given[argument.name])
-        if argument.rest:
-            return given
-    if len(words) > len(arguments):
-        raise InvalidInput(f"{words[len(arguments)][0][:40]!r} is too much")
-    return given
+    for match in _WORD.finditer(text):
+        yield match[2] if match[1] is None else match[1], match.start()

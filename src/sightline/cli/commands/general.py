@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final, cast
+from typing import Final
+
+import click
 
 from sightline.agent.models.choose import usable
 from sightline.agent.policy import Mode, in_words
 from sightline.cli.approval import visible
-from sightline.cli.commands.command import Argument, Command, CommandCall, Leave
+from sightline.cli.commands.command import NUMBER, CommandCall, Leave, Section
 from sightline.cli.commands.lines import columns
+from sightline.cli.commands.offers import offering
 
 __all__ = ["COMMANDS"]
 
-MODES: Final = {
+COMMANDS: Final = Section("The rest")
+MODES: Final[dict[Mode, str]] = {
     "ask": "asks before it does anything in an app",
     "auto": "asks before what an app calls dangerous",
     "plan": "does nothing, only looks and talks",
 }
 
 
-async def _model(call: CommandCall) -> None:
-    if call.text("MODEL"):
-        model = await call.host.use_model(call.text("MODEL"))
-        call.console.write(f"Now talking to {model.label}.")
+@COMMANDS.command("model", idle=True, example="/model anthropic:claude-sonnet-5")
+@click.argument("model", default="", shell_complete=offering(lambda here, *_: here.models()))
+async def _model(call: CommandCall, model: str) -> None:
+    """Talk to another model; without one, say which and what else is usable."""
+    if model:
+        chosen = await call.host.use_model(model)
+        call.console.write(f"Now talking to {chosen.label}.")
         return
     choices = await asyncio.to_thread(usable, call.host.settings, call.host.env)
     rows = [(choice.reference, choice.why) for choice in choices if choice.usable]
@@ -33,13 +40,18 @@ async def _model(call: CommandCall) -> None:
     call.console.write("`sightline models` says what the others need.")
 
 
-async def _mode(call: CommandCall) -> None:
-    if call.text("MODE"):
-        call.host.set_mode(cast(Mode, call.text("MODE")))  # one of the choices, it was checked
+@COMMANDS.command("mode")
+@click.argument("mode", type=click.Choice(tuple(MODES)), required=False)
+async def _mode(call: CommandCall, mode: Mode | None) -> None:
+    """Say what the model may do without asking."""
+    if mode:
+        call.host.set_mode(mode)
     call.console.write(f"Mode {call.host.mode}: the model {MODES[call.host.mode]}.")
 
 
+@COMMANDS.command("rules")
 async def _rules(call: CommandCall) -> None:
+    """List the rules that decide on actions before you are asked."""
     rules, fixed = call.host.rules, len(call.host.settings.policy)
     for number, rule in enumerate(rules, 1):
         source = "your configuration" if number <= fixed else "this session"
@@ -48,12 +60,17 @@ async def _rules(call: CommandCall) -> None:
         call.console.write("There are no rules: what the mode does not approve is asked for.")
 
 
-async def _rules_remove(call: CommandCall) -> None:
-    gone = call.host.forget(call.number("NUMBER"))
+@COMMANDS.command("rules remove", example="/rules remove 2")
+@click.argument("number", type=NUMBER)
+async def _rules_remove(call: CommandCall, number: int) -> None:
+    """Remove a rule that you had remembered in this session."""
+    gone = call.host.forget(number)
     call.console.write(f"Removed: {visible(in_words(gone))}")
 
 
+@COMMANDS.command("compact", idle=True)
 async def _compact(call: CommandCall) -> None:
+    """Fold the window now instead of when it is full."""
     if not await call.host.compact():
         call.console.write("There is nothing to fold.")
         return
@@ -61,31 +78,14 @@ async def _compact(call: CommandCall) -> None:
     call.console.write(f"Folded: {receipt.total:,} of {receipt.budget:,} tokens.")
 
 
+@COMMANDS.command("editor", chat=True)
 async def _editor(call: CommandCall) -> str | None:
+    """Write the next message in $EDITOR."""
     text = await call.console.edit("")
     return text if text and text.strip() else None
 
 
+@COMMANDS.command("quit")
 async def _quit(_: CommandCall) -> None:
+    """Leave; Ctrl-D does the same."""
     raise Leave
-
-
-COMMANDS: Final = (
-    Command(
-        "model", "Talk to another model; without one, say which and what else is usable.", _model,
-        (Argument("MODEL", source="models", optional=True),), idle=True,
-        example="/model anthropic:claude-sonnet-5",
-    ),
-    Command(
-        "mode", "Say what the model may do without asking.", _mode,
-        (Argument("MODE", choices=tuple(MODES), optional=True),),
-    ),
-    Command("rules", "List the rules that decide on actions before you are asked.", _rules),
-    Command(
-        "rules remove", "Remove a rule that you had remembered in this session.", _rules_remove,
-        (Argument("NUMBER", number=True),), example="/rules remove 2",
-    ),
-    Command("compact", "Fold the window now instead of when it is full.", _compact, idle=True),
-    Command("editor", "Write the next message in $EDITOR.", _editor, chat=True),
-    Command("quit", "Leave; Ctrl-D does the same.", _quit),
-)  # fmt: skip

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from sightline.cli.commands.command import Argument, Command, CommandCall
+import click
+
+from sightline.cli.commands.command import NUMBER, CommandCall, Section
 from sightline.cli.commands.lines import columns, cut
+from sightline.cli.commands.offers import offering
 from sightline.cli.commands.picture import draw, picture_of
 from sightline.cli.commands.transcript import transcript
 from sightline.context.ledger import Group
@@ -14,11 +17,16 @@ from sightline.context.messages.window import Window
 
 __all__ = ["COMMANDS"]
 
-_LISTED: Final = 10
-_GROUP: Final = Argument("GID", source="groups", number=True)
+COMMANDS: Final = Section("The conversation")
+_group: Final = click.argument(
+    "gid", type=NUMBER, shell_complete=offering(lambda here, *_: here.groups())
+)
+_count: Final = click.argument("n", type=NUMBER, default=10)
 
 
+@COMMANDS.command("context")
 async def _picture(call: CommandCall) -> None:
+    """Draw the window: slots in prompt order, the boundary, free."""
     preview = await call.host.preview()
     picture = picture_of(preview.prompt.receipt, preview.request.profile.window_tokens)
     call.console.draw(draw(picture, call.console.width))
@@ -26,54 +34,79 @@ async def _picture(call: CommandCall) -> None:
         call.console.write(f"warning: {warning.message}")
 
 
+@COMMANDS.command("context show")
 async def _show(call: CommandCall) -> None:
+    """Show everything that would be sent now, exactly."""
     preview = await call.host.preview()
     await call.console.page(transcript(preview.prompt))
 
 
-async def _window(call: CommandCall) -> None:
-    size = call.number("N")
+@COMMANDS.command("context window", idle=True, example="/context window 20")
+@click.argument("n", type=NUMBER)
+async def _window(call: CommandCall, n: int) -> None:
+    """Show the model the last N groups, the running turn among them; 0 is all."""
     session = call.host.session
 
     # Slack keeps the cache warm, but who asks for a few groups shall not get many more.
-    window = Window(size, min(session.window.slack, size // 2))
+    window = Window(n, min(session.window.slack, n // 2))
     await call.ledger(lambda ledger: ledger.sessions.set_window(session.id, window))
-    groups = "1 group" if size == 1 else f"{size} groups"
-    shown = f"the last {groups}" if size else "all of the conversation"
+    groups = "1 group" if n == 1 else f"{n} groups"
+    shown = f"the last {groups}" if n else "all of the conversation"
     slack = f", up to {window.slack} more before it folds" if window.slack else ""
     call.console.write(f"The window shows {shown}{slack}.")
 
 
+@COMMANDS.command("context rebuild", idle=True)
 async def _rebuild(call: CommandCall) -> None:
+    """Have the model write its ### STATE anew from the window."""
     call.console.write(await call.host.rebuild_state())
 
 
-async def _drop(call: CommandCall) -> None:
-    group = call.number("GID")
-    await call.ledger(lambda ledger: ledger.groups.drop(call.host.session.id, group))
-    call.console.write(
-        f"Group {group} is out of the window; /context restore {group} brings it back."
-    )
+@COMMANDS.command("context drop", idle=True, example="/context drop 12")
+@_group
+async def _drop(call: CommandCall, gid: int) -> None:
+    """Take a group out of the window; the ledger keeps it."""
+    await call.ledger(lambda ledger: ledger.groups.drop(call.host.session.id, gid))
+    call.console.write(f"Group {gid} is out of the window; /context restore {gid} brings it back.")
 
 
-async def _restore(call: CommandCall) -> None:
-    group = call.number("GID")
-    await call.ledger(lambda ledger: ledger.groups.restore(call.host.session.id, group))
-    call.console.write(f"Group {group} is in the window again.")
+@COMMANDS.command("context restore", idle=True)
+@_group
+async def _restore(call: CommandCall, gid: int) -> None:
+    """Bring a dropped group back."""
+    await call.ledger(lambda ledger: ledger.groups.restore(call.host.session.id, gid))
+    call.console.write(f"Group {gid} is in the window again.")
 
 
+@COMMANDS.command("undo", idle=True)
 async def _undo(call: CommandCall) -> None:
+    """Take back the last group, and the state that it left."""
     group = await call.ledger(lambda ledger: ledger.groups.undo(call.host.session.id))
     call.console.write(f"Took back group {group}; /redo brings it back until the next turn.")
 
 
+@COMMANDS.command("redo", idle=True)
 async def _redo(call: CommandCall) -> None:
+    """Bring back what was undone."""
     group = await call.ledger(lambda ledger: ledger.groups.redo(call.host.session.id))
     call.console.write(f"Group {group} is back.")
 
 
-async def _list(call: CommandCall) -> None:
-    last = call.number("N", _LISTED)
+@COMMANDS.command("message")
+@_count
+async def _message(call: CommandCall, n: int) -> None:
+    """Short for /message list; /messages is the same."""
+    await _list_groups(call, n)
+
+
+@COMMANDS.command("message list")
+@_count
+async def _list(call: CommandCall, n: int) -> None:
+    """List the last N groups (10) with their weight in tokens."""
+    await _list_groups(call, n)
+
+
+async def _list_groups(call: CommandCall, last: int) -> None:
     groups = await call.ledger(lambda ledger: ledger.groups.recent(call.host.session.id, last))
     if not groups:
         call.console.write("Nothing was said yet.")
@@ -96,54 +129,24 @@ def _group_lines(groups: Iterable[Group], width: int) -> list[str]:
     return [cut(line, width) for line in columns(rows, right=range(4))]
 
 
-async def _show_group(call: CommandCall) -> None:
-    group = call.number("GID")
-    await call.console.page(await _group_text(call, group))
+@COMMANDS.command("message show")
+@_group
+async def _show_group(call: CommandCall, gid: int) -> None:
+    """Show one group whole."""
+    await call.console.page(await _group_text(call, gid))
 
 
-async def _remove(call: CommandCall) -> None:
-    group = call.number("GID")
-    await call.console.page(await _group_text(call, group))
-    if not await call.may_delete(f"group {group}"):
+@COMMANDS.command("message remove", idle=True)
+@_group
+async def _remove(call: CommandCall, gid: int) -> None:
+    """Delete a group for good, after showing it."""
+    await call.console.page(await _group_text(call, gid))
+    if not await call.may_delete(f"group {gid}"):
         return
-    await call.ledger(lambda ledger: ledger.groups.remove(call.host.session.id, group))
-    call.console.write(f"Group {group} is deleted.")
+    await call.ledger(lambda ledger: ledger.groups.remove(call.host.session.id, gid))
+    call.console.write(f"Group {gid} is deleted.")
 
 
 async def _group_text(call: CommandCall, group: int) -> str:
     entries = await call.ledger(lambda ledger: ledger.groups.show(call.host.session.id, group))
     return transcript(entries)
-
-
-_COUNT: Final = Argument("N", number=True, optional=True)
-_MESSAGE_LIST: Final = "List the last N groups (10) with their weight in tokens."
-
-COMMANDS: Final = (
-    Command("context", "Draw the window: slots in prompt order, the boundary, free.", _picture),
-    Command("context show", "Show everything that would be sent now, exactly.", _show),
-    Command(
-        "context window",
-        "Show the model the last N groups, the running turn among them; 0 is all.", _window,
-        (Argument("N", number=True),), idle=True, example="/context window 20",
-    ),
-    Command(
-        "context rebuild", "Have the model write its ### STATE anew from the window.", _rebuild,
-        idle=True,
-    ),
-    Command(
-        "context drop", "Take a group out of the window; the ledger keeps it.", _drop, (_GROUP,),
-        idle=True, example="/context drop 12",
-    ),
-    Command(
-        "context restore", "Bring a dropped group back.", _restore, (_GROUP,), idle=True,
-    ),
-    Command("undo", "Take back the last group, and the state that it left.", _undo, idle=True),
-    Command("redo", "Bring back what was undone.", _redo, idle=True),
-    Command("message", "Short for /message list; /messages is the same.", _list, (_COUNT,)),
-    Command("message list", _MESSAGE_LIST, _list, (_COUNT,)),
-    Command("message show", "Show one group whole.", _show_group, (_GROUP,)),
-    Command(
-        "message remove", "Delete a group for good, after showing it.", _remove, (_GROUP,),
-        idle=True,
-    ),
-)  # fmt: skip

@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+import click
+
 from sightline.agent.host import Preview
-from sightline.cli.commands.command import Argument, Command, CommandCall
+from sightline.cli.commands.command import CommandCall, Section
 from sightline.cli.commands.lines import columns
+from sightline.cli.commands.offers import offering
 from sightline.cli.commands.place import AppPath, find_place
 from sightline.context.ledger import StoredUsage, Totals
 from sightline.context.projection.select import Omission, Selection
@@ -17,6 +20,7 @@ from sightline.slop.protocol.path import format_path, parse_path
 
 __all__ = ["COMMANDS"]
 
+COMMANDS: Final = Section("Insight")
 _NANO: Final = 1_000_000_000
 _REASONS: Final = {
     "budget": "there is no room for it in the state's share of the budget",
@@ -27,20 +31,29 @@ _REASONS: Final = {
 }
 
 
+@COMMANDS.command("state")
 async def _state(call: CommandCall) -> None:
+    """Show the ### STATE that the model left."""
     session_id = call.host.session.id
     state = await call.ledger(lambda ledger: ledger.states.current(session_id))
     await call.console.page(state or "The model has left no state yet.")
 
 
+@COMMANDS.command("tail")
 async def _tail(call: CommandCall) -> None:
+    """Show what stands behind the boundary, as it would be sent now."""
     preview = await call.host.preview()
     texts = [message.text for message in preview.prompt.tail]
     await call.console.page("\n\n".join(texts) or "There is no tail.")
 
 
-async def _why(call: CommandCall) -> None:
-    wanted = call.text("SLOT|PLACE")
+@COMMANDS.command("why", example="/why history")
+@click.argument(
+    "wanted", metavar="SLOT|PLACE",
+    shell_complete=offering(lambda here, word, _: (*here.slots(), *here.nodes(word))),
+)  # fmt: skip
+async def _why(call: CommandCall, wanted: str) -> None:
+    """Say why a slot is cut, or whether and why a node is not shown."""
     preview = await call.host.preview()
     receipt = preview.prompt.receipt
     if any(line.name == wanted for line in receipt.slots):
@@ -104,7 +117,9 @@ def _cut_over(selection: Selection, app_id: str, path: str) -> Omission | None:
     return next((cut for cut in cuts if cut.path == nearest), cuts[0] if cuts else None)
 
 
+@COMMANDS.command("cache")
 async def _cache(call: CommandCall) -> None:
+    """Say how much of the next request is the last one again."""
     preview = await call.host.preview()
     if preview.drift is None:
         call.console.write("Nothing was sent yet: there is no request to share a beginning with.")
@@ -120,7 +135,9 @@ async def _cache(call: CommandCall) -> None:
         )
 
 
+@COMMANDS.command("stats")
 async def _stats(call: CommandCall) -> None:
+    """Show tokens and cost by model, for this session and for all."""
     session_id = call.host.session.id
     session, requests, ledger = await call.ledger(
         lambda ledger: (
@@ -163,15 +180,3 @@ def _figures(totals: Totals) -> tuple[str, ...]:
         f"{totals.completion_tokens:,}",
         f"${totals.cost_nanousd / _NANO:.4f}{unknown}",
     )
-
-
-COMMANDS: Final = (
-    Command("state", "Show the ### STATE that the model left.", _state),
-    Command("tail", "Show what stands behind the boundary, as it would be sent now.", _tail),
-    Command(
-        "why", "Say why a slot is cut, or whether and why a node is not shown.", _why,
-        (Argument("SLOT|PLACE", source="slots"),), example="/why history",
-    ),
-    Command("cache", "Say how much of the next request is the last one again.", _cache),
-    Command("stats", "Show tokens and cost by model, for this session and for all.", _stats),
-)  # fmt: skip

@@ -7,15 +7,19 @@ that must begin with a slash is written with two.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Final, NamedTuple
 
+import click
+from click.shell_completion import CompletionItem
+
 from sightline.agent.host import Host
 from sightline.cli.commands import apps, general, groups, insight, memos, sessions
-from sightline.cli.commands.command import Argument, Command, CommandCall
+from sightline.cli.commands.command import CommandCall, SlashCommand, rest
 from sightline.cli.commands.console import Console
 from sightline.cli.commands.lines import columns, cut
+from sightline.cli.commands.offers import fitting
 from sightline.errors import InvalidInput
 
 __all__ = ["COMMANDS", "FoundCommand", "find", "is_command", "run", "said", "to_markdown"]
@@ -31,7 +35,7 @@ _KEYS: Final = (
 class FoundCommand(NamedTuple):
     """A command as it was typed: which one, and what follows its name."""
 
-    command: Command
+    command: SlashCommand
     rest: str
 
 
@@ -50,16 +54,15 @@ def find(line: str) -> FoundCommand:
     words = line.removeprefix(MARK).split(None, 2)
     typed = words[0].lower() if words else ""
     first = ALIASES.get(typed, typed)
-    if len(words) > 1 and (command := _BY_NAME.get(f"{first} {words[1].lower()}")):
+    if len(words) > 1 and (command := COMMANDS.get(f"{first} {words[1].lower()}")):
         return FoundCommand(command, words[2] if len(words) > 2 else "")
-    if command := _BY_NAME.get(first):
+    if command := COMMANDS.get(first):
         rest = line.removeprefix(MARK).lstrip()[len(typed) :].strip()
         return FoundCommand(command, rest)
-    family = [command for command in COMMANDS if command.name.startswith(f"{first} ")]
-    if first and family:
+    if family := _family(first):
         usages = "; ".join(command.usage for command in family)
         raise InvalidInput(f"/{first} what? usage: {usages}")
-    close = get_close_matches(first, _BY_NAME, n=1)
+    close = get_close_matches(first, COMMANDS, n=1)
     hint = f"did you mean /{close[0]}?" if close else "/help lists them"
     raise InvalidInput(f"there is no command /{first[:40]}; {hint}")
 
@@ -70,63 +73,60 @@ async def run(line: str, host: Host, console: Console, *, chat: bool = False) ->
     Raises InvalidInput for what cannot be understood, `Leave` to end, and whatever the
     command's own work raises.
     """
-    command, rest = find(line)
-    arguments = command.read(rest)
+    command, given = find(line)
+    context = command.read(given, CommandCall(host, console))
     if command.chat and not chat:
         raise InvalidInput(f"/{command.name} needs a terminal")
-    return await command.run(CommandCall(host, console, arguments))
+    return await command.run(context)
 
 
-async def _help(call: CommandCall) -> None:
-    wanted = call.text("COMMAND").removeprefix(MARK)
-    chosen = [
-        command
-        for command in COMMANDS
-        if not wanted or command.name == wanted or command.name.startswith(f"{wanted} ")
-    ]
+def _family(name: str) -> list[SlashCommand]:
+    """Find the command of a name, and those whose name begins with it and has a word more."""
+    return [one for full, one in COMMANDS.items() if f"{full} ".startswith(f"{name} ")]
+
+
+def _names(_: click.Context, __: click.Parameter, word: str) -> list[CompletionItem]:
+    return fitting(word, ((name, command.title) for name, command in COMMANDS.items()))
+
+
+@general.COMMANDS.command("help")
+@rest("command", required=False, offers=_names)
+async def _help(call: CommandCall, command: str) -> None:
+    """List the commands, or explain one."""
+    wanted = command.removeprefix(MARK)
+    chosen = _family(wanted) if wanted else list(COMMANDS.values())
     if not chosen:
         raise InvalidInput(f"there is no command /{wanted[:40]}; /help lists them")
     width = call.console.width
-    for line in columns([(command.usage, command.help) for command in chosen]):
-        call.console.write(cut(line, width) if not wanted else line)
-    for command in chosen if wanted else ():
-        if command.example:
-            call.console.write(f"  {command.example}")
+    for line in columns([(one.usage, one.title) for one in chosen]):
+        call.console.write(line if wanted else cut(line, width))
+    for one in chosen if wanted else ():
+        if one.example:
+            call.console.write(f"  {one.example}")
     if not wanted:
         call.console.write(_KEYS)
 
 
-COMMANDS: Final[tuple[Command, ...]] = (
-    *groups.COMMANDS,
-    *sessions.COMMANDS,
-    *memos.COMMANDS,
-    *apps.COMMANDS,
-    *insight.COMMANDS,
-    *general.COMMANDS,
-    Command(
-        "help", "List the commands, or explain one.", _help,
-        (Argument("COMMAND", source="commands", optional=True, rest=True),),
-    ),
-)  # fmt: skip
-_BY_NAME: Final[Mapping[str, Command]] = {command.name: command for command in COMMANDS}
-
-_SECTIONS: Final[Sequence[tuple[str, tuple[Command, ...]]]] = (
-    ("The conversation", groups.COMMANDS),
-    ("Sessions", sessions.COMMANDS),
-    ("Memos", memos.COMMANDS),
-    ("Apps", apps.COMMANDS),
-    ("Insight", insight.COMMANDS),
-    ("The rest", (*general.COMMANDS, _BY_NAME["help"])),
+_SECTIONS: Final = (
+    groups.COMMANDS,
+    sessions.COMMANDS,
+    memos.COMMANDS,
+    apps.COMMANDS,
+    insight.COMMANDS,
+    general.COMMANDS,
 )
+COMMANDS: Final[Mapping[str, SlashCommand]] = {
+    str(command.name): command for section in _SECTIONS for command in section
+}
 
 
 def to_markdown() -> str:
     """Write the tables of docs/commands.md."""
     lines: list[str] = []
-    for title, commands in _SECTIONS:
-        lines += [f"## {title}", "", "| command | what it does |", "| --- | --- |"]
-        for command in commands:
-            notes = [command.help]
+    for section in _SECTIONS:
+        lines += [f"## {section.name}", "", "| command | what it does |", "| --- | --- |"]
+        for command in section:
+            notes = [command.title]
             if command.example:
                 notes.append(f"`{command.example}`")
             if command.chat:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -30,6 +30,7 @@ CacheStyle: TypeAlias = Literal[
 ]
 Placement: TypeAlias = Literal["message", "filler", "into_user", "prepend"]
 IdRule: TypeAlias = Literal["opaque", "safe", "dotted", "nine", "none"]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Replay: TypeAlias = Literal["never", "always"]
 
 
@@ -37,7 +38,8 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Dollars per million tokens; None where nobody published one.
 
     Above `long_tokens` of input every price of the request is multiplied by
-    `long_factor`. `cache_write_long` is for the longer of two lifetimes.
+    `long_factor`, the output's by its own if it has one. `cache_write_long` is for the longer
+    of two lifetimes.
     """
 
     input: float | None = None
@@ -47,14 +49,15 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cache_write_long: float | None = None
     long_tokens: int = 0
     long_factor: float = 1.0
+    long_output_factor: float | None = None
 
 
 class Cache(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a prefix is cached. 0 means no limit; an empty name means there is no such thing."""
 
     style: CacheStyle = "none"
-    max_marks: int = 0
-    min_tokens: int = 0
+    max_marks: Count = 0
+    min_tokens: Count = 0
     lookback_blocks: int = 0
     ttl: str = ""
     ttls: tuple[str, ...] = ()
@@ -82,9 +85,9 @@ class Tools(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     first: str = "A-Za-z_"
     rest: str = "A-Za-z0-9_-"
-    max_name: int = 64
+    max_name: Count = 64
     ids: IdRule = "opaque"
-    max_tools: int = 0
+    max_tools: Count = 0
     calls: bool = True
 
 
@@ -126,8 +129,8 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dialect: str
     path: str = ""
     whole_path: str = ""
-    window_tokens: int = 128_000
-    max_output_tokens: int = 16_384
+    window_tokens: Count = 128_000
+    max_output_tokens: Count = 16_384
     prices: Prices = Prices()
     cache: Cache = Cache()
     tail: TailRules = TailRules()

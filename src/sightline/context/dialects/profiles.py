@@ -27,6 +27,7 @@ from sightline.context.dialects.profile import (
     TailRules,
     Tools,
 )
+from sightline.context.slots.settings import in_words
 from sightline.errors import InvalidInput
 
 __all__ = ["Layer", "Profile", "endpoints", "profile_for"]
@@ -113,24 +114,9 @@ def _set(values: dict[str, Any], field: str, value: Any) -> None:
 
 def _check(values: dict[str, Any], source: str) -> None:
     try:
-        profile = msgspec.convert(values, Profile)
+        msgspec.convert(values, Profile)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"{source}: {_in_words(error)}") from error
-    numbers = {
-        "window_tokens": profile.window_tokens,
-        "max_output_tokens": profile.max_output_tokens,
-        **{f"cache.{f}": getattr(profile.cache, f) for f in ("max_marks", "min_tokens")},
-        **{f"tools.{f}": getattr(profile.tools, f) for f in ("max_name", "max_tools")},
-    }
-    for field, number in numbers.items():
-        if number < 0:
-            raise InvalidInput(f"{source}: {field} is {number}, and cannot be negative")
-
-
-def _in_words(error: msgspec.ValidationError) -> str:
-    """`Expected `int`, got `str` - at `$.cache.min_tokens`` → the field first."""
-    what, _, where = str(error).rpartition(" - at ")
-    return f"{where.strip('`').removeprefix('$.')}: {what}" if what else str(error)
+        raise InvalidInput(f"{source}: {in_words(error)}") from error
 
 
 def _instead(name: str, known: Iterable[str]) -> str:

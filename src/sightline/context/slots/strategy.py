@@ -7,7 +7,7 @@ A strategy is an object or a module with
     on_turn_end(ctx)            after the answer
     on_error(ctx, error)        when a hook of this strategy failed
 
-each of them plain or `async`, and optionally `name` and `config` (a schema, see
+each of them plain or `async`, and optionally `name` and `config` (a class, see
 `settings`). Hooks see one turn through `ctx` and nothing else; this module only
 says what a turn is. Loading and running strategies, with time limits and the
 fall-back, is the shell's part (`sightline.agent.plugins`).
@@ -31,7 +31,7 @@ from sightline.context.slots.budget import Budget
 from sightline.context.slots.history import History
 from sightline.context.slots.ladder import CharLadder
 from sightline.context.slots.options import Keep
-from sightline.context.slots.settings import Config, Schema, read_schema
+from sightline.context.slots.settings import NoSettings, Schema, read_schema
 from sightline.context.slots.slots import Slots
 from sightline.context.tokens.tokens import Counter
 from sightline.errors import InvalidStrategy, SightlineError
@@ -155,7 +155,7 @@ class Context:
     input: Input
     history: History
     budget: Budget
-    config: Config
+    config: Any
     capabilities: Capabilities
     slots: Slots
     state: dict[str, Any]
@@ -185,7 +185,7 @@ class Turn:
     clock: Clock | None = None
     rounds: Sequence[Message] = ()
 
-    def context(self, config: Config, state: Mapping[str, Any]) -> Context:
+    def context(self, config: object, state: Mapping[str, Any]) -> Context:
         """Make a fresh context: empty slots and a copy of the state, shared with nobody."""
         return Context(
             input=self.input,
@@ -214,7 +214,7 @@ class Strategy:
 
     name: str
     hooks: Mapping[str, Callable[..., Any]]
-    schema: Schema
+    schema: Schema = NoSettings
     origin: str = ""
 
     @classmethod
@@ -236,7 +236,7 @@ class Strategy:
             hooks[hook] = function
         if "on_context_build" not in hooks:
             raise InvalidStrategy(f"strategy {name!r} has no on_context_build(ctx)")
-        return cls(name, hooks, read_schema(getattr(thing, "config", {})), origin)
+        return cls(name, hooks, read_schema(getattr(thing, "config", NoSettings)), origin)
 
 
 class StateLog(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

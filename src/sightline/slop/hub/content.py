@@ -29,7 +29,7 @@ from sightline.slop.protocol.tree import ContentRef
 from sightline.slop.transports.link import why
 from sightline.slop.transports.owned import open_regular
 
-__all__ = ["ContentAccess", "read_content"]
+__all__ = ["ContentAccess", "path_in_app", "read_content", "read_text"]
 
 _SLOP: Final = "slop://content/"
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -59,8 +59,9 @@ async def read_content(
     a reference that means nothing, ActionFailed or Unreachable where it cannot be had.
     """
     access = access or ContentAccess()
-    if ref.uri.startswith(_SLOP):
-        return await _from_app(client, "/" + ref.uri.removeprefix(_SLOP), access)
+    path = path_in_app(ref)
+    if path is not None:
+        return await _from_app(client, path, access)
     try:
         parts = urlsplit(ref.uri)
         port = parts.port
@@ -75,6 +76,20 @@ async def read_content(
         case "file":
             return await _in_thread(lambda: _from_file(parts, access), access)
     raise InvalidInput(f"content cannot be had from {parts.scheme or 'nowhere'!r}")
+
+
+async def read_text(client: Client, ref: ContentRef, access: ContentAccess | None = None) -> str:
+    """Read a content that is a text. Raises InvalidInput where it is none, else as above."""
+    content = await read_content(client, ref, access)
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{ref.mime}, {len(content):,} bytes, is not a text") from None
+
+
+def path_in_app(ref: ContentRef) -> str | None:
+    """Say which node of the app is asked for the content; None if the app is not asked."""
+    return "/" + ref.uri.removeprefix(_SLOP) if ref.uri.startswith(_SLOP) else None
 
 
 async def _from_app(client: Client, path: str, access: ContentAccess) -> bytes:

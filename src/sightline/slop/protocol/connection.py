@@ -34,10 +34,8 @@ from sightline.slop.protocol.messages import (
     Event,
     Hello,
     Invoke,
-    Pause,
     Query,
     Result,
-    Resume,
     ResumePoint,
     Subscribe,
     Unsubscribe,
@@ -95,7 +93,7 @@ Request: TypeAlias = InvokeRequested | QueryRequested
 class Subscription:
     """One subscriber's place in a group."""
 
-    __slots__ = ("connection", "group", "id", "paused", "seq", "stale", "version")
+    __slots__ = ("connection", "group", "id", "seq", "stale", "version")
 
     def __init__(self, subscription_id: str, connection: Connection, group: ViewGroup) -> None:
         self.id = subscription_id
@@ -104,7 +102,6 @@ class Subscription:
         self.seq = 0
         self.version = 0
         self.stale = True
-        self.paused = False
 
     def patch_head(self, version: int) -> bytes:
         """Count one more patch; return its message up to its ops."""
@@ -123,7 +120,7 @@ class Subscription:
         """Tell what changed; None is "too much to tell"."""
         if self.stale:
             return
-        if ops is None or self.paused or not self.connection.queue_patch(self, version, ops):
+        if ops is None or not self.connection.queue_patch(self, version, ops):
             self.connection.go_stale(self)
 
     def lose_root(self) -> None:
@@ -188,8 +185,6 @@ class Connection:
                 return self._query(message)
             case Invoke():
                 return self._invoke(message)
-            case Pause() | Resume():
-                self._pause(message.id, paused=isinstance(message, Pause))
         return []
 
     def answer_query(self, query: Query, tree: Node | None = None) -> None:
@@ -364,16 +359,6 @@ class Connection:
             return []
         return [InvokeRequested(message.id, message.path, message.action, params, node, affordance)]
 
-    def _pause(self, subscription_id: str, *, paused: bool) -> None:
-        if not self._supports(subscription_id, "x-pause"):
-            return
-        subscription = self._subscriptions.get(subscription_id)
-        if subscription is None:
-            self.refuse(subscription_id, "not_found", "there is no such subscription")
-            return
-        subscription.paused = paused
-        self._provider.ready.add(self)
-
     def _end(self, subscription_id: str) -> None:
         subscription = self._subscriptions.pop(subscription_id, None)
         if subscription is not None:
@@ -390,7 +375,7 @@ class Connection:
 
     def _sendable_snapshots(self) -> Iterator[Subscription]:
         for item in self._subscriptions.values():
-            if item.stale and not item.paused and item.group.showing is not None:
+            if item.stale and item.group.showing is not None:
                 yield item
 
     def _snapshot(self, subscription: Subscription) -> bytes:

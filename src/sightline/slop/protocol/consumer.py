@@ -41,12 +41,10 @@ from sightline.slop.protocol.messages import (
     Hello,
     Invoke,
     Patch,
-    Pause,
     ProviderInfo,
     ProviderMessage,
     Query,
     Result,
-    Resume,
     ResumePoint,
     Snapshot,
     Subscribe,
@@ -252,16 +250,6 @@ class Consumer:
         self._send(Invoke(request, path, action, params))
         self._invokes.add(request)
         return request
-
-    def pause(self, subscription_id: str) -> None:
-        """Let a subscription rest; where the provider cannot, patches keep coming."""
-        if self._offers("x-pause"):
-            self._send(Pause(subscription_id))
-
-    def resume(self, subscription_id: str) -> None:
-        """End the rest of a subscription."""
-        if self._offers("x-pause"):
-            self._send(Resume(subscription_id))
 
     def connection_lost(self, reason: str = "the connection is gone") -> list[ConsumerEvent]:
         """Note the loss; every waiting request fails now. Mirrors stay for the next time."""
@@ -490,7 +478,7 @@ class Consumer:
     def _offers(self, capability: str) -> bool:
         return self.provider is not None and capability in self.provider.capabilities
 
-    def _send(self, message: Subscribe | Unsubscribe | Query | Invoke | Pause | Resume) -> None:
+    def _send(self, message: Subscribe | Unsubscribe | Query | Invoke) -> None:
         try:
             self._outbox.append(serialize(message))
         except UnicodeEncodeError:  # a model may write one as an escape

@@ -53,12 +53,10 @@ __all__ = [
     "Hello",
     "Invoke",
     "Patch",
-    "Pause",
     "ProviderInfo",
     "ProviderMessage",
     "Query",
     "Result",
-    "Resume",
     "ResumePoint",
     "Snapshot",
     "Subscribe",
@@ -187,18 +185,6 @@ class Invoke(msgspec.Struct, frozen=True, omit_defaults=True, tag="invoke"):
     params: dict[str, Any] | None = None
 
 
-class Pause(msgspec.Struct, frozen=True, tag="pause"):
-    """Stop the patches of a subscription for a while (`x-pause`)."""
-
-    id: _Id
-
-
-class Resume(msgspec.Struct, frozen=True, tag="resume"):
-    """Let the patches of a paused subscription flow again (`x-pause`)."""
-
-    id: _Id
-
-
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
     """The provider's first message."""
 
@@ -258,14 +244,12 @@ class Batch(msgspec.Struct, frozen=True, tag="batch"):
     messages: tuple[Raw, ...]
 
 
-ConsumerMessage: TypeAlias = Subscribe | Unsubscribe | Query | Invoke | Pause | Resume
+ConsumerMessage: TypeAlias = Subscribe | Unsubscribe | Query | Invoke
 ProviderMessage: TypeAlias = Hello | Snapshot | Patch | Result | Event | ErrorMessage | Batch
 
 _from_consumer: Final = msgspec.json.Decoder(ConsumerMessage)
 _from_provider: Final = msgspec.json.Decoder(ProviderMessage)
-_CONSUMER_TYPES: Final = frozenset(
-    {"subscribe", "unsubscribe", "query", "invoke", "pause", "resume"}
-)
+_CONSUMER_TYPES: Final = frozenset({"subscribe", "unsubscribe", "query", "invoke"})
 _PROVIDER_TYPES: Final = frozenset(
     {"hello", "snapshot", "patch", "result", "event", "error", "batch"}
 )

@@ -46,7 +46,6 @@ CAPABILITIES: Final = (
     "windowing",
     "x-base",
     "x-resume",
-    "x-pause",
     "x-retain",
     "x-actions-hint",
     "x-served",

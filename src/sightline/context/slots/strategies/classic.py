@@ -8,12 +8,23 @@ voids the cache of the whole history behind it.
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
 from sightline.context.slots.prompt import Prompt
-from sightline.context.slots.settings import Number
 from sightline.context.slots.strategy import Context
 
+
+class ClassicWindow(msgspec.Struct, frozen=True):
+    """How many groups are shown; 0 is all."""
+
+    window: Annotated[int, Meta(ge=0)] = 0
+
+
 name = "classic"
-config = {"window": Number(default=0, minimum=0, whole=True)}
+config = ClassicWindow
 
 
 def on_context_build(ctx: Context) -> Prompt:

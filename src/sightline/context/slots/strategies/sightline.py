@@ -10,16 +10,25 @@ bytes, turn after turn.
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
 from sightline.context.slots.prompt import Prompt
-from sightline.context.slots.settings import Number
 from sightline.context.slots.strategy import Context
 
+
+class LayoutShares(msgspec.Struct, frozen=True):
+    """Shares of the budget; `slack` is the share by which history folds more than it must."""
+
+    history_share: Annotated[float, Meta(ge=0.1, le=0.9)] = 0.6
+    slack: Annotated[float, Meta(ge=0, le=0.5)] = 0.1
+    state_share: Annotated[float, Meta(ge=0, le=1)] = 0.15
+
+
 name = "sightline"
-config = {
-    "history_share": Number(default=0.6, minimum=0.1, maximum=0.9),
-    "slack": Number(default=0.1, minimum=0, maximum=0.5),
-    "state_share": Number(default=0.15, minimum=0, maximum=0.9),
-}
+config = LayoutShares
 
 
 def on_context_build(ctx: Context) -> Prompt:
@@ -50,6 +59,6 @@ def on_context_build(ctx: Context) -> Prompt:
         )
     # Blocks with an opening and a closing tag: there whole, or not at all.
     add("apps", layers.apps, priority=40, max_ratio=0.04, stability="volatile")
-    state_share = ctx.config.state_share
+    state_share = min(ctx.config.state_share, 0.9)
     add("state", layers.state, priority=70, max_ratio=state_share, stability="volatile")
     return ctx.slots.render()

@@ -1,0 +1,137 @@
+"""What there is to complete an argument with, asked of a host.
+
+It is asked while somebody types: answers come from memory or with one small query, and only
+what the line needs is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import click
+from click.shell_completion import CompletionItem
+
+from sightline.agent.host import Host
+from sightline.agent.models.choose import Choice, usable
+from sightline.cli.clean import clean_line
+from sightline.cli.commands.command import Completer
+from sightline.cli.commands.place import AppPath, find_place
+from sightline.errors import SightlineError
+from sightline.slop.protocol.path import join
+from sightline.slop.protocol.scope import actions_in_scope
+from sightline.slop.protocol.tree import Node
+
+__all__ = ["Offer", "Sources", "fitting", "offering"]
+
+MOST: Final = 50
+Offer: TypeAlias = tuple[str, str]  # a word, and what it is
+
+
+class Sources:
+    """What there is to complete with, asked of a host. All of it may be called from a thread."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def apps(self) -> Iterator[Offer]:
+        return ((app.id, app.name) for app in self._host.world.apps)
+
+    def available(self) -> Iterator[Offer]:
+        return ((app.id, app.name) for app in self._host.world.available)
+
+    def groups(self) -> Iterator[Offer]:
+        recent = self._host.ledger.groups.recent(self._host.session.id, MOST)
+        return ((str(group.id), group.prompt) for group in reversed(recent))
+
+    def sessions(self) -> Iterator[Offer]:
+        return ((str(one.id), one.name) for one in self._host.ledger.sessions.recent(limit=MOST))
+
+    def memos(self) -> Iterator[Offer]:
+        shelf = self._host.memos
+        return ((shelf.reference(memo), memo.content) for memo in shelf.recent(MOST))
+
+    def models(self) -> Iterator[Offer]:
+        return ((choice.reference, choice.why) for choice in self._choices if choice.usable)
+
+    @cached_property
+    def _choices(self) -> list[Choice]:
+        return usable(self._host.settings, self._host.env)
+
+    def slots(self) -> Iterator[Offer]:
+        last = self._host.last
+        lines = () if last is None else last.prompt.receipt.slots
+        return ((line.name, f"{line.kept:,} tokens") for line in lines)
+
+    def nodes(self, word: str) -> Iterator[Offer]:
+        """Offer apps, then what is below the node that the word names so far."""
+        world = self._host.world
+        if "/" not in word:
+            yield from self.apps()
+            return
+        if word.startswith("/") and len(world.apps) != 1:
+            return
+        place = _place(self._host, word.rpartition("/")[0] or "/")
+        if place is not None:
+            head = "" if word.startswith("/") else place.app.id
+            for child in place.node.children:
+                yield head + join(place.path, child.id), _label(child)
+
+    def actions(self, place: str) -> Iterator[Offer]:
+        found = _place(self._host, place)
+        if found is not None:
+            for scoped in actions_in_scope(found.tree, found.path):
+                about = scoped.affordance.label or scoped.affordance.description or ""
+                yield scoped.affordance.action, about
+
+    def files(self, word: str) -> Iterator[Offer]:
+        """Offer what is in the directory that the word names so far; hidden files if asked for."""
+        head, _, name = word.rpartition("/")
+        folder = Path(f"{head}/" if head or word.startswith("/") else ".").expanduser()
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError:
+            return
+        prefix = f"{head}/" if "/" in word else ""
+        for entry in entries:
+            if entry.name.startswith(".") and not name.startswith("."):
+                continue
+            yield f"{prefix}{entry.name}{'/' if entry.is_dir() else ''}", ""
+
+
+def offering(
+    source: Callable[[Sources, str, Mapping[str, Any]], Iterable[Offer]],
+) -> Completer:
+    """Complete an argument from a source: of the word so far, and of the arguments before it."""
+
+    def complete(context: click.Context, _: click.Parameter, word: str) -> list[CompletionItem]:
+        return fitting(word, source(context.obj, word, context.params))
+
+    return complete
+
+
+def fitting(word: str, offers: Iterable[Offer]) -> list[CompletionItem]:
+    """Keep what begins with a word, and is not all of it."""
+    found = (
+        CompletionItem(text, help=clean_line(about))
+        for text, about in offers
+        # What a terminal would not show as it is, it shall not put into a line either.
+        if text.startswith(word) and text != word and clean_line(text) == text
+    )
+    return list(islice(found, MOST))
+
+
+def _place(host: Host, text: str) -> AppPath | None:
+    try:
+        return find_place(host.world, text) if text else None
+    except SightlineError:
+        return None
+
+
+def _label(node: Node) -> str:
+    label = node.properties.get("label") or node.properties.get("title")
+    return label if isinstance(label, str) else node.type
