@@ -66,8 +66,7 @@ DIALECTS: Final[dict[str, Dialect]] = {
 def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
     """Write a prompt in the profile's dialect. Raises `InvalidInput` if it says nothing."""
     request = DIALECTS[profile.dialect].encode(prompt, profile, options)
-    *_, messages = request.body.values()
-    if not messages:
+    if request.wire.data.endswith(b":[]}"):
         raise InvalidInput(f"{profile.endpoint}: the prompt has no message that says anything")
     return request
 

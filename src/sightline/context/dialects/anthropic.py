@@ -25,10 +25,10 @@ apps say, which is untrusted, in the system's role.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 from sightline.context.dialects.attachments import inline, is_web, placeholder
-from sightline.context.dialects.blocks import Block, marked_blocks, merged
 from sightline.context.dialects.decoder import Decoder as BaseDecoder
 from sightline.context.dialects.decoder import Open, written
 from sightline.context.dialects.events import Event, StopReason
@@ -40,10 +40,10 @@ from sightline.context.dialects.request import (
     Request,
     RequestDraft,
     Thinking,
-    Written,
     assemble,
 )
-from sightline.context.dialects.turns import PromptTurn
+from sightline.context.dialects.segments import Piece, to_json
+from sightline.context.dialects.turns import PromptTurn, opens_with_assistant
 from sightline.context.dialects.usage import cache_miss_from
 from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.slots.prompt import Prompt
@@ -65,24 +65,25 @@ def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> 
     return assemble(prompt, profile, options, _write, mode)
 
 
-def _write(draft: RequestDraft) -> Written:
-    profile, options = draft.profile, draft.options
+def _write(draft: RequestDraft) -> None:
+    profile, options, fields = draft.profile, draft.options, draft.fields
     draft.headers["anthropic-version"] = VERSION
-    body: dict[str, Any] = {
+    fields |= {
         "model": profile.model,
         "stream": options.stream,
         "max_tokens": draft.max_output_tokens,
     }
     if draft.thinking == "drop":
         binding = {"prefix_mismatch_behavior": "drop_block"}
-        body["thinking"] = {"type": "adaptive", "block_binding": binding}
+        fields["thinking"] = {"type": "adaptive", "block_binding": binding}
         draft.headers["anthropic-beta"] = BINDING_BETA
     draft.note_thinking()
-    if options.previous_id and draft.marking:
-        body["diagnostics"] = {"previous_message_id": options.previous_id}
-    body |= draft.extra
+    if options.previous_id and "diagnostics" not in draft.extra:
+        asked = to_json({"previous_message_id": options.previous_id})
+        draft.insert(next(reversed(fields)), 0, b',"diagnostics":' + asked)
+    fields |= draft.extra
     if draft.tools:
-        body["tools"] = [
+        fields["tools"] = [
             {
                 "name": draft.names.wire(tool.name),
                 "description": tool.description,
@@ -91,26 +92,23 @@ def _write(draft: RequestDraft) -> Written:
             for tool in draft.tools
         ]
     system, rest = draft.system_and_rest()
-    texts = [
-        {"type": "text", "text": part.text}
-        for turn in system
-        for part in turn.parts
-        if isinstance(part, Text)
-    ]
-    if texts:
-        body["system"] = texts
-    blocks = _blocks(draft, rest)
-    _mark(draft, body, blocks)
-    messages, origins = merged(blocks, "content")
-    return {**body, "messages": messages}, origins
+    if system:
+        fields["system"] = [
+            {"type": "text", "text": part.text}
+            for turn in system
+            for part in turn.parts
+            if isinstance(part, Text)
+        ]
+    _say(draft, rest)
+    _mark(draft)
 
 
-def _blocks(draft: RequestDraft, turns: list[PromptTurn]) -> list[Block]:
+def _say(draft: RequestDraft, turns: list[PromptTurn]) -> None:
     asked = [i for i, turn in enumerate(turns) if turn.role == "user" and turn.origin >= 0]
     last_user = asked[-1] if asked else -1
-    blocks: list[Block] = []
-    if turns and turns[0].role == "assistant":
-        blocks.append(Block("user", {"type": "text", "text": START}))
+    messages = draft.messages("messages", "content")
+    if opens_with_assistant(turns):
+        messages.add(_piece("user", {"type": "text", "text": START}))
     for index, turn in enumerate(turns):
         role = "assistant" if turn.role == "assistant" else "user"
         if turn.role == "system":
@@ -119,16 +117,18 @@ def _blocks(draft: RequestDraft, turns: list[PromptTurn]) -> list[Block]:
             else:
                 draft.note("system_as_user", "a later system message is sent as the user's")
         keep = _keeps_thinking(draft, in_loop=index > last_user)
-        for part in turn.parts:
-            data = _block(draft, part, keep=keep)
-            if data is not None:
-                markable = data["type"] not in ("thinking", "redacted_thinking")
-                blocks.append(Block(role, data, turn.origin, turn.stable, markable))
-        for part in turn.tail:
-            data = _block(draft, part, keep=False)
-            if data is not None:
-                blocks.append(Block(role, data, turn.origin, stable=False))
-    return blocks
+        messages.add_turn(turn, partial(_pieces, draft, role, keep), role, keep)
+
+
+def _pieces(draft: RequestDraft, role: str, keep: bool, parts: tuple[Part, ...]) -> list[Piece]:
+    written = (_block(draft, part, keep=keep) for part in parts)
+    return [_piece(role, block) for block in written if block is not None]
+
+
+def _piece(role: str, block: dict[str, Any]) -> Piece:
+    data = to_json(block)
+    thought = block["type"] in ("thinking", "redacted_thinking")
+    return Piece(role, data, 0 if thought else len(data) - 1)
 
 
 def _keeps_thinking(draft: RequestDraft, *, in_loop: bool) -> bool:
@@ -177,23 +177,18 @@ def _file(draft: RequestDraft, file: File) -> dict[str, Any]:
     return {"type": "text", "text": placeholder(file)}
 
 
-def _mark(draft: RequestDraft, body: dict[str, Any], blocks: list[Block]) -> None:
-    cache = draft.profile.cache
+def _mark(draft: RequestDraft) -> None:
     if not draft.wants_marks("cache_control"):
         return
-    mark: dict[str, Any] = {"type": "ephemeral"}
+    mark = {"type": "ephemeral"}
     if draft.options.cache_ttl:
         mark["ttl"] = draft.options.cache_ttl
-    spent = 0
-    for fixed in ("system", "tools"):
-        if fixed in body and cache.max_marks > 1:
-            body[fixed][-1]["cache_control"] = mark
-            spent = 1
-            break
-    chosen = marked_blocks(blocks, cache, spent)
-    for index in chosen:
-        blocks[index].data["cache_control"] = mark
-    draft.marks = spent + len(chosen)
+    data = b',"cache_control":' + to_json(mark)
+    fixed = next((name for name in ("system", "tools") if name in draft.fields), "")
+    spent = int(bool(fixed) and draft.profile.cache.max_marks > 1)
+    if spent:
+        draft.insert(fixed, len("}]"), data)
+    draft.mark(data, spent)
 
 
 STOPS: Final[dict[str, StopReason]] = {

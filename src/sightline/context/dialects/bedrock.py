@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 from sightline.context.dialects.attachments import inline, placeholder
-from sightline.context.dialects.blocks import Block, marked_blocks, merged
 from sightline.context.dialects.decoder import Decoder as BaseDecoder
 from sightline.context.dialects.decoder import Open, written
 from sightline.context.dialects.events import Event, StopReason
@@ -35,10 +35,10 @@ from sightline.context.dialects.request import (
     Request,
     RequestDraft,
     Thinking,
-    Written,
     assemble,
 )
-from sightline.context.dialects.turns import PromptTurn
+from sightline.context.dialects.segments import Piece, to_json
+from sightline.context.dialects.turns import PromptTurn, opens_with_assistant
 from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.slots.prompt import Prompt
 from sightline.errors import InvalidInput
@@ -66,22 +66,22 @@ def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> 
     return assemble(prompt, profile, options, _write, mode)
 
 
-def _write(draft: RequestDraft) -> Written:
-    body: dict[str, Any] = {"inferenceConfig": {"maxTokens": draft.max_output_tokens}}
+def _write(draft: RequestDraft) -> None:
+    fields = draft.fields
+    fields["inferenceConfig"] = {"maxTokens": draft.max_output_tokens}
     draft.note_thinking()
-    body |= draft.extra
+    fields |= draft.extra
     if draft.tools:
-        body["toolConfig"] = {"tools": [{"toolSpec": spec} for spec in _specs(draft)]}
+        fields["toolConfig"] = {"tools": [{"toolSpec": spec} for spec in _specs(draft)]}
     elif any(turn.calls for turn in draft.turns):
         # A conversation with calls in it is refused without a tool definition.
-        body["toolConfig"] = {"tools": [{"toolSpec": _NO_TOOL}]}
+        fields["toolConfig"] = {"tools": [{"toolSpec": _NO_TOOL}]}
     system, rest = draft.system_and_rest()
-    texts = [{"text": part.text} for t in system for part in t.parts if isinstance(part, Text)]
-    if texts:
-        body["system"] = texts
-    blocks = _mark(draft, body, _blocks(draft, rest))
-    messages, origins = merged(blocks, "content")
-    return {**body, "messages": messages}, origins
+    if system:
+        texts = (part.text for t in system for part in t.parts if isinstance(part, Text))
+        fields["system"] = [{"text": text} for text in texts]
+    _say(draft, rest)
+    _mark(draft)
 
 
 _NO_TOOL: Final[dict[str, Any]] = {
@@ -101,30 +101,32 @@ def _specs(draft: RequestDraft) -> list[dict[str, Any]]:
     return specs
 
 
-def _blocks(draft: RequestDraft, turns: list[PromptTurn]) -> list[Block]:
+def _say(draft: RequestDraft, turns: list[PromptTurn]) -> None:
     asked = [i for i, turn in enumerate(turns) if turn.role == "user" and turn.origin >= 0]
     last_user = asked[-1] if asked else -1
-    blocks: list[Block] = []
-    if turns and turns[0].role == "assistant":
-        blocks.append(Block("user", {"text": START}))
+    messages = draft.messages("messages", "content")
+    if opens_with_assistant(turns):
+        messages.add(_piece("user", {"text": START}))
     for index, turn in enumerate(turns):
         if turn.role == "system":
             draft.note("system_as_user", "a later system message is sent as the user's")
         role = "assistant" if turn.role == "assistant" else "user"
         if _is_wordless(turn):
-            blocks.append(Block(role, {"text": WORDLESS}, turn.origin, turn.stable, False))
+            piece = Piece(role, to_json({"text": WORDLESS}))
+            messages.add(piece, turn.origin, stable=turn.stable)
         in_loop = index > last_user or not draft.profile.reasoning.bound
         keep = draft.thinking == "auto" or (draft.thinking == "turn_append" and in_loop)
-        for part in turn.parts:
-            data = _block(draft, part, keep=keep)
-            if data is not None:
-                markable = not data.keys() & {"document", "reasoningContent"}
-                blocks.append(Block(role, data, turn.origin, turn.stable, markable))
-        for part in turn.tail:
-            data = _block(draft, part, keep=False)
-            if data is not None:
-                blocks.append(Block(role, data, turn.origin, stable=False))
-    return blocks
+        messages.add_turn(turn, partial(_pieces, draft, role, keep), role, keep)
+
+
+def _pieces(draft: RequestDraft, role: str, keep: bool, parts: tuple[Part, ...]) -> list[Piece]:
+    written = (_block(draft, part, keep=keep) for part in parts)
+    return [_piece(role, block) for block in written if block is not None]
+
+
+def _piece(role: str, block: dict[str, Any]) -> Piece:
+    data = to_json(block)
+    return Piece(role, data, 0 if block.keys() & {"document", "reasoningContent"} else len(data))
 
 
 def _is_wordless(turn: PromptTurn) -> bool:
@@ -171,25 +173,17 @@ def _file(draft: RequestDraft, file: File) -> dict[str, Any]:
     return {"text": placeholder(file)}
 
 
-def _mark(draft: RequestDraft, body: dict[str, Any], blocks: list[Block]) -> list[Block]:
-    cache = draft.profile.cache
+def _mark(draft: RequestDraft) -> None:
     if not draft.wants_marks("cache_point"):
-        return blocks
-    point: dict[str, Any] = {"type": "default"}
+        return
+    point = {"type": "default"}
     if draft.options.cache_ttl:
         point["ttl"] = draft.options.cache_ttl
-    spent = 0
-    if "system" in body and cache.max_marks > 1:
-        body["system"].append({"cachePoint": point})
-        spent = 1
-    chosen = set(marked_blocks(blocks, cache, spent))
-    marked: list[Block] = []
-    for index, block in enumerate(blocks):
-        marked.append(block)
-        if index in chosen:
-            marked.append(Block(block.role, {"cachePoint": point}, block.origin))
-    draft.marks = spent + len(chosen)
-    return marked
+    data = b"," + to_json({"cachePoint": point})
+    spent = int("system" in draft.fields and draft.profile.cache.max_marks > 1)
+    if spent:
+        draft.insert("system", len("]"), data)
+    draft.mark(data, spent)
 
 
 STOPS: Final[dict[str, StopReason]] = {

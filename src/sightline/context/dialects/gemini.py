@@ -15,19 +15,20 @@ that another vendor made gets the documented stand-in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 from sightline.context.dialects.attachments import inline, placeholder
-from sightline.context.dialects.blocks import Block, merged
 from sightline.context.dialects.decoder import Decoder as BaseDecoder
 from sightline.context.dialects.decoder import written
 from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.framing import SseReader
 from sightline.context.dialects.names import wire_id
 from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import Options, Request, RequestDraft, Written, assemble
-from sightline.context.dialects.turns import PromptTurn
+from sightline.context.dialects.request import Options, Request, RequestDraft, assemble
+from sightline.context.dialects.segments import Piece, to_json
+from sightline.context.dialects.turns import opens_with_assistant
 from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.slots.prompt import Prompt
 from sightline.errors import InvalidInput
@@ -61,13 +62,12 @@ def cached_content_body(
     return {"model": f"models/{profile.model}", "ttl": f"{ttl_s}s", **body}
 
 
-def _write(draft: RequestDraft) -> Written:
-    options = draft.options
-    body: dict[str, Any] = {"generationConfig": {"maxOutputTokens": draft.max_output_tokens}}
-    body |= draft.extra
-    held = options.cached_content
+def _write(draft: RequestDraft) -> None:
+    fields, held = draft.fields, draft.options.cached_content
+    fields["generationConfig"] = {"maxOutputTokens": draft.max_output_tokens}
+    fields |= draft.extra
     if held is not None:
-        body["cachedContent"] = held.name
+        fields["cachedContent"] = held.name
     elif draft.tools:
         declared = [
             {
@@ -77,39 +77,31 @@ def _write(draft: RequestDraft) -> Written:
             }
             for tool in draft.tools
         ]
-        body["tools"] = [{"functionDeclarations": declared}]
+        fields["tools"] = [{"functionDeclarations": declared}]
     system, rest = draft.system_and_rest()
-    texts = [{"text": part.text} for t in system for part in t.parts if isinstance(part, Text)]
-    if texts and held is None:
-        body["systemInstruction"] = {"parts": texts}
+    if system and held is None:
+        texts = (part.text for t in system for part in t.parts if isinstance(part, Text))
+        fields["systemInstruction"] = {"parts": [{"text": text} for text in texts]}
     if held is not None:
         rest = [turn for turn in rest if not 0 <= turn.origin < held.messages]
-    contents, origins = merged(_blocks(draft, rest), "parts")
-    return {**body, "contents": contents}, origins
-
-
-def _blocks(draft: RequestDraft, turns: list[PromptTurn]) -> list[Block]:
-    blocks: list[Block] = []
-    called: dict[str, str] = {}
-    if turns and turns[0].role == "assistant" and draft.options.cached_content is None:
-        blocks.append(Block("user", {"text": START}))
-    for turn in turns:
+    contents = draft.messages("contents", "parts")
+    if held is None and opens_with_assistant(rest):
+        contents.add(Piece("user", to_json({"text": START})))
+    for turn in rest:
         if turn.role == "system":
             draft.note("system_as_user", "a later system message is sent as the user's")
         role = "model" if turn.role == "assistant" else "user"
         lane = RESPONSES if turn.role == "tool" else WORDS
-        called |= {call.id: call.name for call in turn.calls}
-        for part in turn.parts + turn.tail:
-            data = _part(draft, part, called, first=turn.calls[:1] == (part,))
-            if data is not None:
-                stable = turn.stable and part not in turn.tail
-                blocks.append(Block(role, data, turn.origin, stable, lane=lane))
-    return blocks
+        contents.add_turn(turn, partial(_pieces, draft, role, lane), role, lane=lane)
 
 
-def _part(
-    draft: RequestDraft, part: Part, called: Mapping[str, str], *, first: bool
-) -> dict[str, Any] | None:
+def _pieces(draft: RequestDraft, role: str, lane: int, parts: tuple[Part, ...]) -> list[Piece]:
+    first = next((part for part in parts if isinstance(part, ToolCall)), None)
+    written = (_part(draft, part, first=part is first) for part in parts)
+    return [Piece(role, to_json(part), lane=lane) for part in written if part is not None]
+
+
+def _part(draft: RequestDraft, part: Part, *, first: bool) -> dict[str, Any] | None:
     signed: dict[str, Any] = {}
     if part.raw is not None and part.raw.strategy == NAME:
         signed = {"thoughtSignature": part.raw.data["thoughtSignature"]}
@@ -127,8 +119,7 @@ def _part(
     if isinstance(part, ToolResult):
         response = {
             "id": wire_id(part.call_id, draft.profile.tools.ids),
-            # The name of the call must be repeated, whether or not the result has it.
-            "name": draft.names.wire(called.get(part.call_id) or part.name or part.call_id),
+            "name": draft.names.wire(part.name or part.call_id),
             "response": {"error" if part.is_error else "output": part.content},
         }
         return {"functionResponse": response}

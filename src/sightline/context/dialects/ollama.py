@@ -11,6 +11,7 @@ each other, and that is legal under all of them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 from sightline.context.dialects.attachments import inline, placeholder
@@ -20,9 +21,9 @@ from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.framing import LineReader
 from sightline.context.dialects.openai_chat import error_text, function_tools
 from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import Options, Request, RequestDraft, Written, assemble
-from sightline.context.dialects.turns import PromptTurn
-from sightline.context.messages.parts import File, Part, Reasoning, Text
+from sightline.context.dialects.request import Options, Request, RequestDraft, assemble
+from sightline.context.dialects.segments import Piece, to_json
+from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.slots.prompt import Prompt
 
 __all__ = ["NAME", "OllamaDecoder", "encode"]
@@ -35,60 +36,51 @@ def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> 
     return assemble(prompt, profile, options, _write)
 
 
-def _write(draft: RequestDraft) -> Written:
-    body: dict[str, Any] = {
+def _write(draft: RequestDraft) -> None:
+    draft.fields |= {
         "model": draft.profile.model,
         "stream": draft.options.stream,
         "options": {
             "num_ctx": draft.profile.window_tokens,
             "num_predict": draft.max_output_tokens,
         },
+        **draft.extra,
     }
-    body |= draft.extra
     if draft.tools:
-        body["tools"] = function_tools(draft)
-    messages: list[dict[str, Any]] = []
-    origins: list[tuple[int, ...]] = []
-    called: dict[str, str] = {}
+        draft.fields["tools"] = function_tools(draft)
+    messages = draft.messages("messages")
     for turn in draft.turns:
-        called |= {call.id: call.name for call in turn.calls}
-        for message in _messages(draft, turn, called):
-            messages.append(message)
-            origins.append((turn.origin,))
-    return {**body, "messages": messages}, origins
+        messages.add_turn(turn, partial(_pieces, draft, turn.role), turn.role)
 
 
-def _messages(
-    draft: RequestDraft, turn: PromptTurn, called: dict[str, str]
-) -> list[dict[str, Any]]:
-    if turn.role == "tool":
-        return [
-            {
-                "role": "tool",
-                "tool_name": draft.names.wire(called[result.call_id]),
-                "content": error_text(result),
-            }
-            for result in turn.results
-        ]
-    message: dict[str, Any] = {"role": turn.role}
+def _pieces(draft: RequestDraft, role: str, parts: tuple[Part, ...]) -> list[Piece]:
+    if role == "tool":
+        return [_result(draft, part) for part in parts if isinstance(part, ToolResult)]
+    message: dict[str, Any] = {"role": role}
     # Before the text, which is the last thing that may grow.
-    images = [data.data for part in turn.parts + turn.tail if (data := _image(part))]
+    images = [data.data for part in parts if (data := _image(part))]
     if images:
         message["images"] = images
     thoughts = [
         part.text
-        for part in turn.parts
+        for part in parts
         if isinstance(part, Reasoning) and part.raw is not None and part.raw.strategy == NAME
     ]
     if thoughts:
         message["thinking"] = "".join(thoughts)
-    message["content"] = "\n\n".join(_texts(draft, turn.parts + turn.tail))
-    if turn.calls:
+    message["content"] = "\n\n".join(_texts(draft, parts))
+    calls = [part for part in parts if isinstance(part, ToolCall)]
+    if calls:
         message["tool_calls"] = [
             {"function": {"name": draft.names.wire(call.name), "arguments": call.arguments}}
-            for call in turn.calls
+            for call in calls
         ]
-    return [message]
+    return [Piece(role, to_json(message))]
+
+
+def _result(draft: RequestDraft, result: ToolResult) -> Piece:
+    name, text = draft.names.wire(result.name), error_text(result)
+    return Piece("tool", to_json({"role": "tool", "tool_name": name, "content": text}))
 
 
 def _image(part: Part) -> Any:

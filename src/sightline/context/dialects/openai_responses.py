@@ -11,9 +11,8 @@ back as they were given.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
-
-import msgspec
 
 from sightline.context.dialects.attachments import inline, is_web, placeholder
 from sightline.context.dialects.decoder import Decoder as BaseDecoder
@@ -23,8 +22,8 @@ from sightline.context.dialects.framing import SseReader
 from sightline.context.dialects.names import wire_id
 from sightline.context.dialects.openai_chat import error_text
 from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import Options, Request, RequestDraft, Written, assemble
-from sightline.context.dialects.turns import PromptTurn
+from sightline.context.dialects.request import Options, Request, RequestDraft, assemble
+from sightline.context.dialects.segments import Piece, to_json
 from sightline.context.dialects.usage import cache_miss_from
 from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.slots.prompt import Prompt
@@ -32,6 +31,7 @@ from sightline.context.slots.prompt import Prompt
 __all__ = ["NAME", "ResponsesDecoder", "encode"]
 
 NAME: Final = "openai_responses"
+BREAKPOINT: Final = b',"prompt_cache_breakpoint":{"mode":"explicit"}'
 
 
 def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
@@ -39,9 +39,9 @@ def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> 
     return assemble(prompt, profile, options, _write)
 
 
-def _write(draft: RequestDraft) -> Written:
-    profile, options = draft.profile, draft.options
-    body: dict[str, Any] = {
+def _write(draft: RequestDraft) -> None:
+    profile, options, fields = draft.profile, draft.options, draft.fields
+    fields |= {
         "model": profile.model,
         "stream": options.stream,
         # The conversation is ours to keep; theirs would bring old tails back.
@@ -50,16 +50,17 @@ def _write(draft: RequestDraft) -> Written:
         "max_output_tokens": draft.max_output_tokens,
     }
     if profile.cache.routing_field and options.conversation:
-        body[profile.cache.routing_field] = options.conversation
+        fields[profile.cache.routing_field] = options.conversation
     if profile.cache.style == "breakpoint":
         ttl = options.cache_ttl or profile.cache.ttl
-        cache: dict[str, Any] = {"mode": "explicit", "ttl": ttl}
-        if options.previous_id and profile.cache.diagnostics and draft.marking:
-            cache["comparison_response_id"] = options.previous_id
-        body["prompt_cache_options"] = cache
-    body |= draft.extra
+        fields["prompt_cache_options"] = {"mode": "explicit", "ttl": ttl}
+        compares = profile.cache.diagnostics and "prompt_cache_options" not in draft.extra
+        if options.previous_id and compares:
+            compared = b',"comparison_response_id":' + to_json(options.previous_id)
+            draft.insert("prompt_cache_options", len("}"), compared)
+    fields |= draft.extra
     if draft.tools:
-        body["tools"] = [
+        fields["tools"] = [
             {
                 "type": "function",
                 "name": draft.names.wire(tool.name),
@@ -70,27 +71,25 @@ def _write(draft: RequestDraft) -> Written:
             }
             for tool in draft.tools
         ]
-    items: list[dict[str, Any]] = []
-    origins: list[tuple[int, ...]] = []
-    stable: list[dict[str, Any]] = []
+    items = draft.messages("input")
     for turn in draft.turns:
-        for item in _items(draft, turn):
-            items.append(item)
-            origins.append((turn.origin,))
-            if turn.stable:
-                stable += _markable(item, len(turn.tail))
-    _mark(draft, stable)
-    return {**body, "input": items}, origins
+        role = profile.messages.system_role if turn.role == "system" else turn.role
+        items.add_turn(turn, partial(_pieces, draft, role), role)
+    if draft.wants_marks("breakpoint"):
+        draft.mark(BREAKPOINT)
 
 
-def _items(draft: RequestDraft, turn: PromptTurn) -> list[dict[str, Any]]:
-    if turn.role == "tool":
-        return [_output(draft, result) for result in turn.results]
-    if turn.role == "assistant":
-        return [item for part in turn.parts for item in _said(draft, part)]
-    role = draft.profile.messages.system_role if turn.role == "system" else "user"
-    parts = [_part(draft, part) for part in turn.parts + turn.tail]
-    return [{"type": "message", "role": role, "content": parts}]
+def _pieces(draft: RequestDraft, role: str, parts: tuple[Part, ...]) -> list[Piece]:
+    """One item for each thing that the model or a tool said, one for all that others said."""
+    if role == "assistant":
+        said = (to_json(item) for part in parts for item in _said(draft, part))
+        return [Piece(role, data) for data in said]
+    if role == "tool":
+        results = (to_json(_output(draft, p)) for p in parts if isinstance(p, ToolResult))
+        return [Piece(role, data, len(data) - len("}]}")) for data in results]
+    content = [_part(draft, part) for part in parts]
+    data = to_json({"type": "message", "role": role, "content": content})
+    return [Piece(role, data, len(data) - len("}]}"), len(content))]
 
 
 def _said(draft: RequestDraft, part: Part) -> list[dict[str, Any]]:
@@ -103,7 +102,7 @@ def _said(draft: RequestDraft, part: Part) -> list[dict[str, Any]]:
             "type": "function_call",
             "call_id": wire_id(part.id, draft.profile.tools.ids),
             "name": draft.names.wire(part.name),
-            "arguments": msgspec.json.encode(part.arguments).decode(),
+            "arguments": to_json(part.arguments).decode(),
         }
         return [call]
     if isinstance(part, Text):
@@ -136,20 +135,6 @@ def _part(draft: RequestDraft, part: Part) -> dict[str, Any]:
         return {"type": "input_file", "filename": name, "file_data": part.uri}
     draft.note("file_as_text", f"{part.name or part.uri[:40]} ({part.mime}) is sent as words")
     return {"type": "input_text", "text": placeholder(part)}
-
-
-def _markable(item: dict[str, Any], volatile: int) -> list[dict[str, Any]]:
-    content = item.get("output", item.get("content"))
-    if not isinstance(content, list) or item.get("type") == "reasoning":
-        return []
-    return content[: len(content) - volatile]
-
-
-def _mark(draft: RequestDraft, stable: list[dict[str, Any]]) -> None:
-    if not stable or not draft.wants_marks("breakpoint"):
-        return
-    stable[-1]["prompt_cache_breakpoint"] = {"mode": "explicit"}
-    draft.marks = 1
 
 
 class ResponsesDecoder(BaseDecoder):
