@@ -43,7 +43,7 @@ from sightline.context.dialects.request import (
     assemble,
 )
 from sightline.context.dialects.segments import Piece, to_json
-from sightline.context.dialects.turns import PromptTurn, opens_with_assistant
+from sightline.context.dialects.turns import PromptTurn, begun
 from sightline.context.dialects.usage import cache_miss_from
 from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.slots.prompt import Prompt
@@ -99,7 +99,7 @@ def _write(draft: RequestDraft) -> None:
             for part in turn.parts
             if isinstance(part, Text)
         ]
-    _say(draft, rest)
+    _say(draft, begun(rest, START))
     _mark(draft)
 
 
@@ -107,8 +107,6 @@ def _say(draft: RequestDraft, turns: list[PromptTurn]) -> None:
     asked = [i for i, turn in enumerate(turns) if turn.role == "user" and turn.origin >= 0]
     last_user = asked[-1] if asked else -1
     messages = draft.messages("messages", "content")
-    if opens_with_assistant(turns):
-        messages.add(_piece("user", {"type": "text", "text": START}))
     for index, turn in enumerate(turns):
         role = "assistant" if turn.role == "assistant" else "user"
         if turn.role == "system":

@@ -23,6 +23,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
+import msgspec
+
 from sightline.context.dialects.attachments import inline, placeholder
 from sightline.context.dialects.decoder import Decoder as BaseDecoder
 from sightline.context.dialects.decoder import Open, written
@@ -38,7 +40,7 @@ from sightline.context.dialects.request import (
     assemble,
 )
 from sightline.context.dialects.segments import Piece, to_json
-from sightline.context.dialects.turns import PromptTurn, opens_with_assistant
+from sightline.context.dialects.turns import PromptTurn, begun
 from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.slots.prompt import Prompt
 from sightline.errors import InvalidInput
@@ -47,7 +49,7 @@ __all__ = ["NAME", "BedrockDecoder", "encode"]
 
 NAME: Final = "bedrock"
 START: Final = "(the conversation begins with the assistant's message)"
-WORDLESS: Final = "(sent without words)"
+WORDLESS: Final = Text("(sent without words)")
 IMAGES: Final = {"png", "jpeg", "gif", "webp"}
 DOCUMENTS: Final = {
     "application/pdf": "pdf", "text/csv": "csv", "text/html": "html", "text/plain": "txt",
@@ -80,7 +82,7 @@ def _write(draft: RequestDraft) -> None:
     if system:
         texts = (part.text for t in system for part in t.parts if isinstance(part, Text))
         fields["system"] = [{"text": text} for text in texts]
-    _say(draft, rest)
+    _say(draft, begun(rest, START))
     _mark(draft)
 
 
@@ -105,34 +107,33 @@ def _say(draft: RequestDraft, turns: list[PromptTurn]) -> None:
     asked = [i for i, turn in enumerate(turns) if turn.role == "user" and turn.origin >= 0]
     last_user = asked[-1] if asked else -1
     messages = draft.messages("messages", "content")
-    if opens_with_assistant(turns):
-        messages.add(_piece("user", {"text": START}))
     for index, turn in enumerate(turns):
         if turn.role == "system":
             draft.note("system_as_user", "a later system message is sent as the user's")
         role = "assistant" if turn.role == "assistant" else "user"
-        if _is_wordless(turn):
-            piece = Piece(role, to_json({"text": WORDLESS}))
-            messages.add(piece, turn.origin, stable=turn.stable)
         in_loop = index > last_user or not draft.profile.reasoning.bound
         keep = draft.thinking == "auto" or (draft.thinking == "turn_append" and in_loop)
-        messages.add_turn(turn, partial(_pieces, draft, role, keep), role, keep)
+        messages.add_turn(_worded(turn), partial(_pieces, draft, role, keep), role, keep)
+
+
+def _worded(turn: PromptTurn) -> PromptTurn:
+    """Put words beside a document that has none, which is refused."""
+    papers = any(isinstance(part, File) and part.mime in DOCUMENTS for part in turn.parts)
+    if not papers or any(isinstance(part, Text) for part in turn.parts):
+        return turn
+    edge = turn.edge and turn.edge + 1
+    return msgspec.structs.replace(turn, parts=(WORDLESS, *turn.parts), edge=edge)
 
 
 def _pieces(draft: RequestDraft, role: str, keep: bool, parts: tuple[Part, ...]) -> list[Piece]:
-    written = (_block(draft, part, keep=keep) for part in parts)
-    return [_piece(role, block) for block in written if block is not None]
-
-
-def _piece(role: str, block: dict[str, Any]) -> Piece:
-    data = to_json(block)
-    return Piece(role, data, 0 if block.keys() & {"document", "reasoningContent"} else len(data))
-
-
-def _is_wordless(turn: PromptTurn) -> bool:
-    """Whether there is a document without a word beside it, which is refused."""
-    papers = any(isinstance(part, File) and part.mime in DOCUMENTS for part in turn.parts)
-    return papers and not any(isinstance(part, Text) for part in turn.parts)
+    pieces = []
+    for part in parts:
+        block = _block(draft, part, keep=keep)
+        if block is not None:
+            data = to_json(block)
+            bare = part is WORDLESS or block.keys() & {"document", "reasoningContent"}
+            pieces.append(Piece(role, data, 0 if bare else len(data)))
+    return pieces
 
 
 def _block(draft: RequestDraft, part: Part, *, keep: bool) -> dict[str, Any] | None:

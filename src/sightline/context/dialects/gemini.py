@@ -28,7 +28,7 @@ from sightline.context.dialects.names import wire_id
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Options, Request, RequestDraft, assemble
 from sightline.context.dialects.segments import Piece, to_json
-from sightline.context.dialects.turns import opens_with_assistant
+from sightline.context.dialects.turns import begun
 from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.slots.prompt import Prompt
 from sightline.errors import InvalidInput
@@ -82,11 +82,11 @@ def _write(draft: RequestDraft) -> None:
     if system and held is None:
         texts = (part.text for t in system for part in t.parts if isinstance(part, Text))
         fields["systemInstruction"] = {"parts": [{"text": text} for text in texts]}
-    if held is not None:
+    if held is None:
+        rest = begun(rest, START)
+    else:
         rest = [turn for turn in rest if not 0 <= turn.origin < held.messages]
     contents = draft.messages("contents", "parts")
-    if held is None and opens_with_assistant(rest):
-        contents.add(Piece("user", to_json({"text": START})))
     for turn in rest:
         if turn.role == "system":
             draft.note("system_as_user", "a later system message is sent as the user's")

@@ -243,7 +243,8 @@ class RequestDraft:
             out.append(b"%b:%b," % (to_json(name), data))
             start, at = at, at + len(out[-1])
             ends[name] = at - 1
-            spans.append(ByteSpan(start, at, name, "", -1, _json_tokens(data) if name in HEADS else 0))
+            tokens = _json_tokens(data) if name in HEADS else 0
+            spans.append(ByteSpan(start, at, name, tokens=tokens))
         out.append(to_json(self.key) + b":[")
         at += len(out[-1])
         joined = self._segments.join()
@@ -251,7 +252,8 @@ class RequestDraft:
         spans += self._message_spans(joined, at)
         inserts = [(ends[name] - before, data) for name, before, data in self._field_inserts]
         chosen, mark = self._marked
-        inserts += [(at + offset, mark) for offset in self._segments.mark_offsets(chosen, joined.ends)]
+        offsets = self._segments.mark_offsets(chosen, joined.ends)
+        inserts += [(at + offset, mark) for offset in offsets]
         wire = Wire(b"".join(out), at + joined.boundary, tuple(spans))
         return wire, tuple(sorted(inserts, key=itemgetter(0)))
 

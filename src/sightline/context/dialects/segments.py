@@ -1,4 +1,4 @@
-"""The messages of a body as labelled pieces, each written once: what is before the boundary, what behind.
+"""The messages of a body as labelled pieces, each written once.
 
     {"model":…,"tools":…,"messages":[ piece , piece │ tail , piece ]}
     ───────────────── prefix ───────────────────────┴─ tail ─┴ after ─
@@ -125,7 +125,10 @@ class Joined(NamedTuple):
 
 
 class Segments:
-    """What a dialect has said so far. `content` is the key of a message's blocks, if it has any."""
+    """What a dialect has said so far, in order.
+
+    `content` is the key of the blocks of a message, where an API's messages are lists of them.
+    """
 
     def __init__(self, memory: Memory, content: str = "") -> None:
         self._memory = memory
@@ -135,12 +138,6 @@ class Segments:
         self._stable: list[bool] = []
         self._edge: int | None = None
         self._inside = 0
-
-    def add(self, piece: Piece, origin: int = -1, *, stable: bool = True) -> None:
-        """Say what is in no turn."""
-        self._pieces.append(piece)
-        self._origins.append(origin)
-        self._stable.append(stable)
 
     def add_turn(
         self, turn: PromptTurn, write: Write, role: str, variant: Hashable = None, lane: int = 0
@@ -156,7 +153,7 @@ class Segments:
         first = self._edge is None
         if first:
             self._edge = len(self._pieces)
-            self.add(Piece(role, b"", 0, 0, lane), stable=False)
+            self._extend([Piece(role, b"", 0, 0, lane)], -1, stable=False)
         if self._content:
             self._extend(write(turn.parts[edge:]), turn.origin, stable=turn.stable)
             self._extend(write(turn.tail), turn.origin, stable=False)
@@ -169,9 +166,10 @@ class Segments:
         self._extend(whole, turn.origin, stable=turn.stable)
 
     def _extend(self, pieces: list[Piece], origin: int, *, stable: bool) -> None:
-        self._pieces += pieces
-        self._origins += [origin] * len(pieces)
-        self._stable += [stable] * len(pieces)
+        for piece in pieces:
+            self._pieces.append(piece)
+            self._origins.append(origin)
+            self._stable.append(stable)
 
     def marked(self, cache: Cache, spent: int) -> list[int]:
         """Choose the pieces to mark, given the marks already spent on tools and instructions.

@@ -30,7 +30,7 @@ from sightline.context.messages.parts import (
 )
 from sightline.errors import InvalidInput
 
-__all__ = ["Note", "PromptTurn", "opens_with_assistant", "place_tail", "tail_of", "turns_of"]
+__all__ = ["Note", "PromptTurn", "begun", "place_tail", "tail_of", "turns_of"]
 
 UNANSWERED: Final = "error: the call was interrupted; whether it took effect is unknown"
 BLANK: Final = "(blank)"
@@ -89,6 +89,8 @@ def turns_of(messages: Sequence[Message]) -> tuple[list[PromptTurn], list[Note]]
 def _said(message: Message, index: int, notes: list[Note]) -> tuple[Part, ...]:
     """Return what a message says in its own turn, results left out."""
     parts, role = message.parts, message.role
+    if _is_plain(parts) and not _empty(parts[0]):
+        return parts
     kinds = SAID if role == "assistant" else SHOWN
     said = tuple([part for part in parts if isinstance(part, kinds) and not _empty(part)])
     if len(said) == len(parts) and not any(type(part) is File for part in parts):
@@ -109,7 +111,7 @@ def _answers(messages: Sequence[Message]) -> tuple[Answers, list[Note]]:
     answers: Answers = {}
     notes: list[Note] = []
     for index, message in enumerate(messages):
-        for part in message.parts:
+        for part in () if _is_plain(message.parts) else message.parts:
             if isinstance(part, ToolCall) and message.role == "assistant":
                 callers[part.id] = index, part.name
                 answers.setdefault(index, [])
@@ -143,7 +145,8 @@ def _round(
         parts, whole = tuple(results), messages[origin].parts
         turns.append(PromptTurn("tool", whole if parts == whole else parts, origin))
     answered = {result.call_id for _, result in answers}
-    open_calls = [call for call in messages[index].tool_calls if call.id not in answered]
+    said = messages[index].parts
+    open_calls = [c for c in said if isinstance(c, ToolCall) and c.id not in answered]
     if open_calls:
         made = tuple(ToolResult(c.id, UNANSWERED, c.name, is_error=True) for c in open_calls)
         turns.append(PromptTurn("tool", made))
@@ -151,6 +154,11 @@ def _round(
         text = f"message {index}: no result for {names}; an error result was put in"
         notes.append(Note("unanswered_call", text))
     return turns
+
+
+def _is_plain(parts: tuple[Part, ...]) -> bool:
+    """Whether there is one text and nothing else: most messages, and nothing to look for."""
+    return len(parts) == 1 and type(parts[0]) is Text
 
 
 def _in_words(part: Part, index: int, notes: list[Note]) -> Part:
@@ -169,9 +177,12 @@ def _empty(part: Part) -> bool:
     return isinstance(part, Reasoning) and not part.text and part.raw is None
 
 
-def opens_with_assistant(turns: Sequence[PromptTurn]) -> bool:
-    """Whether the model would speak first, which some vendors refuse."""
-    return next((turn.role for turn in turns if turn.parts), "") == "assistant"
+def begun(turns: Sequence[PromptTurn], start: str) -> list[PromptTurn]:
+    """Let the user speak first, with these words, where the vendor does not let the model."""
+    first = next((i for i, turn in enumerate(turns) if turn.parts), len(turns))
+    if all(turn.role != "assistant" for turn in turns[first : first + 1]):
+        return list(turns)
+    return [*turns[:first], PromptTurn("user", (Text(start),)), *turns[first:]]
 
 
 def tail_of(messages: Sequence[Message]) -> tuple[Part, ...]:
