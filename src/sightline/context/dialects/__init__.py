@@ -11,8 +11,10 @@ or, of a reply that is not streamed (`Options(stream=False)`), `decoder.whole(bo
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from sightline.context.dialects import (
     anthropic,
@@ -26,11 +28,15 @@ from sightline.context.dialects.decoder import Decoder, decode
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.profiles import endpoints, profile_for
 from sightline.context.dialects.request import Options, Request
+from sightline.context.dialects.stored import Stored
+from sightline.context.dialects.usage import Usage
+from sightline.context.messages.parts import Message
 from sightline.context.slots.prompt import Prompt
 from sightline.errors import InvalidInput
 
 __all__ = [
     "DIALECTS",
+    "STRATEGIES",
     "Decoder",
     "Options",
     "Profile",
@@ -39,7 +45,9 @@ __all__ = [
     "decoder_for",
     "encode",
     "endpoints",
+    "parse",
     "profile_for",
+    "usage_from",
 ]
 
 
@@ -74,3 +82,41 @@ def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> 
 def decoder_for(request: Request) -> Decoder:
     """Make the decoder for the response to a request; it knows the tools' own names."""
     return DIALECTS[request.profile.dialect].decoder(request.names)
+
+
+def usage_from(dialect: str, reported: Any) -> Usage:
+    """Read the usage object of a dialect's response; see `Decoder.read_usage`."""
+    return DIALECTS[dialect].decoder.read_usage(reported)
+
+
+# Every dialect's name is a strategy, since hosts store by it; the others are what others say.
+STRATEGIES: Final[dict[str, Callable[[Stored], Message]]] = {
+    "openai": openai_chat.read_stored,
+    "openai_chat": openai_chat.read_stored,
+    "openai_responses": openai_responses.read_stored,
+    "anthropic": anthropic.read_stored,
+    "gemini": gemini.read_stored,
+    "gemini_gca": gemini.read_stored_gca,
+    "bedrock": bedrock.read_stored,
+    "ollama": ollama.read_stored,
+}
+
+
+def parse(strategy: str, data: object) -> Message:
+    """Read one stored message of that strategy.
+
+    Raise `InvalidInput` for a strategy nobody here knows and for JSON that is not
+    a message of it.
+    """
+    reader = STRATEGIES.get(strategy)
+    if reader is None:
+        known = ", ".join(STRATEGIES)
+        raise InvalidInput(f"no parser for the strategy {strategy!r}; there are {known}")
+    if not isinstance(data, Mapping):
+        raise InvalidInput(f"a message of {strategy} is an object, not {type(data).__name__}")
+    try:
+        message = reader(data)
+        # Whatever stood in an odd place: what leaves here is a legal message.
+        return msgspec.convert(msgspec.to_builtins(message), Message)
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"not a message of {strategy}: {error!r}") from error

@@ -24,7 +24,7 @@ apps say, which is untrusted, in the system's role.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -32,7 +32,6 @@ from sightline.context.dialects.attachments import inline, is_web, placeholder
 from sightline.context.dialects.decoder import Decoder as BaseDecoder
 from sightline.context.dialects.decoder import Open, written
 from sightline.context.dialects.events import Event, StopReason
-from sightline.context.dialects.framing import SseReader
 from sightline.context.dialects.names import wire_id
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import (
@@ -43,9 +42,19 @@ from sightline.context.dialects.request import (
     assemble,
 )
 from sightline.context.dialects.segments import Piece, to_json
+from sightline.context.dialects.stored import UNKNOWN, Stored, as_text, flat, message_of, role_of
 from sightline.context.dialects.turns import PromptTurn, begun
-from sightline.context.dialects.usage import cache_miss_from
-from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
+from sightline.context.dialects.usage import CacheMiss, Usage, UsageReport, at
+from sightline.context.messages.parts import (
+    File,
+    Message,
+    Part,
+    Raw,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from sightline.context.slots.prompt import Prompt
 
 __all__ = ["NAME", "AnthropicDecoder", "encode"]
@@ -205,16 +214,13 @@ class AnthropicDecoder(BaseDecoder):
 
     dialect = NAME
 
-    def _make_reader(self) -> SseReader:
-        return SseReader()
-
     def _receive(self, event: str, value: Any) -> Iterator[Event]:
         kind: str = value["type"]
         if kind == "message_start":
             message = value["message"]
             self._response_id = message.get("id") or ""
             self._usage = message.get("usage")
-            self._cache_miss = cache_miss_from(NAME, message)
+            self._cache_miss = read_cache_miss(message)
         elif kind == "content_block_start":
             yield from self._start(value["index"], value["content_block"])
         elif kind == "content_block_delta":
@@ -222,7 +228,7 @@ class AnthropicDecoder(BaseDecoder):
         elif kind == "message_delta":
             # Cumulative, and without what `message_start` told already.
             self._usage = _joined(self._usage, value.get("usage"))
-            self._cache_miss = cache_miss_from(NAME, value) or self._cache_miss
+            self._cache_miss = read_cache_miss(value) or self._cache_miss
             reason = value["delta"].get("stop_reason")
             if reason:
                 self._stop = (STOPS.get(reason, "end"), "")
@@ -281,8 +287,63 @@ class AnthropicDecoder(BaseDecoder):
             part.raw = None
         return super()._made(part)
 
+    @staticmethod
+    def _read_usage(told: UsageReport) -> Usage:
+        read = told.count("cache_read_input_tokens")
+        write = told.count("cache_creation_input_tokens")
+        return Usage(
+            input_tokens=told.count("input_tokens") + read + write,
+            output_tokens=told.count("output_tokens"),
+            cache_read_tokens=read,
+            cache_write_tokens=write,
+            cache_write_long_tokens=told.count("cache_creation", "ephemeral_1h_input_tokens"),
+            reasoning_tokens=told.count("output_tokens_details", "thinking_tokens"),
+        )
+
 
 def _joined(before: Any, later: Any) -> Any:
     if not isinstance(before, dict) or not isinstance(later, dict):
         return before if later is None else later
     return {**before, **{key: value for key, value in later.items() if value is not None}}
+
+
+def read_cache_miss(response: Mapping[str, Any]) -> CacheMiss | None:
+    """Read why the cache was missed; None if it was not, or nobody asked."""
+    reason = at(response, "diagnostics", "cache_miss_reason")
+    if not isinstance(reason, Mapping):
+        return None
+    missed = UsageReport(reason).count("cache_missed_input_tokens")
+    return CacheMiss(str(reason.get("type")), missed)
+
+
+def read_stored(data: Stored) -> Message:
+    """Read one message."""
+    role = role_of(data["role"], {})
+    content = data["content"]
+    if isinstance(content, str):
+        return Message(role, (Text(content),))
+    return message_of(role, tuple(_stored_block(block) for block in content))
+
+
+def _stored_block(block: Stored) -> Part:
+    match block["type"]:
+        case "text":
+            return Text(as_text(block["text"]))
+        case "tool_use":
+            return ToolCall(as_text(block["id"]), as_text(block["name"]), dict(block["input"]))
+        case "tool_result":
+            return ToolResult(
+                as_text(block["tool_use_id"]),
+                flat(block.get("content")),
+                is_error=bool(block.get("is_error", False)),
+            )
+        case "thinking":
+            return Reasoning(as_text(block["thinking"]), Raw(NAME, dict(block)))
+        case "redacted_thinking":
+            return Reasoning("", Raw(NAME, dict(block)))
+        case "image" | "document":
+            source = block["source"]
+            uri = source.get("url") or f"data:{source['media_type']};base64,{source['data']}"
+            return File(uri, source.get("media_type", UNKNOWN))
+        case other:
+            raise ValueError(f"block of type {other!r}")

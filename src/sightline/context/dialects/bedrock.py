@@ -40,8 +40,19 @@ from sightline.context.dialects.request import (
     assemble,
 )
 from sightline.context.dialects.segments import Piece, to_json
+from sightline.context.dialects.stored import UNKNOWN, Stored, as_text, message_of, role_of
 from sightline.context.dialects.turns import PromptTurn, begun
-from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
+from sightline.context.dialects.usage import Usage, UsageReport, at
+from sightline.context.messages.parts import (
+    File,
+    Message,
+    Part,
+    Raw,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from sightline.context.slots.prompt import Prompt
 from sightline.errors import InvalidInput
 
@@ -207,9 +218,7 @@ class BedrockDecoder(BaseDecoder):
     """
 
     dialect = NAME
-
-    def _make_reader(self) -> EventStreamReader:
-        return EventStreamReader()
+    reader = EventStreamReader
 
     def _receive(self, event: str, value: Any) -> Iterator[Event]:
         if not event and len(value) == 1:
@@ -278,3 +287,73 @@ class BedrockDecoder(BaseDecoder):
         if part.raw is not None and "signature" not in part.raw.get("reasoningText", {"signature"}):
             part.raw = None
         return super()._made(part)
+
+    @staticmethod
+    def _read_usage(told: UsageReport) -> Usage:
+        read, write = told.count("cacheReadInputTokens"), told.count("cacheWriteInputTokens")
+        details = at(told.reported, "cacheDetails")
+        long = [d for d in details if at(d, "ttl") == "1h"] if isinstance(details, list) else []
+        return Usage(
+            input_tokens=told.count("inputTokens") + read + write,
+            output_tokens=told.count("outputTokens"),
+            cache_read_tokens=read,
+            cache_write_tokens=write,
+            cache_write_long_tokens=sum(
+                UsageReport(detail).count("inputTokens") for detail in long
+            ),
+        )
+
+
+def read_stored(data: Stored) -> Message:
+    """Read a message, or the response that holds one."""
+    if "output" in data:
+        data = data["output"]["message"]
+    role = role_of(data["role"], {})
+    return message_of(
+        role, tuple(part for block in data["content"] for part in _stored_block(block))
+    )
+
+
+def _stored_block(block: Stored) -> Iterator[Part]:
+    [(kind, value)] = block.items()
+    match kind:
+        case "text":
+            yield Text(as_text(value))
+        case "toolUse":
+            use = dict(value.get("input") or {})
+            yield ToolCall(as_text(value["toolUseId"]), as_text(value["name"]), use)
+        case "toolResult":
+            content = "\n".join(_stored_answer(piece) for piece in value["content"])
+            is_error = value.get("status") == "error"
+            yield ToolResult(as_text(value["toolUseId"]), content, is_error=is_error)
+        case "reasoningContent":
+            thought = value.get("reasoningText") or {}
+            # Without its signature a thought is not accepted when it comes back.
+            signed = "redactedContent" in value or "signature" in thought
+            raw = Raw(NAME, dict(value)) if signed else None
+            yield Reasoning(as_text(thought.get("text", "")), raw)
+        case "image":
+            yield File(_stored_uri(value, mime := f"image/{value['format']}"), mime)
+        case "document":
+            mime = STORED_DOCUMENTS.get(value["format"], UNKNOWN)
+            yield File(_stored_uri(value, mime), mime, as_text(value.get("name") or ""))
+        case "cachePoint":
+            pass  # a mark for the vendor; nothing is said
+        case other:
+            raise ValueError(f"block of type {other!r}")
+
+
+def _stored_uri(value: Stored, mime: str) -> str:
+    source = value["source"]
+    if "s3Location" in source:
+        return as_text(source["s3Location"]["uri"])
+    return f"data:{mime};base64,{as_text(source['bytes'])}"
+
+
+def _stored_answer(piece: Stored) -> str:
+    if "text" in piece:
+        return as_text(piece["text"])
+    return msgspec.json.encode(piece.get("json", piece)).decode()
+
+
+STORED_DOCUMENTS: Final = {kind: mime for mime, kind in DOCUMENTS.items()}

@@ -15,21 +15,41 @@ that another vendor made gets the documented stand-in.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
+
+import msgspec
 
 from sightline.context.dialects.attachments import inline, placeholder
 from sightline.context.dialects.decoder import Decoder as BaseDecoder
 from sightline.context.dialects.decoder import written
 from sightline.context.dialects.events import Event, StopReason
-from sightline.context.dialects.framing import SseReader
 from sightline.context.dialects.names import wire_id
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Options, Request, RequestDraft, assemble
 from sightline.context.dialects.segments import Piece, to_json
+from sightline.context.dialects.stored import (
+    UNKNOWN,
+    Stored,
+    as_text,
+    call_id_of,
+    message_of,
+    role_of,
+)
 from sightline.context.dialects.turns import begun
-from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
+from sightline.context.dialects.usage import Usage, UsageReport
+from sightline.context.messages.parts import (
+    File,
+    Message,
+    Part,
+    Raw,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from sightline.context.slots.prompt import Prompt
 from sightline.errors import InvalidInput
 
@@ -164,9 +184,6 @@ class GeminiDecoder(BaseDecoder):
 
     dialect = NAME
 
-    def _make_reader(self) -> SseReader:
-        return SseReader()
-
     def _receive(self, event: str, value: Any) -> Iterator[Event]:
         if "error" in value:
             yield from self._end("error", str(value["error"].get("message", "")))
@@ -207,3 +224,61 @@ class GeminiDecoder(BaseDecoder):
             yield from self._say(key, part["text"])
             if raw is not None:
                 self._part(key, "text").raw = raw
+
+    @staticmethod
+    def _read_usage(told: UsageReport) -> Usage:
+        thoughts = told.count("thoughtsTokenCount")
+        return Usage(
+            input_tokens=told.count("promptTokenCount") + told.count("toolUsePromptTokenCount"),
+            output_tokens=told.count("candidatesTokenCount") + thoughts,
+            cache_read_tokens=told.count("cachedContentTokenCount"),
+            reasoning_tokens=thoughts,
+        )
+
+
+def read_stored(data: Stored) -> Message:
+    """Read one content."""
+    role = role_of(data.get("role", "user"), {"model": "assistant", "function": "tool"})
+    seen: Counter[str] = Counter()
+    return message_of(role, tuple(_stored_part(part, seen) for part in data["parts"]))
+
+
+def _stored_part(part: Stored, seen: Counter[str]) -> Part:
+    signature = part.get("thoughtSignature")
+    raw = Raw(NAME, dict(part)) if signature else None
+    if call := part.get("functionCall"):
+        call_id = call_id_of(call.get("id"), call["name"], seen)
+        return ToolCall(call_id, as_text(call["name"]), dict(call.get("args") or {}), raw)
+    if answer := part.get("functionResponse"):
+        call_id = call_id_of(answer.get("id"), answer["name"], seen)
+        content, is_error = _stored_answer(answer.get("response", {}))
+        return ToolResult(call_id, content, as_text(answer["name"]), is_error)
+    if held := part.get("inlineData"):
+        return File(f"data:{held['mimeType']};base64,{held['data']}", as_text(held["mimeType"]))
+    if stored := part.get("fileData"):
+        return File(as_text(stored["fileUri"]), as_text(stored.get("mimeType") or UNKNOWN))
+    if part.get("thought"):
+        return Reasoning(as_text(part["text"]), raw)
+    return Text(as_text(part["text"]), raw)
+
+
+def _stored_answer(response: Any) -> tuple[str, bool]:
+    """Read an answer of one text under the key that Google names for it; others stay JSON."""
+    match response:
+        case {"output": str(text), **rest} if not rest:
+            return text, False
+        case {"error": str(text), **rest} if not rest:
+            return text, True
+    return msgspec.json.encode(response).decode(), False
+
+
+def read_stored_gca(data: Stored) -> Message:
+    """Read the code-assist variant: the same content, sometimes inside a request or response."""
+    inner = data
+    for key in ("response", "request"):
+        inner = inner.get(key, inner)
+    if candidates := inner.get("candidates"):
+        inner = candidates[0]["content"]
+    elif contents := inner.get("contents"):
+        inner = contents[-1]
+    return read_stored(inner)

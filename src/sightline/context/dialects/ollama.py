@@ -10,6 +10,7 @@ each other, and that is legal under all of them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
@@ -23,7 +24,25 @@ from sightline.context.dialects.openai_chat import error_text, function_tools
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Options, Request, RequestDraft, assemble
 from sightline.context.dialects.segments import Piece, to_json
-from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
+from sightline.context.dialects.stored import (
+    UNKNOWN,
+    Stored,
+    arguments_of,
+    as_text,
+    call_id_of,
+    role_of,
+)
+from sightline.context.dialects.usage import Usage, UsageReport
+from sightline.context.messages.parts import (
+    File,
+    Message,
+    Part,
+    Raw,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from sightline.context.slots.prompt import Prompt
 
 __all__ = ["NAME", "OllamaDecoder", "encode"]
@@ -102,9 +121,7 @@ class OllamaDecoder(BaseDecoder):
     """JSON lines; the one with `done` is the last and has the counts."""
 
     dialect = NAME
-
-    def _make_reader(self) -> LineReader:
-        return LineReader()
+    reader = LineReader
 
     def _whole(self, value: Any) -> Iterator[Event]:
         yield from self._receive("", value)
@@ -127,3 +144,49 @@ class OllamaDecoder(BaseDecoder):
             self._response_id = str(value.get("created_at") or "")
             stop: StopReason = "length" if value.get("done_reason") == "length" else "end"
             yield from self._end(stop)
+
+    @staticmethod
+    def _read_usage(told: UsageReport) -> Usage:
+        # It reports what it evaluated; what it reused is not told.
+        return Usage(
+            input_tokens=told.count("prompt_eval_count"), output_tokens=told.count("eval_count")
+        )
+
+
+def read_stored(data: Stored) -> Message:
+    """Read a message, or the response that holds one."""
+    data = data.get("message", data)
+    role = role_of(data["role"], {})
+    text = as_text(data.get("content") or "")
+    seen: Counter[str] = Counter()
+    if role == "tool":
+        name = data.get("tool_name") or data["name"]
+        call_id = call_id_of(data.get("tool_call_id"), name, seen)
+        return Message(role, (ToolResult(call_id, text, as_text(name)),))
+    parts: list[Part] = []
+    if thought := data.get("thinking"):
+        parts.append(Reasoning(as_text(thought), Raw(NAME, {"field": "thinking"})))
+    if text:
+        parts.append(Text(text))
+    parts += [_stored_image(as_text(image)) for image in data.get("images") or ()]
+    for call in data.get("tool_calls") or ():
+        function = call["function"]
+        call_id = call_id_of(call.get("id"), function["name"], seen)
+        parts.append(ToolCall(call_id, as_text(function["name"]), arguments_of(function)))
+    return Message(role, tuple(parts))
+
+
+def _stored_image(data: str) -> File:
+    """Name the kind of an image that is nothing but its base64, by how all of a kind begin."""
+    kinds = (mime for start, mime in STORED_IMAGES.items() if data.startswith(start))
+    mime = next(kinds, UNKNOWN)
+    return File(f"data:{mime};base64,{data}", mime)
+
+
+# How the base64 of all images of a kind begins.
+STORED_IMAGES: Final = {
+    "iVBORw0KGgo": "image/png",
+    "/9j/": "image/jpeg",
+    "R0lGOD": "image/gif",
+    "UklGR": "image/webp",
+}

@@ -20,13 +20,24 @@ from sightline.context.dialects.attachments import inline, is_web, placeholder
 from sightline.context.dialects.decoder import Decoder as BaseDecoder
 from sightline.context.dialects.decoder import Open, read_frame
 from sightline.context.dialects.events import Event, StopReason
-from sightline.context.dialects.framing import Frame, SseReader
+from sightline.context.dialects.framing import Frame
 from sightline.context.dialects.names import wire_id
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Options, Request, RequestDraft, assemble
 from sightline.context.dialects.segments import Piece, to_json
+from sightline.context.dialects.stored import UNKNOWN, Stored, arguments_of, as_text, flat, role_of
 from sightline.context.dialects.turns import PromptTurn
-from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
+from sightline.context.dialects.usage import Usage, UsageReport
+from sightline.context.messages.parts import (
+    File,
+    Message,
+    Part,
+    Raw,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from sightline.context.slots.prompt import Prompt
 
 __all__ = ["NAME", "ChatDecoder", "encode", "error_text", "function_tools"]
@@ -195,9 +206,6 @@ class ChatDecoder(BaseDecoder):
 
     dialect = NAME
 
-    def _make_reader(self) -> SseReader:
-        return SseReader()
-
     def _parse(self, frame: Frame) -> Any:
         return None if frame.data == DONE else read_frame(frame.data)
 
@@ -244,6 +252,18 @@ class ChatDecoder(BaseDecoder):
             part.name += function.get("name") or ""
             part.text += function.get("arguments") or ""
 
+    @staticmethod
+    def _read_usage(told: UsageReport) -> Usage:
+        read = told.count("prompt_tokens_details", "cached_tokens")
+        return Usage(
+            input_tokens=told.count("prompt_tokens"),
+            output_tokens=told.count("completion_tokens"),
+            # DeepSeek's own name for it, from before it took OpenAI's.
+            cache_read_tokens=read or told.count("prompt_cache_hit_tokens"),
+            cache_write_tokens=told.count("prompt_tokens_details", "cache_write_tokens"),
+            reasoning_tokens=told.count("completion_tokens_details", "reasoning_tokens"),
+        )
+
 
 def _numbered(message: dict[str, Any]) -> dict[str, Any]:
     calls = message.get("tool_calls") or ()
@@ -259,3 +279,57 @@ def _plain(content: Any) -> str:
 
 def _error_text(error: Any) -> str:
     return str(error.get("message") or error) if isinstance(error, dict) else str(error)
+
+
+def read_stored(data: Stored) -> Message:
+    """Read one message."""
+    role = role_of(data["role"], {"developer": "system", "function": "tool"})
+    content = data.get("content")
+    if role == "tool":
+        call_id = data.get("tool_call_id") or data["name"]
+        return Message(role, (ToolResult(as_text(call_id), flat(content), data.get("name") or ""),))
+    thoughts = [
+        Reasoning(as_text(data[field]), Raw(NAME, {"field": field}))
+        for field in REASONING_FIELDS
+        if isinstance(data.get(field), str) and data[field]
+    ]
+    parts = [*thoughts[:1], *stored_content(content)]
+    for call in data.get("tool_calls") or ():
+        function = call["function"]
+        parts.append(
+            ToolCall(as_text(call["id"]), as_text(function["name"]), arguments_of(function))
+        )
+    return Message(role, tuple(parts))
+
+
+def stored_content(content: Any, raw: Raw | None = None) -> list[Part]:
+    """Read the content of a message in either of OpenAI's forms."""
+    if content is None or content == "":
+        return []
+    if isinstance(content, str):
+        return [Text(content, raw)]
+    return [_stored_piece(item, raw) for item in content]
+
+
+def _stored_piece(item: Stored, raw: Raw | None) -> Part:
+    match item["type"]:
+        case "text" | "input_text" | "output_text":
+            return Text(as_text(item["text"]), raw)
+        case "refusal":
+            return Text(as_text(item["refusal"]), raw)
+        case "image_url":
+            return File(as_text(item["image_url"]["url"]), "image/*")
+        case "input_image":
+            return File(as_text(item["image_url"]), "image/*")
+        case "file":
+            return _stored_file(item["file"])
+        case "input_file":
+            return _stored_file(item)
+        case other:
+            raise ValueError(f"content of type {other!r}")
+
+
+def _stored_file(item: Stored) -> File:
+    uri = as_text(item.get("file_data") or item["file_url"])
+    mime = uri.removeprefix("data:").partition(";")[0] if uri.startswith("data:") else ""
+    return File(uri, mime or UNKNOWN, as_text(item.get("filename") or ""))

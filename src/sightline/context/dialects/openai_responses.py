@@ -10,7 +10,7 @@ back as they were given.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -18,14 +18,23 @@ from sightline.context.dialects.attachments import inline, is_web, placeholder
 from sightline.context.dialects.decoder import Decoder as BaseDecoder
 from sightline.context.dialects.decoder import Open
 from sightline.context.dialects.events import Event
-from sightline.context.dialects.framing import SseReader
 from sightline.context.dialects.names import wire_id
-from sightline.context.dialects.openai_chat import error_text
+from sightline.context.dialects.openai_chat import error_text, stored_content
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Options, Request, RequestDraft, assemble
 from sightline.context.dialects.segments import Piece, to_json
-from sightline.context.dialects.usage import cache_miss_from
-from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
+from sightline.context.dialects.stored import Stored, arguments_of, as_text, flat, role_of
+from sightline.context.dialects.usage import CacheMiss, Usage, UsageReport
+from sightline.context.messages.parts import (
+    File,
+    Message,
+    Part,
+    Raw,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from sightline.context.slots.prompt import Prompt
 
 __all__ = ["NAME", "ResponsesDecoder", "encode"]
@@ -142,9 +151,6 @@ class ResponsesDecoder(BaseDecoder):
 
     dialect = NAME
 
-    def _make_reader(self) -> SseReader:
-        return SseReader()
-
     def _receive(self, event: str, value: Any) -> Iterator[Event]:
         kind: str = value["type"]
         at = value.get("output_index", 0)
@@ -204,7 +210,7 @@ class ResponsesDecoder(BaseDecoder):
     def _over(self, kind: str, response: dict[str, Any]) -> Iterator[Event]:
         self._response_id = response.get("id") or ""
         self._usage = response.get("usage")
-        self._cache_miss = cache_miss_from(NAME, response)
+        self._cache_miss = read_cache_miss(response)
         reason, detail = self._stop or ("end", "")
         if kind == "response.failed":
             reason, detail = "error", str((response.get("error") or {}).get("message", "failed"))
@@ -212,6 +218,20 @@ class ResponsesDecoder(BaseDecoder):
             why = (response.get("incomplete_details") or {}).get("reason", "")
             reason, detail = ("refused" if why == "content_filter" else "length"), why
         yield from self._end(reason, detail)
+
+    @staticmethod
+    def _read_usage(told: UsageReport) -> Usage:
+        details = "input_tokens_details"
+        return Usage(
+            input_tokens=told.count("input_tokens"),
+            output_tokens=told.count("output_tokens"),
+            cache_read_tokens=told.count(details, "cached_tokens"),
+            cache_write_tokens=told.count(details, "cache_write_tokens"),
+            cache_write_long_tokens=told.count(
+                details, "cache_write_tokens_details", "ttl_12h_tokens"
+            ),
+            reasoning_tokens=told.count("output_tokens_details", "reasoning_tokens"),
+        )
 
 
 ENDS: Final = ("response.completed", "response.failed", "response.incomplete")
@@ -223,3 +243,41 @@ WHOLE_PIECES: Final = {
     "reasoning_text": "response.reasoning_text.delta",
 }
 REPLAYED: Final = ("type", "id", "summary", "content", "encrypted_content")
+
+
+def read_cache_miss(response: Mapping[str, Any]) -> CacheMiss | None:
+    """Read why the cache was missed; None if it was not, or nobody asked."""
+    told = response.get("prompt_cache_diagnostics")
+    if not isinstance(told, Mapping) or told.get("type") == "cache_hit":
+        return None
+    missed = UsageReport(told).count("cache_missed_tokens")
+    return CacheMiss(str(told.get("reason") or told.get("type")), missed)
+
+
+def read_stored(data: Stored) -> Message:
+    """Read one item; or a whole response, whose items are one message of the assistant."""
+    if "type" in data or "role" in data:
+        return _stored_item(data)
+    items = [_stored_item(item) for item in data["output"]]
+    return Message("assistant", tuple(part for item in items for part in item.parts))
+
+
+def _stored_item(item: Stored) -> Message:
+    match item.get("type", "message"):
+        case "message":
+            phase = item.get("phase")
+            raw = Raw(NAME, {"phase": phase}) if phase else None
+            role = role_of(item["role"], {"developer": "system"})
+            return Message(role, tuple(stored_content(item["content"], raw)))
+        case "function_call":
+            call = ToolCall(as_text(item["call_id"]), as_text(item["name"]), arguments_of(item))
+            return Message("assistant", (call,))
+        case "function_call_output":
+            return Message("tool", (ToolResult(as_text(item["call_id"]), flat(item["output"])),))
+        case "reasoning":
+            pieces = (*(item.get("summary") or ()), *(item.get("content") or ()))
+            text = "".join(as_text(piece["text"]) for piece in pieces)
+            kept = {key: item[key] for key in REPLAYED if item.get(key) is not None}
+            return Message("assistant", (Reasoning(text, Raw(NAME, kept)),))
+        case other:
+            raise ValueError(f"an item of type {other!r}")

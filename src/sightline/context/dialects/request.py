@@ -115,7 +115,8 @@ class Request(msgspec.Struct, frozen=True):
         """The body as it is sent."""
         if not self.inserts:
             return self.wire.data
-        rest, at, out = memoryview(self.wire.data), 0, []
+        rest, at = memoryview(self.wire.data), 0
+        out: list[bytes | memoryview] = []
         for offset, inserted in self.inserts:
             out += rest[at:offset], inserted
             at = offset

@@ -92,7 +92,9 @@ def _said(message: Message, index: int, notes: list[Note]) -> tuple[Part, ...]:
     if _is_plain(parts) and not _empty(parts[0]):
         return parts
     kinds = SAID if role == "assistant" else SHOWN
-    said = tuple([part for part in parts if isinstance(part, kinds) and not _empty(part)])
+    said: tuple[Part, ...] = tuple(
+        [part for part in parts if isinstance(part, kinds) and not _empty(part)]
+    )
     if len(said) == len(parts) and not any(type(part) is File for part in parts):
         return parts
     if not any(isinstance(p, Text | ToolCall | File) for p in said) and any(
