@@ -27,7 +27,7 @@ from sightline.context.dialects import (
 from sightline.context.dialects.decoder import Decoder, decode
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.profiles import endpoints, profile_for
-from sightline.context.dialects.request import Options, Request
+from sightline.context.dialects.request import Options, Request, RequestDraft, Thinking, assemble
 from sightline.context.dialects.stored import Stored
 from sightline.context.dialects.usage import Usage
 from sightline.context.messages.parts import Message
@@ -52,28 +52,40 @@ __all__ = [
 
 
 class Dialect(NamedTuple):
-    """One API, both ways."""
+    """One API, both ways; `bound` is what becomes of bound reasoning unless somebody says."""
 
-    encode: Callable[[Prompt, Profile, Options | None], Request]
+    write: Callable[[RequestDraft], None]
     decoder: type[Decoder]
+    read_stored: Callable[[Stored], Message]
+    bound: Thinking | None = None
 
 
 DIALECTS: Final[dict[str, Dialect]] = {
-    module.NAME: Dialect(module.encode, decoder)
-    for module, decoder in (
-        (openai_chat, openai_chat.ChatDecoder),
-        (openai_responses, openai_responses.ResponsesDecoder),
-        (anthropic, anthropic.AnthropicDecoder),
-        (gemini, gemini.GeminiDecoder),
-        (bedrock, bedrock.BedrockDecoder),
-        (ollama, ollama.OllamaDecoder),
-    )
+    openai_chat.NAME: Dialect(openai_chat.write, openai_chat.ChatDecoder, openai_chat.read_stored),
+    openai_responses.NAME: Dialect(
+        openai_responses.write, openai_responses.ResponsesDecoder, openai_responses.read_stored
+    ),
+    anthropic.NAME: Dialect(
+        anthropic.write, anthropic.AnthropicDecoder, anthropic.read_stored, anthropic.BOUND
+    ),
+    gemini.NAME: Dialect(gemini.write, gemini.GeminiDecoder, gemini.read_stored),
+    bedrock.NAME: Dialect(
+        bedrock.write, bedrock.BedrockDecoder, bedrock.read_stored, bedrock.BOUND
+    ),
+    ollama.NAME: Dialect(ollama.write, ollama.OllamaDecoder, ollama.read_stored),
+}
+# Every dialect's name is a strategy, since hosts store by it; the others are what others say.
+STRATEGIES: Final[dict[str, Callable[[Stored], Message]]] = {
+    **{name: dialect.read_stored for name, dialect in DIALECTS.items()},
+    "openai": openai_chat.read_stored,
+    "gemini_gca": gemini.read_stored_gca,
 }
 
 
 def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
     """Write a prompt in the profile's dialect. Raises `InvalidInput` if it says nothing."""
-    request = DIALECTS[profile.dialect].encode(prompt, profile, options)
+    dialect = DIALECTS[profile.dialect]
+    request = assemble(prompt, profile, options or Options(), dialect.write, dialect.bound)
     if request.wire.data.endswith(b":[]}"):
         raise InvalidInput(f"{profile.endpoint}: the prompt has no message that says anything")
     return request
@@ -87,19 +99,6 @@ def decoder_for(request: Request) -> Decoder:
 def usage_from(dialect: str, reported: Any) -> Usage:
     """Read the usage object of a dialect's response; see `Decoder.read_usage`."""
     return DIALECTS[dialect].decoder.read_usage(reported)
-
-
-# Every dialect's name is a strategy, since hosts store by it; the others are what others say.
-STRATEGIES: Final[dict[str, Callable[[Stored], Message]]] = {
-    "openai": openai_chat.read_stored,
-    "openai_chat": openai_chat.read_stored,
-    "openai_responses": openai_responses.read_stored,
-    "anthropic": anthropic.read_stored,
-    "gemini": gemini.read_stored,
-    "gemini_gca": gemini.read_stored_gca,
-    "bedrock": bedrock.read_stored,
-    "ollama": ollama.read_stored,
-}
 
 
 def parse(strategy: str, data: object) -> Message:

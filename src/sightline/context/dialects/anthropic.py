@@ -29,18 +29,10 @@ from functools import partial
 from typing import Any, Final
 
 from sightline.context.dialects.attachments import inline, is_web, placeholder
-from sightline.context.dialects.decoder import Decoder as BaseDecoder
-from sightline.context.dialects.decoder import Open, written
+from sightline.context.dialects.decoder import Decoder, Open, written
 from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.names import wire_id
-from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import (
-    Options,
-    Request,
-    RequestDraft,
-    Thinking,
-    assemble,
-)
+from sightline.context.dialects.request import RequestDraft
 from sightline.context.dialects.segments import Piece, to_json
 from sightline.context.dialects.stored import UNKNOWN, Stored, as_text, flat, message_of, role_of
 from sightline.context.dialects.turns import PromptTurn, begun
@@ -55,26 +47,18 @@ from sightline.context.messages.parts import (
     ToolCall,
     ToolResult,
 )
-from sightline.context.slots.prompt import Prompt
 
-__all__ = ["NAME", "AnthropicDecoder", "encode"]
+__all__ = ["NAME", "AnthropicDecoder", "read_stored", "write"]
 
 NAME: Final = "anthropic"
+BOUND: Final = "drop"
 BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
 VERSION: Final = "2023-06-01"
 START: Final = "(the conversation begins with the assistant's message)"
 
 
-def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
-    """Write the request; `Request.thinking` is the mode that was used."""
-    options = options or Options()
-    mode: Thinking = options.thinking
-    if mode == "auto" and profile.reasoning.bound:
-        mode = "drop"
-    return assemble(prompt, profile, options, _write, mode)
-
-
-def _write(draft: RequestDraft) -> None:
+def write(draft: RequestDraft) -> None:
+    """Write a request."""
     profile, options, fields = draft.profile, draft.options, draft.fields
     draft.headers["anthropic-version"] = VERSION
     fields |= {
@@ -209,7 +193,7 @@ STOPS: Final[dict[str, StopReason]] = {
 }
 
 
-class AnthropicDecoder(BaseDecoder):
+class AnthropicDecoder(Decoder):
     """Blocks that start, grow and stop; then the reason, then `message_stop`."""
 
     dialect = NAME

@@ -26,19 +26,11 @@ from typing import Any, Final
 import msgspec
 
 from sightline.context.dialects.attachments import inline, placeholder
-from sightline.context.dialects.decoder import Decoder as BaseDecoder
-from sightline.context.dialects.decoder import Open, written
+from sightline.context.dialects.decoder import Decoder, Open, written
 from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.framing import EventStreamReader
 from sightline.context.dialects.names import wire_id
-from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import (
-    Options,
-    Request,
-    RequestDraft,
-    Thinking,
-    assemble,
-)
+from sightline.context.dialects.request import RequestDraft
 from sightline.context.dialects.segments import Piece, to_json
 from sightline.context.dialects.stored import UNKNOWN, Stored, as_text, message_of, role_of
 from sightline.context.dialects.turns import PromptTurn, begun
@@ -53,12 +45,12 @@ from sightline.context.messages.parts import (
     ToolCall,
     ToolResult,
 )
-from sightline.context.slots.prompt import Prompt
 from sightline.errors import InvalidInput
 
-__all__ = ["NAME", "BedrockDecoder", "encode"]
+__all__ = ["NAME", "BedrockDecoder", "read_stored", "write"]
 
 NAME: Final = "bedrock"
+BOUND: Final = "strip"
 START: Final = "(the conversation begins with the assistant's message)"
 WORDLESS: Final = Text("(sent without words)")
 IMAGES: Final = {"png", "jpeg", "gif", "webp"}
@@ -68,18 +60,10 @@ DOCUMENTS: Final = {
 }  # fmt: skip
 
 
-def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
-    """Write the request; `Request.thinking` is the mode that was used."""
-    options = options or Options()
-    mode: Thinking = options.thinking
-    if mode == "drop":
+def write(draft: RequestDraft) -> None:
+    """Write a request."""
+    if draft.thinking == "drop":
         raise InvalidInput("bedrock: thinking 'drop' is not documented for Converse; use 'strip'")
-    if mode == "auto" and profile.reasoning.bound:
-        mode = "strip"
-    return assemble(prompt, profile, options, _write, mode)
-
-
-def _write(draft: RequestDraft) -> None:
     fields = draft.fields
     fields["inferenceConfig"] = {"maxTokens": draft.max_output_tokens}
     draft.note_thinking()
@@ -211,7 +195,7 @@ STOPS: Final[dict[str, StopReason]] = {
 }
 
 
-class BedrockDecoder(BaseDecoder):
+class BedrockDecoder(Decoder):
     """Events named in their headers. `metadata` follows `messageStop` and is the end.
 
     From an SDK that unpacks events itself, hand each one to `receive` as it is.

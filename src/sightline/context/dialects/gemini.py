@@ -23,12 +23,11 @@ from typing import Any, Final
 import msgspec
 
 from sightline.context.dialects.attachments import inline, placeholder
-from sightline.context.dialects.decoder import Decoder as BaseDecoder
-from sightline.context.dialects.decoder import written
+from sightline.context.dialects.decoder import Decoder, written
 from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.names import wire_id
 from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import Options, Request, RequestDraft, assemble
+from sightline.context.dialects.request import Options, RequestDraft, assemble
 from sightline.context.dialects.segments import Piece, to_json
 from sightline.context.dialects.stored import (
     UNKNOWN,
@@ -53,17 +52,12 @@ from sightline.context.messages.parts import (
 from sightline.context.slots.prompt import Prompt
 from sightline.errors import InvalidInput
 
-__all__ = ["NAME", "GeminiDecoder", "cached_content_body", "encode"]
+__all__ = ["NAME", "GeminiDecoder", "cached_content_body", "read_stored", "write"]
 
 NAME: Final = "gemini"
 UNSIGNED: Final = "skip_thought_signature_validator"
 START: Final = "(the conversation begins with the model's message)"
 RESPONSES, WORDS = 1, 0
-
-
-def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
-    """Write the request."""
-    return assemble(prompt, profile, options, _write)
 
 
 def cached_content_body(
@@ -77,12 +71,13 @@ def cached_content_body(
     if not 0 <= messages <= prompt.boundary:
         raise InvalidInput(f"{messages} messages: the prefix has {prompt.boundary}")
     held = Prompt(prompt.messages[:messages], messages, prompt.receipt, prompt.tools)
-    body = encode(held, profile).body
+    body = assemble(held, profile, Options(), write).body
     body.pop("generationConfig")
     return {"model": f"models/{profile.model}", "ttl": f"{ttl_s}s", **body}
 
 
-def _write(draft: RequestDraft) -> None:
+def write(draft: RequestDraft) -> None:
+    """Write a request."""
     fields, held = draft.fields, draft.options.cached_content
     fields["generationConfig"] = {"maxOutputTokens": draft.max_output_tokens}
     fields |= draft.extra
@@ -176,7 +171,7 @@ STOPS: Final[dict[str, StopReason]] = {
 }
 
 
-class GeminiDecoder(BaseDecoder):
+class GeminiDecoder(Decoder):
     """Whole responses, one after the other; the last one has the reason and the usage.
 
     There is no end mark: the stream is over when it is closed after a finish reason.

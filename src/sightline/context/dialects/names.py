@@ -59,19 +59,14 @@ class Names:
         for name, count in Counter(offered).items():
             if count > 1:
                 raise InvalidInput(f"the tool {name!r} is there {count} times")
-        self._folded = Counter(name.casefold() for name in offered)
+        folded = Counter(name.casefold() for name in offered)
         self._wire = {
-            name: self._mapped(name, force=self._folded[name.casefold()] > 1) for name in offered
+            name: self._mapped(name, force=folded[name.casefold()] > 1) for name in offered
         }
 
     def wire(self, ours: str) -> str:
         """Return the vendor's name of a tool, offered now or called long ago."""
         return self._wire.get(ours) or self._mapped(ours)
-
-    @property
-    def forced(self) -> tuple[str, ...]:
-        """The tools whose names would do, were there not another that differs by case only."""
-        return tuple(ours for ours in self._wire if self._folded[ours.casefold()] > 1)
 
     @property
     def changed(self) -> dict[str, str]:

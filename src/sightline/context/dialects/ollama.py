@@ -16,13 +16,11 @@ from functools import partial
 from typing import Any, Final
 
 from sightline.context.dialects.attachments import inline, placeholder
-from sightline.context.dialects.decoder import Decoder as BaseDecoder
-from sightline.context.dialects.decoder import written
+from sightline.context.dialects.decoder import Decoder, written
 from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.framing import LineReader
 from sightline.context.dialects.openai_chat import error_text, function_tools
-from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import Options, Request, RequestDraft, assemble
+from sightline.context.dialects.request import RequestDraft
 from sightline.context.dialects.segments import Piece, to_json
 from sightline.context.dialects.stored import (
     UNKNOWN,
@@ -43,19 +41,14 @@ from sightline.context.messages.parts import (
     ToolCall,
     ToolResult,
 )
-from sightline.context.slots.prompt import Prompt
 
-__all__ = ["NAME", "OllamaDecoder", "encode"]
+__all__ = ["NAME", "OllamaDecoder", "read_stored", "write"]
 
 NAME: Final = "ollama"
 
 
-def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
-    """Write the request."""
-    return assemble(prompt, profile, options, _write)
-
-
-def _write(draft: RequestDraft) -> None:
+def write(draft: RequestDraft) -> None:
+    """Write a request."""
     draft.fields |= {
         "model": draft.profile.model,
         "stream": draft.options.stream,
@@ -117,7 +110,7 @@ def _texts(draft: RequestDraft, parts: tuple[Part, ...]) -> list[str]:
     return texts
 
 
-class OllamaDecoder(BaseDecoder):
+class OllamaDecoder(Decoder):
     """JSON lines; the one with `done` is the last and has the counts."""
 
     dialect = NAME

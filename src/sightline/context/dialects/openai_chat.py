@@ -17,13 +17,11 @@ from typing import Any, Final
 import msgspec
 
 from sightline.context.dialects.attachments import inline, is_web, placeholder
-from sightline.context.dialects.decoder import Decoder as BaseDecoder
-from sightline.context.dialects.decoder import Open, read_frame
+from sightline.context.dialects.decoder import Decoder, Open, read_frame
 from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.framing import Frame
 from sightline.context.dialects.names import wire_id
-from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import Options, Request, RequestDraft, assemble
+from sightline.context.dialects.request import RequestDraft
 from sightline.context.dialects.segments import Piece, to_json
 from sightline.context.dialects.stored import UNKNOWN, Stored, arguments_of, as_text, flat, role_of
 from sightline.context.dialects.turns import PromptTurn
@@ -38,21 +36,16 @@ from sightline.context.messages.parts import (
     ToolCall,
     ToolResult,
 )
-from sightline.context.slots.prompt import Prompt
 
-__all__ = ["NAME", "ChatDecoder", "encode", "error_text", "function_tools"]
+__all__ = ["NAME", "ChatDecoder", "error_text", "function_tools", "read_stored"]
 
 NAME: Final = "openai_chat"
 BREAKPOINT: Final = b',"prompt_cache_breakpoint":{"mode":"explicit"}'
 CACHE_CONTROL: Final = b',"cache_control":{"type":"ephemeral"}'
 
 
-def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
-    """Write the request."""
-    return assemble(prompt, profile, options, _write)
-
-
-def _write(draft: RequestDraft) -> None:
+def write(draft: RequestDraft) -> None:
+    """Write a request."""
     profile, options, fields = draft.profile, draft.options, draft.fields
     fields |= {"model": profile.model, "stream": options.stream}
     if options.stream and profile.messages.usage_option:
@@ -201,7 +194,7 @@ DONE: Final = b"[DONE]"
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
 
 
-class ChatDecoder(BaseDecoder):
+class ChatDecoder(Decoder):
     """Chunks of `choices[0].delta`; the end is `[DONE]`, or no more bytes after a reason."""
 
     dialect = NAME

@@ -15,13 +15,11 @@ from functools import partial
 from typing import Any, Final
 
 from sightline.context.dialects.attachments import inline, is_web, placeholder
-from sightline.context.dialects.decoder import Decoder as BaseDecoder
-from sightline.context.dialects.decoder import Open
+from sightline.context.dialects.decoder import Decoder, Open
 from sightline.context.dialects.events import Event
 from sightline.context.dialects.names import wire_id
 from sightline.context.dialects.openai_chat import error_text, stored_content
-from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import Options, Request, RequestDraft, assemble
+from sightline.context.dialects.request import RequestDraft
 from sightline.context.dialects.segments import Piece, to_json
 from sightline.context.dialects.stored import Stored, arguments_of, as_text, flat, role_of
 from sightline.context.dialects.usage import CacheMiss, Usage, UsageReport
@@ -35,20 +33,15 @@ from sightline.context.messages.parts import (
     ToolCall,
     ToolResult,
 )
-from sightline.context.slots.prompt import Prompt
 
-__all__ = ["NAME", "ResponsesDecoder", "encode"]
+__all__ = ["NAME", "ResponsesDecoder", "read_stored", "write"]
 
 NAME: Final = "openai_responses"
 BREAKPOINT: Final = b',"prompt_cache_breakpoint":{"mode":"explicit"}'
 
 
-def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
-    """Write the request."""
-    return assemble(prompt, profile, options, _write)
-
-
-def _write(draft: RequestDraft) -> None:
+def write(draft: RequestDraft) -> None:
+    """Write a request."""
     profile, options, fields = draft.profile, draft.options, draft.fields
     fields |= {
         "model": profile.model,
@@ -146,7 +139,7 @@ def _part(draft: RequestDraft, part: Part) -> dict[str, Any]:
     return {"type": "input_text", "text": placeholder(part)}
 
 
-class ResponsesDecoder(BaseDecoder):
+class ResponsesDecoder(Decoder):
     """Typed events. A reasoning item comes back whole with `output_item.done`, and only then."""
 
     dialect = NAME

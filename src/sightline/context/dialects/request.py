@@ -16,6 +16,7 @@ it is made: what stands before it is the same with any tail and with none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from operator import itemgetter
 from typing import Any, Final, Literal, TypeAlias
@@ -140,33 +141,28 @@ class Request(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(receipt, warnings=(*receipt.warnings, *told))
 
 
+@dataclass
 class RequestDraft:
     """What a dialect works from, and what it has written so far: fields, messages, marks, notes.
 
     `key` is the name of the messages, which are the last field of a body.
     """
 
-    def __init__(
-        self,
-        prompt: Prompt,
-        profile: Profile,
-        options: Options,
-        thinking: Thinking,
-        turns: list[PromptTurn],
-    ) -> None:
-        self.prompt = prompt
-        self.profile = profile
-        self.options = options
-        self.thinking = thinking
-        self.turns = turns
-        self.tools = read_tools(prompt.tools) if profile.tools.calls else []
-        self.names = Names((tool.name for tool in self.tools), profile.tools)
-        self.fields: dict[str, Any] = {}
-        self.key = ""
-        self.headers: dict[str, str] = {}
-        self.notes: list[Note] = []
-        self.marks = 0
-        self._memory = memory_of(profile, self.names.forced)
+    prompt: Prompt
+    profile: Profile
+    options: Options
+    thinking: Thinking
+    turns: list[PromptTurn]
+    fields: dict[str, Any] = field(default_factory=dict)
+    key: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+    marks: int = 0
+
+    def __post_init__(self) -> None:
+        self.tools = read_tools(self.prompt.tools) if self.profile.tools.calls else []
+        self.names = Names((tool.name for tool in self.tools), self.profile.tools)
+        self._memory = memory_of(self.profile, tuple(self.names.changed))
         self._segments = Segments(self._memory)
         self._field_inserts: list[tuple[str, int, bytes]] = []
         self._marked: tuple[list[int], bytes] = ([], b"")
@@ -268,24 +264,23 @@ class RequestDraft:
             yield ByteSpan(at + start, at + end, f"{key}[{number}]", slot, first, tokens)
 
 
-Write: TypeAlias = Callable[[RequestDraft], None]
-
-
 def assemble(
     prompt: Prompt,
     profile: Profile,
-    options: Options | None,
-    write: Write,
-    thinking: Thinking | None = None,
+    options: Options,
+    write: Callable[[RequestDraft], None],
+    bound: Thinking | None = None,
 ) -> Request:
     """Place the tail, write the prompt with a dialect's hand, and say what came of it.
 
-    `thinking` is for dialects that know bound reasoning; the others keep tails or do not.
+    `bound` is what a dialect that knows bound reasoning does with it unless somebody says.
     """
-    options = options or Options()
-    if thinking is None:
-        thinking = "turn_append" if options.thinking == "turn_append" else "auto"
     _check(profile, options)
+    thinking = options.thinking
+    if bound is None:
+        thinking = "turn_append" if thinking == "turn_append" else "auto"
+    elif thinking == "auto" and profile.reasoning.bound:
+        thinking = bound
     stable, mended = turns_of(prompt.prefix)
     tail = tail_of(prompt.tail)
     sent: tuple[SentTail, ...] = ()

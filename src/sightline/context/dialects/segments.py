@@ -101,7 +101,7 @@ class Memory:
 def memory_of(profile: Profile, names: tuple[str, ...]) -> Memory:
     """Return the memory of all requests whose parts are written alike.
 
-    `names` are the tools that are called otherwise because of other tools.
+    `names` are those of the tools that are called otherwise at the vendor's.
     """
     return _memory(profile.dialect, profile.tools, profile.messages, profile.reasoning, names)
 
