@@ -13,7 +13,7 @@ import msgspec
 
 from sightline.cli.reading import message_to_json, read_json, read_session
 from sightline.cli.slots import read_slots
-from sightline.context.dialects import DIALECTS, decode
+from sightline.context.dialects import DIALECTS, STRATEGIES, decode, parse
 from sightline.context.dialects.framing import (
     BrokenStream,
     EventStreamReader,
@@ -22,7 +22,6 @@ from sightline.context.dialects.framing import (
     LineReader,
     SseReader,
 )
-from sightline.context.messages.parser import STRATEGIES, parse
 from sightline.context.messages.parts import Message
 from sightline.context.messages.state import HEADING, extract_state, strip_state
 from sightline.context.projection.bridge import decode_bridge, encode_bridge

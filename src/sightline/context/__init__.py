@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from sightline._lazy import lazily
 
 if TYPE_CHECKING:
-    from sightline.context.dialects import Options, decoder_for, encode, profile_for
+    from sightline.context.dialects import Options, decoder_for, encode, profile_for, usage_from
     from sightline.context.dialects.drift import drift
     from sightline.context.dialects.events import Stopped, TextArrived
-    from sightline.context.dialects.usage import usage_from
     from sightline.context.ledger import Ledger
     from sightline.context.messages.parts import Message, Text, ToolCall, ToolResult
     from sightline.context.messages.window import Window
@@ -63,10 +62,9 @@ __all__ = [
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "sightline.context.dialects": "Options decoder_for encode profile_for",
+        "sightline.context.dialects": "Options decoder_for encode profile_for usage_from",
         "sightline.context.dialects.drift": "drift",
         "sightline.context.dialects.events": "Stopped TextArrived",
-        "sightline.context.dialects.usage": "usage_from",
         "sightline.context.ledger": "Ledger",
         "sightline.context.messages.parts": "Message Text ToolCall ToolResult",
         "sightline.context.messages.window": "Window",

@@ -15,7 +15,6 @@ from botocore.eventstream import EventStreamBuffer
 
 from context.dialects.streams import ANTHROPIC, BEDROCK, NAMES, OLLAMA, STREAMS, event_stream, sse
 from sightline.context.dialects import DIALECTS, decode
-from sightline.context.dialects.decoder import Decoder
 from sightline.context.dialects.events import (
     Event,
     ReasoningArrived,
@@ -344,8 +343,3 @@ def test_content_in_pieces_is_text() -> None:
                           "finish_reason": "stop"}]}  # fmt: skip
     stopped = reply("openai_chat", sse(piece))
     assert (stopped.reason, stopped.message.text) == ("end", "a")
-
-
-def test_a_decoder_is_abstract() -> None:
-    with pytest.raises(NotImplementedError):
-        Decoder()

@@ -8,10 +8,9 @@ import pytest
 
 from context.dialects.cases import ASK, CALL, CASES, FOUND, prompt, state
 from context.projection.requirements import proves
-from sightline.context.dialects import Options, encode, endpoints, profile_for
+from sightline.context.dialects import Options, encode, endpoints, profile_for, usage_from
 from sightline.context.dialects.gemini import cached_content_body
 from sightline.context.dialects.request import CachedContent, Request
-from sightline.context.dialects.usage import usage_from
 from sightline.context.messages.parts import Message, Raw, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.slots.prompt import Prompt
 from sightline.errors import InvalidInput

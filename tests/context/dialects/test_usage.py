@@ -8,9 +8,15 @@ import pytest
 from genai_prices import extract_usage
 
 from context.projection.requirements import proves
-from sightline.context.dialects import DIALECTS, profile_for
+from sightline.context.dialects import (
+    DIALECTS,
+    anthropic,
+    openai_responses,
+    profile_for,
+    usage_from,
+)
 from sightline.context.dialects.profile import Prices
-from sightline.context.dialects.usage import CacheMiss, Usage, cache_miss_from, cost, usage_from
+from sightline.context.dialects.usage import CacheMiss, Usage, cost
 
 
 @proves("CI-V")
@@ -114,10 +120,9 @@ def test_a_long_prompt_costs_more_where_the_vendor_says_so() -> None:
 
 def test_cache_misses_are_explained_in_the_vendor_s_word() -> None:
     told = {"diagnostics": {"cache_miss_reason": {"type": "previous_message_not_found"}}}
-    assert cache_miss_from("anthropic", told) == CacheMiss("previous_message_not_found")
-    assert cache_miss_from("anthropic", {"diagnostics": {"cache_miss_reason": None}}) is None
+    assert anthropic.read_cache_miss(told) == CacheMiss("previous_message_not_found")
+    assert anthropic.read_cache_miss({"diagnostics": {"cache_miss_reason": None}}) is None
     lost = {"prompt_cache_diagnostics": {"type": "comparison_response_not_found"}}
-    assert cache_miss_from("openai_responses", lost) == CacheMiss("comparison_response_not_found")
+    assert openai_responses.read_cache_miss(lost) == CacheMiss("comparison_response_not_found")
     hit = {"prompt_cache_diagnostics": {"type": "cache_hit"}}
-    assert cache_miss_from("openai_responses", hit) is None
-    assert cache_miss_from("gemini", told) is None
+    assert openai_responses.read_cache_miss(hit) is None

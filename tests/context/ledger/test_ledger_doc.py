@@ -9,13 +9,13 @@ import pytest
 
 from sightline.cli.ledger import ledger as ledger_command
 from sightline.cli.main import cli
+from sightline.context.dialects import STRATEGIES
 from sightline.context.ledger import LedgerLimits
 from sightline.context.ledger.retrieval import QueryLimits
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.sqlite.connect import BUSY_TIMEOUT_MS
 from sightline.context.ledger.sqlite.steps import FORMAT
 from sightline.context.messages.gate import MAX_DEPTH, MAX_DIGITS
-from sightline.context.messages.parser import STRATEGIES
 
 TEXT = (Path(__file__).parents[3] / "docs" / "ledger.md").read_text(encoding="utf-8")
 

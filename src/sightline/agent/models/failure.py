@@ -18,13 +18,11 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from sightline.agent.models.access import Access
 from sightline.agent.models.keys import scrub
-from sightline.context.dialects.decoder import read_frame
+from sightline.context.dialects.decoder import VendorError, read_error
 from sightline.errors import (
     ModelFailed,
     Overflow,
@@ -69,7 +67,6 @@ NO_CREDIT: Final = re.compile(
     re.IGNORECASE,
 )
 PASSING: Final = frozenset({408, 409, 425})
-GOOGLE_DELAY: Final = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
 def refused(
@@ -77,13 +74,14 @@ def refused(
 ) -> SightlineError:
     """Make the error of a response that is no reply. `kind` is a code told beside the body."""
     whole = f"{kind} {body[:10_000].decode('utf-8', 'replace')}"
-    said = _said(access, body) or kind
+    told = read_error(body)
+    said = _line(access, told.said) or kind
     message = f"{access.label}: {said or 'no reason given'} ({status})"
     if status in (401, 403):
         return Unauthorized(f"{access.label} refuses the request ({status}). {access.remedy}")
     if status in TOO_LONG and OVERFLOW.search(whole):
         return Overflow(message, status=status)
-    wait = _wait(headers, body)
+    wait = _wait(headers, told)
     if status == 429:
         if wait is None and NO_CREDIT.search(whole):
             return ModelFailed(message, status=status)
@@ -114,30 +112,14 @@ def is_timeout(error: BaseException) -> bool:
     return any("Timeout" in type(cause).__name__ for cause in causes)
 
 
-def _said(access: Access, body: bytes) -> str:
-    """Find the vendor's sentence in what it sent."""
-    try:
-        value = read_frame(body)
-    except msgspec.DecodeError:
-        return (
-            "" if body.lstrip().startswith(b"<") else _line(access, body.decode("utf-8", "replace"))
-        )
-    while isinstance(value, list) and value:
-        value = value[0]
-    inner = value.get("error", value) if isinstance(value, dict) else value
-    if isinstance(inner, dict):
-        inner = inner.get("message") or inner.get("Message") or inner.get("type") or ""
-    return _line(access, str(inner))
-
-
 def _line(access: Access, text: str) -> str:
     printable = "".join(c if c.isprintable() else " " for c in text[: 10 * MAX_MESSAGE])
     line = scrub(" ".join(printable.split()), access.key)
     return line if len(line) <= MAX_MESSAGE else f"{line[:MAX_MESSAGE]}…"
 
 
-def _wait(headers: Mapping[str, str], body: bytes) -> float | None:
-    """Read how long to wait: in milliseconds, seconds, until a date, or as Google says it."""
+def _wait(headers: Mapping[str, str], told: VendorError) -> float | None:
+    """Read how long to wait: in milliseconds, seconds, until a date, or in the body."""
     found = {name.lower(): value.strip() for name, value in headers.items()}
     try:
         if "retry-after-ms" in found:
@@ -146,7 +128,7 @@ def _wait(headers: Mapping[str, str], body: bytes) -> float | None:
             return _sane(float(found["retry-after"]))
     except ValueError:
         return _until(found.get("retry-after", ""))
-    return _google(body)
+    return told.wait_s
 
 
 def _sane(seconds: float) -> float | None:
@@ -160,14 +142,3 @@ def _until(date: str) -> float | None:
         return None
     aware = then if then.tzinfo else then.replace(tzinfo=UTC)
     return max(0.0, (aware - datetime.now(UTC)).total_seconds())
-
-
-def _google(body: bytes) -> float | None:
-    try:
-        value: Any = read_frame(body)
-        for detail in value["error"]["details"]:
-            if match := GOOGLE_DELAY.fullmatch(detail.get("retryDelay", "")):
-                return float(match[1])
-    except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
-        return None
-    return None

@@ -24,65 +24,59 @@ apps say, which is untrusted, in the system's role.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from sightline.context.dialects.attachments import inline, is_web, placeholder
-from sightline.context.dialects.blocks import Block, marked_blocks, merged
-from sightline.context.dialects.decoder import Decoder as BaseDecoder
-from sightline.context.dialects.decoder import Open, written
+from sightline.context.dialects.decoder import Decoder, Open, written
 from sightline.context.dialects.events import Event, StopReason
-from sightline.context.dialects.framing import SseReader
 from sightline.context.dialects.names import wire_id
-from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import (
-    Options,
-    Request,
-    RequestDraft,
-    Thinking,
-    Written,
-    assemble,
+from sightline.context.dialects.request import RequestDraft
+from sightline.context.dialects.segments import Piece, to_json
+from sightline.context.dialects.stored import UNKNOWN, Stored, as_text, flat, message_of, role_of
+from sightline.context.dialects.turns import PromptTurn, begun
+from sightline.context.dialects.usage import CacheMiss, Usage, UsageReport, at
+from sightline.context.messages.parts import (
+    File,
+    Message,
+    Part,
+    Raw,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
 )
-from sightline.context.dialects.turns import PromptTurn
-from sightline.context.dialects.usage import cache_miss_from
-from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
-from sightline.context.slots.prompt import Prompt
 
-__all__ = ["NAME", "AnthropicDecoder", "encode"]
+__all__ = ["NAME", "AnthropicDecoder", "read_stored", "write"]
 
 NAME: Final = "anthropic"
+BOUND: Final = "drop"
 BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
 VERSION: Final = "2023-06-01"
 START: Final = "(the conversation begins with the assistant's message)"
 
 
-def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
-    """Write the request; `Request.thinking` is the mode that was used."""
-    options = options or Options()
-    mode: Thinking = options.thinking
-    if mode == "auto" and profile.reasoning.bound:
-        mode = "drop"
-    return assemble(prompt, profile, options, _write, mode)
-
-
-def _write(draft: RequestDraft) -> Written:
-    profile, options = draft.profile, draft.options
+def write(draft: RequestDraft) -> None:
+    """Write a request."""
+    profile, options, fields = draft.profile, draft.options, draft.fields
     draft.headers["anthropic-version"] = VERSION
-    body: dict[str, Any] = {
+    fields |= {
         "model": profile.model,
         "stream": options.stream,
         "max_tokens": draft.max_output_tokens,
     }
     if draft.thinking == "drop":
         binding = {"prefix_mismatch_behavior": "drop_block"}
-        body["thinking"] = {"type": "adaptive", "block_binding": binding}
+        fields["thinking"] = {"type": "adaptive", "block_binding": binding}
         draft.headers["anthropic-beta"] = BINDING_BETA
     draft.note_thinking()
-    if options.previous_id and draft.marking:
-        body["diagnostics"] = {"previous_message_id": options.previous_id}
-    body |= draft.extra
+    if options.previous_id and "diagnostics" not in draft.extra:
+        asked = to_json({"previous_message_id": options.previous_id})
+        draft.insert(next(reversed(fields)), 0, b',"diagnostics":' + asked)
+    fields |= draft.extra
     if draft.tools:
-        body["tools"] = [
+        fields["tools"] = [
             {
                 "name": draft.names.wire(tool.name),
                 "description": tool.description,
@@ -91,26 +85,21 @@ def _write(draft: RequestDraft) -> Written:
             for tool in draft.tools
         ]
     system, rest = draft.system_and_rest()
-    texts = [
-        {"type": "text", "text": part.text}
-        for turn in system
-        for part in turn.parts
-        if isinstance(part, Text)
-    ]
-    if texts:
-        body["system"] = texts
-    blocks = _blocks(draft, rest)
-    _mark(draft, body, blocks)
-    messages, origins = merged(blocks, "content")
-    return {**body, "messages": messages}, origins
+    if system:
+        fields["system"] = [
+            {"type": "text", "text": part.text}
+            for turn in system
+            for part in turn.parts
+            if isinstance(part, Text)
+        ]
+    _say(draft, begun(rest, START))
+    _mark(draft)
 
 
-def _blocks(draft: RequestDraft, turns: list[PromptTurn]) -> list[Block]:
+def _say(draft: RequestDraft, turns: list[PromptTurn]) -> None:
     asked = [i for i, turn in enumerate(turns) if turn.role == "user" and turn.origin >= 0]
     last_user = asked[-1] if asked else -1
-    blocks: list[Block] = []
-    if turns and turns[0].role == "assistant":
-        blocks.append(Block("user", {"type": "text", "text": START}))
+    messages = draft.messages("messages", "content")
     for index, turn in enumerate(turns):
         role = "assistant" if turn.role == "assistant" else "user"
         if turn.role == "system":
@@ -119,16 +108,18 @@ def _blocks(draft: RequestDraft, turns: list[PromptTurn]) -> list[Block]:
             else:
                 draft.note("system_as_user", "a later system message is sent as the user's")
         keep = _keeps_thinking(draft, in_loop=index > last_user)
-        for part in turn.parts:
-            data = _block(draft, part, keep=keep)
-            if data is not None:
-                markable = data["type"] not in ("thinking", "redacted_thinking")
-                blocks.append(Block(role, data, turn.origin, turn.stable, markable))
-        for part in turn.tail:
-            data = _block(draft, part, keep=False)
-            if data is not None:
-                blocks.append(Block(role, data, turn.origin, stable=False))
-    return blocks
+        messages.add_turn(turn, partial(_pieces, draft, role, keep), role, keep)
+
+
+def _pieces(draft: RequestDraft, role: str, keep: bool, parts: tuple[Part, ...]) -> list[Piece]:
+    written = (_block(draft, part, keep=keep) for part in parts)
+    return [_piece(role, block) for block in written if block is not None]
+
+
+def _piece(role: str, block: dict[str, Any]) -> Piece:
+    data = to_json(block)
+    thought = block["type"] in ("thinking", "redacted_thinking")
+    return Piece(role, data, 0 if thought else len(data) - 1)
 
 
 def _keeps_thinking(draft: RequestDraft, *, in_loop: bool) -> bool:
@@ -177,23 +168,18 @@ def _file(draft: RequestDraft, file: File) -> dict[str, Any]:
     return {"type": "text", "text": placeholder(file)}
 
 
-def _mark(draft: RequestDraft, body: dict[str, Any], blocks: list[Block]) -> None:
-    cache = draft.profile.cache
+def _mark(draft: RequestDraft) -> None:
     if not draft.wants_marks("cache_control"):
         return
-    mark: dict[str, Any] = {"type": "ephemeral"}
+    mark = {"type": "ephemeral"}
     if draft.options.cache_ttl:
         mark["ttl"] = draft.options.cache_ttl
-    spent = 0
-    for fixed in ("system", "tools"):
-        if fixed in body and cache.max_marks > 1:
-            body[fixed][-1]["cache_control"] = mark
-            spent = 1
-            break
-    chosen = marked_blocks(blocks, cache, spent)
-    for index in chosen:
-        blocks[index].data["cache_control"] = mark
-    draft.marks = spent + len(chosen)
+    data = b',"cache_control":' + to_json(mark)
+    fixed = next((name for name in ("system", "tools") if name in draft.fields), "")
+    spent = int(bool(fixed) and draft.profile.cache.max_marks > 1)
+    if spent:
+        draft.insert(fixed, len("}]"), data)
+    draft.mark(data, spent)
 
 
 STOPS: Final[dict[str, StopReason]] = {
@@ -207,13 +193,10 @@ STOPS: Final[dict[str, StopReason]] = {
 }
 
 
-class AnthropicDecoder(BaseDecoder):
+class AnthropicDecoder(Decoder):
     """Blocks that start, grow and stop; then the reason, then `message_stop`."""
 
     dialect = NAME
-
-    def _make_reader(self) -> SseReader:
-        return SseReader()
 
     def _receive(self, event: str, value: Any) -> Iterator[Event]:
         kind: str = value["type"]
@@ -221,7 +204,7 @@ class AnthropicDecoder(BaseDecoder):
             message = value["message"]
             self._response_id = message.get("id") or ""
             self._usage = message.get("usage")
-            self._cache_miss = cache_miss_from(NAME, message)
+            self._cache_miss = read_cache_miss(message)
         elif kind == "content_block_start":
             yield from self._start(value["index"], value["content_block"])
         elif kind == "content_block_delta":
@@ -229,7 +212,7 @@ class AnthropicDecoder(BaseDecoder):
         elif kind == "message_delta":
             # Cumulative, and without what `message_start` told already.
             self._usage = _joined(self._usage, value.get("usage"))
-            self._cache_miss = cache_miss_from(NAME, value) or self._cache_miss
+            self._cache_miss = read_cache_miss(value) or self._cache_miss
             reason = value["delta"].get("stop_reason")
             if reason:
                 self._stop = (STOPS.get(reason, "end"), "")
@@ -288,8 +271,63 @@ class AnthropicDecoder(BaseDecoder):
             part.raw = None
         return super()._made(part)
 
+    @staticmethod
+    def _read_usage(told: UsageReport) -> Usage:
+        read = told.count("cache_read_input_tokens")
+        write = told.count("cache_creation_input_tokens")
+        return Usage(
+            input_tokens=told.count("input_tokens") + read + write,
+            output_tokens=told.count("output_tokens"),
+            cache_read_tokens=read,
+            cache_write_tokens=write,
+            cache_write_long_tokens=told.count("cache_creation", "ephemeral_1h_input_tokens"),
+            reasoning_tokens=told.count("output_tokens_details", "thinking_tokens"),
+        )
+
 
 def _joined(before: Any, later: Any) -> Any:
     if not isinstance(before, dict) or not isinstance(later, dict):
         return before if later is None else later
     return {**before, **{key: value for key, value in later.items() if value is not None}}
+
+
+def read_cache_miss(response: Mapping[str, Any]) -> CacheMiss | None:
+    """Read why the cache was missed; None if it was not, or nobody asked."""
+    reason = at(response, "diagnostics", "cache_miss_reason")
+    if not isinstance(reason, Mapping):
+        return None
+    missed = UsageReport(reason).count("cache_missed_input_tokens")
+    return CacheMiss(str(reason.get("type")), missed)
+
+
+def read_stored(data: Stored) -> Message:
+    """Read one message."""
+    role = role_of(data["role"], {})
+    content = data["content"]
+    if isinstance(content, str):
+        return Message(role, (Text(content),))
+    return message_of(role, tuple(_stored_block(block) for block in content))
+
+
+def _stored_block(block: Stored) -> Part:
+    match block["type"]:
+        case "text":
+            return Text(as_text(block["text"]))
+        case "tool_use":
+            return ToolCall(as_text(block["id"]), as_text(block["name"]), dict(block["input"]))
+        case "tool_result":
+            return ToolResult(
+                as_text(block["tool_use_id"]),
+                flat(block.get("content")),
+                is_error=bool(block.get("is_error", False)),
+            )
+        case "thinking":
+            return Reasoning(as_text(block["thinking"]), Raw(NAME, dict(block)))
+        case "redacted_thinking":
+            return Reasoning("", Raw(NAME, dict(block)))
+        case "image" | "document":
+            source = block["source"]
+            uri = source.get("url") or f"data:{source['media_type']};base64,{source['data']}"
+            return File(uri, source.get("media_type", UNKNOWN))
+        case other:
+            raise ValueError(f"block of type {other!r}")

@@ -20,34 +20,39 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
+import msgspec
+
 from sightline.context.dialects.attachments import inline, placeholder
-from sightline.context.dialects.blocks import Block, marked_blocks, merged
-from sightline.context.dialects.decoder import Decoder as BaseDecoder
-from sightline.context.dialects.decoder import Open, written
+from sightline.context.dialects.decoder import Decoder, Open, written
 from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.framing import EventStreamReader
 from sightline.context.dialects.names import wire_id
-from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import (
-    Options,
-    Request,
-    RequestDraft,
-    Thinking,
-    Written,
-    assemble,
+from sightline.context.dialects.request import RequestDraft
+from sightline.context.dialects.segments import Piece, to_json
+from sightline.context.dialects.stored import UNKNOWN, Stored, as_text, message_of, role_of
+from sightline.context.dialects.turns import PromptTurn, begun
+from sightline.context.dialects.usage import Usage, UsageReport, at
+from sightline.context.messages.parts import (
+    File,
+    Message,
+    Part,
+    Raw,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
 )
-from sightline.context.dialects.turns import PromptTurn
-from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
-from sightline.context.slots.prompt import Prompt
 from sightline.errors import InvalidInput
 
-__all__ = ["NAME", "BedrockDecoder", "encode"]
+__all__ = ["NAME", "BedrockDecoder", "read_stored", "write"]
 
 NAME: Final = "bedrock"
+BOUND: Final = "strip"
 START: Final = "(the conversation begins with the assistant's message)"
-WORDLESS: Final = "(sent without words)"
+WORDLESS: Final = Text("(sent without words)")
 IMAGES: Final = {"png", "jpeg", "gif", "webp"}
 DOCUMENTS: Final = {
     "application/pdf": "pdf", "text/csv": "csv", "text/html": "html", "text/plain": "txt",
@@ -55,33 +60,25 @@ DOCUMENTS: Final = {
 }  # fmt: skip
 
 
-def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
-    """Write the request; `Request.thinking` is the mode that was used."""
-    options = options or Options()
-    mode: Thinking = options.thinking
-    if mode == "drop":
+def write(draft: RequestDraft) -> None:
+    """Write a request."""
+    if draft.thinking == "drop":
         raise InvalidInput("bedrock: thinking 'drop' is not documented for Converse; use 'strip'")
-    if mode == "auto" and profile.reasoning.bound:
-        mode = "strip"
-    return assemble(prompt, profile, options, _write, mode)
-
-
-def _write(draft: RequestDraft) -> Written:
-    body: dict[str, Any] = {"inferenceConfig": {"maxTokens": draft.max_output_tokens}}
+    fields = draft.fields
+    fields["inferenceConfig"] = {"maxTokens": draft.max_output_tokens}
     draft.note_thinking()
-    body |= draft.extra
+    fields |= draft.extra
     if draft.tools:
-        body["toolConfig"] = {"tools": [{"toolSpec": spec} for spec in _specs(draft)]}
+        fields["toolConfig"] = {"tools": [{"toolSpec": spec} for spec in _specs(draft)]}
     elif any(turn.calls for turn in draft.turns):
         # A conversation with calls in it is refused without a tool definition.
-        body["toolConfig"] = {"tools": [{"toolSpec": _NO_TOOL}]}
+        fields["toolConfig"] = {"tools": [{"toolSpec": _NO_TOOL}]}
     system, rest = draft.system_and_rest()
-    texts = [{"text": part.text} for t in system for part in t.parts if isinstance(part, Text)]
-    if texts:
-        body["system"] = texts
-    blocks = _mark(draft, body, _blocks(draft, rest))
-    messages, origins = merged(blocks, "content")
-    return {**body, "messages": messages}, origins
+    if system:
+        texts = (part.text for t in system for part in t.parts if isinstance(part, Text))
+        fields["system"] = [{"text": text} for text in texts]
+    _say(draft, begun(rest, START))
+    _mark(draft)
 
 
 _NO_TOOL: Final[dict[str, Any]] = {
@@ -101,36 +98,37 @@ def _specs(draft: RequestDraft) -> list[dict[str, Any]]:
     return specs
 
 
-def _blocks(draft: RequestDraft, turns: list[PromptTurn]) -> list[Block]:
+def _say(draft: RequestDraft, turns: list[PromptTurn]) -> None:
     asked = [i for i, turn in enumerate(turns) if turn.role == "user" and turn.origin >= 0]
     last_user = asked[-1] if asked else -1
-    blocks: list[Block] = []
-    if turns and turns[0].role == "assistant":
-        blocks.append(Block("user", {"text": START}))
+    messages = draft.messages("messages", "content")
     for index, turn in enumerate(turns):
         if turn.role == "system":
             draft.note("system_as_user", "a later system message is sent as the user's")
         role = "assistant" if turn.role == "assistant" else "user"
-        if _is_wordless(turn):
-            blocks.append(Block(role, {"text": WORDLESS}, turn.origin, turn.stable, False))
         in_loop = index > last_user or not draft.profile.reasoning.bound
         keep = draft.thinking == "auto" or (draft.thinking == "turn_append" and in_loop)
-        for part in turn.parts:
-            data = _block(draft, part, keep=keep)
-            if data is not None:
-                markable = not data.keys() & {"document", "reasoningContent"}
-                blocks.append(Block(role, data, turn.origin, turn.stable, markable))
-        for part in turn.tail:
-            data = _block(draft, part, keep=False)
-            if data is not None:
-                blocks.append(Block(role, data, turn.origin, stable=False))
-    return blocks
+        messages.add_turn(_worded(turn), partial(_pieces, draft, role, keep), role, keep)
 
 
-def _is_wordless(turn: PromptTurn) -> bool:
-    """Whether there is a document without a word beside it, which is refused."""
+def _worded(turn: PromptTurn) -> PromptTurn:
+    """Put words beside a document that has none, which is refused."""
     papers = any(isinstance(part, File) and part.mime in DOCUMENTS for part in turn.parts)
-    return papers and not any(isinstance(part, Text) for part in turn.parts)
+    if not papers or any(isinstance(part, Text) for part in turn.parts):
+        return turn
+    edge = turn.edge and turn.edge + 1
+    return msgspec.structs.replace(turn, parts=(WORDLESS, *turn.parts), edge=edge)
+
+
+def _pieces(draft: RequestDraft, role: str, keep: bool, parts: tuple[Part, ...]) -> list[Piece]:
+    pieces = []
+    for part in parts:
+        block = _block(draft, part, keep=keep)
+        if block is not None:
+            data = to_json(block)
+            bare = part is WORDLESS or block.keys() & {"document", "reasoningContent"}
+            pieces.append(Piece(role, data, 0 if bare else len(data)))
+    return pieces
 
 
 def _block(draft: RequestDraft, part: Part, *, keep: bool) -> dict[str, Any] | None:
@@ -171,25 +169,17 @@ def _file(draft: RequestDraft, file: File) -> dict[str, Any]:
     return {"text": placeholder(file)}
 
 
-def _mark(draft: RequestDraft, body: dict[str, Any], blocks: list[Block]) -> list[Block]:
-    cache = draft.profile.cache
+def _mark(draft: RequestDraft) -> None:
     if not draft.wants_marks("cache_point"):
-        return blocks
-    point: dict[str, Any] = {"type": "default"}
+        return
+    point = {"type": "default"}
     if draft.options.cache_ttl:
         point["ttl"] = draft.options.cache_ttl
-    spent = 0
-    if "system" in body and cache.max_marks > 1:
-        body["system"].append({"cachePoint": point})
-        spent = 1
-    chosen = set(marked_blocks(blocks, cache, spent))
-    marked: list[Block] = []
-    for index, block in enumerate(blocks):
-        marked.append(block)
-        if index in chosen:
-            marked.append(Block(block.role, {"cachePoint": point}, block.origin))
-    draft.marks = spent + len(chosen)
-    return marked
+    data = b"," + to_json({"cachePoint": point})
+    spent = int("system" in draft.fields and draft.profile.cache.max_marks > 1)
+    if spent:
+        draft.insert("system", len("]"), data)
+    draft.mark(data, spent)
 
 
 STOPS: Final[dict[str, StopReason]] = {
@@ -205,16 +195,14 @@ STOPS: Final[dict[str, StopReason]] = {
 }
 
 
-class BedrockDecoder(BaseDecoder):
+class BedrockDecoder(Decoder):
     """Events named in their headers. `metadata` follows `messageStop` and is the end.
 
     From an SDK that unpacks events itself, hand each one to `receive` as it is.
     """
 
     dialect = NAME
-
-    def _make_reader(self) -> EventStreamReader:
-        return EventStreamReader()
+    reader = EventStreamReader
 
     def _receive(self, event: str, value: Any) -> Iterator[Event]:
         if not event and len(value) == 1:
@@ -283,3 +271,73 @@ class BedrockDecoder(BaseDecoder):
         if part.raw is not None and "signature" not in part.raw.get("reasoningText", {"signature"}):
             part.raw = None
         return super()._made(part)
+
+    @staticmethod
+    def _read_usage(told: UsageReport) -> Usage:
+        read, write = told.count("cacheReadInputTokens"), told.count("cacheWriteInputTokens")
+        details = at(told.reported, "cacheDetails")
+        long = [d for d in details if at(d, "ttl") == "1h"] if isinstance(details, list) else []
+        return Usage(
+            input_tokens=told.count("inputTokens") + read + write,
+            output_tokens=told.count("outputTokens"),
+            cache_read_tokens=read,
+            cache_write_tokens=write,
+            cache_write_long_tokens=sum(
+                UsageReport(detail).count("inputTokens") for detail in long
+            ),
+        )
+
+
+def read_stored(data: Stored) -> Message:
+    """Read a message, or the response that holds one."""
+    if "output" in data:
+        data = data["output"]["message"]
+    role = role_of(data["role"], {})
+    return message_of(
+        role, tuple(part for block in data["content"] for part in _stored_block(block))
+    )
+
+
+def _stored_block(block: Stored) -> Iterator[Part]:
+    [(kind, value)] = block.items()
+    match kind:
+        case "text":
+            yield Text(as_text(value))
+        case "toolUse":
+            use = dict(value.get("input") or {})
+            yield ToolCall(as_text(value["toolUseId"]), as_text(value["name"]), use)
+        case "toolResult":
+            content = "\n".join(_stored_answer(piece) for piece in value["content"])
+            is_error = value.get("status") == "error"
+            yield ToolResult(as_text(value["toolUseId"]), content, is_error=is_error)
+        case "reasoningContent":
+            thought = value.get("reasoningText") or {}
+            # Without its signature a thought is not accepted when it comes back.
+            signed = "redactedContent" in value or "signature" in thought
+            raw = Raw(NAME, dict(value)) if signed else None
+            yield Reasoning(as_text(thought.get("text", "")), raw)
+        case "image":
+            yield File(_stored_uri(value, mime := f"image/{value['format']}"), mime)
+        case "document":
+            mime = STORED_DOCUMENTS.get(value["format"], UNKNOWN)
+            yield File(_stored_uri(value, mime), mime, as_text(value.get("name") or ""))
+        case "cachePoint":
+            pass  # a mark for the vendor; nothing is said
+        case other:
+            raise ValueError(f"block of type {other!r}")
+
+
+def _stored_uri(value: Stored, mime: str) -> str:
+    source = value["source"]
+    if "s3Location" in source:
+        return as_text(source["s3Location"]["uri"])
+    return f"data:{mime};base64,{as_text(source['bytes'])}"
+
+
+def _stored_answer(piece: Stored) -> str:
+    if "text" in piece:
+        return as_text(piece["text"])
+    return msgspec.json.encode(piece.get("json", piece)).decode()
+
+
+STORED_DOCUMENTS: Final = {kind: mime for mime, kind in DOCUMENTS.items()}

@@ -10,6 +10,7 @@ one piece.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, ClassVar, Final
@@ -25,8 +26,8 @@ from sightline.context.dialects.events import (
     ToolCalled,
     UsageArrived,
 )
-from sightline.context.dialects.framing import BrokenStream, Frame, FrameReader
-from sightline.context.dialects.usage import CacheMiss, usage_from
+from sightline.context.dialects.framing import BrokenStream, Frame, FrameReader, SseReader
+from sightline.context.dialects.usage import CacheMiss, Usage, UsageReport
 from sightline.context.messages.gate import (
     MAX_DEPTH,
     UNREADABLE_CHARS,
@@ -45,11 +46,12 @@ from sightline.context.messages.parts import (
 from sightline.errors import InvalidJson, NotStorable
 from sightline.slop.protocol.jsontext import clip, loads, nests_deeper, text_from_bytes, text_of
 
-__all__ = ["Decoder", "Open", "decode", "read_frame", "written"]
+__all__ = ["Decoder", "Open", "VendorError", "decode", "read_error", "read_frame", "written"]
 
 # What stands in a frame around the arguments of a call is some ten levels in every API. So what is
 # left of something too deep is no problem for a parser, and still too deep to be stored.
 FRAME_DEPTH: Final = 2 * MAX_DEPTH
+GOOGLE_DELAY: Final = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
 class Open(msgspec.Struct):
@@ -66,9 +68,10 @@ class Decoder:
     """Feed it the bytes of a response; `names` leads from the vendor's tool names to ours."""
 
     dialect: ClassVar[str]
+    reader: ClassVar[Callable[[], FrameReader]] = SseReader
 
     def __init__(self, names: Mapping[str, str] | None = None) -> None:
-        self._reader = self._make_reader()
+        self._reader = type(self).reader()
         self._names = names or {}
         self._open: dict[Any, Open] = {}
         self._stop: tuple[StopReason, str] | None = None
@@ -80,9 +83,6 @@ class Decoder:
 
     # What a dialect provides.
 
-    def _make_reader(self) -> FrameReader:
-        raise NotImplementedError
-
     def _receive(self, event: str, value: Any) -> Iterator[Event]:
         """Take one frame's JSON."""
         raise NotImplementedError
@@ -91,7 +91,22 @@ class Decoder:
         """Take the JSON of a reply that was not streamed."""
         raise NotImplementedError
 
+    @staticmethod
+    def _read_usage(told: UsageReport) -> Usage:
+        """Read the usage object of a response."""
+        raise NotImplementedError
+
     # What a caller uses.
+
+    @classmethod
+    def read_usage(cls, reported: Any) -> Usage:
+        """Read the usage object of a response. What is not reported is 0.
+
+        What makes no sense is 0 as well, and named in `Usage.unusable`.
+        """
+        told = UsageReport(reported)
+        usage = cls._read_usage(told)
+        return msgspec.structs.replace(usage, unusable=tuple(told.unusable))
 
     def feed(self, data: bytes) -> list[Event]:
         """Take more bytes; return the events they complete. Nothing comes after `Stopped`."""
@@ -199,7 +214,7 @@ class Decoder:
             reason = "tool_calls"
         events: list[Event] = [ToolCalled(call) for call in calls]
         if self._usage is not None:
-            usage = usage_from(self.dialect, self._usage)
+            usage = self.read_usage(self._usage)
             events.append(UsageArrived(usage, self._cache_miss, _reported(self._usage)))
         message = Message("assistant", tuple(parts))
         return [*events, Stopped(reason, message, detail, self._response_id, self._code)]
@@ -245,6 +260,40 @@ def read_frame(data: bytes) -> Any:
             return storable_json(loads(text_from_bytes(shallow)))
         except InvalidJson:
             raise error from None
+
+
+class VendorError(msgspec.Struct, frozen=True):
+    """What a vendor says in place of a reply: its sentence, and how long to wait, if it is told."""
+
+    said: str = ""
+    wait_s: float | None = None
+
+
+def read_error(body: bytes) -> VendorError:
+    """Read the body of a response that is no reply; a page of HTML says nothing."""
+    try:
+        value = read_frame(body)
+    except msgspec.DecodeError:
+        html = body.lstrip().startswith(b"<")
+        return VendorError("" if html else body.decode("utf-8", "replace"))
+    wait_s = _google_wait(value)
+    while isinstance(value, list) and value:
+        value = value[0]
+    inner = value.get("error", value) if isinstance(value, dict) else value
+    if isinstance(inner, dict):
+        inner = inner.get("message") or inner.get("Message") or inner.get("type") or ""
+    return VendorError(str(inner), wait_s)
+
+
+def _google_wait(value: Any) -> float | None:
+    """Read `google.rpc.RetryInfo`, which Gemini sends through its compatible endpoints, too."""
+    try:
+        for detail in value["error"]["details"]:
+            if match := GOOGLE_DELAY.fullmatch(detail.get("retryDelay", "")):
+                return float(match[1])
+    except (KeyError, TypeError, AttributeError):
+        return None
+    return None
 
 
 def written(arguments: Any) -> str:

@@ -15,34 +15,49 @@ that another vendor made gets the documented stand-in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
+import msgspec
+
 from sightline.context.dialects.attachments import inline, placeholder
-from sightline.context.dialects.blocks import Block, merged
-from sightline.context.dialects.decoder import Decoder as BaseDecoder
-from sightline.context.dialects.decoder import written
+from sightline.context.dialects.decoder import Decoder, written
 from sightline.context.dialects.events import Event, StopReason
-from sightline.context.dialects.framing import SseReader
 from sightline.context.dialects.names import wire_id
 from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import Options, Request, RequestDraft, Written, assemble
-from sightline.context.dialects.turns import PromptTurn
-from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
+from sightline.context.dialects.request import Options, RequestDraft, assemble
+from sightline.context.dialects.segments import Piece, to_json
+from sightline.context.dialects.stored import (
+    UNKNOWN,
+    Stored,
+    as_text,
+    call_id_of,
+    message_of,
+    role_of,
+)
+from sightline.context.dialects.turns import begun
+from sightline.context.dialects.usage import Usage, UsageReport
+from sightline.context.messages.parts import (
+    File,
+    Message,
+    Part,
+    Raw,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from sightline.context.slots.prompt import Prompt
 from sightline.errors import InvalidInput
 
-__all__ = ["NAME", "GeminiDecoder", "cached_content_body", "encode"]
+__all__ = ["NAME", "GeminiDecoder", "cached_content_body", "read_stored", "write"]
 
 NAME: Final = "gemini"
 UNSIGNED: Final = "skip_thought_signature_validator"
 START: Final = "(the conversation begins with the model's message)"
 RESPONSES, WORDS = 1, 0
-
-
-def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
-    """Write the request."""
-    return assemble(prompt, profile, options, _write)
 
 
 def cached_content_body(
@@ -56,18 +71,18 @@ def cached_content_body(
     if not 0 <= messages <= prompt.boundary:
         raise InvalidInput(f"{messages} messages: the prefix has {prompt.boundary}")
     held = Prompt(prompt.messages[:messages], messages, prompt.receipt, prompt.tools)
-    body = encode(held, profile).body
+    body = assemble(held, profile, Options(), write).body
     body.pop("generationConfig")
     return {"model": f"models/{profile.model}", "ttl": f"{ttl_s}s", **body}
 
 
-def _write(draft: RequestDraft) -> Written:
-    options = draft.options
-    body: dict[str, Any] = {"generationConfig": {"maxOutputTokens": draft.max_output_tokens}}
-    body |= draft.extra
-    held = options.cached_content
+def write(draft: RequestDraft) -> None:
+    """Write a request."""
+    fields, held = draft.fields, draft.options.cached_content
+    fields["generationConfig"] = {"maxOutputTokens": draft.max_output_tokens}
+    fields |= draft.extra
     if held is not None:
-        body["cachedContent"] = held.name
+        fields["cachedContent"] = held.name
     elif draft.tools:
         declared = [
             {
@@ -77,39 +92,31 @@ def _write(draft: RequestDraft) -> Written:
             }
             for tool in draft.tools
         ]
-        body["tools"] = [{"functionDeclarations": declared}]
+        fields["tools"] = [{"functionDeclarations": declared}]
     system, rest = draft.system_and_rest()
-    texts = [{"text": part.text} for t in system for part in t.parts if isinstance(part, Text)]
-    if texts and held is None:
-        body["systemInstruction"] = {"parts": texts}
-    if held is not None:
+    if system and held is None:
+        texts = (part.text for t in system for part in t.parts if isinstance(part, Text))
+        fields["systemInstruction"] = {"parts": [{"text": text} for text in texts]}
+    if held is None:
+        rest = begun(rest, START)
+    else:
         rest = [turn for turn in rest if not 0 <= turn.origin < held.messages]
-    contents, origins = merged(_blocks(draft, rest), "parts")
-    return {**body, "contents": contents}, origins
-
-
-def _blocks(draft: RequestDraft, turns: list[PromptTurn]) -> list[Block]:
-    blocks: list[Block] = []
-    called: dict[str, str] = {}
-    if turns and turns[0].role == "assistant" and draft.options.cached_content is None:
-        blocks.append(Block("user", {"text": START}))
-    for turn in turns:
+    contents = draft.messages("contents", "parts")
+    for turn in rest:
         if turn.role == "system":
             draft.note("system_as_user", "a later system message is sent as the user's")
         role = "model" if turn.role == "assistant" else "user"
         lane = RESPONSES if turn.role == "tool" else WORDS
-        called |= {call.id: call.name for call in turn.calls}
-        for part in turn.parts + turn.tail:
-            data = _part(draft, part, called, first=turn.calls[:1] == (part,))
-            if data is not None:
-                stable = turn.stable and part not in turn.tail
-                blocks.append(Block(role, data, turn.origin, stable, lane=lane))
-    return blocks
+        contents.add_turn(turn, partial(_pieces, draft, role, lane), role, lane=lane)
 
 
-def _part(
-    draft: RequestDraft, part: Part, called: Mapping[str, str], *, first: bool
-) -> dict[str, Any] | None:
+def _pieces(draft: RequestDraft, role: str, lane: int, parts: tuple[Part, ...]) -> list[Piece]:
+    first = next((part for part in parts if isinstance(part, ToolCall)), None)
+    written = (_part(draft, part, first=part is first) for part in parts)
+    return [Piece(role, to_json(part), lane=lane) for part in written if part is not None]
+
+
+def _part(draft: RequestDraft, part: Part, *, first: bool) -> dict[str, Any] | None:
     signed: dict[str, Any] = {}
     if part.raw is not None and part.raw.strategy == NAME:
         signed = {"thoughtSignature": part.raw.data["thoughtSignature"]}
@@ -127,8 +134,7 @@ def _part(
     if isinstance(part, ToolResult):
         response = {
             "id": wire_id(part.call_id, draft.profile.tools.ids),
-            # The name of the call must be repeated, whether or not the result has it.
-            "name": draft.names.wire(called.get(part.call_id) or part.name or part.call_id),
+            "name": draft.names.wire(part.name or part.call_id),
             "response": {"error" if part.is_error else "output": part.content},
         }
         return {"functionResponse": response}
@@ -165,16 +171,13 @@ STOPS: Final[dict[str, StopReason]] = {
 }
 
 
-class GeminiDecoder(BaseDecoder):
+class GeminiDecoder(Decoder):
     """Whole responses, one after the other; the last one has the reason and the usage.
 
     There is no end mark: the stream is over when it is closed after a finish reason.
     """
 
     dialect = NAME
-
-    def _make_reader(self) -> SseReader:
-        return SseReader()
 
     def _receive(self, event: str, value: Any) -> Iterator[Event]:
         if "error" in value:
@@ -216,3 +219,61 @@ class GeminiDecoder(BaseDecoder):
             yield from self._say(key, part["text"])
             if raw is not None:
                 self._part(key, "text").raw = raw
+
+    @staticmethod
+    def _read_usage(told: UsageReport) -> Usage:
+        thoughts = told.count("thoughtsTokenCount")
+        return Usage(
+            input_tokens=told.count("promptTokenCount") + told.count("toolUsePromptTokenCount"),
+            output_tokens=told.count("candidatesTokenCount") + thoughts,
+            cache_read_tokens=told.count("cachedContentTokenCount"),
+            reasoning_tokens=thoughts,
+        )
+
+
+def read_stored(data: Stored) -> Message:
+    """Read one content."""
+    role = role_of(data.get("role", "user"), {"model": "assistant", "function": "tool"})
+    seen: Counter[str] = Counter()
+    return message_of(role, tuple(_stored_part(part, seen) for part in data["parts"]))
+
+
+def _stored_part(part: Stored, seen: Counter[str]) -> Part:
+    signature = part.get("thoughtSignature")
+    raw = Raw(NAME, dict(part)) if signature else None
+    if call := part.get("functionCall"):
+        call_id = call_id_of(call.get("id"), call["name"], seen)
+        return ToolCall(call_id, as_text(call["name"]), dict(call.get("args") or {}), raw)
+    if answer := part.get("functionResponse"):
+        call_id = call_id_of(answer.get("id"), answer["name"], seen)
+        content, is_error = _stored_answer(answer.get("response", {}))
+        return ToolResult(call_id, content, as_text(answer["name"]), is_error)
+    if held := part.get("inlineData"):
+        return File(f"data:{held['mimeType']};base64,{held['data']}", as_text(held["mimeType"]))
+    if stored := part.get("fileData"):
+        return File(as_text(stored["fileUri"]), as_text(stored.get("mimeType") or UNKNOWN))
+    if part.get("thought"):
+        return Reasoning(as_text(part["text"]), raw)
+    return Text(as_text(part["text"]), raw)
+
+
+def _stored_answer(response: Any) -> tuple[str, bool]:
+    """Read an answer of one text under the key that Google names for it; others stay JSON."""
+    match response:
+        case {"output": str(text), **rest} if not rest:
+            return text, False
+        case {"error": str(text), **rest} if not rest:
+            return text, True
+    return msgspec.json.encode(response).decode(), False
+
+
+def read_stored_gca(data: Stored) -> Message:
+    """Read the code-assist variant: the same content, sometimes inside a request or response."""
+    inner = data
+    for key in ("response", "request"):
+        inner = inner.get(key, inner)
+    if candidates := inner.get("candidates"):
+        inner = candidates[0]["content"]
+    elif contents := inner.get("contents"):
+        inner = contents[-1]
+    return read_stored(inner)

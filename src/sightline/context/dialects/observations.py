@@ -94,12 +94,13 @@ def with_sent(
     rest = list(turns)
     for tail in sent:
         # A result that came late stands with its call; nothing may come between these.
-        later = (i for i, turn in enumerate(rest) if turn.origin >= tail.after and not turn.results)
-        at = next(later, len(rest))
+        later = (turn.origin >= tail.after and turn.role != "tool" for turn in rest)
+        at = next((i for i, is_later in enumerate(later) if is_later), len(rest))
         placed, _ = place_tail([*placed, *rest[:at]], tail.parts, profile)
-        placed = [
-            msgspec.structs.replace(turn, parts=turn.parts + turn.tail, tail=(), stable=True)
-            for turn in placed
-        ]
+        placed = [turn if turn.stable and not turn.tail else _kept(turn) for turn in placed]
         rest = rest[at:]
     return [*placed, *rest]
+
+
+def _kept(turn: PromptTurn) -> PromptTurn:
+    return msgspec.structs.replace(turn, parts=turn.parts + turn.tail, tail=(), stable=True)

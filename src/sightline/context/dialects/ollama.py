@@ -10,85 +10,89 @@ each other, and that is legal under all of them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 from sightline.context.dialects.attachments import inline, placeholder
-from sightline.context.dialects.decoder import Decoder as BaseDecoder
-from sightline.context.dialects.decoder import written
+from sightline.context.dialects.decoder import Decoder, written
 from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.framing import LineReader
 from sightline.context.dialects.openai_chat import error_text, function_tools
-from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import Options, Request, RequestDraft, Written, assemble
-from sightline.context.dialects.turns import PromptTurn
-from sightline.context.messages.parts import File, Part, Reasoning, Text
-from sightline.context.slots.prompt import Prompt
+from sightline.context.dialects.request import RequestDraft
+from sightline.context.dialects.segments import Piece, to_json
+from sightline.context.dialects.stored import (
+    UNKNOWN,
+    Stored,
+    arguments_of,
+    as_text,
+    call_id_of,
+    role_of,
+)
+from sightline.context.dialects.usage import Usage, UsageReport
+from sightline.context.messages.parts import (
+    File,
+    Message,
+    Part,
+    Raw,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 
-__all__ = ["NAME", "OllamaDecoder", "encode"]
+__all__ = ["NAME", "OllamaDecoder", "read_stored", "write"]
 
 NAME: Final = "ollama"
 
 
-def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
-    """Write the request."""
-    return assemble(prompt, profile, options, _write)
-
-
-def _write(draft: RequestDraft) -> Written:
-    body: dict[str, Any] = {
+def write(draft: RequestDraft) -> None:
+    """Write a request."""
+    draft.fields |= {
         "model": draft.profile.model,
         "stream": draft.options.stream,
         "options": {
             "num_ctx": draft.profile.window_tokens,
             "num_predict": draft.max_output_tokens,
         },
+        **draft.extra,
     }
-    body |= draft.extra
     if draft.tools:
-        body["tools"] = function_tools(draft)
-    messages: list[dict[str, Any]] = []
-    origins: list[tuple[int, ...]] = []
-    called: dict[str, str] = {}
+        draft.fields["tools"] = function_tools(draft)
+    messages = draft.messages("messages")
     for turn in draft.turns:
-        called |= {call.id: call.name for call in turn.calls}
-        for message in _messages(draft, turn, called):
-            messages.append(message)
-            origins.append((turn.origin,))
-    return {**body, "messages": messages}, origins
+        messages.add_turn(turn, partial(_pieces, draft, turn.role), turn.role)
 
 
-def _messages(
-    draft: RequestDraft, turn: PromptTurn, called: dict[str, str]
-) -> list[dict[str, Any]]:
-    if turn.role == "tool":
-        return [
-            {
-                "role": "tool",
-                "tool_name": draft.names.wire(called[result.call_id]),
-                "content": error_text(result),
-            }
-            for result in turn.results
-        ]
-    message: dict[str, Any] = {"role": turn.role}
+def _pieces(draft: RequestDraft, role: str, parts: tuple[Part, ...]) -> list[Piece]:
+    if role == "tool":
+        return [_result(draft, part) for part in parts if isinstance(part, ToolResult)]
+    message: dict[str, Any] = {"role": role}
     # Before the text, which is the last thing that may grow.
-    images = [data.data for part in turn.parts + turn.tail if (data := _image(part))]
+    images = [data.data for part in parts if (data := _image(part))]
     if images:
         message["images"] = images
     thoughts = [
         part.text
-        for part in turn.parts
+        for part in parts
         if isinstance(part, Reasoning) and part.raw is not None and part.raw.strategy == NAME
     ]
     if thoughts:
         message["thinking"] = "".join(thoughts)
-    message["content"] = "\n\n".join(_texts(draft, turn.parts + turn.tail))
-    if turn.calls:
+    message["content"] = "\n\n".join(_texts(draft, parts))
+    calls = [part for part in parts if isinstance(part, ToolCall)]
+    if calls:
         message["tool_calls"] = [
             {"function": {"name": draft.names.wire(call.name), "arguments": call.arguments}}
-            for call in turn.calls
+            for call in calls
         ]
-    return [message]
+    return [Piece(role, to_json(message))]
+
+
+def _result(draft: RequestDraft, result: ToolResult) -> Piece:
+    name, text = draft.names.wire(result.name), error_text(result)
+    return Piece("tool", to_json({"role": "tool", "tool_name": name, "content": text}))
 
 
 def _image(part: Part) -> Any:
@@ -106,13 +110,11 @@ def _texts(draft: RequestDraft, parts: tuple[Part, ...]) -> list[str]:
     return texts
 
 
-class OllamaDecoder(BaseDecoder):
+class OllamaDecoder(Decoder):
     """JSON lines; the one with `done` is the last and has the counts."""
 
     dialect = NAME
-
-    def _make_reader(self) -> LineReader:
-        return LineReader()
+    reader = LineReader
 
     def _whole(self, value: Any) -> Iterator[Event]:
         yield from self._receive("", value)
@@ -135,3 +137,49 @@ class OllamaDecoder(BaseDecoder):
             self._response_id = str(value.get("created_at") or "")
             stop: StopReason = "length" if value.get("done_reason") == "length" else "end"
             yield from self._end(stop)
+
+    @staticmethod
+    def _read_usage(told: UsageReport) -> Usage:
+        # It reports what it evaluated; what it reused is not told.
+        return Usage(
+            input_tokens=told.count("prompt_eval_count"), output_tokens=told.count("eval_count")
+        )
+
+
+def read_stored(data: Stored) -> Message:
+    """Read a message, or the response that holds one."""
+    data = data.get("message", data)
+    role = role_of(data["role"], {})
+    text = as_text(data.get("content") or "")
+    seen: Counter[str] = Counter()
+    if role == "tool":
+        name = data.get("tool_name") or data["name"]
+        call_id = call_id_of(data.get("tool_call_id"), name, seen)
+        return Message(role, (ToolResult(call_id, text, as_text(name)),))
+    parts: list[Part] = []
+    if thought := data.get("thinking"):
+        parts.append(Reasoning(as_text(thought), Raw(NAME, {"field": "thinking"})))
+    if text:
+        parts.append(Text(text))
+    parts += [_stored_image(as_text(image)) for image in data.get("images") or ()]
+    for call in data.get("tool_calls") or ():
+        function = call["function"]
+        call_id = call_id_of(call.get("id"), function["name"], seen)
+        parts.append(ToolCall(call_id, as_text(function["name"]), arguments_of(function)))
+    return Message(role, tuple(parts))
+
+
+def _stored_image(data: str) -> File:
+    """Name the kind of an image that is nothing but its base64, by how all of a kind begin."""
+    kinds = (mime for start, mime in STORED_IMAGES.items() if data.startswith(start))
+    mime = next(kinds, UNKNOWN)
+    return File(f"data:{mime};base64,{data}", mime)
+
+
+# How the base64 of all images of a kind begins.
+STORED_IMAGES: Final = {
+    "iVBORw0KGgo": "image/png",
+    "/9j/": "image/jpeg",
+    "R0lGOD": "image/gif",
+    "UklGR": "image/webp",
+}

@@ -11,59 +11,61 @@ the first request on, lest the bytes change when the mark moves.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
 from sightline.context.dialects.attachments import inline, is_web, placeholder
-from sightline.context.dialects.blocks import Block, marked_blocks
-from sightline.context.dialects.decoder import Decoder as BaseDecoder
-from sightline.context.dialects.decoder import Open, read_frame
+from sightline.context.dialects.decoder import Decoder, Open, read_frame
 from sightline.context.dialects.events import Event, StopReason
-from sightline.context.dialects.framing import Frame, SseReader
+from sightline.context.dialects.framing import Frame
 from sightline.context.dialects.names import wire_id
-from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import Options, Request, RequestDraft, Written, assemble
+from sightline.context.dialects.request import RequestDraft
+from sightline.context.dialects.segments import Piece, to_json
+from sightline.context.dialects.stored import UNKNOWN, Stored, arguments_of, as_text, flat, role_of
 from sightline.context.dialects.turns import PromptTurn
-from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
-from sightline.context.slots.prompt import Prompt
+from sightline.context.dialects.usage import Usage, UsageReport
+from sightline.context.messages.parts import (
+    File,
+    Message,
+    Part,
+    Raw,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 
-__all__ = ["NAME", "ChatDecoder", "encode", "error_text", "function_tools"]
+__all__ = ["NAME", "ChatDecoder", "error_text", "function_tools", "read_stored"]
 
 NAME: Final = "openai_chat"
+BREAKPOINT: Final = b',"prompt_cache_breakpoint":{"mode":"explicit"}'
+CACHE_CONTROL: Final = b',"cache_control":{"type":"ephemeral"}'
 
 
-def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
-    """Write the request."""
-    return assemble(prompt, profile, options, _write)
-
-
-def _write(draft: RequestDraft) -> Written:
-    profile, options = draft.profile, draft.options
-    body: dict[str, Any] = {"model": profile.model, "stream": options.stream}
+def write(draft: RequestDraft) -> None:
+    """Write a request."""
+    profile, options, fields = draft.profile, draft.options, draft.fields
+    fields |= {"model": profile.model, "stream": options.stream}
     if options.stream and profile.messages.usage_option:
-        body["stream_options"] = {"include_usage": True}
-    body[profile.messages.output_field] = draft.max_output_tokens
+        fields["stream_options"] = {"include_usage": True}
+    fields[profile.messages.output_field] = draft.max_output_tokens
     if profile.cache.routing_field and options.conversation:
-        body[profile.cache.routing_field] = options.conversation
+        fields[profile.cache.routing_field] = options.conversation
     if profile.cache.style == "breakpoint":
         # Without it OpenAI marks the newest message, which is the tail.
         ttl = options.cache_ttl or profile.cache.ttl
-        body["prompt_cache_options"] = {"mode": "explicit", "ttl": ttl}
-    body |= draft.extra
+        fields["prompt_cache_options"] = {"mode": "explicit", "ttl": ttl}
+    fields |= draft.extra
     if draft.tools:
-        body["tools"] = function_tools(draft)
-    messages: list[dict[str, Any]] = []
-    origins: list[tuple[int, ...]] = []
-    blocks: list[Block] = []
+        fields["tools"] = function_tools(draft)
+    messages = draft.messages("messages")
     for turn in _one_system(draft):
-        for message in _messages(draft, turn):
-            messages.append(message)
-            origins.append((turn.origin,))
-            if turn.stable:
-                blocks += _stable_blocks(message, len(turn.tail))
-    _mark(draft, blocks)
-    return {**body, "messages": messages}, origins
+        role = profile.messages.system_role if turn.role == "system" else turn.role
+        messages.add_turn(turn, partial(_pieces, draft, role), role)
+    if draft.wants_marks("breakpoint", "cache_control"):
+        draft.mark(BREAKPOINT if profile.cache.style == "breakpoint" else CACHE_CONTROL)
 
 
 def function_tools(draft: RequestDraft) -> list[dict[str, Any]]:
@@ -97,15 +99,24 @@ def _one_system(draft: RequestDraft) -> list[PromptTurn]:
     return [PromptTurn("system", (Text(text),), system[0].origin), *rest]
 
 
-def _messages(draft: RequestDraft, turn: PromptTurn) -> list[dict[str, Any]]:
-    if turn.role == "tool":
-        return [_result(draft, result) for result in turn.results]
-    if turn.role == "assistant":
-        message = _assistant(draft, turn)
+def _pieces(draft: RequestDraft, role: str, parts: tuple[Part, ...]) -> list[Piece]:
+    if role == "assistant":
+        message = _assistant(draft, parts)
         # Another vendor's reasoning alone is nothing here, and a message of nothing is refused.
-        return [message] if message["content"] or turn.calls else []
-    role = draft.profile.messages.system_role if turn.role == "system" else "user"
-    return [{"role": role, "content": _content(draft, turn.parts + turn.tail)}]
+        is_said = message["content"] or "tool_calls" in message
+        return [Piece(role, to_json(message))] if is_said else []
+    if role == "tool":
+        results = [_result(draft, part) for part in parts if isinstance(part, ToolResult)]
+        return [_piece(result) for result in results]
+    return [_piece({"role": role, "content": _content(draft, parts)})]
+
+
+def _piece(message: dict[str, Any]) -> Piece:
+    """A message that ends with its content, and may be marked if that is parts."""
+    data, content = to_json(message), message["content"]
+    if isinstance(content, str):
+        return Piece(message["role"], data, blocks=0)
+    return Piece(message["role"], data, len(data) - len("}]}"), len(content))
 
 
 def _content(draft: RequestDraft, parts: tuple[Part, ...]) -> str | list[dict[str, Any]]:
@@ -127,25 +138,26 @@ def _part(draft: RequestDraft, part: Text | File) -> dict[str, Any]:
     return {"type": "text", "text": placeholder(part)}
 
 
-def _assistant(draft: RequestDraft, turn: PromptTurn) -> dict[str, Any]:
-    texts = [part.text for part in turn.parts if isinstance(part, Text)]
+def _assistant(draft: RequestDraft, parts: tuple[Part, ...]) -> dict[str, Any]:
+    texts = [part.text for part in parts if isinstance(part, Text)]
+    calls = [part for part in parts if isinstance(part, ToolCall)]
     message: dict[str, Any] = {"role": "assistant", "content": "\n\n".join(texts) or None}
     rule = draft.profile.reasoning
     if rule.replay == "always" and rule.field:
         thoughts = [
             part.text
-            for part in turn.parts
+            for part in parts
             if isinstance(part, Reasoning) and part.raw is not None and part.raw.strategy == NAME
         ]
-        if thoughts or (rule.required and turn.calls):
+        if thoughts or (rule.required and calls):
             message[rule.field] = "".join(thoughts)
-    if turn.calls:
-        message["tool_calls"] = [_call(draft, call) for call in turn.calls]
+    if calls:
+        message["tool_calls"] = [_call(draft, call) for call in calls]
     return message
 
 
 def _call(draft: RequestDraft, call: ToolCall) -> dict[str, Any]:
-    arguments = msgspec.json.encode(call.arguments).decode()
+    arguments = to_json(call.arguments).decode()
     return {
         "id": wire_id(call.id, draft.profile.tools.ids),
         "type": "function",
@@ -169,29 +181,6 @@ def error_text(result: ToolResult) -> str:
     return f"error: {result.content}" if result.is_error and not said else result.content
 
 
-def _stable_blocks(message: dict[str, Any], volatile: int) -> list[Block]:
-    """The parts of a stable message as blocks; an assistant's never carry a mark."""
-    content = message["content"]
-    if message["role"] == "assistant":
-        return [Block("assistant", message, markable=False)]
-    if not isinstance(content, list):
-        return []
-    return [Block(message["role"], part) for part in content[: len(content) - volatile]]
-
-
-def _mark(draft: RequestDraft, blocks: list[Block]) -> None:
-    cache = draft.profile.cache
-    if not draft.wants_marks("breakpoint", "cache_control"):
-        return
-    chosen = marked_blocks(blocks, cache, spent=0)
-    for index in chosen:
-        if cache.style == "breakpoint":
-            blocks[index].data["prompt_cache_breakpoint"] = {"mode": "explicit"}
-        else:
-            blocks[index].data["cache_control"] = {"type": "ephemeral"}
-    draft.marks = len(chosen)
-
-
 STOPS: Final[dict[str, StopReason]] = {
     "stop": "end",
     "tool_calls": "tool_calls",
@@ -205,13 +194,10 @@ DONE: Final = b"[DONE]"
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
 
 
-class ChatDecoder(BaseDecoder):
+class ChatDecoder(Decoder):
     """Chunks of `choices[0].delta`; the end is `[DONE]`, or no more bytes after a reason."""
 
     dialect = NAME
-
-    def _make_reader(self) -> SseReader:
-        return SseReader()
 
     def _parse(self, frame: Frame) -> Any:
         return None if frame.data == DONE else read_frame(frame.data)
@@ -259,6 +245,18 @@ class ChatDecoder(BaseDecoder):
             part.name += function.get("name") or ""
             part.text += function.get("arguments") or ""
 
+    @staticmethod
+    def _read_usage(told: UsageReport) -> Usage:
+        read = told.count("prompt_tokens_details", "cached_tokens")
+        return Usage(
+            input_tokens=told.count("prompt_tokens"),
+            output_tokens=told.count("completion_tokens"),
+            # DeepSeek's own name for it, from before it took OpenAI's.
+            cache_read_tokens=read or told.count("prompt_cache_hit_tokens"),
+            cache_write_tokens=told.count("prompt_tokens_details", "cache_write_tokens"),
+            reasoning_tokens=told.count("completion_tokens_details", "reasoning_tokens"),
+        )
+
 
 def _numbered(message: dict[str, Any]) -> dict[str, Any]:
     calls = message.get("tool_calls") or ()
@@ -274,3 +272,57 @@ def _plain(content: Any) -> str:
 
 def _error_text(error: Any) -> str:
     return str(error.get("message") or error) if isinstance(error, dict) else str(error)
+
+
+def read_stored(data: Stored) -> Message:
+    """Read one message."""
+    role = role_of(data["role"], {"developer": "system", "function": "tool"})
+    content = data.get("content")
+    if role == "tool":
+        call_id = data.get("tool_call_id") or data["name"]
+        return Message(role, (ToolResult(as_text(call_id), flat(content), data.get("name") or ""),))
+    thoughts = [
+        Reasoning(as_text(data[field]), Raw(NAME, {"field": field}))
+        for field in REASONING_FIELDS
+        if isinstance(data.get(field), str) and data[field]
+    ]
+    parts = [*thoughts[:1], *stored_content(content)]
+    for call in data.get("tool_calls") or ():
+        function = call["function"]
+        parts.append(
+            ToolCall(as_text(call["id"]), as_text(function["name"]), arguments_of(function))
+        )
+    return Message(role, tuple(parts))
+
+
+def stored_content(content: Any, raw: Raw | None = None) -> list[Part]:
+    """Read the content of a message in either of OpenAI's forms."""
+    if content is None or content == "":
+        return []
+    if isinstance(content, str):
+        return [Text(content, raw)]
+    return [_stored_piece(item, raw) for item in content]
+
+
+def _stored_piece(item: Stored, raw: Raw | None) -> Part:
+    match item["type"]:
+        case "text" | "input_text" | "output_text":
+            return Text(as_text(item["text"]), raw)
+        case "refusal":
+            return Text(as_text(item["refusal"]), raw)
+        case "image_url":
+            return File(as_text(item["image_url"]["url"]), "image/*")
+        case "input_image":
+            return File(as_text(item["image_url"]), "image/*")
+        case "file":
+            return _stored_file(item["file"])
+        case "input_file":
+            return _stored_file(item)
+        case other:
+            raise ValueError(f"content of type {other!r}")
+
+
+def _stored_file(item: Stored) -> File:
+    uri = as_text(item.get("file_data") or item["file_url"])
+    mime = uri.removeprefix("data:").partition(";")[0] if uri.startswith("data:") else ""
+    return File(uri, mime or UNKNOWN, as_text(item.get("filename") or ""))

@@ -10,38 +10,40 @@ back as they were given.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
-import msgspec
-
 from sightline.context.dialects.attachments import inline, is_web, placeholder
-from sightline.context.dialects.decoder import Decoder as BaseDecoder
-from sightline.context.dialects.decoder import Open
+from sightline.context.dialects.decoder import Decoder, Open
 from sightline.context.dialects.events import Event
-from sightline.context.dialects.framing import SseReader
 from sightline.context.dialects.names import wire_id
-from sightline.context.dialects.openai_chat import error_text
-from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import Options, Request, RequestDraft, Written, assemble
-from sightline.context.dialects.turns import PromptTurn
-from sightline.context.dialects.usage import cache_miss_from
-from sightline.context.messages.parts import File, Part, Reasoning, Text, ToolCall, ToolResult
-from sightline.context.slots.prompt import Prompt
+from sightline.context.dialects.openai_chat import error_text, stored_content
+from sightline.context.dialects.request import RequestDraft
+from sightline.context.dialects.segments import Piece, to_json
+from sightline.context.dialects.stored import Stored, arguments_of, as_text, flat, role_of
+from sightline.context.dialects.usage import CacheMiss, Usage, UsageReport
+from sightline.context.messages.parts import (
+    File,
+    Message,
+    Part,
+    Raw,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 
-__all__ = ["NAME", "ResponsesDecoder", "encode"]
+__all__ = ["NAME", "ResponsesDecoder", "read_stored", "write"]
 
 NAME: Final = "openai_responses"
+BREAKPOINT: Final = b',"prompt_cache_breakpoint":{"mode":"explicit"}'
 
 
-def encode(prompt: Prompt, profile: Profile, options: Options | None = None) -> Request:
-    """Write the request."""
-    return assemble(prompt, profile, options, _write)
-
-
-def _write(draft: RequestDraft) -> Written:
-    profile, options = draft.profile, draft.options
-    body: dict[str, Any] = {
+def write(draft: RequestDraft) -> None:
+    """Write a request."""
+    profile, options, fields = draft.profile, draft.options, draft.fields
+    fields |= {
         "model": profile.model,
         "stream": options.stream,
         # The conversation is ours to keep; theirs would bring old tails back.
@@ -50,16 +52,17 @@ def _write(draft: RequestDraft) -> Written:
         "max_output_tokens": draft.max_output_tokens,
     }
     if profile.cache.routing_field and options.conversation:
-        body[profile.cache.routing_field] = options.conversation
+        fields[profile.cache.routing_field] = options.conversation
     if profile.cache.style == "breakpoint":
         ttl = options.cache_ttl or profile.cache.ttl
-        cache: dict[str, Any] = {"mode": "explicit", "ttl": ttl}
-        if options.previous_id and profile.cache.diagnostics and draft.marking:
-            cache["comparison_response_id"] = options.previous_id
-        body["prompt_cache_options"] = cache
-    body |= draft.extra
+        fields["prompt_cache_options"] = {"mode": "explicit", "ttl": ttl}
+        compares = profile.cache.diagnostics and "prompt_cache_options" not in draft.extra
+        if options.previous_id and compares:
+            compared = b',"comparison_response_id":' + to_json(options.previous_id)
+            draft.insert("prompt_cache_options", len("}"), compared)
+    fields |= draft.extra
     if draft.tools:
-        body["tools"] = [
+        fields["tools"] = [
             {
                 "type": "function",
                 "name": draft.names.wire(tool.name),
@@ -70,27 +73,25 @@ def _write(draft: RequestDraft) -> Written:
             }
             for tool in draft.tools
         ]
-    items: list[dict[str, Any]] = []
-    origins: list[tuple[int, ...]] = []
-    stable: list[dict[str, Any]] = []
+    items = draft.messages("input")
     for turn in draft.turns:
-        for item in _items(draft, turn):
-            items.append(item)
-            origins.append((turn.origin,))
-            if turn.stable:
-                stable += _markable(item, len(turn.tail))
-    _mark(draft, stable)
-    return {**body, "input": items}, origins
+        role = profile.messages.system_role if turn.role == "system" else turn.role
+        items.add_turn(turn, partial(_pieces, draft, role), role)
+    if draft.wants_marks("breakpoint"):
+        draft.mark(BREAKPOINT)
 
 
-def _items(draft: RequestDraft, turn: PromptTurn) -> list[dict[str, Any]]:
-    if turn.role == "tool":
-        return [_output(draft, result) for result in turn.results]
-    if turn.role == "assistant":
-        return [item for part in turn.parts for item in _said(draft, part)]
-    role = draft.profile.messages.system_role if turn.role == "system" else "user"
-    parts = [_part(draft, part) for part in turn.parts + turn.tail]
-    return [{"type": "message", "role": role, "content": parts}]
+def _pieces(draft: RequestDraft, role: str, parts: tuple[Part, ...]) -> list[Piece]:
+    """One item for each thing that the model or a tool said, one for all that others said."""
+    if role == "assistant":
+        said = (to_json(item) for part in parts for item in _said(draft, part))
+        return [Piece(role, data) for data in said]
+    if role == "tool":
+        results = (to_json(_output(draft, p)) for p in parts if isinstance(p, ToolResult))
+        return [Piece(role, data, len(data) - len("}]}")) for data in results]
+    content = [_part(draft, part) for part in parts]
+    data = to_json({"type": "message", "role": role, "content": content})
+    return [Piece(role, data, len(data) - len("}]}"), len(content))]
 
 
 def _said(draft: RequestDraft, part: Part) -> list[dict[str, Any]]:
@@ -103,7 +104,7 @@ def _said(draft: RequestDraft, part: Part) -> list[dict[str, Any]]:
             "type": "function_call",
             "call_id": wire_id(part.id, draft.profile.tools.ids),
             "name": draft.names.wire(part.name),
-            "arguments": msgspec.json.encode(part.arguments).decode(),
+            "arguments": to_json(part.arguments).decode(),
         }
         return [call]
     if isinstance(part, Text):
@@ -138,27 +139,10 @@ def _part(draft: RequestDraft, part: Part) -> dict[str, Any]:
     return {"type": "input_text", "text": placeholder(part)}
 
 
-def _markable(item: dict[str, Any], volatile: int) -> list[dict[str, Any]]:
-    content = item.get("output", item.get("content"))
-    if not isinstance(content, list) or item.get("type") == "reasoning":
-        return []
-    return content[: len(content) - volatile]
-
-
-def _mark(draft: RequestDraft, stable: list[dict[str, Any]]) -> None:
-    if not stable or not draft.wants_marks("breakpoint"):
-        return
-    stable[-1]["prompt_cache_breakpoint"] = {"mode": "explicit"}
-    draft.marks = 1
-
-
-class ResponsesDecoder(BaseDecoder):
+class ResponsesDecoder(Decoder):
     """Typed events. A reasoning item comes back whole with `output_item.done`, and only then."""
 
     dialect = NAME
-
-    def _make_reader(self) -> SseReader:
-        return SseReader()
 
     def _receive(self, event: str, value: Any) -> Iterator[Event]:
         kind: str = value["type"]
@@ -219,7 +203,7 @@ class ResponsesDecoder(BaseDecoder):
     def _over(self, kind: str, response: dict[str, Any]) -> Iterator[Event]:
         self._response_id = response.get("id") or ""
         self._usage = response.get("usage")
-        self._cache_miss = cache_miss_from(NAME, response)
+        self._cache_miss = read_cache_miss(response)
         reason, detail = self._stop or ("end", "")
         if kind == "response.failed":
             reason, detail = "error", str((response.get("error") or {}).get("message", "failed"))
@@ -227,6 +211,20 @@ class ResponsesDecoder(BaseDecoder):
             why = (response.get("incomplete_details") or {}).get("reason", "")
             reason, detail = ("refused" if why == "content_filter" else "length"), why
         yield from self._end(reason, detail)
+
+    @staticmethod
+    def _read_usage(told: UsageReport) -> Usage:
+        details = "input_tokens_details"
+        return Usage(
+            input_tokens=told.count("input_tokens"),
+            output_tokens=told.count("output_tokens"),
+            cache_read_tokens=told.count(details, "cached_tokens"),
+            cache_write_tokens=told.count(details, "cache_write_tokens"),
+            cache_write_long_tokens=told.count(
+                details, "cache_write_tokens_details", "ttl_12h_tokens"
+            ),
+            reasoning_tokens=told.count("output_tokens_details", "reasoning_tokens"),
+        )
 
 
 ENDS: Final = ("response.completed", "response.failed", "response.incomplete")
@@ -238,3 +236,41 @@ WHOLE_PIECES: Final = {
     "reasoning_text": "response.reasoning_text.delta",
 }
 REPLAYED: Final = ("type", "id", "summary", "content", "encrypted_content")
+
+
+def read_cache_miss(response: Mapping[str, Any]) -> CacheMiss | None:
+    """Read why the cache was missed; None if it was not, or nobody asked."""
+    told = response.get("prompt_cache_diagnostics")
+    if not isinstance(told, Mapping) or told.get("type") == "cache_hit":
+        return None
+    missed = UsageReport(told).count("cache_missed_tokens")
+    return CacheMiss(str(told.get("reason") or told.get("type")), missed)
+
+
+def read_stored(data: Stored) -> Message:
+    """Read one item; or a whole response, whose items are one message of the assistant."""
+    if "type" in data or "role" in data:
+        return _stored_item(data)
+    items = [_stored_item(item) for item in data["output"]]
+    return Message("assistant", tuple(part for item in items for part in item.parts))
+
+
+def _stored_item(item: Stored) -> Message:
+    match item.get("type", "message"):
+        case "message":
+            phase = item.get("phase")
+            raw = Raw(NAME, {"phase": phase}) if phase else None
+            role = role_of(item["role"], {"developer": "system"})
+            return Message(role, tuple(stored_content(item["content"], raw)))
+        case "function_call":
+            call = ToolCall(as_text(item["call_id"]), as_text(item["name"]), arguments_of(item))
+            return Message("assistant", (call,))
+        case "function_call_output":
+            return Message("tool", (ToolResult(as_text(item["call_id"]), flat(item["output"])),))
+        case "reasoning":
+            pieces = (*(item.get("summary") or ()), *(item.get("content") or ()))
+            text = "".join(as_text(piece["text"]) for piece in pieces)
+            kept = {key: item[key] for key in REPLAYED if item.get(key) is not None}
+            return Message("assistant", (Reasoning(text, Raw(NAME, kept)),))
+        case other:
+            raise ValueError(f"an item of type {other!r}")

@@ -7,26 +7,29 @@ and nothing in a message depends on what stands after it.
 
 Cache marks are the one exception, and they are no content: they move along with the
 boundary, and no vendor counts them as part of what it compares. `wire` is therefore
-the request without marks; `data` is what is sent.
+the request without marks; `data` is what is sent: the same bytes with `inserts` put in.
 
-The boundary is found, not computed: a request with its tail and the same request
-without it are one and the same up to there, wherever the dialect put the tail.
+A body is written once, as labelled segments (`segments`), so the boundary is known where
+it is made: what stands before it is the same with any tail and with none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, partial
+from operator import itemgetter
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from sightline.context.dialects.drift import ByteSpan, Wire, common_bytes
+from sightline.context.dialects.drift import ByteSpan, Wire
 from sightline.context.dialects.names import Names
 from sightline.context.dialects.observations import Repeat, SentTail, observe, running, with_sent
 from sightline.context.dialects.profile import CacheStyle, Profile
-from sightline.context.dialects.tools import ToolDefinition, read_tools
+from sightline.context.dialects.segments import Joined, Segments, memory_of, to_json
+from sightline.context.dialects.tools import read_tools
 from sightline.context.dialects.turns import Note, PromptTurn, place_tail, tail_of, turns_of
-from sightline.context.messages.parts import Text
 from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.receipt import Notice, Receipt
 from sightline.context.tokens.tokens import counter_for
@@ -93,23 +96,38 @@ class Request(msgspec.Struct, frozen=True):
     `names` leads from the vendor's tool names back to ours where they differ; a decoder
     wants it. `sent` are the tails of this user turn, this one included, if `thinking` is
     `turn_append`: give them to the next request of the same turn, and store them nowhere.
+    `inserts` are the cache marks and what the vendor is asked about them, with their offsets in
+    `wire.data`; `marks` counts the marks.
     """
 
     profile: Profile
     path: str
     headers: dict[str, str]
-    body: dict[str, Any]
     wire: Wire
     names: dict[str, str]
     notes: tuple[Note, ...] = ()
     thinking: Thinking = "auto"
     sent: tuple[SentTail, ...] = ()
     marks: int = 0
+    inserts: tuple[tuple[int, bytes], ...] = ()
 
     @property
     def data(self) -> bytes:
         """The body as it is sent."""
-        return msgspec.json.encode(self.body)
+        if not self.inserts:
+            return self.wire.data
+        rest, at = memoryview(self.wire.data), 0
+        out: list[bytes | memoryview] = []
+        for offset, inserted in self.inserts:
+            out += rest[at:offset], inserted
+            at = offset
+        return b"".join((*out, rest[at:]))
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The body as it is sent, as a value."""
+        body: dict[str, Any] = msgspec.json.decode(self.data)
+        return body
 
     @property
     def prefix(self) -> bytes:
@@ -123,25 +141,31 @@ class Request(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(receipt, warnings=(*receipt.warnings, *told))
 
 
-class RequestDraft(msgspec.Struct):
-    """What a dialect works from, and where it leaves its notes.
+@dataclass
+class RequestDraft:
+    """What a dialect works from, and what it has written so far: fields, messages, marks, notes.
 
-    The same draft is written up to three times: with its tail and marks, without marks,
-    without tail. `marking` says whether marks are wanted.
+    `key` is the name of the messages, which are the last field of a body.
     """
 
     prompt: Prompt
     profile: Profile
     options: Options
-    tools: list[ToolDefinition]
-    names: Names
-    turns: list[PromptTurn]
     thinking: Thinking
-    prefix_tokens: int
-    marking: bool = False
-    notes: list[Note] = []
-    headers: dict[str, str] = {}
+    turns: list[PromptTurn]
+    fields: dict[str, Any] = field(default_factory=dict)
+    key: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
     marks: int = 0
+
+    def __post_init__(self) -> None:
+        self.tools = read_tools(self.prompt.tools) if self.profile.tools.calls else []
+        self.names = Names((tool.name for tool in self.tools), self.profile.tools)
+        self._memory = memory_of(self.profile, tuple(self.names.changed))
+        self._segments = Segments(self._memory)
+        self._field_inserts: list[tuple[str, int, bytes]] = []
+        self._marked: tuple[list[int], bytes] = ([], b"")
 
     @property
     def max_output_tokens(self) -> int:
@@ -160,16 +184,32 @@ class RequestDraft(msgspec.Struct):
         head = next((i for i, t in enumerate(self.turns) if t.role != "system"), len(self.turns))
         return self.turns[:head], self.turns[head:]
 
+    def messages(self, key: str, content: str = "") -> Segments:
+        """Begin the messages under this key; `content` is the key of their blocks, if they have."""
+        self.key, self._segments = key, Segments(self._memory, content)
+        return self._segments
+
+    def insert(self, field: str, before_end: int, data: bytes) -> None:
+        """Send something in a field that is nothing of what the vendor compares."""
+        self._field_inserts.append((field, before_end, data))
+
+    def mark(self, data: bytes, spent: int = 0) -> None:
+        """Set cache marks on the messages, beside those spent on tools and instructions."""
+        chosen = self._segments.marked(self.profile.cache, spent)
+        self._marked, self.marks = (chosen, data), spent + len(chosen)
+
     def wants_marks(self, *styles: CacheStyle) -> bool:
         """Whether cache marks are to be set: the endpoint has them, and the prefix is long enough.
 
         Below the minimum a mark would be ignored at best, so there is none.
         """
         cache = self.profile.cache
-        if not self.marking or cache.style not in styles:
+        if cache.style not in styles:
             return False
-        if self.prefix_tokens < cache.min_tokens:
-            text = f"about {self.prefix_tokens} tokens of prefix, fewer than {cache.min_tokens}"
+        tokens = _json_tokens(to_json(self.prompt.tools)) if self.prompt.tools else 0
+        tokens += sum(self.weights[: self.prompt.boundary])
+        if tokens < cache.min_tokens:
+            text = f"about {tokens} tokens of prefix, fewer than {cache.min_tokens}"
             self.note("below_cache_minimum", f"{text}: no mark")
             return False
         return True
@@ -185,31 +225,62 @@ class RequestDraft(msgspec.Struct):
         if note not in self.notes:
             self.notes.append(note)
 
+    @cached_property
+    def weights(self) -> list[int]:
+        """What each message of the prompt weighs, to compare with a vendor's minimum."""
+        weigh = partial(counter_for("estimate").weigh, remember=False)
+        return [*self._memory.weigh(self.prompt.prefix, weigh), *weigh(self.prompt.tail)]
 
-# A body, and for each of its messages the messages of the prompt that it was made from.
-Written: TypeAlias = tuple[dict[str, Any], list[tuple[int, ...]]]
-Write: TypeAlias = Callable[[RequestDraft], Written]
+    def joined(self) -> tuple[Wire, tuple[tuple[int, bytes], ...]]:
+        """Put everything together: the request without its inserts, and these with their places."""
+        spans: list[ByteSpan] = []
+        out, at, ends = [b"{"], 1, {}
+        for name, value in self.fields.items():
+            data = to_json(value)
+            out.append(b"%b:%b," % (to_json(name), data))
+            start, at = at, at + len(out[-1])
+            ends[name] = at - 1
+            tokens = _json_tokens(data) if name in HEADS else 0
+            spans.append(ByteSpan(start, at, name, tokens=tokens))
+        out.append(to_json(self.key) + b":[")
+        at += len(out[-1])
+        joined = self._segments.join()
+        out += joined.data, b"]}"
+        spans += self._message_spans(joined, at)
+        inserts = [(ends[name] - before, data) for name, before, data in self._field_inserts]
+        chosen, mark = self._marked
+        offsets = self._segments.mark_offsets(chosen, joined.ends)
+        inserts += [(at + offset, mark) for offset in offsets]
+        wire = Wire(b"".join(out), at + joined.boundary, tuple(spans))
+        return wire, tuple(sorted(inserts, key=itemgetter(0)))
+
+    def _message_spans(self, joined: Joined, at: int) -> Iterator[ByteSpan]:
+        """Say which byte of the body belongs to which message."""
+        slots, weights, key = slot_names(self.prompt), self.weights, self.key
+        for number, (start, end, origins) in enumerate(joined.messages):
+            first = origins[0] if origins else -1
+            slot = slots[first] if origins else ""
+            tokens = sum([weights[index] for index in origins])
+            yield ByteSpan(at + start, at + end, f"{key}[{number}]", slot, first, tokens)
 
 
 def assemble(
     prompt: Prompt,
     profile: Profile,
-    options: Options | None,
-    write: Write,
-    thinking: Thinking | None = None,
+    options: Options,
+    write: Callable[[RequestDraft], None],
+    bound: Thinking | None = None,
 ) -> Request:
-    """Write the prompt with a dialect's hand; find the boundary and the place of each message.
+    """Place the tail, write the prompt with a dialect's hand, and say what came of it.
 
-    `thinking` is for dialects that know bound reasoning; the others keep tails or do not.
+    `bound` is what a dialect that knows bound reasoning does with it unless somebody says.
     """
-    options = options or Options()
-    if thinking is None:
-        thinking = "turn_append" if options.thinking == "turn_append" else "auto"
     _check(profile, options)
-    tools = read_tools(prompt.tools) if profile.tools.calls else []
-    if profile.tools.max_tools and len(tools) > profile.tools.max_tools:
-        limit = profile.tools.max_tools
-        raise InvalidInput(f"{len(tools)} tools, and {profile.endpoint} takes {limit}")
+    thinking = options.thinking
+    if bound is None:
+        thinking = "turn_append" if thinking == "turn_append" else "auto"
+    elif thinking == "auto" and profile.reasoning.bound:
+        thinking = bound
     stable, mended = turns_of(prompt.prefix)
     tail = tail_of(prompt.tail)
     sent: tuple[SentTail, ...] = ()
@@ -221,44 +292,30 @@ def assemble(
                 tail, sent, prompt.boundary, repeat=options.repeat, bound=profile.reasoning.bound
             )
             tail, now = newest.parts, (newest,)
-    placed, moved = place_tail(
-        with_sent(stable, sent, profile), tail, profile, prepend=options.prepend
-    )
-    # Kept tails go at the next user turn, so that what stands before the first one is stable.
-    bare = stable
-    if not tail and not sent:
-        bare, _ = place_tail(stable, (Text("x"),), profile, prepend=options.prepend)
-    weight = prefix_tokens(prompt)
-    names = Names((tool.name for tool in tools), profile.tools)
-
-    def draft(turns: list[PromptTurn], *, marking: bool = False) -> RequestDraft:
-        return RequestDraft(
-            prompt, profile, options, tools, names, turns, thinking, weight, marking,
-            notes=[], headers={},
-        )  # fmt: skip
-
-    final = draft(placed, marking=True)
+    kept = with_sent(stable, sent, profile)
+    placed, moved = place_tail(kept, tail, profile, prepend=options.prepend)
+    draft = RequestDraft(prompt, profile, options, thinking, placed)
+    limit = profile.tools.max_tools
+    if limit and len(draft.tools) > limit:
+        raise InvalidInput(f"{len(draft.tools)} tools, and {profile.endpoint} takes {limit}")
     if prompt.tools and not profile.tools.calls:
-        final.note("no_tools", no_tools(profile))
-    body, _ = write(final)
-    unmarked, origins = write(draft(placed))
-    other, _ = write(draft(bare))
-    data = msgspec.json.encode(unmarked)
-    boundary = common_bytes(data, msgspec.json.encode(other))
+        draft.note("no_tools", no_tools(profile))
+    write(draft)
     if profile.cache.routing_header and options.conversation:
-        final.headers[profile.cache.routing_header] = options.conversation
+        draft.headers[profile.cache.routing_header] = options.conversation
     path = profile.path if options.stream else profile.whole_path or profile.path
+    wire, inserts = draft.joined()
     return Request(
         profile=profile,
         path=path.replace("{model}", profile.model),
-        headers=final.headers,
-        body=body,
-        wire=Wire(data, boundary, _spans(unmarked, origins, prompt)),
-        names=names.changed,
-        notes=(*mended, *moved, *final.notes),
+        headers=draft.headers,
+        wire=wire,
+        names=draft.names.changed,
+        notes=(*mended, *moved, *draft.notes),
         thinking=thinking,
         sent=(*sent, *now),
-        marks=final.marks,
+        marks=draft.marks,
+        inserts=inserts,
     )
 
 
@@ -283,38 +340,10 @@ def _check(profile: Profile, options: Options) -> None:
         raise InvalidInput(f"{profile.endpoint} has no named cached content")
 
 
-def prefix_tokens(prompt: Prompt) -> int:
-    """Estimate the weight of tools and prefix, to compare with a vendor's minimum."""
-    counter = counter_for("estimate")
-    tools = msgspec.json.encode(list(prompt.tools)).decode() if prompt.tools else ""
-    return sum(counter.weigh(prompt.prefix, remember=False)) + counter.count(tools)
-
-
-def _spans(
-    body: dict[str, Any], origins: list[tuple[int, ...]], prompt: Prompt
-) -> tuple[ByteSpan, ...]:
-    """Say which byte of the encoded body belongs to which message."""
-    encode = msgspec.json.encode
-    *fields, (key, items) = body.items()
-    slots = slot_names(prompt)
-    weights = counter_for("estimate").weigh(prompt.messages, remember=False)
-    spans: list[ByteSpan] = []
-    at = 1
-    for name, value in fields:
-        end = at + len(encode(name)) + 1 + len(encode(value)) + 1
-        tokens = counter_for("estimate").count(encode(value).decode()) if name in HEADS else 0
-        spans.append(ByteSpan(at, end, name, tokens=tokens))
-        at = end
-    at += len(encode(key)) + 2
-    for number, (item, made_of) in enumerate(zip(items, origins, strict=True)):
-        end = at + len(encode(item))
-        known = [index for index in made_of if index >= 0]
-        first = known[0] if known else -1
-        slot = slots[first] if 0 <= first < len(slots) else ""
-        tokens = sum(weights[index] for index in known)
-        spans.append(ByteSpan(at, end, f"{key}[{number}]", slot, first, tokens))
-        at = end + 1
-    return tuple(spans)
+@lru_cache(maxsize=16)
+def _json_tokens(data: bytes) -> int:
+    """Estimate the weight of tools or instructions, which are the same in most requests."""
+    return counter_for("estimate").count(data.decode())
 
 
 # Parts of a body that a model reads before the messages, and all that is the prompt's own.

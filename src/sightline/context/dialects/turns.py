@@ -30,11 +30,13 @@ from sightline.context.messages.parts import (
 )
 from sightline.errors import InvalidInput
 
-__all__ = ["Note", "PromptTurn", "place_tail", "tail_of", "turns_of"]
+__all__ = ["Note", "PromptTurn", "begun", "place_tail", "tail_of", "turns_of"]
 
 UNANSWERED: Final = "error: the call was interrupted; whether it took effect is unknown"
 BLANK: Final = "(blank)"
 TurnRole: TypeAlias = Literal["system", "user", "assistant", "tool"]
+SHOWN: Final = (Text, File)
+SAID: Final = (Text, ToolCall, Reasoning, File)
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -47,8 +49,9 @@ class Note(msgspec.Struct, frozen=True):
 class PromptTurn(msgspec.Struct, frozen=True):
     """What one side says at once. `origin` is the message it is from, -1 for none.
 
-    `stable` turns are before the boundary; `tail` holds volatile parts that had to be
-    put into a stable turn.
+    `stable` turns will be there in the next request; `tail` holds volatile parts that had to be
+    put into a stable turn. The boundary is behind the first `edge` parts of the first turn that
+    has an edge: what follows there is a tail, or, without any part, the place of one.
     """
 
     role: TurnRole
@@ -56,74 +59,97 @@ class PromptTurn(msgspec.Struct, frozen=True):
     origin: int = -1
     stable: bool = True
     tail: tuple[Part, ...] = ()
+    edge: int | None = None
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         return tuple(part for part in self.parts if isinstance(part, ToolCall))
 
-    @property
-    def results(self) -> tuple[ToolResult, ...]:
-        return tuple(part for part in self.parts if isinstance(part, ToolResult))
+
+Answers: TypeAlias = dict[int, list[tuple[int, ToolResult]]]
 
 
 def turns_of(messages: Sequence[Message]) -> tuple[list[PromptTurn], list[Note]]:
-    """Turn the stable messages into turns, in order, and say what had to be mended."""
+    """Turn the stable messages into turns, in order, and say what had to be mended.
+
+    What is sent as it is has the very tuple of its message's parts.
+    """
     answers, notes = _answers(messages)
     turns: list[PromptTurn] = []
     for index, message in enumerate(messages):
-        said: tuple[Part, ...]
-        said = tuple(p for p in message.parts if not isinstance(p, ToolResult) and not _empty(p))
-        if message.role != "assistant":
-            said = tuple(part for part in said if isinstance(part, Text | File))
-        if _is_blank(message) and not any(isinstance(p, Text | ToolCall | File) for p in said):
-            # It stays, in words: without it two turns of one role would become one.
-            said = (*said, Text(BLANK))
-        if message.role in ("assistant", "system"):
-            said = tuple(_in_words(part, index, notes) for part in said)
+        said = _said(message, index, notes)
         if said:
             role: TurnRole = "user" if message.role == "tool" else message.role
             turns.append(PromptTurn(role, said, index))
-            turns += _round(index, message, answers, notes)
+            if index in answers:
+                turns += _round(index, messages, answers[index], notes)
     return turns, notes
 
 
-def _answers(
-    messages: Sequence[Message],
-) -> tuple[dict[int, list[tuple[int, ToolResult]]], list[Note]]:
+def _said(message: Message, index: int, notes: list[Note]) -> tuple[Part, ...]:
+    """Return what a message says in its own turn, results left out."""
+    parts, role = message.parts, message.role
+    if _is_plain(parts) and not _empty(parts[0]):
+        return parts
+    kinds = SAID if role == "assistant" else SHOWN
+    said: tuple[Part, ...] = tuple(
+        [part for part in parts if isinstance(part, kinds) and not _empty(part)]
+    )
+    if len(said) == len(parts) and not any(type(part) is File for part in parts):
+        return parts
+    if not any(isinstance(p, Text | ToolCall | File) for p in said) and any(
+        isinstance(part, Text) and part.text for part in parts
+    ):
+        # It stays, in words: without it two turns of one role would become one.
+        said = (*said, Text(BLANK))
+    if role in ("assistant", "system"):
+        said = tuple(_in_words(part, index, notes) for part in said)
+    return said
+
+
+def _answers(messages: Sequence[Message]) -> tuple[Answers, list[Note]]:
     """Find for every message with calls the results that answer it, with where they stood."""
-    callers: dict[str, int] = {}
-    answers: dict[int, list[tuple[int, ToolResult]]] = {}
+    callers: dict[str, tuple[int, str]] = {}
+    answers: Answers = {}
     notes: list[Note] = []
     for index, message in enumerate(messages):
-        for part in message.parts:
+        for part in () if _is_plain(message.parts) else message.parts:
             if isinstance(part, ToolCall) and message.role == "assistant":
-                callers[part.id] = index
+                callers[part.id] = index, part.name
+                answers.setdefault(index, [])
             elif isinstance(part, ToolResult):
-                caller = callers.get(part.call_id)
-                known = answers.setdefault(caller, []) if caller is not None else None
+                caller, name = callers.get(part.call_id, (-1, ""))
+                known = answers.get(caller)
                 if known is None or any(part.call_id == other.call_id for _, other in known):
                     what = "answers no call" if known is None else "answers a call again"
                     text = f"message {index}: a result {what} ({part.call_id}), and was left out"
                     notes.append(Note("orphan_result", text))
                 else:
-                    known.append((index, part))
+                    # Some APIs want the name of the call again, whether or not the result has it.
+                    same = part.name == name or not name
+                    named = part if same else msgspec.structs.replace(part, name=name)
+                    known.append((index, named))
     return answers, notes
 
 
 def _round(
     index: int,
-    message: Message,
-    answers: dict[int, list[tuple[int, ToolResult]]],
+    messages: Sequence[Message],
+    answers: list[tuple[int, ToolResult]],
     notes: list[Note],
 ) -> list[PromptTurn]:
     """Return the results of a message's calls, one turn per message they came in."""
     by_message: dict[int, list[Part]] = {}
-    for origin, result in answers.get(index, ()):
+    for origin, result in answers:
         by_message.setdefault(origin, []).append(result)
-    turns = [PromptTurn("tool", tuple(parts), origin) for origin, parts in by_message.items()]
-    answered = {result.call_id for _, result in answers.get(index, ())}
-    open_calls = [call for call in message.tool_calls if call.id not in answered]
-    if message.role == "assistant" and open_calls:
+    turns = []
+    for origin, results in by_message.items():
+        parts, whole = tuple(results), messages[origin].parts
+        turns.append(PromptTurn("tool", whole if parts == whole else parts, origin))
+    answered = {result.call_id for _, result in answers}
+    said = messages[index].parts
+    open_calls = [c for c in said if isinstance(c, ToolCall) and c.id not in answered]
+    if open_calls:
         made = tuple(ToolResult(c.id, UNANSWERED, c.name, is_error=True) for c in open_calls)
         turns.append(PromptTurn("tool", made))
         names = ", ".join(call.name for call in open_calls)
@@ -132,8 +158,9 @@ def _round(
     return turns
 
 
-def _is_blank(message: Message) -> bool:
-    return any(isinstance(part, Text) and part.text for part in message.parts)
+def _is_plain(parts: tuple[Part, ...]) -> bool:
+    """Whether there is one text and nothing else: most messages, and nothing to look for."""
+    return len(parts) == 1 and type(parts[0]) is Text
 
 
 def _in_words(part: Part, index: int, notes: list[Note]) -> Part:
@@ -148,8 +175,16 @@ def _in_words(part: Part, index: int, notes: list[Note]) -> Part:
 def _empty(part: Part) -> bool:
     """Whether there is nothing to send. Some vendors refuse a text of nothing but blanks."""
     if isinstance(part, Text):
-        return not part.text.strip()
+        return not part.text or part.text.isspace()
     return isinstance(part, Reasoning) and not part.text and part.raw is None
+
+
+def begun(turns: Sequence[PromptTurn], start: str) -> list[PromptTurn]:
+    """Let the user speak first, with these words, where the vendor does not let the model."""
+    first = next((i for i, turn in enumerate(turns) if turn.parts), len(turns))
+    if all(turn.role != "assistant" for turn in turns[first : first + 1]):
+        return list(turns)
+    return [*turns[:first], PromptTurn("user", (Text(start),)), *turns[first:]]
 
 
 def tail_of(messages: Sequence[Message]) -> tuple[Part, ...]:
@@ -173,42 +208,36 @@ def tail_of(messages: Sequence[Message]) -> tuple[Part, ...]:
 def place_tail(
     turns: Sequence[PromptTurn], tail: tuple[Part, ...], profile: Profile, *, prepend: bool = False
 ) -> tuple[list[PromptTurn], list[Note]]:
-    """Put the tail where this API accepts it."""
-    if not tail:
-        return list(turns), []
-    volatile = PromptTurn("user", tail, stable=False)
+    """Put the tail where this API accepts it, or an edge where there is none."""
+    volatile = PromptTurn("user", tail, stable=False, edge=0)
     after_tools = bool(turns) and turns[-1].role == "tool"
     rule: TailRules = profile.tail
     placement = "prepend" if prepend else rule.after_tools if after_tools else rule.plain
+    placed, note = [*turns, volatile], None
     if placement == "prepend":
         # Behind the instructions at least, which are the host's own and do not change.
         head = next((i for i, turn in enumerate(turns) if turn.role != "system"), len(turns))
+        placed = [*turns[:head], volatile, *_behind(turns[head:], tail)]
         text = "the tail stands before the history: every change of state voids the cached prefix"
-        return [*turns[:head], volatile, *_behind(turns[head:])], [Note("prepend_regression", text)]
-    if placement == "into_user":
-        return _into_user(turns, tail, volatile)
-    if placement == "filler" and after_tools:
-        filler = PromptTurn("assistant", (Text(rule.filler),), stable=False)
+        note = Note("prepend_regression", text)
+    elif placement == "into_user":
+        last = next((i for i in reversed(range(len(turns))) if turns[i].role == "user"), None)
+        if last is not None:
+            turn, later = turns[last], turns[last + 1 :]
+            edge = len(turn.parts) if turn.edge is None else turn.edge
+            merged = msgspec.structs.replace(turn, tail=tail, edge=edge)
+            placed = [*turns[:last], merged, *_behind(later, tail)]
+            if later:
+                text = f"in the last user message; {len(later)} later turns are evaluated again"
+                note = Note("tail_before_tool_rounds", f"the tail is {text}")
+    elif placement == "filler" and after_tools:
+        filler = PromptTurn("assistant", (Text(rule.filler),) if tail else (), -1, False, (), 0)
+        placed = [*turns, filler, volatile]
         text = f"an assistant message {rule.filler!r} stands between tool results and the tail"
-        return [*turns, filler, volatile], [Note("filler", text)]
-    return [*turns, volatile], []
+        note = Note("filler", text)
+    return placed, [note] if note and tail else []
 
 
-def _into_user(
-    turns: Sequence[PromptTurn], tail: tuple[Part, ...], volatile: PromptTurn
-) -> tuple[list[PromptTurn], list[Note]]:
-    last = next((i for i in reversed(range(len(turns))) if turns[i].role == "user"), None)
-    if last is None:
-        return [*turns, volatile], []
-    merged = msgspec.structs.replace(turns[last], tail=tail)
-    later = len(turns) - last - 1
-    notes = []
-    if later:
-        text = f"the tail is in the last user message; {later} later turns are evaluated again"
-        notes.append(Note("tail_before_tool_rounds", text))
-    return [*turns[:last], merged, *_behind(turns[last + 1 :])], notes
-
-
-def _behind(turns: Sequence[PromptTurn]) -> list[PromptTurn]:
-    """Turns that stand behind the tail: no cache mark is of use there."""
-    return [msgspec.structs.replace(turn, stable=False) for turn in turns]
+def _behind(turns: Sequence[PromptTurn], tail: tuple[Part, ...]) -> list[PromptTurn]:
+    """Turns that stand behind the tail, if there is one: no cache mark is of use there."""
+    return [msgspec.structs.replace(t, stable=False) for t in turns] if tail else list(turns)

@@ -31,7 +31,6 @@ from sightline.context.ledger.usage import StoredUsage, add_usage, usage_fields
 from sightline.context.ledger.writer import Writer, put_state
 from sightline.context.messages.entries import Basis, Outcome, outcome_of
 from sightline.context.messages.gate import Gate
-from sightline.context.messages.parser import made_id, parse
 from sightline.context.messages.parts import Message, Part, Role, ToolResult
 from sightline.context.messages.window import Window
 from sightline.context.projection.moment import parse_moment
@@ -249,6 +248,8 @@ class _Import:
 
     def _answering(self, message: Message) -> Message:
         """Lead answers that name only their tool to the calls of it that wait, in order."""
+        from sightline.context.dialects.stored import made_id
+
         if message.tool_calls:
             self._waiting = {call.id: call.name for call in message.tool_calls}
         parts: list[Part] = []
@@ -293,6 +294,8 @@ def _session_row(tx: Transaction, gate: Gate, header: _SessionLine, name: str) -
 
 def _message_of(line: _MessageLine) -> Message:
     if line.raw is not msgspec.UNSET:
+        from sightline.context.dialects import parse
+
         return parse(line.parsing_strategy, line.raw)
     if line.role is None or line.parts is None:
         raise InvalidInput("a message has a role and parts, or a raw form")

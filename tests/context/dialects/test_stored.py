@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline.context.dialects import DIALECTS, encode, profile_for
-from sightline.context.messages.parser import STRATEGIES, parse
+from sightline.context.dialects import DIALECTS, STRATEGIES, encode, parse, profile_for
 from sightline.context.messages.parts import (
     File,
     Message,

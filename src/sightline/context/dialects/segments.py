@@ -1,0 +1,258 @@
+"""The messages of a body as labelled pieces, each written once.
+
+    {"model":…,"tools":…,"messages":[ piece , piece │ tail , piece ]}
+    ───────────────── prefix ───────────────────────┴─ tail ─┴ after ─
+
+A piece is the JSON of one block, or of one message where an API's messages are not lists of
+blocks; consecutive blocks of one role are one message, because the vendor would merge them
+anyway: doing it here keeps the bytes ours. The boundary is the end of the last piece before the
+first tail, kept or new; in a message that the tail was put into, the end of what it said without.
+Where there is no tail it is where one would stand.
+
+Not one byte behind a tail counts, be it the same with another tail: what follows may begin with
+the same comma, brace and role by chance, and nothing says that it will again.
+
+A cache mark is no content. It is a few bytes to put in at a place that is known (`Piece.mark`),
+so a request with marks and one without are the same pieces.
+
+What a part's JSON is depends on nothing but the part and `Memory`'s key. So the pieces of the
+parts of a message are kept, and the next request of a conversation writes what is new in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from functools import lru_cache
+from itertools import dropwhile
+from typing import Any, Final, NamedTuple, TypeAlias, cast
+
+import msgspec
+
+from sightline.context.dialects.profile import Cache, Profile
+from sightline.context.dialects.turns import PromptTurn
+from sightline.context.messages.parts import File, Message, Part
+from sightline.context.tokens.counts import SeenMessages
+
+__all__ = ["Joined", "Memory", "Piece", "Segments", "memory_of", "to_json"]
+
+to_json: Final = msgspec.json.Encoder().encode
+# Vendors look back about 20 blocks from a mark for an earlier one; stay clear of the edge.
+LOOKBACK_MARGIN: Final = 2
+# Of JSON, for each of as many kinds of requests: several times the longest window there is.
+MEMORY_BYTES: Final = 16 * 1024 * 1024
+MEMORY_TOKENS: Final = 4_000_000
+MEMORIES: Final = 4
+
+
+class Piece(NamedTuple):
+    """The JSON of one block or of one message.
+
+    `mark` is the offset at which a cache mark goes in, 0 if it may have none; `blocks` is how
+    many blocks of content it is. `lane` separates blocks of one role that must not share a message.
+    """
+
+    role: str
+    data: bytes
+    mark: int = 0
+    blocks: int = 1
+    lane: int = 0
+
+
+Write: TypeAlias = Callable[[tuple[Part, ...]], list[Piece]]
+
+
+class Memory:
+    """The pieces of parts that were written before, and what their messages weigh.
+
+    Known by identity, as in `SeenMessages`; files are not kept. Bounded, and emptied at once.
+    """
+
+    def __init__(self) -> None:
+        self.weights = SeenMessages(MEMORY_TOKENS)
+        self._bytes = 0
+        self._held: dict[Hashable, tuple[tuple[Part, ...], list[Piece]]] = {}
+
+    def pieces(self, parts: tuple[Part, ...], variant: Hashable, write: Write) -> list[Piece]:
+        """Return what `write` makes of the parts; `variant` is what else that depends on."""
+        key = (id(parts), variant)
+        held = self._held.get(key)
+        if held is not None:
+            return held[1]
+        pieces = write(parts)
+        if not any(isinstance(part, File) for part in parts):
+            if self._bytes > MEMORY_BYTES:
+                self._held, self._bytes = {}, 0
+            self._held[key] = (parts, pieces)
+            self._bytes += sum(len(piece.data) for piece in pieces) + 256  # the objects themselves
+        return pieces
+
+    def weigh(
+        self, messages: tuple[Message, ...], weigh: Callable[[list[Message]], list[int]]
+    ) -> list[int]:
+        """Weigh stable messages, those that are new among them with `weigh`."""
+        weights = self.weights.get_many(messages)
+        new = [index for index, weight in enumerate(weights) if weight is None]
+        for index, weight in zip(new, weigh([messages[i] for i in new]), strict=True):
+            weights[index] = weight
+            self.weights.learn(messages[index], weight)
+        return cast("list[int]", weights)
+
+
+def memory_of(profile: Profile, names: tuple[str, ...]) -> Memory:
+    """Return the memory of all requests whose parts are written alike.
+
+    `names` are those of the tools that are called otherwise at the vendor's.
+    """
+    return _memory(profile.dialect, profile.tools, profile.messages, profile.reasoning, names)
+
+
+@lru_cache(maxsize=MEMORIES)
+def _memory(*_: Hashable) -> Memory:
+    return Memory()
+
+
+class Joined(NamedTuple):
+    """Pieces as the inside of a JSON list.
+
+    `ends` are the offsets of the pieces' ends; `messages` says of each message where it starts
+    and ends, and of which messages of the prompt it is made.
+    """
+
+    data: bytes
+    boundary: int
+    ends: list[int]
+    messages: list[tuple[int, int, list[int]]]
+
+
+class Segments:
+    """What a dialect has said so far, in order.
+
+    `content` is the key of the blocks of a message, where an API's messages are lists of them.
+    """
+
+    def __init__(self, memory: Memory, content: str = "") -> None:
+        self._memory = memory
+        self._content = content
+        self._pieces: list[Piece] = []
+        self._origins: list[int] = []
+        self._stable: list[bool] = []
+        self._edge: int | None = None
+        self._inside = 0
+
+    def add_turn(
+        self, turn: PromptTurn, write: Write, role: str, variant: Hashable = None, lane: int = 0
+    ) -> None:
+        """Say a turn, of which `write` makes one piece for each part or one for the whole."""
+        edge = turn.edge
+        before = turn.parts if edge is None else turn.parts[:edge]
+        if before and (edge is None or self._content):
+            pieces = self._memory.pieces(before, (role, variant), write)
+            self._extend(pieces, turn.origin, stable=turn.stable)
+        if edge is None:
+            return
+        first = self._edge is None
+        if first:
+            self._edge = len(self._pieces)
+            self._extend([Piece(role, b"", 0, 0, lane)], -1, stable=False)
+        if self._content:
+            self._extend(write(turn.parts[edge:]), turn.origin, stable=turn.stable)
+            self._extend(write(turn.tail), turn.origin, stable=False)
+            return
+        whole = _with_tail(turn, write)
+        if first and before:
+            # Of what it said alone everything but `"}` or `]}`; nothing if it is written otherwise.
+            said = write(before)[0].data[:-2]
+            self._inside = len(said) if whole[0].data.startswith(said) else 0
+        self._extend(whole, turn.origin, stable=turn.stable)
+
+    def _extend(self, pieces: list[Piece], origin: int, *, stable: bool) -> None:
+        for piece in pieces:
+            self._pieces.append(piece)
+            self._origins.append(origin)
+            self._stable.append(stable)
+
+    def marked(self, cache: Cache, spent: int) -> list[int]:
+        """Choose the pieces to mark, given the marks already spent on tools and instructions.
+
+        The last stable block; and, where more blocks follow it than the vendor looks back,
+        the block at which the previous request ended, so that its entry is found again.
+        """
+        pieces, room = self._pieces, cache.max_marks - spent
+        last = next((i for i in self._back() if pieces[i].mark), None)
+        if last is None or room < 1:
+            return []
+        if cache.lookback_blocks and room > 1:
+            # The previous request's prefix ended before the model's latest reply.
+            said = dropwhile(lambda i: pieces[i].role != "assistant", self._back())
+            asked = dropwhile(lambda i: pieces[i].role == "assistant", said)
+            previous = next((i for i in asked if pieces[i].mark), last)
+            since = sum(piece.blocks for piece in pieces[previous + 1 : last + 1])
+            if since > cache.lookback_blocks - LOOKBACK_MARGIN:
+                return [previous, last]
+        return [last]
+
+    def _back(self) -> Iterator[int]:
+        """The stable pieces that have content blocks, the last one first."""
+        pieces, stable = self._pieces, self._stable
+        return (i for i in reversed(range(len(pieces))) if stable[i] and pieces[i].blocks)
+
+    def mark_offsets(self, chosen: list[int], ends: list[int]) -> list[int]:
+        """Return the offsets at which the chosen pieces take their marks."""
+        return [ends[i] - len(self._pieces[i].data) + self._pieces[i].mark for i in chosen]
+
+    def join(self) -> Joined:
+        """Make messages of the pieces."""
+        close = b"]}" if self._content else b""
+        out: list[bytes] = []
+        ends: list[int] = []
+        messages: list[tuple[int, int, list[int]]] = []
+        made_of: list[int] = []
+        at = start = boundary = 0
+        last: Any = None
+        for piece, origin in zip(self._pieces, self._origins, strict=True):
+            joins = last == (piece.role, piece.lane) and self._content
+            if not piece.data:
+                boundary = at if joins or last is None else at + len(close)
+                ends.append(at)
+                continue
+            if joins:
+                out.append(b",")
+                at += 1
+            else:
+                if last is not None:
+                    out.append(close + b",")
+                    at += len(close)
+                    messages.append((start, at, made_of))
+                    at += 1
+                start, made_of, last = at, [], (piece.role, piece.lane)
+                if self._content:
+                    out.append(_opening(piece.role, self._content))
+                    at += len(out[-1])
+            out.append(piece.data)
+            at += len(piece.data)
+            ends.append(at)
+            if origin >= 0 and origin not in made_of:
+                made_of.append(origin)
+        if last is not None:
+            out.append(close)
+            at += len(close)
+            messages.append((start, at, made_of))
+        if self._edge is None:
+            boundary = at
+        elif self._inside:
+            boundary = ends[self._edge + 1] - len(self._pieces[self._edge + 1].data) + self._inside
+        return Joined(b"".join(out), boundary, ends, messages)
+
+
+def _with_tail(turn: PromptTurn, write: Write) -> list[Piece]:
+    """Write a message that is a tail, or has one behind what it says and may be marked for."""
+    if not turn.parts or not turn.tail:
+        return write(turn.parts) if turn.parts else []
+    [whole], [stable] = write(turn.parts + turn.tail), write(turn.parts)
+    keeps = whole.data.startswith(stable.data[:-2])
+    return [stable._replace(data=whole.data, mark=stable.mark if keeps else 0)]
+
+
+@lru_cache(maxsize=32)
+def _opening(role: str, content: str) -> bytes:
+    return to_json({"role": role, content: []})[:-2]
