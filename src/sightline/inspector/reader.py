@@ -27,6 +27,7 @@ from sightline.context.ledger import Ledger
 from sightline.context.ledger.owner import Hold, hold_on
 from sightline.context.ledger.place import journal_path
 from sightline.context.messages.parts import Message
+from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.receipt import RULES, Receipt
 from sightline.context.slots.strategies import DEFAULT
 from sightline.errors import InvalidInput, NotFound
@@ -136,7 +137,7 @@ class RecordReader:
         recorded, request = sent.recorded, sent.request
         line = recorded.line
         return {
-            **self._picture(recorded, request),
+            **self._picture(recorded.prompt, request),
             "model": line.model,
             "request": shown(recorded, request, reach_of(line.model, self._settings, self._env)),
             "drift": None if before is None else compared(before.request, request),
@@ -206,17 +207,15 @@ class RecordReader:
         notes = list(made.notes)
         if wishes.strategy is None and own not in offered:
             notes.append(f"the turn's own strategy {own!r} is not here; {wanted!r} is shown")
-        request = again(made.recorded)
+        request = made.composed.request
         return {
-            **self._picture(made.recorded, request),
-            "model": made.recorded.line.model,
+            **self._picture(made.composed.prompt, request),
+            "model": made.model,
             "strategy": wanted,
             "notes": notes,
             "drift": None if before is None else compared(before.request, request),
             "against_recorded": compared(again(recorded), request),
-            "config": wishes.config(
-                made.recorded.line.model, made.recorded.profile.max_output_tokens
-            ),
+            "config": wishes.config(made.model, request.profile.max_output_tokens),
         }
 
     def export(self, session: int) -> Iterator[str]:
@@ -369,8 +368,7 @@ class RecordReader:
         return _Sent(self._recorded(line.session_id, *place))
 
     @staticmethod
-    def _picture(recorded: Recorded, request: Request) -> dict[str, Any]:
-        prompt = recorded.prompt
+    def _picture(prompt: Prompt, request: Request) -> dict[str, Any]:
         receipt = prompt.receipt.to_dict()
         prices = request.profile.prices
         return {

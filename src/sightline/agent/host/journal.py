@@ -33,8 +33,9 @@ import msgspec
 
 from sightline.agent.host.deltas import apply_messages, apply_world, message_delta, world_delta
 from sightline.agent.host.wirefile import open_journal, translated
+from sightline.context.dialects import encode
 from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import Options
+from sightline.context.dialects.request import Options, Request
 from sightline.context.ledger.place import journal_path
 from sightline.context.ledger.transaction import fetch
 from sightline.context.slots.prompt import Prompt
@@ -121,7 +122,7 @@ class RequestLine(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Everything that a request was made of; `encode(prompt, profile, options)` makes it again."""
+    """Everything that a request was made of."""
 
     line: RequestLine
     prompt: Prompt
@@ -133,6 +134,10 @@ class Recorded:
     def digest(self) -> str:
         """The SHA-256 of the bytes that were sent."""
         return self.line.digest
+
+    def made_again(self) -> Request:
+        """Make the request again, as `compose` made it of the same prompt."""
+        return encode(self.prompt, self.profile, self.options)
 
 
 @dataclass(frozen=True, slots=True)

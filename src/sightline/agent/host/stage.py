@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
-from sightline.agent.host.compose import Composer
+from sightline.agent.host.compose import Composed, Inputs, compose
+from sightline.agent.host.gather import Gatherer
 from sightline.agent.host.judge import Case, case_of
-from sightline.agent.host.session import Composed, OpenSession, OpenTurn
+from sightline.agent.host.session import Current, OpenSession
 from sightline.agent.host.writing import Scribe
 from sightline.agent.models.base import Model
-from sightline.agent.plugins.run import StrategyRunner
+from sightline.agent.plugins.run import Left, StrategyRunner
 from sightline.agent.policy import Decision, Facts, Mode, check_rules, decide
 from sightline.config import Settings
 from sightline.context.messages.parts import Input, ToolCall
@@ -35,7 +38,7 @@ class HostStage:
         settings: Settings,
         hub: Hub,
         scribe: Scribe,
-        composer: Composer,
+        gatherer: Gatherer,
         runner: StrategyRunner,
         llm: Llm,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -44,7 +47,7 @@ class HostStage:
         self.scribe = scribe
         self.mode: Mode = settings.mode
         self.runner = runner
-        self.composer = composer
+        self.gatherer = gatherer
         self.llm = llm
         self._settings = settings
         self._hub = hub
@@ -58,44 +61,48 @@ class HostStage:
     @property
     def world(self) -> World:
         """What the apps show now, with keys blanked and walls of text cut."""
-        return self.composer.safe(self._hub.world)
+        return self.gatherer.safe(self._hub.world)
 
     def counter(self, model: Model) -> Counter:
         """What weighs a model's messages."""
-        return self.composer.counter(model.profile)
+        return self.gatherer.counter(model.profile)
 
-    async def compose(
-        self,
-        place: OpenSession,
-        model: Model,
-        turn: OpenTurn | None = None,
-        draft: Input | None = None,
-    ) -> Composed:
-        """Make the next request of a turn, or the one that a draft would make.
+    async def compose(self, now: Current, model: Model, draft: Input | None = None) -> Composed:
+        """Make the next request of the turn, or the one that a draft would make.
 
         Bound reasoning is carried along while the prefix holds. Once something before it
         has changed, it is left out for the rest of the turn: a vendor would refuse it. So
         it is once the tails that it needs take too much room.
         """
-        if (
-            turn is not None
-            and turn.sent
-            and await asyncio.to_thread(self.composer.crowded, place, model.profile, turn)
-        ):
-            turn.thinking, turn.sent = "strip", ()
-        composed = await self._compose(place, model, turn, draft)
+        if draft is not None:
+            return await self._compose(now, model, draft)
+        if now.turn.sent:
+            crowded = self.gatherer.crowded
+            if await asyncio.to_thread(crowded, now.session, model.profile, now.turn):
+                now.keep(now.turn.strip())
+        composed = await self._compose(now, model)
         change = composed.drift
-        if turn is not None and turn.sent and change is not None and not change.expected:
-            turn.thinking, turn.sent = "strip", ()
-            composed = await self._compose(place, model, turn, draft)
+        if now.turn.sent and change is not None and not change.expected:
+            now.keep(now.turn.strip())
+            composed = await self._compose(now, model)
         return composed
 
-    async def _compose(
-        self, place: OpenSession, model: Model, turn: OpenTurn | None, draft: Input | None
-    ) -> Composed:
-        return await self.composer.compose(
-            place, model, self._hub.world, self.runner, self.llm, turn=turn, draft=draft
-        )
+    async def _compose(self, now: Current, model: Model, draft: Input | None = None) -> Composed:
+        world, turn, lap = self._hub.world, None if draft is not None else now.turn, _laps()
+
+        def gather(session: OpenSession) -> tuple[OpenSession, Inputs]:
+            session = self.gatherer.with_loose(session)
+            make = self.gatherer.inputs
+            return session, make(session, model, world, self.llm, turn=turn, draft=draft)
+
+        read, inputs = await asyncio.to_thread(gather, now.session)
+        loose = {**read.loose, **now.session.loose}
+        now.keep(replace(now.session, loose=loose, loose_since=read.loose_since))
+        return await compose(inputs, self.runner, lap)
+
+    async def finish(self, composed: Composed, state: Mapping[str, Any]) -> Left:
+        """Give the strategy its last word on a turn, at the time that it is now."""
+        return await self.runner.finish(replace(composed.turn, clock=self.gatherer), state)
 
     def case(self, call: ToolCall, target: ToolTarget | None, *, reads: bool) -> Case:
         """Collect what is known of a call now."""
@@ -106,34 +113,45 @@ class HostStage:
             own=origin is not None and origin.kind == "own",
         )  # fmt: skip
 
-    def decide(self, place: OpenSession, facts: Facts) -> Decision:
+    def decide(self, session: OpenSession, facts: Facts) -> Decision:
         """Decide on a call by mode, rules and what the user answered before."""
         reads = facts.own and (facts.app, facts.action) in self._own_reads
         # In any mode, then, as in mode auto: a rule of the user may still deny it.
         mode = "auto" if reads else self.mode
-        return decide(facts, mode, self._settings.policy, place.remembered)
+        return decide(facts, mode, self._settings.policy, session.remembered)
 
-    async def fold(self, place: OpenSession, composed: Composed | None = None) -> bool:
+    async def fold(self, now: Current, composed: Composed | None = None) -> bool:
         """Keep the newer half of the window's groups; say whether anything is left out by that.
 
         With a request that was too long, what is sent is half of that at most from now on.
         """
-        folded = False
-        if composed is not None:
-            ceiling = composed.prompt.receipt.total // 2
-            if ceiling >= LEAST_TOKENS:
-                place.ceiling, folded = ceiling, True
-        groups = await asyncio.to_thread(self.composer.groups, place)
+        ceiling = 0 if composed is None else composed.prompt.receipt.total // 2
+        if ceiling >= LEAST_TOKENS:
+            now.keep(replace(now.session, ceiling=ceiling))
+        groups = await asyncio.to_thread(self.gatherer.groups, now.session)
         if len(groups) > 1:
-            place.first_group, folded = groups[len(groups) // 2], True
-            fold = self.scribe.ledger.sessions.fold
-            await asyncio.to_thread(fold, place.id, place.first_group)
-        return folded
+            first = groups[len(groups) // 2]
+            now.keep(replace(now.session, first_group=first))
+            await asyncio.to_thread(self.scribe.ledger.sessions.fold, now.session.id, first)
+        return ceiling >= LEAST_TOKENS or len(groups) > 1
 
     def learn(self, model: Model, composed: Composed, reported_tokens: int) -> None:
         """Correct the estimates by what the vendor counted."""
-        self.composer.learn(model.profile, composed.expected_tokens, reported_tokens)
+        self.gatherer.learn(model.profile, composed.expected_tokens, reported_tokens)
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
         await self._sleep(seconds)
+
+
+def _laps() -> Callable[[], int]:
+    """Make a stopwatch: each call tells the milliseconds since the one before it."""
+    last = time.monotonic()
+
+    def lap() -> int:
+        nonlocal last
+        now = time.monotonic()
+        took, last = round((now - last) * 1000), now
+        return took
+
+    return lap
