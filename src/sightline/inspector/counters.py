@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from sightline.agent.host import gather
+from sightline.agent.host import stage
 from sightline.agent.host.journal import Recorded
 from sightline.context.dialects.profile import Profile
 from sightline.context.messages.parts import Message
@@ -26,7 +26,7 @@ __all__ = ["counter_as_then", "counter_of"]
 
 def counter_of(profile: Profile, calibration: Calibration | None = None) -> Counter:
     """Return the counter of a model for one look: what is looked at does not come again."""
-    return gather.counter_of(profile, calibration).alone()
+    return stage.counter_of(profile, calibration).alone()
 
 
 def counter_as_then(recorded: Recorded) -> Counter:

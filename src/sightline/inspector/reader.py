@@ -36,7 +36,7 @@ from sightline.inspector.pages import Export
 from sightline.inspector.records import ROW_DIGITS, Records, parts_of, preview
 from sightline.inspector.timeline import timeline_of
 from sightline.inspector.trees import PAGE_LINES, AppTree, lay_out
-from sightline.inspector.whatif import SightRules, Then, assemble_again, read_wishes, sight_of
+from sightline.inspector.whatif import assemble_again, read_wishes, sight_of, strategy_of
 from sightline.inspector.wires import again, compared, shown
 
 __all__ = ["RecordReader"]
@@ -194,14 +194,13 @@ class RecordReader:
         wishes = read_wishes(asked, offered)
         recorded = self._recorded(session, turn, number)
         before = self._before(recorded)
-        own = self._strategy_of(recorded)
+        own = strategy_of(recorded)
         wanted = wishes.strategy or (own if own in offered else DEFAULT.name)
         made = assemble_again(
             self._ledger,
             recorded,
             wishes,
             runner_of(self._settings, offered[wanted]),
-            Then(self._sight_rules(recorded), own, self._strategy_state(recorded)),
             self._settings,
         )
         notes = list(made.notes)
@@ -287,8 +286,7 @@ class RecordReader:
         return made
 
     def _laid_out(self, recorded: Recorded, before: _Sent | None) -> _State:
-        rules = self._sight_rules(recorded) or SightRules(recorded.prompt.receipt.budget)
-        sight = sight_of(recorded, rules)
+        sight = sight_of(recorded)
         past = None if before is None else before.recorded.world
         tail = "\n\n".join(message.text for message in recorded.prompt.tail)
         return _State(recorded.line.id, lay_out(recorded.world, sight.selection, past), tail)
@@ -322,7 +320,8 @@ class RecordReader:
             return recorded
         kept = self._ledger.accounts.receipt(recorded.line.receipt_id).body
         receipt = Receipt.decode(msgspec.json.encode(kept))
-        return replace(recorded, prompt=msgspec.structs.replace(recorded.prompt, receipt=receipt))
+        prompt = msgspec.structs.replace(recorded.prompt, receipt=receipt)
+        return replace(recorded, prompt=prompt, about=kept.get("request", {}))
 
     def _reported(self, recorded: Recorded) -> dict[str, int] | None:
         """What the vendor reported for the requests of this turn, if it did."""
@@ -331,28 +330,6 @@ class RecordReader:
         if used is None:
             return None
         return {"prompt_tokens": used.prompt_tokens, "cached_tokens": used.cached_tokens}
-
-    def _about(self, recorded: Recorded) -> dict[str, Any]:
-        """What the receipt says of the request beside the prompt; nothing if there is none."""
-        if recorded.line.receipt_id is None:
-            return {}
-        about: dict[str, Any] = self._ledger.accounts.receipt(recorded.line.receipt_id).body.get(
-            "request", {}
-        )
-        return about
-
-    def _sight_rules(self, recorded: Recorded) -> SightRules | None:
-        rules = self._about(recorded).get("sight")
-        return None if rules is None else msgspec.convert(rules, SightRules)
-
-    def _strategy_of(self, recorded: Recorded) -> str:
-        """The strategy that laid a request out; receipts that do not say so had the default."""
-        return self._about(recorded).get("strategy") or DEFAULT.name
-
-    def _strategy_state(self, recorded: Recorded) -> dict[str, Any]:
-        """What earlier turns had left with the strategy."""
-        line = recorded.line
-        return self._ledger.strategy_states.before(line.session_id, line.group_id)
 
     def _before(self, recorded: Recorded, near: _Sent | None = None) -> _Sent | None:
         """The request to the same model that was sent before this one, if it is known.

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -32,9 +32,9 @@ from sightline.agent.host.compose import (
     input_of,
     kept_tokens,
 )
-from sightline.agent.host.gather import LedgerMemory, tiers_of
 from sightline.agent.host.journal import Recorded
 from sightline.agent.host.sight import Sight, look
+from sightline.agent.host.stage import LedgerMemory, tiers_of
 from sightline.agent.models.choose import label_of, profile_of
 from sightline.agent.plugins.run import StrategyRunner
 from sightline.config import Settings
@@ -48,14 +48,22 @@ from sightline.context.projection.body import Format
 from sightline.context.slots.budget import OUTPUT_SHARE, Budget
 from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.standing import system_text
+from sightline.context.slots.strategies import DEFAULT
 from sightline.context.slots.strategy import Layers
-from sightline.context.tokens.tokens import Counter
 from sightline.errors import InvalidInput
 from sightline.inspector.counters import counter_as_then, counter_of
 from sightline.inspector.past import Past, entry_of, past_of
 from sightline.slop.protocol.jsontext import NESTING, nests_deeper
 
-__all__ = ["Again", "SightRules", "Then", "Wishes", "assemble_again", "read_wishes", "sight_of"]
+__all__ = [
+    "Again",
+    "Wishes",
+    "assemble_again",
+    "read_wishes",
+    "recorded_inputs",
+    "sight_of",
+    "strategy_of",
+]
 
 _OPTIONS: Final = frozenset({"max_ratio", "min_ratio", "min_tokens", "priority", "slack"})
 
@@ -120,18 +128,24 @@ def read_wishes(body: bytes, strategies: Collection[str]) -> Wishes:
     return wishes
 
 
-def sight_of(recorded: Recorded, rules: SightRules) -> Sight:
+def sight_of(recorded: Recorded) -> Sight:
     """Choose again what a request showed of its world, by the rules in its receipt."""
-    return _look(recorded, rules, counter_as_then(recorded))
+    rules = _rules(recorded) or SightRules(recorded.prompt.receipt.budget)
+    at, count = datetime.fromisoformat(recorded.line.sent_at), counter_as_then(recorded).count
+    return look(
+        recorded.world, at.replace(microsecond=0), rules.budget, count,
+        form=rules.format, pins=rules.pins,
+    )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Then:
-    """What the receipt of a turn says of how it was made."""
+def strategy_of(recorded: Recorded) -> str:
+    """Name the strategy that laid a request out; receipts that do not say so had the default."""
+    return recorded.about.get("strategy") or DEFAULT.name
 
-    rules: SightRules | None
-    strategy: str
-    state: Mapping[str, Any]
+
+def _rules(recorded: Recorded) -> SightRules | None:
+    rules = recorded.about.get("sight")
+    return None if rules is None else msgspec.convert(rules, SightRules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +162,12 @@ def assemble_again(
     recorded: Recorded,
     wishes: Wishes,
     runner: StrategyRunner,
-    then: Then,
     settings: Settings,
 ) -> Again:
     """Compose a recorded turn as the wishes say. Raises `DoesNotFit` if it cannot be."""
     label = label_of(wishes.model, settings) if wishes.model else recorded.line.model
-    wishes = _news(wishes, recorded, then, settings)
-    inputs = recorded_inputs(ledger, recorded, then, settings)
+    wishes = _news(wishes, recorded, settings)
+    inputs = recorded_inputs(ledger, recorded, settings)
     inputs = _with_model_and_budget(inputs, wishes, settings)
     inputs, notes = _with_history(inputs, wishes, ledger, recorded, settings)
     composed = asyncio.run(compose(inputs, runner))
@@ -162,11 +175,11 @@ def assemble_again(
     return Again(composed, label, (*notes, *failed))
 
 
-def recorded_inputs(ledger: Ledger, recorded: Recorded, then: Then, settings: Settings) -> Inputs:
+def recorded_inputs(ledger: Ledger, recorded: Recorded, settings: Settings) -> Inputs:
     """Find what a request was made of; `compose` makes the same one of it."""
     line, prompt, profile = recorded.line, recorded.prompt, recorded.profile
     options, counter = recorded.options, counter_as_then(recorded)
-    rules = then.rules or SightRules(0)
+    rules = _rules(recorded) or SightRules(0)
     pieces = _pieces(prompt)
     texts = {name: _text(pieces, name) for name in (*_TEXTS, "apps", "state")}
     texts["system"] = texts["system"] or system_text(small=profile.window_tokens < SMALL_WINDOW)
@@ -194,8 +207,8 @@ def recorded_inputs(ledger: Ledger, recorded: Recorded, then: Then, settings: Se
         budget=Budget(prompt.receipt.budget + kept, options.max_output_tokens or 0),
         options=options,
         asked_at=asked_at(prompt),
-        strategy=then.strategy,
-        state=then.state,
+        strategy=strategy_of(recorded),
+        state=ledger.strategy_states.before(line.session_id, line.group_id),
         memory=LedgerMemory(ledger, line.session_id, MemoShelf({"user": ledger.memos})),
     )
 
@@ -205,7 +218,7 @@ def _share(rules: SightRules, budget: int) -> Fraction | None:
     return Fraction(rules.budget + FRAME_TOKENS, budget) if rules.budget and budget else None
 
 
-def _news(wishes: Wishes, recorded: Recorded, then: Then, settings: Settings) -> Wishes:
+def _news(wishes: Wishes, recorded: Recorded, settings: Settings) -> Wishes:
     """What of the wishes is not as it was."""
     had = recorded.line.model
     model = wishes.model
@@ -214,7 +227,7 @@ def _news(wishes: Wishes, recorded: Recorded, then: Then, settings: Settings) ->
     return msgspec.structs.replace(
         wishes,
         budget=None if wishes.budget == recorded.prompt.receipt.budget else wishes.budget,
-        strategy=None if wishes.strategy == then.strategy else wishes.strategy,
+        strategy=None if wishes.strategy == strategy_of(recorded) else wishes.strategy,
         model=model,
     )
 
@@ -246,15 +259,15 @@ _HISTORY: Final = "history"
 _NO_HISTORY: Final = frozenset({*_TEXTS, "apps", "state", "input", "rounds"})
 
 
-def _pieces(prompt: Prompt) -> dict[str, tuple[Message, ...]]:
+def _pieces(prompt: Prompt) -> dict[str, list[Message]]:
     """The messages of a prompt by the slot they came from."""
-    pieces: dict[str, tuple[Message, ...]] = {}
+    pieces: dict[str, list[Message]] = {}
     for name, message in zip(slot_names(prompt), prompt.messages, strict=True):
-        pieces[name] = (*pieces.get(name, ()), message)
+        pieces.setdefault(name, []).append(message)
     return pieces
 
 
-def _text(pieces: Mapping[str, tuple[Message, ...]], name: str) -> str:
+def _text(pieces: Mapping[str, list[Message]], name: str) -> str:
     return "\n\n".join(message.text for message in pieces.get(name, ()))
 
 
@@ -332,11 +345,6 @@ def _notes(past: Past, *, reaches_back: bool) -> list[str]:
             "has them now"
         )
     return notes
-
-
-def _look(recorded: Recorded, rules: SightRules, counter: Counter) -> Sight:
-    at = datetime.fromisoformat(recorded.line.sent_at).replace(microsecond=0)
-    return look(recorded.world, at, rules.budget, counter.count, form=rules.format, pins=rules.pins)
 
 
 def _table(name: str, values: Mapping[str, object]) -> list[str]:

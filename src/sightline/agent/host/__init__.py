@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sightline.agent.host.compose import Preview
+from sightline.agent.host.compose import Composed
 from sightline.agent.host.host import Host
 
-__all__ = ["Host", "Preview"]
+__all__ = ["Composed", "Host"]

@@ -54,7 +54,7 @@ from sightline.context.slots.strategy import (
 from sightline.context.tokens.tokens import Counter
 from sightline.slop.protocol.world import World
 
-__all__ = ["Composed", "Conversation", "Inputs", "Preview", "compose"]
+__all__ = ["Composed", "Conversation", "Inputs", "compose"]
 
 SMALL_WINDOW: Final = 16_384  # models with less get the shorter standing texts
 FRAME_TOKENS: Final = 16  # what a message weighs beside its text, at most
@@ -141,28 +141,13 @@ class Inputs:
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
-    """A request as it would be sent now, or as it was sent. `usage` is of one that was.
-
-    `world` is what `selection` was chosen from.
-    """
-
-    prompt: Prompt
-    request: Request
-    drift: Drift | None
-    selection: Selection
-    world: World
-    usage: Usage | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Composed:
-    """A request, with what the turn needs to know of how it was made.
+    """A request as it would be sent, or as it was sent, and how it was made.
 
     `state` is what the strategy left, and `failures` what went wrong with it; `warnings` is
     all that a user should know; `steps` how many milliseconds each part of the making took;
     `loose` is the first message of the turn behind a kept tail, 0 if there is none;
-    `expected_tokens` are what the vendor should count.
+    `expected_tokens` are what the vendor should count, and `usage` what it did count.
     """
 
     inputs: Inputs
@@ -178,16 +163,22 @@ class Composed:
     steps: Steps
     loose: int
     expected_tokens: int
+    usage: Usage | None = None
 
     @property
     def kept_tokens(self) -> int:
         """What was set aside for the turn's earlier tails."""
         return self.turn.budget.reserved_tokens
 
-    def preview(self, usage: Usage | None = None) -> Preview:
-        """Show it to a caller."""
-        sight = self.sight
-        return Preview(self.prompt, self.request, self.drift, sight.selection, sight.world, usage)
+    @property
+    def selection(self) -> Selection:
+        """What of the apps it shows, and why not the rest."""
+        return self.sight.selection
+
+    @property
+    def world(self) -> World:
+        """What `selection` was chosen from."""
+        return self.sight.world
 
 
 @dataclass(frozen=True, slots=True)

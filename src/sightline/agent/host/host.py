@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from sightline.agent.host.asking import SideModel
-from sightline.agent.host.compose import Preview
-from sightline.agent.host.gather import Gatherer
+from sightline.agent.host.compose import Composed
 from sightline.agent.host.guard import guarded_text
 from sightline.agent.host.journal import Ended
 from sightline.agent.host.running import TurnRun
@@ -91,9 +90,8 @@ class Host:
         self._watching = Watching()
         self.memos = memos or MemoShelf({"user": ledger.memos})
         scribe = Scribe(ledger, clock, record=settings.ledger.record)
-        gatherer = Gatherer(settings, ledger, self.memos, clock)
-        side = SideModel(self.model, gatherer.counter, self._account)
-        self._stage = HostStage(settings, hub, scribe, gatherer, runner_of(settings), side)
+        side = SideModel(self.model, lambda profile: self._stage.counter(profile), self._account)
+        self._stage = HostStage(settings, hub, scribe, self.memos, runner_of(settings), side, clock)
         self._now: Current | None = None
         self._is_new = False
         self._run: TurnRun | None = None
@@ -255,8 +253,7 @@ class Host:
         session, model = self._open, await self.model()
 
         def read() -> tuple[StateRebuild, list[Entry]]:
-            gatherer = self._stage.gatherer
-            said = gatherer.conversation(gatherer.with_loose(session))
+            said = self._stage.conversation(session)
             return self.ledger.states.rebuild(session.id), said.replayed(model.profile.dialect)
 
         rebuild, said = await asyncio.to_thread(read)
@@ -303,14 +300,14 @@ class Host:
             raise InvalidInput(f"a mode is ask, auto or plan; not {mode!r:.40}")
         self._stage.mode = mode
 
-    async def preview(self, text: str = "") -> Preview:
+    async def preview(self, text: str = "") -> Composed:
         """Make the request that this text would send now, without sending or storing anything."""
         model = await self.model()
         draft = Input(guarded_text(text))
-        return (await self._stage.compose(self._current, model, draft)).preview()
+        return await self._stage.compose(self._current, model, draft)
 
     @property
-    def last(self) -> Preview | None:
+    def last(self) -> Composed | None:
         """The request that was sent last in this session, with its usage once it is known."""
         return self._open.last
 
@@ -379,7 +376,7 @@ class Host:
             raise NotFound(f"no app {app!r:.80} shows anything")
         session, model = self._open, await self.model()
         text = pin_snapshot(World((state,)), self._clock().replace(microsecond=0))
-        counter = self._stage.counter(model)
+        counter = self._stage.counter(model.profile)
 
         def store() -> None:
             if not self.ledger.groups.goes_on(session.id):
@@ -406,7 +403,7 @@ class Host:
             if self._now is None:
                 break
             seen = self._now.session.seen or now
-            if said := changed_signal(seen, self._stage.gatherer.safe(world)):
+            if said := changed_signal(seen, self._stage.safe(world)):
                 return said
         raise Unreachable("the host is closed: nothing will change any more")
 
@@ -440,7 +437,7 @@ class Host:
             model = await self.model()
             await self._look_around()
             await self._first_sight()
-            counter = self._stage.counter(model)
+            counter = self._stage.counter(model.profile)
             session, turn, mended = await asyncio.to_thread(
                 scribe.begin, now.session, message, model.profile, counter, self._changes
             )
@@ -460,7 +457,7 @@ class Host:
         finally:
             self._run = None
             if begun:
-                learnt = self._stage.gatherer.calibrations
+                learnt = self._stage.calibrations
                 ended = Ended("interrupted") if run is None else run.ended
                 await asyncio.to_thread(scribe.release, now.session, now.turn, ended, learnt)
             self._busy = False
@@ -492,7 +489,7 @@ class Host:
                 found = sessions.switch(reference.id)
             else:
                 found = sessions.switch(sessions.resolve(str(reference)).id)
-            self._stage.gatherer.calibrations = self.ledger.work.calibrations()
+            self._stage.calibrations = self.ledger.work.calibrations()
             return found
 
         row = await asyncio.to_thread(find)

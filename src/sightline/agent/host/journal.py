@@ -22,8 +22,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -122,13 +122,14 @@ class RequestLine(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Everything that a request was made of."""
+    """Everything that a request was made of; `about` is what its receipt says beside the prompt's."""
 
     line: RequestLine
     prompt: Prompt
     profile: Profile
     options: Options
     world: World
+    about: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:

@@ -175,7 +175,7 @@ class TurnRun:
             self._now.turn,
             effect.messages,
             self._model,
-            self._stage.counter(self._model),
+            self._stage.counter(self._model.profile),
             incomplete=effect.incomplete,
             spent=effect.spent,
         )
@@ -225,8 +225,9 @@ class TurnRun:
 
     def _report(self, reported: UsageArrived) -> None:
         usage, miss = reported.usage, reported.cache_miss
-        self._stage.learn(self._model, self._composed, usage.input_tokens)
-        self._now.keep(replace(self._now.session, last=self._composed.preview(usage)))
+        expected = self._composed.expected_tokens
+        self._stage.learn(self._model.profile, expected, usage.input_tokens)
+        self._now.keep(replace(self._now.session, last=replace(self._composed, usage=usage)))
         self._emit(
             told.UsageReported(
                 model=self._model.label,
@@ -275,7 +276,7 @@ class TurnRun:
         except Exception as error:  # noqa: BLE001 - a strategy's or a dialect's bug must not leave the turn open
             return steps.PromptFailed("internal", f"{type(error).__name__}: {error}")
         self._seen = composed.sight.world
-        now.keep(replace(now.session, seen=self._seen, last=composed.preview()))
+        now.keep(replace(now.session, seen=self._seen, last=composed))
         return steps.PromptReady(_built(now.turn, self._model, composed, receipt_id))
 
     async def _stream(self) -> steps.TurnEvent:

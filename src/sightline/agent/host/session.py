@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sightline.agent.host.compose import Composed, Preview, Steps
+from sightline.agent.host.compose import Composed, Conversation, Steps
 from sightline.agent.policy import Answer
 from sightline.agent.toolbox import Toolbox
 from sightline.context.dialects.drift import Wire
@@ -45,7 +45,7 @@ class OpenSession:
     loose: Mapping[int, int] = field(default_factory=dict)
     loose_since: int | None = None
     seen: World | None = None
-    last: Preview | None = None
+    last: Composed | None = None
 
     @property
     def id(self) -> int:
@@ -54,6 +54,12 @@ class OpenSession:
     def remember(self, rule: Answer) -> OpenSession:
         """Keep a rule until the session is closed; the newest is looked at first."""
         return replace(self, remembered=(rule, *(own for own in self.remembered if own != rule)))
+
+    def knowing(self, said: Conversation) -> OpenSession:
+        """Have what was read with a conversation at hand for the next one."""
+        since = said.entries[0].group_id if said.entries else 0
+        since = since if self.loose_since is None else min(since, self.loose_since)
+        return replace(self, loose={**said.loose, **self.loose}, loose_since=since)
 
     def with_request(self, group_id: int, composed: Composed) -> OpenSession:
         """Know of a group's next request what later ones depend on."""

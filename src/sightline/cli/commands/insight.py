@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from sightline.agent.host import Preview
+from sightline.agent.host import Composed
 from sightline.cli.commands.command import Argument, Command, CommandCall
 from sightline.cli.commands.lines import columns
 from sightline.cli.commands.place import AppPath, find_place
@@ -68,7 +68,7 @@ def _why_slot(receipt: Receipt, line: SlotLine) -> Iterator[str]:
     yield f"  {places[line.stability]}"
 
 
-def _blame(preview: Preview, slot: str) -> list[str]:
+def _blame(preview: Composed, slot: str) -> list[str]:
     drift = preview.drift
     if drift is None or drift.expected or drift.slot != slot:
         return []
