@@ -33,7 +33,7 @@ from sightline.agent.host.compose import (
     kept_tokens,
 )
 from sightline.agent.host.journal import Recorded
-from sightline.agent.host.sight import Sight, look
+from sightline.agent.host.sight import Sight, SightRules, look
 from sightline.agent.host.stage import LedgerMemory, tiers_of
 from sightline.agent.models.choose import label_of, profile_of
 from sightline.agent.plugins.run import StrategyRunner
@@ -44,7 +44,6 @@ from sightline.context.messages.entries import Entry
 from sightline.context.messages.isolate import compatible
 from sightline.context.messages.parts import Input, Message
 from sightline.context.messages.window import Window
-from sightline.context.projection.body import Format
 from sightline.context.slots.budget import OUTPUT_SHARE, Budget
 from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.standing import system_text
@@ -66,14 +65,6 @@ __all__ = [
 ]
 
 _OPTIONS: Final = frozenset({"max_ratio", "min_ratio", "min_tokens", "priority", "slack"})
-
-
-class SightRules(msgspec.Struct, frozen=True):
-    """By what rules a request chose what it shows; see `host.sight.Sight.rules`."""
-
-    budget: int
-    format: Format = "text"
-    pins: dict[str, list[str]] = {}
 
 
 class Wishes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -130,12 +121,11 @@ def read_wishes(body: bytes, strategies: Collection[str]) -> Wishes:
 
 def sight_of(recorded: Recorded) -> Sight:
     """Choose again what a request showed of its world, by the rules in its receipt."""
-    rules = _rules(recorded) or SightRules(recorded.prompt.receipt.budget)
-    at, count = datetime.fromisoformat(recorded.line.sent_at), counter_as_then(recorded).count
-    return look(
-        recorded.world, at.replace(microsecond=0), rules.budget, count,
-        form=rules.format, pins=rules.pins,
-    )  # fmt: skip
+    rules = _rules(recorded)
+    if not rules.budget:
+        rules = msgspec.structs.replace(rules, budget=recorded.prompt.receipt.budget)
+    at = datetime.fromisoformat(recorded.line.sent_at).replace(microsecond=0)
+    return look(recorded.world, at, rules, counter_as_then(recorded).count)
 
 
 def strategy_of(recorded: Recorded) -> str:
@@ -143,9 +133,8 @@ def strategy_of(recorded: Recorded) -> str:
     return recorded.about.get("strategy") or DEFAULT.name
 
 
-def _rules(recorded: Recorded) -> SightRules | None:
-    rules = recorded.about.get("sight")
-    return None if rules is None else msgspec.convert(rules, SightRules)
+def _rules(recorded: Recorded) -> SightRules:
+    return msgspec.convert(recorded.about.get("sight", {}), SightRules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +168,7 @@ def recorded_inputs(ledger: Ledger, recorded: Recorded, settings: Settings) -> I
     """Find what a request was made of; `compose` makes the same one of it."""
     line, prompt, profile = recorded.line, recorded.prompt, recorded.profile
     options, counter = recorded.options, counter_as_then(recorded)
-    rules = _rules(recorded) or SightRules(0)
+    rules = _rules(recorded)
     pieces = _pieces(prompt)
     texts = {name: _text(pieces, name) for name in (*_TEXTS, "apps", "state")}
     texts["system"] = texts["system"] or system_text(small=profile.window_tokens < SMALL_WINDOW)
@@ -198,8 +187,7 @@ def recorded_inputs(ledger: Ledger, recorded: Recorded, settings: Settings) -> I
         layers=Layers(**texts),
         world=recorded.world,
         at=datetime.fromisoformat(line.sent_at),
-        form=rules.format,
-        pins=rules.pins,
+        sight=rules,
         share=_share(rules, prompt.receipt.budget) or settings.tail.max_share,
         tools=prompt.tools,
         profile=profile,

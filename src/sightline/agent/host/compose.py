@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
-from sightline.agent.host.sight import Sight, look
+from sightline.agent.host.sight import Sight, SightRules, look
 from sightline.agent.plugins.run import StrategyRunner
 from sightline.context.dialects import encode
 from sightline.context.dialects.drift import Drift, Wire, drift
@@ -37,7 +37,6 @@ from sightline.context.messages.replay import replay
 from sightline.context.messages.state import strip_states
 from sightline.context.messages.truncate import Tiers
 from sightline.context.messages.window import Window
-from sightline.context.projection.body import Format
 from sightline.context.projection.select import Selection
 from sightline.context.projection.tools import ToolSet
 from sightline.context.slots.budget import Budget
@@ -104,7 +103,7 @@ class Inputs:
     layers         the texts that stand in every prompt; a state in them is shown as it is
     world          what the apps show, with nothing in it that must not be sent
     at             when: what the state is dated, and a strategy's clock
-    share          of the input that live state may have
+    sight          how of the world is chosen; its budget is `share` of the input
     tools          as the prompt has them; `targets` is where calls of them lead
     budget         the room; what kept tails take is set aside in it
     options        what the request asks for; `asked_at` is where the input stood when its
@@ -121,8 +120,7 @@ class Inputs:
     layers: Layers
     world: World
     at: datetime
-    form: Format = "text"
-    pins: Mapping[str, Collection[str]] = field(default_factory=dict)
+    sight: SightRules
     share: float | Fraction
     tools: Sequence[dict[str, Any]]
     targets: ToolSet = _NO_TARGETS
@@ -237,10 +235,8 @@ def _offer(inputs: Inputs) -> _Offer:
     kept = kept_tokens(inputs.options.sent, profile, counter)
     budget = replace(inputs.budget, reserved_tokens=kept)
     room = int(budget.remaining_input_tokens * inputs.share)
-    sight = look(
-        inputs.world, inputs.at.replace(microsecond=0), max(0, room - FRAME_TOKENS), counter.count,
-        form=inputs.form, pins=inputs.pins,
-    )  # fmt: skip
+    rules = replace(inputs.sight, budget=max(0, room - FRAME_TOKENS))
+    sight = look(inputs.world, inputs.at.replace(microsecond=0), rules, counter.count)
     layers = inputs.layers
     if not layers.state:
         small = profile.window_tokens < SMALL_WINDOW

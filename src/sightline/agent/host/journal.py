@@ -122,7 +122,7 @@ class RequestLine(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Everything that a request was made of; `about` is what its receipt says beside the prompt's."""
+    """Everything that a request was made of, and what else its receipt says of it (`about`)."""
 
     line: RequestLine
     prompt: Prompt

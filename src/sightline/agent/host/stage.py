@@ -22,7 +22,7 @@ from sightline.agent.host.compose import (
 from sightline.agent.host.guard import guarded_text
 from sightline.agent.host.judge import Case, case_of
 from sightline.agent.host.session import Current, OpenSession, OpenTurn
-from sightline.agent.host.sight import SafeWorlds
+from sightline.agent.host.sight import SafeWorlds, SightRules
 from sightline.agent.host.writing import Scribe
 from sightline.agent.models.base import Model
 from sightline.agent.plugins.choose import label_of
@@ -166,8 +166,7 @@ class HostStage:
             layers=self._layers(session, profile, draft or _asked(conversation.entries)),
             world=self.safe(world),
             at=self.now(),
-            form=tail.format,
-            pins=session.toolbox.bench.attention.pins(),
+            sight=SightRules(format=tail.format, pins=session.toolbox.bench.attention.pins()),
             share=tail.max_share,
             tools=definitions_of(tools),
             targets=tools,
