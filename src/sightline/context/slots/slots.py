@@ -56,7 +56,6 @@ the cut stays where it is while content is appended, and is the same after a res
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Final, TypeAlias, get_args
 
 import msgspec
@@ -101,14 +100,14 @@ class Slots:
         tools: Sequence[dict[str, Any]] = (),
         input: Input | None = None,  # noqa: A002 - the seed's name for it
         rounds: Sequence[Message] = (),
-        overruled: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
+        overruled: Mapping[str, Mapping[str, float]] | None = None,
     ) -> None:
         self.budget = budget if isinstance(budget, Budget) else Budget(budget)
         self.counter = _resolve(counter)
         self._tools = tuple(tools)
         self._input = input
         self._rounds = tuple(rounds)
-        self._overruled = overruled
+        self._overruled = overruled or {}
         self._message = Message("user") if input is None else input.message()
         self._slots: list[Slot] = []
         self._input_slots: set[int] = set()
