@@ -143,9 +143,7 @@ def _receipt(ledger: Ledger, receipt_id: int | None) -> dict[str, Any]:
 
 def _made_again(recorded: Recorded, receipt: dict[str, Any]) -> Request:
     """Encode a recorded request; raise `LedgerDamaged` unless it is the one that was sent."""
-    from sightline.context.dialects import encode
-
-    made = encode(recorded.prompt, recorded.profile, recorded.options)
+    made = recorded.made_again()
     digest = sha256(made.data).hexdigest()
     line = recorded.line
     for where, expected in (

@@ -13,23 +13,20 @@ from __future__ import annotations
 
 import math
 
+from sightline.agent.host import stage
 from sightline.agent.host.journal import Recorded
 from sightline.context.dialects.profile import Profile
 from sightline.context.messages.parts import Message
 from sightline.context.slots.prompt import Prompt
 from sightline.context.tokens.estimate import Calibration
-from sightline.context.tokens.tokens import ESTIMATE, Counter, counter_for
-from sightline.errors import MissingExtra
+from sightline.context.tokens.tokens import Counter
 
 __all__ = ["counter_as_then", "counter_of"]
 
 
 def counter_of(profile: Profile, calibration: Calibration | None = None) -> Counter:
     """Return the counter of a model for one look: what is looked at does not come again."""
-    try:
-        return counter_for(profile.model, calibration).alone()
-    except MissingExtra:
-        return counter_for(ESTIMATE, calibration).alone()
+    return stage.counter_of(profile, calibration).alone()
 
 
 def counter_as_then(recorded: Recorded) -> Counter:

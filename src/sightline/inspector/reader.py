@@ -27,6 +27,7 @@ from sightline.context.ledger import Ledger
 from sightline.context.ledger.owner import Hold, hold_on
 from sightline.context.ledger.place import journal_path
 from sightline.context.messages.parts import Message
+from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.receipt import RULES, Receipt
 from sightline.context.slots.strategies import DEFAULT
 from sightline.errors import InvalidInput, NotFound
@@ -35,7 +36,7 @@ from sightline.inspector.pages import Export
 from sightline.inspector.records import ROW_DIGITS, Records, parts_of, preview
 from sightline.inspector.timeline import timeline_of
 from sightline.inspector.trees import PAGE_LINES, AppTree, lay_out
-from sightline.inspector.whatif import SightRules, Then, assemble_again, read_wishes, sight_of
+from sightline.inspector.whatif import assemble_again, read_wishes, sight_of, strategy_of
 from sightline.inspector.wires import again, compared, shown
 
 __all__ = ["RecordReader"]
@@ -136,7 +137,7 @@ class RecordReader:
         recorded, request = sent.recorded, sent.request
         line = recorded.line
         return {
-            **self._picture(recorded, request),
+            **self._picture(recorded.prompt, request),
             "model": line.model,
             "request": shown(recorded, request, reach_of(line.model, self._settings, self._env)),
             "drift": None if before is None else compared(before.request, request),
@@ -193,30 +194,27 @@ class RecordReader:
         wishes = read_wishes(asked, offered)
         recorded = self._recorded(session, turn, number)
         before = self._before(recorded)
-        own = self._strategy_of(recorded)
+        own = strategy_of(recorded)
         wanted = wishes.strategy or (own if own in offered else DEFAULT.name)
         made = assemble_again(
             self._ledger,
             recorded,
             wishes,
             runner_of(self._settings, offered[wanted]),
-            Then(self._sight_rules(recorded), own, self._strategy_state(recorded)),
             self._settings,
         )
         notes = list(made.notes)
         if wishes.strategy is None and own not in offered:
             notes.append(f"the turn's own strategy {own!r} is not here; {wanted!r} is shown")
-        request = again(made.recorded)
+        request = made.composed.request
         return {
-            **self._picture(made.recorded, request),
-            "model": made.recorded.line.model,
+            **self._picture(made.composed.prompt, request),
+            "model": made.model,
             "strategy": wanted,
             "notes": notes,
             "drift": None if before is None else compared(before.request, request),
             "against_recorded": compared(again(recorded), request),
-            "config": wishes.config(
-                made.recorded.line.model, made.recorded.profile.max_output_tokens
-            ),
+            "config": wishes.config(made.model, request.profile.max_output_tokens),
         }
 
     def export(self, session: int) -> Iterator[str]:
@@ -288,8 +286,7 @@ class RecordReader:
         return made
 
     def _laid_out(self, recorded: Recorded, before: _Sent | None) -> _State:
-        rules = self._sight_rules(recorded) or SightRules(recorded.prompt.receipt.budget)
-        sight = sight_of(recorded, rules)
+        sight = sight_of(recorded)
         past = None if before is None else before.recorded.world
         tail = "\n\n".join(message.text for message in recorded.prompt.tail)
         return _State(recorded.line.id, lay_out(recorded.world, sight.selection, past), tail)
@@ -323,7 +320,8 @@ class RecordReader:
             return recorded
         kept = self._ledger.accounts.receipt(recorded.line.receipt_id).body
         receipt = Receipt.decode(msgspec.json.encode(kept))
-        return replace(recorded, prompt=msgspec.structs.replace(recorded.prompt, receipt=receipt))
+        prompt = msgspec.structs.replace(recorded.prompt, receipt=receipt)
+        return replace(recorded, prompt=prompt, about=kept.get("request", {}))
 
     def _reported(self, recorded: Recorded) -> dict[str, int] | None:
         """What the vendor reported for the requests of this turn, if it did."""
@@ -332,28 +330,6 @@ class RecordReader:
         if used is None:
             return None
         return {"prompt_tokens": used.prompt_tokens, "cached_tokens": used.cached_tokens}
-
-    def _about(self, recorded: Recorded) -> dict[str, Any]:
-        """What the receipt says of the request beside the prompt; nothing if there is none."""
-        if recorded.line.receipt_id is None:
-            return {}
-        about: dict[str, Any] = self._ledger.accounts.receipt(recorded.line.receipt_id).body.get(
-            "request", {}
-        )
-        return about
-
-    def _sight_rules(self, recorded: Recorded) -> SightRules | None:
-        rules = self._about(recorded).get("sight")
-        return None if rules is None else msgspec.convert(rules, SightRules)
-
-    def _strategy_of(self, recorded: Recorded) -> str:
-        """The strategy that laid a request out; receipts that do not say so had the default."""
-        return self._about(recorded).get("strategy") or DEFAULT.name
-
-    def _strategy_state(self, recorded: Recorded) -> dict[str, Any]:
-        """What earlier turns had left with the strategy."""
-        line = recorded.line
-        return self._ledger.strategy_states.before(line.session_id, line.group_id)
 
     def _before(self, recorded: Recorded, near: _Sent | None = None) -> _Sent | None:
         """The request to the same model that was sent before this one, if it is known.
@@ -369,8 +345,7 @@ class RecordReader:
         return _Sent(self._recorded(line.session_id, *place))
 
     @staticmethod
-    def _picture(recorded: Recorded, request: Request) -> dict[str, Any]:
-        prompt = recorded.prompt
+    def _picture(prompt: Prompt, request: Request) -> dict[str, Any]:
         receipt = prompt.receipt.to_dict()
         prices = request.profile.prices
         return {

@@ -1,6 +1,6 @@
-"""The same turn under other rules, assembled with the functions that the host uses.
+"""The same turn under other rules: the host's composer on recorded inputs, some of them changed.
 
-    a wish for what the turn had anyway is the recorded prompt
+    a wish for what the turn had anyway is the recorded request
 
 What a turn was made of is known: its layers and its input from the recorded prompt, its
 world from the journal, its history as it saw it (`past`). What neither tells comes from the
@@ -12,52 +12,59 @@ fails. There is no model to ask.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from fractions import Fraction
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from sightline.agent.host.compose import FRAME_TOKENS, SMALL_WINDOW, LedgerMemory
+from sightline.agent.host.compose import (
+    FRAME_TOKENS,
+    SMALL_WINDOW,
+    Composed,
+    Conversation,
+    Inputs,
+    asked_at,
+    compose,
+    input_of,
+    kept_tokens,
+)
 from sightline.agent.host.journal import Recorded
-from sightline.agent.host.sight import Sight, look
+from sightline.agent.host.sight import Sight, SightRules, look
+from sightline.agent.host.stage import LedgerMemory, tiers_of
 from sightline.agent.models.choose import label_of, profile_of
 from sightline.agent.plugins.run import StrategyRunner
 from sightline.config import Settings
-from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import Options, slot_names
+from sightline.context.dialects.request import slot_names
 from sightline.context.ledger import Ledger, MemoShelf
-from sightline.context.messages.isolate import compatible, isolate
-from sightline.context.messages.parts import File, Input, Message
-from sightline.context.messages.replay import replay
-from sightline.context.messages.state import strip_states
-from sightline.context.messages.truncate import Tiers
+from sightline.context.messages.entries import Entry
+from sightline.context.messages.isolate import compatible
+from sightline.context.messages.parts import Input, Message
 from sightline.context.messages.window import Window
-from sightline.context.projection.body import Format
 from sightline.context.slots.budget import OUTPUT_SHARE, Budget
 from sightline.context.slots.prompt import Prompt
-from sightline.context.slots.slots import Slots
 from sightline.context.slots.standing import system_text
-from sightline.context.slots.strategy import Capabilities, Layers, Turn
-from sightline.context.tokens.tokens import Counter
+from sightline.context.slots.strategies import DEFAULT
+from sightline.context.slots.strategy import Layers
 from sightline.errors import InvalidInput
 from sightline.inspector.counters import counter_as_then, counter_of
 from sightline.inspector.past import Past, entry_of, past_of
 from sightline.slop.protocol.jsontext import NESTING, nests_deeper
 
-__all__ = ["Again", "SightRules", "Then", "Wishes", "assemble_again", "read_wishes", "sight_of"]
+__all__ = [
+    "Again",
+    "Wishes",
+    "assemble_again",
+    "read_wishes",
+    "recorded_inputs",
+    "sight_of",
+    "strategy_of",
+]
 
 _OPTIONS: Final = frozenset({"max_ratio", "min_ratio", "min_tokens", "priority", "slack"})
-
-
-class SightRules(msgspec.Struct, frozen=True):
-    """By what rules a request chose what it shows; see `host.sight.Sight.rules`."""
-
-    budget: int
-    format: Format = "text"
-    pins: dict[str, list[str]] = {}
 
 
 class Wishes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -117,25 +124,30 @@ def read_wishes(body: bytes, strategies: Collection[str]) -> Wishes:
     return wishes
 
 
-def sight_of(recorded: Recorded, rules: SightRules) -> Sight:
+def sight_of(recorded: Recorded) -> Sight:
     """Choose again what a request showed of its world, by the rules in its receipt."""
-    return _look(recorded, rules, counter_as_then(recorded))
+    rules = _rules(recorded)
+    if not rules.budget:
+        rules = msgspec.structs.replace(rules, budget=recorded.prompt.receipt.budget)
+    at = datetime.fromisoformat(recorded.line.sent_at).replace(microsecond=0)
+    return look(recorded.world, at, rules, counter_as_then(recorded).count)
 
 
-@dataclass(frozen=True, slots=True)
-class Then:
-    """What the receipt of a turn says of how it was made."""
+def strategy_of(recorded: Recorded) -> str:
+    """Name the strategy that laid a request out; receipts that do not say so had the default."""
+    return recorded.about.get("strategy") or DEFAULT.name
 
-    rules: SightRules | None
-    strategy: str
-    state: Mapping[str, Any]
+
+def _rules(recorded: Recorded) -> SightRules:
+    return msgspec.convert(recorded.about.get("sight", {}), SightRules)
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """A turn assembled again, and what a reader should know about it."""
+    """A turn composed again, for which model, and what a reader should know about it."""
 
-    recorded: Recorded
+    composed: Composed
+    model: str
     notes: tuple[str, ...]
 
 
@@ -144,49 +156,62 @@ def assemble_again(
     recorded: Recorded,
     wishes: Wishes,
     runner: StrategyRunner,
-    then: Then,
     settings: Settings,
 ) -> Again:
-    """Assemble a recorded turn as the wishes say. Raises `DoesNotFit` if it cannot be."""
+    """Compose a recorded turn as the wishes say. Raises `DoesNotFit` if it cannot be."""
     label = label_of(wishes.model, settings) if wishes.model else recorded.line.model
-    wishes = _news(wishes, recorded, then, settings)
-    if wishes.model is None:
-        profile, counter = recorded.profile, counter_as_then(recorded)
-    else:
-        profile = profile_of(wishes.model, settings)
-        counter = counter_of(profile)
-    budget = _budget(recorded, profile, wishes)
-    pieces = _pieces(recorded.prompt)
-    texts = {name: _text(pieces, name) for name in _TEXTS}
-    small = profile.window_tokens < SMALL_WINDOW
-    texts["system"] = texts["system"] or system_text(small=small)
-    history, notes = _history(ledger, recorded, profile, wishes, settings)
-    turn = _WishedTurn(
-        input=_input(pieces),
-        history=history,
-        rounds=pieces.get("rounds", ()),
-        budget=budget,
+    wishes = _news(wishes, recorded, settings)
+    inputs = recorded_inputs(ledger, recorded, settings)
+    inputs = _with_model_and_budget(inputs, wishes, settings)
+    inputs, notes = _with_history(inputs, wishes, ledger, recorded, settings)
+    composed = asyncio.run(compose(inputs, runner))
+    failed = (f"{one}; the built-in layout is shown instead" for one in composed.failures)
+    return Again(composed, label, (*notes, *failed))
+
+
+def recorded_inputs(ledger: Ledger, recorded: Recorded, settings: Settings) -> Inputs:
+    """Find what a request was made of; `compose` makes the same one of it."""
+    line, prompt, profile = recorded.line, recorded.prompt, recorded.profile
+    options, counter = recorded.options, counter_as_then(recorded)
+    rules = _rules(recorded)
+    pieces = _pieces(prompt)
+    texts = {name: _text(pieces, name) for name in (*_TEXTS, "apps", "state")}
+    texts["system"] = texts["system"] or system_text(small=profile.window_tokens < SMALL_WINDOW)
+    asked = pieces.get("input", ())
+    kept = kept_tokens(options.sent, profile, counter)
+
+    def entries(messages: Sequence[Message]) -> tuple[Entry, ...]:
+        return tuple(entry_of(one, line, profile.dialect, line.group_id) for one in messages)
+
+    return Inputs(
+        conversation=Conversation(
+            entries=entries(_replayed(prompt)[1]), total=0, window=Window(), tiers=None
+        ),
+        draft=input_of(asked[-1]) if asked else Input(""),
+        rounds=entries(pieces.get("rounds", ())),
+        layers=Layers(**texts),
+        world=recorded.world,
+        at=datetime.fromisoformat(line.sent_at),
+        sight=rules,
+        share=_share(rules, prompt.receipt.budget) or settings.tail.max_share,
+        tools=prompt.tools,
+        profile=profile,
         counter=counter,
-        layers=Layers(**texts, **_seen(recorded, wishes, then, settings, budget, counter, small)),
-        tools=recorded.prompt.tools if profile.tools.calls else (),
-        capabilities=Capabilities(vision=profile.messages.images),
-        memory=LedgerMemory(ledger, recorded.line.session_id, MemoShelf({"user": ledger.memos})),
-        wishes=wishes.slots,
+        budget=Budget(prompt.receipt.budget + kept, options.max_output_tokens or 0),
+        options=options,
+        asked_at=asked_at(prompt),
+        strategy=strategy_of(recorded),
+        state=ledger.strategy_states.before(line.session_id, line.group_id),
+        memory=LedgerMemory(ledger, line.session_id, MemoShelf({"user": ledger.memos})),
     )
-    built = asyncio.run(runner.build(turn, then.state))
-    if built.failure is not None:
-        notes = [*notes, f"{built.failure}; the built-in layout is shown instead"]
-    line = msgspec.structs.replace(recorded.line, receipt_id=None, model=label)
-    options = _moved(recorded.options, recorded.prompt, built.prompt)
-    if wishes.model is not None:
-        options = msgspec.structs.replace(
-            options, max_output_tokens=budget.max_output_tokens or None, previous_id=""
-        )
-    made = replace(recorded, line=line, prompt=built.prompt, profile=profile, options=options)
-    return Again(made, tuple(notes))
 
 
-def _news(wishes: Wishes, recorded: Recorded, then: Then, settings: Settings) -> Wishes:
+def _share(rules: SightRules, budget: int) -> Fraction | None:
+    """What live state could have of the input, exactly; None where nobody wrote it down."""
+    return Fraction(rules.budget + FRAME_TOKENS, budget) if rules.budget and budget else None
+
+
+def _news(wishes: Wishes, recorded: Recorded, settings: Settings) -> Wishes:
     """What of the wishes is not as it was."""
     had = recorded.line.model
     model = wishes.model
@@ -195,93 +220,48 @@ def _news(wishes: Wishes, recorded: Recorded, then: Then, settings: Settings) ->
     return msgspec.structs.replace(
         wishes,
         budget=None if wishes.budget == recorded.prompt.receipt.budget else wishes.budget,
-        strategy=None if wishes.strategy == then.strategy else wishes.strategy,
+        strategy=None if wishes.strategy == strategy_of(recorded) else wishes.strategy,
         model=model,
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _WishedTurn(Turn):
-    """A turn with slots whose options are overruled by name."""
-
-    wishes: Mapping[str, Mapping[str, float]]
-
-    def empty_slots(self) -> Slots:
-        return _Wished(self, self.wishes)
-
-
-class _Wished(Slots):
-    """Slots whose options are overruled by name."""
-
-    def __init__(self, turn: Turn, wishes: Mapping[str, Mapping[str, float]]) -> None:
-        super().__init__(
-            turn.budget, turn.counter, tools=turn.tools, input=turn.input, rounds=turn.rounds
-        )
-        self._wishes = wishes
-
-    def add(self, name: str, content: Any, **options: Any) -> None:
-        super().add(name, content, **{**options, **self._wishes.get(name, {})})
+def _with_model_and_budget(inputs: Inputs, wishes: Wishes, settings: Settings) -> Inputs:
+    """Compose for another model, in another room, with as much of the apps as that allows."""
+    if wishes.model is None and wishes.budget is None:
+        return replace(inputs, overruled=wishes.slots)
+    profile, counter, options = inputs.profile, inputs.counter, inputs.options
+    budget = inputs.budget
+    if wishes.model is not None:
+        profile = profile_of(wishes.model, settings)
+        counter = counter_of(profile)
+        budget = Budget.for_window(profile.window_tokens, profile.max_output_tokens)
+        output = budget.max_output_tokens or None
+        options = msgspec.structs.replace(options, max_output_tokens=output, previous_id="")
+    if wishes.budget is not None:
+        kept = kept_tokens(options.sent, profile, counter)
+        budget = msgspec.structs.replace(budget, max_input_tokens=wishes.budget + kept)
+    layers = msgspec.structs.replace(inputs.layers, apps="", state="")
+    return replace(
+        inputs, profile=profile, counter=counter, options=options, budget=budget, layers=layers,
+        overruled=wishes.slots,
+    )  # fmt: skip
 
 
 _TEXTS: Final = ("system", "guidelines", "memos", "anchor", "scratchpad")
 _HISTORY: Final = "history"
-_STATE_END: Final = "</slop-state>"
 _NO_HISTORY: Final = frozenset({*_TEXTS, "apps", "state", "input", "rounds"})
 
 
-def _pieces(prompt: Prompt) -> dict[str, tuple[Message, ...]]:
+def _pieces(prompt: Prompt) -> dict[str, list[Message]]:
     """The messages of a prompt by the slot they came from."""
-    pieces: dict[str, tuple[Message, ...]] = {}
+    pieces: dict[str, list[Message]] = {}
     for name, message in zip(slot_names(prompt), prompt.messages, strict=True):
-        pieces[name] = (*pieces.get(name, ()), message)
+        pieces.setdefault(name, []).append(message)
     return pieces
 
 
-def _input(pieces: Mapping[str, tuple[Message, ...]]) -> Input:
-    said = pieces.get("input", ())
-    if not said:
-        return Input("")
-    files = tuple(part for part in said[-1].parts if isinstance(part, File))
-    return Input(said[-1].text, files)
-
-
-def _text(pieces: Mapping[str, tuple[Message, ...]], name: str) -> str:
+def _text(pieces: Mapping[str, list[Message]], name: str) -> str:
     return "\n\n".join(message.text for message in pieces.get(name, ()))
-
-
-def _seen(
-    recorded: Recorded,
-    wishes: Wishes,
-    then: Then,
-    settings: Settings,
-    budget: Budget,
-    counter: Counter,
-    small: bool,
-) -> dict[str, str]:
-    """What the request shows of apps: as it was sent where nothing has changed for that."""
-    pieces = _pieces(recorded.prompt)
-    sent = {name: _text(pieces, name) for name in ("apps", "state")}
-    as_it_was = wishes.budget is None and wishes.model is None
-    if as_it_was and sent["state"]:
-        return sent
-    rules = then.rules or SightRules(recorded.prompt.receipt.budget)
-    if not as_it_was:
-        room = _room(recorded, then.rules, settings, budget)
-        rules = msgspec.structs.replace(rules, budget=room)
-    tail = _look(recorded, rules, counter).tail
-    # Behind the block a small model is reminded of the question.
-    reminder = sent["state"].rpartition(_STATE_END)[2] if small else ""
-    return {"apps": tail.available, "state": tail.state + reminder}
-
-
-def _room(recorded: Recorded, rules: SightRules | None, settings: Settings, budget: Budget) -> int:
-    """How many tokens live state may have: the share it had then, of another budget."""
-    tokens, had = budget.remaining_input_tokens, recorded.prompt.receipt.budget
-    if rules is None or not rules.budget or not had:
-        room = int(tokens * settings.tail.max_share)
-    else:
-        room = tokens * (rules.budget + FRAME_TOKENS) // had
-    return max(0, room - FRAME_TOKENS)
 
 
 def _replayed(prompt: Prompt) -> tuple[str, list[Message]]:
@@ -299,65 +279,48 @@ def _replayed(prompt: Prompt) -> tuple[str, list[Message]]:
     return name, slots.get(name, [])
 
 
-def _history(
-    ledger: Ledger, recorded: Recorded, profile: Profile, wishes: Wishes, settings: Settings
-) -> tuple[list[Message], list[str]]:
-    """What was said before: as it was sent, or another window of what the turn could see."""
-    slot, replayed = _replayed(recorded.prompt)
+def _with_history(
+    inputs: Inputs, wishes: Wishes, ledger: Ledger, recorded: Recorded, settings: Settings
+) -> tuple[Inputs, list[str]]:
+    """Say again what was said before: as it was sent, or another window of what could be seen."""
     if wishes == Wishes():
-        return replayed, []
-    session = ledger.sessions.get(recorded.line.session_id)
-    past = past_of(replayed, ledger.messages(session.id), recorded.line, recorded.profile.dialect)
-    lines = [line for line in recorded.prompt.receipt.slots if line.name == slot]
+        return inputs, []
+    line, dialect = recorded.line, recorded.profile.dialect
+    slot, replayed = _replayed(recorded.prompt)
+    session = ledger.sessions.get(line.session_id)
+    past = past_of(replayed, ledger.messages(session.id), line, dialect)
+    lines = [own for own in recorded.prompt.receipt.slots if own.name == slot]
     translate = settings.isolate == "translate"
-    same_voice = translate or compatible(recorded.profile.dialect, profile.dialect)
+    same_voice = translate or compatible(dialect, inputs.profile.dialect)
     same_window = wishes.window is None and wishes.slack is None
-    if same_window and same_voice and not any(line.cut for line in lines):
-        return replayed, _notes(past, reaches_back=False)
+    if same_window and same_voice and not any(own.cut for own in lines):
+        return inputs, _notes(past, reaches_back=False)
     groups = [*past.older, *past.seen]
-    total = len(groups) + 1  # the turn's own group counts for the window, and is no history
+    total = len(groups)
     window = Window(
         session.window.size if wishes.window is None else wishes.window,
         session.window.slack if wishes.slack is None else wishes.slack,
     )
     if same_window:
-        offered = sum(one.role == "user" for line in lines for one in line.messages)
-        groups = groups[max(0, len(groups) - offered) :]
-        if window.shown(total) != offered + 1:  # it was another one then
-            window, total = Window(0, window.slack), len(groups) + 1
-    own = recorded.line.group_id
-    asked = entry_of(Message.of("user", ""), recorded.line, profile.dialect, own)
+        offered = sum(one.role == "user" for own in lines for one in own.messages)
+        groups = groups[max(0, total - offered) :]
+        if window.shown(total + 1) != offered + 1:  # it was another one then
+            window = Window(0, window.slack)
     entries = [entry for said in groups for entry in said]
-    first = min((entry.group_id for entry in entries if entry.group_id > 0), default=own)
-    loose = ledger.accounts.loose(session.id, first)
-    again = replay([*entries, asked], window, _tiers(settings), total=total, loose=loose)
-    shown = [entry for entry in again if entry.group_id != own]
-    said = strip_states(isolate(shown, profile.dialect, translate=translate))
-    reaches_back = len({entry.group_id for entry in shown}) > len(past.seen)
-    return [entry.message for entry in said], _notes(past, reaches_back=reaches_back)
-
-
-def _tiers(settings: Settings) -> Tiers:
-    cut = settings.truncation
-    return Tiers(
-        recent=cut.count,
-        recent_chars=cut.recent,
-        degraded_chars=cut.degraded,
-        inactive_chars=cut.inactive,
-        settle=cut.settle,
+    ids = [entry.group_id for entry in entries]
+    first = min((own for own in ids if own > 0), default=line.group_id)
+    conversation = Conversation(
+        entries=entries,
+        total=total,
+        window=window,
+        tiers=tiers_of(settings),
+        loose=ledger.accounts.loose(session.id, first),
+        first_group=min(ids, default=0),
+        translate=translate,
     )
-
-
-def _moved(options: Options, old: Prompt, new: Prompt) -> Options:
-    """Let the earlier tails of the turn stand where they stood behind its input."""
-    by = _asked(new) - _asked(old)
-    sent = tuple(msgspec.structs.replace(one, after=one.after + by) for one in options.sent)
-    return msgspec.structs.replace(options, sent=sent)
-
-
-def _asked(prompt: Prompt) -> int:
-    users = (at for at, message in enumerate(prompt.prefix) if message.role == "user")
-    return max(users, default=0)
+    # The turn's own group counts for the window, too.
+    reaches_back = min(len(groups), window.shown(total + 1) - 1) > len(past.seen)
+    return replace(inputs, conversation=conversation), _notes(past, reaches_back=reaches_back)
 
 
 def _notes(past: Past, *, reaches_back: bool) -> list[str]:
@@ -375,19 +338,6 @@ def _notes(past: Past, *, reaches_back: bool) -> list[str]:
             "has them now"
         )
     return notes
-
-
-def _look(recorded: Recorded, rules: SightRules, counter: Counter) -> Sight:
-    at = datetime.fromisoformat(recorded.line.sent_at).replace(microsecond=0)
-    return look(recorded.world, at, rules.budget, counter.count, form=rules.format, pins=rules.pins)
-
-
-def _budget(recorded: Recorded, profile: Profile, wishes: Wishes) -> Budget:
-    if wishes.budget is not None:
-        return Budget(wishes.budget)
-    if wishes.model is not None:
-        return Budget.for_window(profile.window_tokens, profile.max_output_tokens)
-    return Budget(recorded.prompt.receipt.budget)
 
 
 def _table(name: str, values: Mapping[str, object]) -> list[str]:

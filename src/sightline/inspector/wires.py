@@ -9,7 +9,6 @@ import msgspec
 
 from sightline.agent.host.journal import Recorded
 from sightline.agent.models.choose import Reach
-from sightline.context.dialects import encode
 from sightline.context.dialects.drift import Drift, drift
 from sightline.context.dialects.request import Request
 from sightline.context.tokens.tokens import ESTIMATES
@@ -23,9 +22,9 @@ COUNTED_TEXTS: Final = 4_096
 
 
 def again(recorded: Recorded) -> Request:
-    """Make the request again, with the function that made it."""
+    """Make the request again; nothing of it is remembered."""
     ESTIMATES.cache.shrink(COUNTED_TEXTS)  # the next request that is looked at is another one
-    return encode(recorded.prompt, recorded.profile, recorded.options)
+    return recorded.made_again()
 
 
 def shown(recorded: Recorded, request: Request, reach: Reach | None) -> dict[str, Any]:

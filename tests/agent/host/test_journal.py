@@ -238,7 +238,7 @@ async def test_what_vendors_count_is_learnt_and_kept(tmp_path: Path) -> None:
     reply = Reply(text="one", usage=Usage(input_tokens=5_000, output_tokens=1))
     async with hosted(tmp_path, [reply]) as (host, model):
         await turn(host, "first")
-        learnt = host._stage.composer.calibrations.models
+        learnt = host._stage.calibrations.models
         assert list(learnt) == [model.profile.model]
     async with hosted(tmp_path, []) as (host, _):
-        assert host._stage.composer.calibrations.models == learnt
+        assert host._stage.calibrations.models == learnt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent.host.helpers import NOW, hosted
-from sightline.agent.host.sight import LONGEST_TEXT, SafeWorlds, look
+from sightline.agent.host.sight import LONGEST_TEXT, SafeWorlds, SightRules, look
 from sightline.context.dialects.profiles import profile_for
 from sightline.context.projection.select import quarter_chars
 from sightline.slop.protocol.tree import Node
@@ -28,7 +28,7 @@ def test_keys_are_blanked_wherever_an_app_shows_them() -> None:
         children=[Node.of("a", "item", properties={"password": "hunter2hunter2"}, odd=KEY)],
     )  # fmt: skip
     safe = SafeWorlds().of(world(tree))
-    shown = look(safe, NOW, 10_000, quarter_chars, form="json").tail.text
+    shown = look(safe, NOW, SightRules(10_000, "json"), quarter_chars).tail.text
     assert KEY not in shown
     assert "hunter2" not in shown
     assert "[redacted:anthropic-key]" in shown
@@ -36,7 +36,7 @@ def test_keys_are_blanked_wherever_an_app_shows_them() -> None:
 
 def test_a_key_that_swallows_what_follows_cannot_take_the_closing_tag_along() -> None:
     tree = Node.of("shop", "root", properties={"label": "-----BEGIN PRIVATE KEY-----"})
-    sight = look(SafeWorlds().of(world(tree)), NOW, 10_000, quarter_chars)
+    sight = look(SafeWorlds().of(world(tree)), NOW, SightRules(10_000), quarter_chars)
     assert sight.tail.state.endswith("</slop-state>")
 
 
@@ -55,14 +55,14 @@ def test_what_is_harmless_is_the_same_object_and_what_changed_shares_the_rest() 
 
 def test_a_wall_of_text_is_cut() -> None:
     wall = Node.of("shop", "root", properties={"label": "w" * 200_000})
-    sight = look(SafeWorlds().of(world(wall)), NOW, 10_000, quarter_chars)
+    sight = look(SafeWorlds().of(world(wall)), NOW, SightRules(10_000), quarter_chars)
     assert len(sight.tail.state) < LONGEST_TEXT + 500
     assert "more characters" in sight.tail.state
 
 
 def test_an_app_that_is_too_much_cannot_keep_the_others_out() -> None:
     greedy = Node.of("greedy", "root", properties={f"p{n}": "x" * 50 for n in range(2_000)})
-    sight = look(SafeWorlds().of(world(greedy, TREE)), NOW, 2_000, quarter_chars)
+    sight = look(SafeWorlds().of(world(greedy, TREE)), NOW, SightRules(2_000), quarter_chars)
     assert not sight.selection.over_budget
     assert "Message 1" in sight.tail.state
     assert "too large to show" in sight.tail.state
@@ -95,5 +95,5 @@ async def test_a_large_nested_app_is_in_the_request_as_a_real_tokenizer_weighs_i
 
 def test_an_app_without_a_tree_is_told_as_it_is() -> None:
     gone = World((AppState("a", "A", "disconnected", last_seen="2026-01-01T00:00:00Z"),))
-    sight = look(SafeWorlds().of(gone), NOW, 0, quarter_chars)
+    sight = look(SafeWorlds().of(gone), NOW, SightRules(0), quarter_chars)
     assert "status: disconnected" in sight.tail.state

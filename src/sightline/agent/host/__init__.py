@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from sightline.agent.host.compose import Composed
 from sightline.agent.host.host import Host
-from sightline.agent.host.session import Preview
 
-__all__ = ["Host", "Preview"]
+__all__ = ["Composed", "Host"]

@@ -1,289 +1,290 @@
-"""From the ledger and the apps to the next request.
+"""One pure composer: `compose(inputs) -> Composed`, whoever asks and whenever.
 
-    ledger ─ window ─ tiers ─ isolation ─ state blocks out ─▶ history │ input │ rounds
-    ledger ─ anchor, scratchpad, memos ─┐
-    hub ─ safe world ─ selection ───────┴▶ layers ─▶ strategy ─▶ prompt ─▶ dialect ─▶ request
+    entries ─ window ─ tiers ─ isolation ─ state blocks out ─▶ history │ input │ rounds
+    anchor, scratchpad, memos ─┐
+    safe world ─ selection ────┴▶ layers ─▶ strategy ─▶ prompt ─▶ dialect ─▶ request
 
-Reading and writing files, counting and encoding happen in threads: one hop before the
-strategy, one after it.
+`Inputs` is all that was true when a request was made; nothing else is looked at, so the same
+inputs make the same bytes. The host gathers them from the ledger and the apps (`gather`), the
+inspector from what was recorded, with what somebody wants to be different changed.
+
+Counting and encoding happen in threads: one hop before the strategy, one after it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from fractions import Fraction
+from typing import Any, Final, TypeAlias
 
-import msgspec
+from msgspec.structs import replace
 
-from sightline.agent.host.guard import guarded_text
-from sightline.agent.host.session import Composed, OpenSession, OpenTurn
-from sightline.agent.host.sight import SafeWorlds, Sight, look
-from sightline.agent.models.base import Model
-from sightline.agent.plugins.choose import label_of
+from sightline.agent.host.sight import Sight, SightRules, look
 from sightline.agent.plugins.run import StrategyRunner
-from sightline.agent.toolbox.toolbox import definitions_of
-from sightline.config import Settings
 from sightline.context.dialects import encode
 from sightline.context.dialects.drift import Drift, Wire, drift
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Options, Request, SentTail, no_tools
-from sightline.context.ledger import Ledger, MemoShelf
-from sightline.context.ledger.store import Clock
+from sightline.context.dialects.usage import Usage
 from sightline.context.messages.entries import Entry
 from sightline.context.messages.isolate import isolate
-from sightline.context.messages.memos import Memo
 from sightline.context.messages.parts import File, Input, Message
 from sightline.context.messages.replay import replay
 from sightline.context.messages.state import strip_states
 from sightline.context.messages.truncate import Tiers
+from sightline.context.messages.window import Window
+from sightline.context.projection.select import Selection
 from sightline.context.projection.tools import ToolSet
 from sightline.context.slots.budget import Budget
 from sightline.context.slots.prompt import Prompt
-from sightline.context.slots.standing import guidelines_text, system_text
-from sightline.context.slots.strategy import Capabilities, Layers, Llm, Turn
-from sightline.context.tokens.estimate import Calibrations
-from sightline.context.tokens.tokens import ESTIMATE, Counter, counter_for
-from sightline.errors import DoesNotFit, MissingExtra, SightlineError
+from sightline.context.slots.strategy import (
+    Capabilities,
+    Layers,
+    Llm,
+    Memory,
+    NoLlm,
+    NoMemory,
+    Turn,
+)
+from sightline.context.tokens.tokens import Counter
 from sightline.slop.protocol.world import World
 
-__all__ = ["Composer"]
+__all__ = ["Composed", "Conversation", "Inputs", "compose"]
 
 SMALL_WINDOW: Final = 16_384  # models with less get the shorter standing texts
 FRAME_TOKENS: Final = 16  # what a message weighs beside its text, at most
 REMINDER_CHARS: Final = 300
-KEPT_SHARE: Final = 0.25  # of the input that the earlier tails of a turn may have
-NEWS: Final = 0.05  # a correction smaller than this is not worth counting everything again
+
+_NO_TARGETS: Final = ToolSet(())
+
+Steps: TypeAlias = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """What was said, as the ledger has it, and by what rules it is said again.
+
+    `entries` are the newest groups of `total`; those before `first_group` are folded away.
+    Without `tiers` they are what a request said again, and are taken as they are.
+    """
+
+    entries: Sequence[Entry]
+    total: int
+    window: Window
+    tiers: Tiers | None
+    loose: Mapping[int, int] = field(default_factory=dict)
+    first_group: int = 0
+    translate: bool = False
+
+    def replayed(self, dialect: str, draft: Input | None = None) -> list[Entry]:
+        """Return what of it is said to a model, now or once a draft is said."""
+        if self.tiers is None:
+            return list(self.entries)
+        stored, total = list(self.entries), self.total
+        if draft is not None:
+            # It will be a group, which counts for the window and ends the turn before it.
+            stored.append(_as_entry(draft))
+            total += 1
+        shown = replay(stored, self.window, self.tiers, total=total, loose=self.loose)
+        shown = [e for e in shown if e.group_id >= self.first_group and e.group_id != _NOT_SAID]
+        return strip_states(isolate(shown, dialect, translate=self.translate))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """Everything that a request is made of.
+
+    conversation   what was said; the last thing the user said is the input …
+    draft          … unless this is, with the `rounds` that followed it
+    layers         the texts that stand in every prompt; a state in them is shown as it is
+    world          what the apps show, with nothing in it that must not be sent
+    at             when: what the state is dated, and a strategy's clock
+    sight          how of the world is chosen; its budget is `share` of the input
+    tools          as the prompt has them; `targets` is where calls of them lead
+    budget         the room; what kept tails take is set aside in it
+    options        what the request asks for; `asked_at` is where the input stood when its
+                   kept tails were placed, None if it stands there still
+    before         the last request to the same model, as its cache has it
+    state          what the strategy left; `begins` if it has not run in this session
+    overruled      options of slots, by name, that hold whatever the strategy says
+    memory, llm    what a strategy, which is user code, may ask beyond its turn
+    """
+
+    conversation: Conversation
+    draft: Input | None = None
+    rounds: tuple[Entry, ...] = ()
+    layers: Layers
+    world: World
+    at: datetime
+    sight: SightRules
+    share: float | Fraction
+    tools: Sequence[dict[str, Any]]
+    targets: ToolSet = _NO_TARGETS
+    profile: Profile
+    counter: Counter
+    budget: Budget
+    options: Options
+    asked_at: int | None = None
+    before: Wire | None = None
+    strategy: str = ""
+    state: Mapping[str, Any] = field(default_factory=dict)
+    begins: bool = False
+    overruled: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    memory: Memory = field(default_factory=NoMemory)
+    llm: Llm = field(default_factory=NoLlm)
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
-    """What one hop into the ledger brings."""
+class Composed:
+    """A request as it would be sent, or as it was sent, and how it was made.
+
+    `state` is what the strategy left, and `failures` what went wrong with it; `warnings` is
+    all that a user should know; `steps` how many milliseconds each part of the making took;
+    `loose` is the first message of the turn behind a kept tail, 0 if there is none;
+    `expected_tokens` are what the vendor should count, and `usage` what it did count.
+    """
+
+    inputs: Inputs
+    prompt: Prompt
+    request: Request
+    options: Options
+    drift: Drift | None
+    sight: Sight
+    turn: Turn
+    state: dict[str, Any]
+    failures: tuple[str, ...]
+    warnings: tuple[str, ...]
+    steps: Steps
+    loose: int
+    expected_tokens: int
+    usage: Usage | None = None
+
+    @property
+    def kept_tokens(self) -> int:
+        """What was set aside for the turn's earlier tails."""
+        return self.turn.budget.reserved_tokens
+
+    @property
+    def selection(self) -> Selection:
+        """What of the apps it shows, and why not the rest."""
+        return self.sight.selection
+
+    @property
+    def world(self) -> World:
+        """What `selection` was chosen from."""
+        return self.sight.world
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """What a strategy is to lay out."""
 
     turn: Turn
     sight: Sight
-    tools: ToolSet
-    rounds: list[Entry]
-    options: Options
+    rounds: Sequence[Entry]
 
 
-class Composer:
-    """Makes requests. One for a host, whatever session and model they are for."""
+def _untimed() -> int:
+    return 0
 
-    def __init__(self, settings: Settings, ledger: Ledger, memos: MemoShelf, clock: Clock) -> None:
-        self._settings = settings
-        self._ledger = ledger
-        self._memos = memos
-        self._clock = clock
-        self._worlds = SafeWorlds()
-        self.calibrations = Calibrations()
-        cut = settings.truncation
-        self._tiers = Tiers(
-            recent=cut.count,
-            recent_chars=cut.recent,
-            degraded_chars=cut.degraded,
-            inactive_chars=cut.inactive,
-            settle=cut.settle,
-        )
 
-    def safe(self, world: World) -> World:
-        """Return a world with keys blanked and walls of text cut."""
-        return self._worlds.of(world)
+async def compose(
+    inputs: Inputs, runner: StrategyRunner, lap: Callable[[], int] = _untimed
+) -> Composed:
+    """Make the request that these inputs make; `lap` tells the milliseconds since its last call.
 
-    def counter(self, profile: Profile) -> Counter:
-        """Return the counter of a model; an estimate where its tokenizer is not installed."""
-        calibration = self.calibrations.models.get(profile.model)
-        try:
-            return counter_for(profile.model, calibration)
-        except MissingExtra:
-            return counter_for(ESTIMATE, calibration)
+    Raises `DoesNotFit` if not even the standing texts have room.
+    """
+    offer = await asyncio.to_thread(_offer, inputs)
+    steps: Steps = (("select", lap()),)
+    state, failures = inputs.state, []
+    if inputs.begins:
+        left = await runner.start(offer.turn, state)
+        state = left.state
+        failures.append(left.failure)
+    built = await runner.build(offer.turn, state)
+    failures.append(built.failure)
+    steps = (*steps, ("assemble", lap()))
+    failed = tuple(str(failure) for failure in failures if failure is not None)
 
-    def learn(self, profile: Profile, predicted: int, reported: int) -> None:
-        """Correct the estimates of a model by what its vendor counted.
+    def finish() -> Composed:
+        profile, prompt = inputs.profile, built.prompt
+        options = _moved(inputs, prompt)
+        request = encode(prompt, profile, options)
+        told = [notice.message for notice in request.receipt_of(prompt).warnings]
+        if not profile.tools.calls:
+            told.append(no_tools(profile))
+        return Composed(
+            inputs, prompt, request, options, _drift(inputs.before, request), offer.sight,
+            offer.turn, built.state, failed, (*failed, *told), (*steps, ("encode", lap())),
+            _loose(request, prompt, offer.rounds), _expected(request, prompt, inputs.counter),
+        )  # fmt: skip
 
-        A correction that changes little is left out: it would weigh all history anew.
-        """
-        learnt = self.calibrations.observe(profile.model, predicted, reported)
-        old = self.calibrations.of(profile.model).factor
-        if abs(learnt.of(profile.model).factor - old) > NEWS * old:
-            self.calibrations = learnt
+    return await asyncio.to_thread(finish)
 
-    async def compose(
-        self,
-        place: OpenSession,
-        model: Model,
-        world: World,
-        runner: StrategyRunner,
-        llm: Llm,
-        *,
-        turn: OpenTurn | None = None,
-        draft: Input | None = None,
-    ) -> Composed:
-        """Make the next request of a turn, or the one that a draft would make.
 
-        Raises `DoesNotFit` if not even the standing texts have room.
-        """
-        profile = model.profile
-        lap = _laps()
-        read = await asyncio.to_thread(self._read, place, model, world, llm, turn, draft)
-        steps = [("select", lap())]
-        failures: list[SightlineError | None] = []
-        if turn is not None and turn.number == turn.requests == 1:
-            left = await runner.start(read.turn, place.state)
-            place.state = left.state
-            failures.append(left.failure)
-        built = await runner.build(read.turn, place.state)
-        failures.append(built.failure)
-        steps.append(("assemble", lap()))
+def _offer(inputs: Inputs) -> _Offer:
+    """Everything that comes before the strategy."""
+    profile, counter = inputs.profile, inputs.counter
+    entries = inputs.conversation.replayed(profile.dialect, inputs.draft)
+    said, asked, rounds = _split(entries, inputs)
+    kept = kept_tokens(inputs.options.sent, profile, counter)
+    budget = replace(inputs.budget, reserved_tokens=kept)
+    room = int(budget.remaining_input_tokens * inputs.share)
+    rules = replace(inputs.sight, budget=max(0, room - FRAME_TOKENS))
+    sight = look(inputs.world, inputs.at.replace(microsecond=0), rules, counter.count)
+    layers = inputs.layers
+    if not layers.state:
+        small = profile.window_tokens < SMALL_WINDOW
+        state = _reminded(sight.tail.state, asked.text) if small else sight.tail.state
+        layers = replace(layers, apps=sight.tail.available, state=state)
+    turn = Turn(
+        input=asked,
+        history=said,
+        rounds=[entry.message for entry in rounds],
+        budget=budget,
+        counter=counter,
+        layers=layers,
+        # What is not sent is not counted, or estimates would be corrected by it.
+        tools=inputs.tools if profile.tools.calls else (),
+        capabilities=Capabilities(vision=profile.messages.images),
+        memory=inputs.memory,
+        llm=inputs.llm,
+        clock=_StandingClock(inputs.at),
+        overruled=inputs.overruled,
+    )
+    return _Offer(turn, sight, rounds)
 
-        def finish() -> Composed:
-            request = encode(built.prompt, profile, read.options)
-            before = place.wire if place.model == model.label else None
-            change = None if before is None else _drift(before, request)
-            warnings = request.receipt_of(built.prompt).warnings
-            told = [notice.message for notice in warnings]
-            if not profile.tools.calls:
-                told.append(no_tools(profile))
-            failed = [str(failure) for failure in failures if failure is not None]
-            return Composed(
-                built.prompt, request, read.options, change, read.sight, read.tools, read.turn,
-                built.state, (*failed, *told), (*steps, ("encode", lap())),
-                label_of(self._settings.strategy), _loose(request, built.prompt, read.rounds),
-                read.turn.budget.reserved_tokens,
-                _expected(request, built.prompt, read.turn.counter),
-            )  # fmt: skip
 
-        return await asyncio.to_thread(finish)
+def _split(
+    entries: Sequence[Entry], inputs: Inputs
+) -> tuple[list[Message], Input, Sequence[Entry]]:
+    """Take a conversation apart: what was said before, the input, what followed it."""
+    if inputs.draft is not None:
+        return [entry.message for entry in entries], inputs.draft, inputs.rounds
+    at = next((i for i in reversed(range(len(entries))) if entries[i].role == "user"), None)
+    if at is None:
+        return [entry.message for entry in entries], Input(""), ()
+    asked = input_of(entries[at].message)
+    return [entry.message for entry in entries[:at]], asked, entries[at + 1 :]
 
-    def _options(self, place: OpenSession, model: Model, turn: OpenTurn | None) -> Options:
-        profile = model.profile
-        budget = self._budget(place, profile)
-        options = Options(
-            conversation=place.row.uuid, max_output_tokens=budget.max_output_tokens or None
-        )
-        if place.response_id and place.model == model.label and profile.cache.diagnostics:
-            options = msgspec.structs.replace(options, previous_id=place.response_id)
-        repeat = self._settings.tail.repeat
-        if profile.window_tokens < SMALL_WINDOW:
-            repeat = "whole"  # a tiny model wants the state, not a reference to it
-        if not profile.reasoning.bound and repeat == "whole":
-            return options
-        if turn is not None and turn.thinking != "auto" and profile.reasoning.bound:
-            return msgspec.structs.replace(options, thinking=turn.thinking)
-        sent = () if turn is None else turn.sent
-        return msgspec.structs.replace(options, thinking="turn_append", sent=sent, repeat=repeat)
 
-    def _budget(self, place: OpenSession, profile: Profile) -> Budget:
-        budget = Budget.for_window(profile.window_tokens, profile.max_output_tokens)
-        if place.ceiling is None or place.ceiling >= budget.max_input_tokens:
-            return budget
-        if place.ceiling <= 0:
-            raise DoesNotFit("the vendor finds even the shortest prompt too long")
-        return msgspec.structs.replace(budget, max_input_tokens=place.ceiling)
+def input_of(message: Message) -> Input:
+    """Return what a user said, as an input."""
+    return Input(message.text, tuple(part for part in message.parts if isinstance(part, File)))
 
-    def crowded(self, place: OpenSession, profile: Profile, turn: OpenTurn) -> bool:
-        """Whether the tails that a turn has kept so far take too much of the next request."""
-        kept = _kept(turn.sent, profile, self.counter(profile))
-        return kept > KEPT_SHARE * self._budget(place, profile).max_input_tokens
 
-    def _read(
-        self,
-        place: OpenSession,
-        model: Model,
-        world: World,
-        llm: Llm,
-        turn: OpenTurn | None,
-        draft: Input | None,
-    ) -> _Read:
-        """Everything that needs the ledger or counts tokens, in one go."""
-        profile = model.profile
-        said, asked, rounds = _split(self._entries(place, profile, draft), draft)
-        options = self._options(place, model, turn)
-        counter = self.counter(profile)
-        kept = _kept(options.sent, profile, counter)
-        budget = msgspec.structs.replace(self._budget(place, profile), reserved_tokens=kept)
-        room = int(budget.remaining_input_tokens * self._settings.tail.max_share)
-        sight = look(
-            self.safe(world),
-            self._clock().replace(microsecond=0),
-            max(0, room - FRAME_TOKENS),
-            counter.count,
-            form=self._settings.tail.format,
-            pins=place.toolbox.bench.attention.pins(),
-        )
-        tools = place.toolbox.tools()
-        offered = Turn(
-            input=asked,
-            history=said,
-            rounds=[entry.message for entry in rounds],
-            budget=budget,
-            counter=counter,
-            layers=self._layers(place, profile, asked, sight),
-            # What is not sent is not counted, or estimates would be corrected by it.
-            tools=definitions_of(tools) if profile.tools.calls else (),
-            capabilities=Capabilities(vision=profile.messages.images),
-            memory=LedgerMemory(self._ledger, place.id, self._memos),
-            llm=llm,
-            clock=_Now(self._clock),
-        )
-        return _Read(offered, sight, tools, rounds, options)
+_NOT_SAID: Final = sys.maxsize
 
-    def groups(self, place: OpenSession) -> list[int]:
-        """List the groups that the window shows, in order."""
-        entries = self._ledger.window(place.id)
-        shown = dict.fromkeys(entry.group_id for entry in entries)
-        return [group for group in shown if group >= place.first_group]
 
-    def conversation(self, place: OpenSession, profile: Profile) -> list[Message]:
-        """Return what of the conversation is replayed to a model."""
-        return [entry.message for entry in self._entries(place, profile)]
-
-    def _entries(
-        self, place: OpenSession, profile: Profile, draft: Input | None = None
-    ) -> list[Entry]:
-        """What of the conversation is replayed to this model, now or once a draft is said."""
-        session = self._ledger.sessions.get(place.id)
-        window = session.window
-        stored = list(self._ledger.window(place.id, window))
-        self._read_loose(place, stored)
-        total = session.groups
-        if draft is not None:
-            # It will be a group, which counts for the window and ends the turn before it.
-            stored.append(_as_entry(draft, place.id))
-            total += 1
-        shown = replay(stored, window, self._tiers, total=total, loose=place.loose)
-        shown = [entry for entry in shown if entry.group_id >= place.first_group and entry.id]
-        translate = self._settings.isolate == "translate"
-        return strip_states(isolate(shown, profile.dialect, translate=translate))
-
-    def _read_loose(self, place: OpenSession, stored: Sequence[Entry]) -> None:
-        """Read what receipts say of the groups of a window, unless that has been done."""
-        first = stored[0].group_id if stored else 0
-        if place.loose_since is None or first < place.loose_since:
-            place.loose = self._ledger.accounts.loose(place.id, first) | place.loose
-            place.loose_since = first
-
-    def _layers(self, place: OpenSession, profile: Profile, asked: Input, sight: Sight) -> Layers:
-        ledger, small = self._ledger, profile.window_tokens < SMALL_WINDOW
-        anchor = ledger.states.current(place.id)
-        scratchpad = ledger.scratchpad.read(place.id)
-        memos = self._memos.relevant(asked.text) if asked.text else []
-        return Layers(
-            system=system_text(small=small),
-            guidelines=guidelines_text(small=small),
-            memos=_titled("Memos that may matter here", "\n".join(map(self._memo_line, memos))),
-            anchor=_titled("The state you wrote last", anchor or ""),
-            scratchpad=_titled("Your scratchpad", scratchpad),
-            apps=sight.tail.available,
-            state=_reminded(sight.tail.state, asked.text) if small else sight.tail.state,
-        )
-
-    def _memo_line(self, memo: Memo) -> str:
-        return f"- memo {self._memos.reference(memo)} ({', '.join(memo.tags)}): {memo.content}"
+def _as_entry(draft: Input) -> Entry:
+    """A draft as if it had been said: the last group, and no message that there is."""
+    message = Message.of("user", draft.text)
+    return Entry(0, 0, _NOT_SAID, 0, message, "complete", "", 0, "estimated", "")
 
 
 def _reminded(state: str, asked: str) -> str:
@@ -295,49 +296,29 @@ def _reminded(state: str, asked: str) -> str:
     return f"{state}\n\nAnswer the user: {asked[:REMINDER_CHARS]}" if asked else state
 
 
-def _drift(before: Wire, request: Request) -> Drift:
+def _moved(inputs: Inputs, prompt: Prompt) -> Options:
+    """Let the kept tails of the turn stand where they stood behind its input."""
+    if inputs.asked_at is None:
+        return inputs.options
+    by = asked_at(prompt) - inputs.asked_at
+    sent = tuple(replace(one, after=one.after + by) for one in inputs.options.sent)
+    return replace(inputs.options, sent=sent)
+
+
+def asked_at(prompt: Prompt) -> int:
+    """Find the input of a turn among the messages of its prompt."""
+    users = (at for at, message in enumerate(prompt.prefix) if message.role == "user")
+    return max(users, default=0)
+
+
+def _drift(before: Wire | None, request: Request) -> Drift | None:
+    if before is None:
+        return None
     prices = request.profile.prices
     return drift(before, request.wire, input_price=prices.input, read_price=prices.cache_read)
 
 
-def _laps() -> Callable[[], int]:
-    """Make a stopwatch: each call tells the milliseconds since the one before it."""
-    last = time.monotonic()
-
-    def lap() -> int:
-        nonlocal last
-        now = time.monotonic()
-        took, last = round((now - last) * 1000), now
-        return took
-
-    return lap
-
-
-def _split(
-    entries: Sequence[Entry], draft: Input | None
-) -> tuple[list[Message], Input, list[Entry]]:
-    """Take a conversation apart: what was said before, the input, what followed it."""
-    if draft is not None:
-        return [entry.message for entry in entries], draft, []
-    asked = next((i for i in reversed(range(len(entries))) if entries[i].role == "user"), None)
-    if asked is None:
-        return [entry.message for entry in entries], Input(""), []
-    message = entries[asked].message
-    files = tuple(part for part in message.parts if isinstance(part, File))
-    return (
-        [entry.message for entry in entries[:asked]],
-        Input(message.text, files),
-        list(entries[asked + 1 :]),
-    )
-
-
-def _as_entry(draft: Input, session_id: int) -> Entry:
-    """A draft as if it had been said: the last group, and no message that there is."""
-    message = Message.of("user", draft.text)
-    return Entry(0, session_id, sys.maxsize, 0, message, "complete", "", 0, "estimated", "")
-
-
-def _kept(sent: Sequence[SentTail], profile: Profile, counter: Counter) -> int:
+def kept_tokens(sent: Sequence[SentTail], profile: Profile, counter: Counter) -> int:
     """What the earlier tails of a turn weigh that stay beside the newest.
 
     Where reasoning is not bound to them, of the whole ones there is one at a time.
@@ -373,34 +354,11 @@ def _loose(request: Request, prompt: Prompt, rounds: Sequence[Entry]) -> int:
     return behind[0].id if same else 0
 
 
-def _titled(title: str, text: str) -> str:
-    """A layer with a heading; nothing where there is nothing. The model wrote it: no blocks."""
-    return f"## {title}\n\n{guarded_text(text)}" if text.strip() else ""
+@dataclass(frozen=True, slots=True)
+class _StandingClock:
+    """The moment of a request, as strategies know a clock."""
 
-
-class _Now:
-    """The host's clock, as strategies know one."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    at: datetime
 
     def now(self) -> datetime:
-        return self._clock()
-
-
-class LedgerMemory:
-    """What a strategy may look up: memos, and this session's rows."""
-
-    def __init__(self, ledger: Ledger, session_id: int, memos: MemoShelf) -> None:
-        self._ledger = ledger
-        self._session_id = session_id
-        self._memos = memos
-
-    def memos(self, text: str, limit: int = 5) -> Sequence[str]:
-        """Return the memos that fit a text, the best first."""
-        return [memo.content for memo in self._memos.relevant(text, limit=limit)]
-
-    def query(self, sql: str) -> Sequence[Mapping[str, Any]]:
-        """Read from this session's history, with the limits of `query_db`."""
-        found = self._ledger.query(sql, session_id=self._session_id)
-        return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+        return self.at

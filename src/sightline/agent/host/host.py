@@ -16,17 +16,17 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from sightline.agent.host.asking import SideModel
-from sightline.agent.host.compose import Composer
-from sightline.agent.host.guard import guarded_text
+from sightline.agent.host.compose import Composed
 from sightline.agent.host.journal import Ended
 from sightline.agent.host.running import TurnRun
-from sightline.agent.host.session import OpenSession, Preview
+from sightline.agent.host.session import Current, OpenSession
 from sightline.agent.host.stage import HostStage
 from sightline.agent.host.watching import Line, Watching
 from sightline.agent.host.writing import Scribe
@@ -41,6 +41,8 @@ from sightline.config import Settings
 from sightline.context.ledger import Ledger, Memos, MemoShelf, Session
 from sightline.context.ledger.place import default_path
 from sightline.context.ledger.store import Clock, now_utc
+from sightline.context.messages.entries import Entry
+from sightline.context.messages.gate import guarded_text
 from sightline.context.messages.parts import File, Input, Message
 from sightline.context.messages.state import StateRebuild
 from sightline.context.messages.window import Window
@@ -88,10 +90,9 @@ class Host:
         self._watching = Watching()
         self.memos = memos or MemoShelf({"user": ledger.memos})
         scribe = Scribe(ledger, clock, record=settings.ledger.record)
-        composer = Composer(settings, ledger, self.memos, clock)
-        side = SideModel(self.model, composer.counter, self._account)
-        self._stage = HostStage(settings, hub, scribe, composer, runner_of(settings), side)
-        self._place: OpenSession | None = None
+        side = SideModel(self.model, lambda profile: self._stage.counter(profile), self._account)
+        self._stage = HostStage(settings, hub, scribe, self.memos, runner_of(settings), side, clock)
+        self._now: Current | None = None
         self._is_new = False
         self._run: TurnRun | None = None
         self._busy = False
@@ -202,8 +203,9 @@ class Host:
             raise NotFound(f"there is no rule {number}")
         if number <= fixed:
             raise InvalidInput(f"rule {number} is in your configuration; it is removed there")
-        place, gone = self._open, rules[number - 1]
-        place.remembered = tuple(rule for rule in place.remembered if rule is not gone)
+        gone, now = rules[number - 1], self._current
+        kept = tuple(rule for rule in now.session.remembered if rule is not gone)
+        now.keep(replace(now.session, remembered=kept))
         return gone
 
     def cancel(self, reason: str = "cancelled by the user") -> None:
@@ -248,23 +250,23 @@ class Host:
     async def rebuild_state(self) -> str:
         """Have the model write the session's state anew from its window; return the block."""
         self._refuse_while_busy("rebuild the state")
-        place, model = self._open, await self.model()
+        session, model = self._open, await self.model()
 
-        def read() -> tuple[StateRebuild, list[Message]]:
-            rebuild = self.ledger.states.rebuild(place.id)
-            return rebuild, self._stage.composer.conversation(place, model.profile)
+        def read() -> tuple[StateRebuild, list[Entry]]:
+            said = self._stage.conversation(session)
+            return self.ledger.states.rebuild(session.id), said.replayed(model.profile.dialect)
 
         rebuild, said = await asyncio.to_thread(read)
-        asked = [*said, Message.of("user", rebuild.prompt)]
+        asked = [*(entry.message for entry in said), Message.of("user", rebuild.prompt)]
         text = guarded_text((await self._stage.llm.run(asked)).text)
         return await asyncio.to_thread(
-            self.ledger.states.set, place.id, text, group_id=rebuild.group_id
+            self.ledger.states.set, session.id, text, group_id=rebuild.group_id
         )
 
     async def compact(self) -> bool:
         """Fold the window now: its newer half stays. Say whether there was anything to fold."""
         self._refuse_while_busy("fold the window")
-        return await self._stage.fold(self._open)
+        return await self._stage.fold(self._current)
 
     # The model.
 
@@ -298,14 +300,14 @@ class Host:
             raise InvalidInput(f"a mode is ask, auto or plan; not {mode!r:.40}")
         self._stage.mode = mode
 
-    async def preview(self, text: str = "") -> Preview:
+    async def preview(self, text: str = "") -> Composed:
         """Make the request that this text would send now, without sending or storing anything."""
         model = await self.model()
         draft = Input(guarded_text(text))
-        return (await self._stage.compose(self._open, model, draft=draft)).preview()
+        return await self._stage.compose(self._current, model, draft)
 
     @property
-    def last(self) -> Preview | None:
+    def last(self) -> Composed | None:
         """The request that was sent last in this session, with its usage once it is known."""
         return self._open.last
 
@@ -372,15 +374,15 @@ class Host:
         state = self.world.app(app)
         if state is None or state.tree is None:
             raise NotFound(f"no app {app!r:.80} shows anything")
-        place, model = self._open, await self.model()
+        session, model = self._open, await self.model()
         text = pin_snapshot(World((state,)), self._clock().replace(microsecond=0))
-        counter = self._stage.counter(model)
+        counter = self._stage.counter(model.profile)
 
         def store() -> None:
-            if not self.ledger.groups.goes_on(place.id):
+            if not self.ledger.groups.goes_on(session.id):
                 raise InvalidInput("a state is pinned to what was said last; there is nothing")
             draft = self._stage.scribe.draft(Message.of("assistant", text), counter)
-            self.ledger.append(place.id, [draft], strategy=model.profile.dialect)
+            self.ledger.append(session.id, [draft], strategy=model.profile.dialect)
 
         await asyncio.to_thread(store)
         return text
@@ -398,10 +400,10 @@ class Host:
         """
         now = self.world
         async for world in self.hub.changes():
-            if self._place is None:
+            if self._now is None:
                 break
-            seen = self._place.seen or now
-            if said := changed_signal(seen, self._stage.composer.safe(world)):
+            seen = self._now.session.seen or now
+            if said := changed_signal(seen, self._stage.safe(world)):
                 return said
         raise Unreachable("the host is closed: nothing will change any more")
 
@@ -417,31 +419,36 @@ class Host:
         return None
 
     @property
+    def _current(self) -> Current:
+        assert self._now is not None  # noqa: S101 - `open` opens one before anybody has the host
+        return self._now
+
+    @property
     def _open(self) -> OpenSession:
-        assert self._place is not None  # noqa: S101 - `open` opens one before anybody has the host
-        return self._place
+        return self._current.session
 
     async def _drive(self, message: Message, line: Line, before: asyncio.Task[None] | None) -> None:
         """Run one turn from the user's words to the end of what the strategy has to do."""
-        place, scribe = self._open, self._stage.scribe
-        turn = run = None
+        now, scribe = self._current, self._stage.scribe
+        begun, run = False, None
         try:
             if before is not None:
                 await asyncio.wait({before})  # the strategy has its last word before the next turn
             model = await self.model()
             await self._look_around()
             await self._first_sight()
-            counter = self._stage.counter(model)
-            turn, mended = await asyncio.to_thread(
-                scribe.begin, place, message, model.profile, counter, self._changes
+            counter = self._stage.counter(model.profile)
+            session, turn, mended = await asyncio.to_thread(
+                scribe.begin, now.session, message, model.profile, counter, self._changes
             )
-            self._is_new = False
+            now.keep(session, turn)
+            begun, self._is_new = True, False
             self._tell_problem()
             if mended:
                 self._tell(Noticed(code="recovered", message=str(mended)))
             limits = self.settings.limits
             run = self._run = TurnRun(
-                self._stage, place, turn, model,
+                self._stage, now, model,
                 TurnLimits(limits.rounds, limits.turn_tokens, limits.retries), self._tell,
             )  # fmt: skip
             if self._cancelled is not None:
@@ -449,16 +456,16 @@ class Host:
             await run.run(message.text)
         finally:
             self._run = None
-            if turn is not None:
-                learnt = self._stage.composer.calibrations
+            if begun:
+                learnt = self._stage.calibrations
                 ended = Ended("interrupted") if run is None else run.ended
-                await asyncio.to_thread(scribe.release, place, turn, ended, learnt)
+                await asyncio.to_thread(scribe.release, now.session, now.turn, ended, learnt)
             self._busy = False
             line.close()
             self._tell_problem()
-        if turn.composed is not None:
-            left = await self._stage.runner.finish(turn.composed.turn, place.state)
-            await asyncio.to_thread(scribe.keep_state, place, turn, left.state)
+        if (composed := now.turn.composed) is not None:
+            left = await self._stage.finish(composed, now.session.state)
+            await asyncio.to_thread(scribe.keep_state, now.session, now.turn, left.state)
             if left.failure is not None:
                 self._tell(Noticed(code="strategy", message=str(left.failure)))
 
@@ -482,7 +489,7 @@ class Host:
                 found = sessions.switch(reference.id)
             else:
                 found = sessions.switch(sessions.resolve(str(reference)).id)
-            self._stage.composer.calibrations = self.ledger.work.calibrations()
+            self._stage.calibrations = self.ledger.work.calibrations()
             return found
 
         row = await asyncio.to_thread(find)
@@ -490,17 +497,17 @@ class Host:
         limits = self.settings.limits
         bench = Bench(self.ledger, row.id, self.hub, self.memos, invoke_s=limits.invoke_s)
         toolbox = Toolbox(bench, self.settings.tools.style)
-        self._place = OpenSession(row, toolbox, first_group=row.first_group)
+        self._now = Current(OpenSession(row, toolbox, first_group=row.first_group))
 
     async def _leave_session(self) -> None:
         """A session in which nothing was said leaves no trace."""
-        place, self._place = self._place, None
-        if place is not None and self._is_new:
-            uuid = place.row.uuid
-            await asyncio.to_thread(self.ledger.sessions.delete, place.id, confirm=uuid)
+        now, self._now = self._now, None
+        if now is not None and self._is_new:
+            row = now.session.row
+            await asyncio.to_thread(self.ledger.sessions.delete, row.id, confirm=row.uuid)
 
     async def _account(self, model: Model, spent: Spent) -> None:
-        await asyncio.to_thread(self._stage.scribe.account, self._open, None, model, spent)
+        await asyncio.to_thread(self._stage.scribe.account, self._open.id, None, model, spent)
 
     def _opened(self, reference: str) -> Model:
         # Imported when a model is opened: vendors' libraries are large.

@@ -22,8 +22,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -33,8 +33,9 @@ import msgspec
 
 from sightline.agent.host.deltas import apply_messages, apply_world, message_delta, world_delta
 from sightline.agent.host.wirefile import open_journal, translated
+from sightline.context.dialects import encode
 from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import Options
+from sightline.context.dialects.request import Options, Request
 from sightline.context.ledger.place import journal_path
 from sightline.context.ledger.sqlite.rows import fetch
 from sightline.context.slots.prompt import Prompt
@@ -121,18 +122,23 @@ class RequestLine(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Everything that a request was made of; `encode(prompt, profile, options)` makes it again."""
+    """Everything that a request was made of, and what else its receipt says of it (`about`)."""
 
     line: RequestLine
     prompt: Prompt
     profile: Profile
     options: Options
     world: World
+    about: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
         """The SHA-256 of the bytes that were sent."""
         return self.line.digest
+
+    def made_again(self) -> Request:
+        """Make the request again, as `compose` made it of the same prompt."""
+        return encode(self.prompt, self.profile, self.options)
 
 
 @dataclass(frozen=True, slots=True)

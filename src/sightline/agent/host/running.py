@@ -15,27 +15,28 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
-from msgspec.structs import replace
+import msgspec
 
 import sightline.agent.turn.steps as steps
 import sightline.events as told
+from sightline.agent.host.compose import Composed
 from sightline.agent.host.journal import Ended
 from sightline.agent.host.judge import Case, Lapsed, changes_since, differences
-from sightline.agent.host.session import Composed, OpenSession, OpenTurn, ReplyPace
+from sightline.agent.host.session import Current, OpenTurn, ReplyPace
+from sightline.agent.host.stage import HostStage
 from sightline.agent.host.stream import stream_of
-from sightline.agent.host.writing import Scribe
 from sightline.agent.models.base import Model
-from sightline.agent.policy import Answer, Decision, Facts, in_words, rules_for
+from sightline.agent.policy import Answer, in_words, rules_for
 from sightline.agent.turn.machine import TurnLimits, TurnMachine
 from sightline.context.dialects.events import ReasoningArrived, Stopped, TextArrived, UsageArrived
 from sightline.context.dialects.usage import cost
 from sightline.context.ledger.work import CallState
 from sightline.context.messages.parts import ToolCall
 from sightline.context.projection.tools import ToolTarget
-from sightline.context.tokens.tokens import Counter
 from sightline.errors import (
     InvalidInput,
     ModelFailed,
@@ -48,40 +49,9 @@ from sightline.events import HostEvent
 from sightline.slop.protocol.tree import Affordance
 from sightline.slop.protocol.world import World
 
-__all__ = ["Stage", "TurnRun"]
+__all__ = ["TurnRun"]
 
 NOTE_EVERY_S: Final = 0.2  # how much of a reply a killed program may lose
-
-
-class Stage(Protocol):
-    """What a turn needs of the host around it."""
-
-    scribe: Scribe
-
-    @property
-    def world(self) -> World:
-        """What the apps show now, with nothing in it that must not be shown."""
-
-    def counter(self, model: Model) -> Counter:
-        """What weighs a model's messages."""
-
-    async def compose(self, place: OpenSession, model: Model, turn: OpenTurn) -> Composed:
-        """Make the next request."""
-
-    def case(self, call: ToolCall, target: ToolTarget | None, *, reads: bool) -> Case:
-        """Collect what is known of a call now."""
-
-    def decide(self, place: OpenSession, facts: Facts) -> Decision:
-        """Decide on a call."""
-
-    async def fold(self, place: OpenSession, composed: Composed | None) -> bool:
-        """Let a good part of the window go; say whether there was any."""
-
-    def learn(self, model: Model, composed: Composed, reported_tokens: int) -> None:
-        """Take note of what the vendor counted."""
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait."""
 
 
 class TurnRun:
@@ -92,16 +62,14 @@ class TurnRun:
 
     def __init__(
         self,
-        stage: Stage,
-        place: OpenSession,
-        turn: OpenTurn,
+        stage: HostStage,
+        now: Current,
         model: Model,
         limits: TurnLimits,
         emit: Callable[[HostEvent], None],
     ) -> None:
         self._stage = stage
-        self._place = place
-        self._turn = turn
+        self._now = now
         self._model = model
         self._emit = emit
         self._machine = TurnMachine(limits)
@@ -145,7 +113,8 @@ class TurnRun:
 
     async def run(self, text: str) -> None:
         """Run the turn to its end."""
-        start = steps.Start(self._place.id, self._turn.group_id, self._turn.number, text)
+        turn = self._now.turn
+        start = steps.Start(self._now.session.id, turn.group_id, turn.number, text)
         try:
             await self._perform(self._machine.step(start))
             while not self._machine.over:
@@ -175,17 +144,18 @@ class TurnRun:
             case steps.Append():
                 return await self._append(effect)
             case steps.Account(spent):
-                scribe = self._stage.scribe
-                await asyncio.to_thread(scribe.account, self._place, self._turn, self._model, spent)
+                account, now = self._stage.scribe.account, self._now
+                place = now.session.id, now.turn.group_id
+                await asyncio.to_thread(account, *place, self._model, spent)
             case steps.BuildPrompt(request):
-                self._turn.requests = request
+                self._now.keep(replace(self._now.turn, requests=request))
                 self._begin(self._build)
             case steps.CallModel():
                 self._begin(self._stream)
             case steps.Wait(after_s):
                 self._begin(partial(self._wait, after_s))
             case steps.Fold():
-                return steps.Folded(await self._stage.fold(self._place, self._turn.composed))
+                return steps.Folded(await self._stage.fold(self._now, self._now.turn.composed))
             case steps.Judge(call):
                 return self._judge(call)
             case steps.AskApproval(call, reason):
@@ -204,23 +174,24 @@ class TurnRun:
         await self._notes.rest()
         entries = await asyncio.to_thread(
             self._stage.scribe.append,
-            self._place,
-            self._turn,
+            self._now.session,
+            self._now.turn,
             effect.messages,
             self._model,
-            self._stage.counter(self._model),
+            self._stage.counter(self._model.profile),
             incomplete=effect.incomplete,
             spent=effect.spent,
         )
+        self._now.keep(replace(self._now.turn, last_seq=entries[-1].seq, pace=None))
         return steps.Stored(tuple(entry.id for entry in entries))
 
     def _judge(self, call: ToolCall) -> steps.Judged:
-        toolbox = self._place.toolbox
-        target = toolbox.target(call, self._composed.tools)
+        toolbox = self._now.session.toolbox
+        target = toolbox.target(call, self._composed.inputs.targets)
         case = self._stage.case(call, target, reads=toolbox.parallel(call))
         self._cases[call.id] = case
         facts = case.facts
-        decision = self._stage.decide(self._place, facts)
+        decision = self._stage.decide(self._now.session, facts)
         if facts.kind != "invoke":
             return steps.Judged(call.id, decision)
         return steps.Judged(call.id, decision, facts.app, facts.path, facts.action)
@@ -257,8 +228,9 @@ class TurnRun:
 
     def _report(self, reported: UsageArrived) -> None:
         usage, miss = reported.usage, reported.cache_miss
-        self._stage.learn(self._model, self._composed, usage.input_tokens)
-        self._place.last = self._composed.preview(usage)
+        expected = self._composed.expected_tokens
+        self._stage.learn(self._model.profile, expected, usage.input_tokens)
+        self._now.keep(replace(self._now.session, last=replace(self._composed, usage=usage)))
         self._emit(
             told.UsageReported(
                 model=self._model.label,
@@ -290,32 +262,35 @@ class TurnRun:
         await self._notes.rest()
 
     async def _build(self) -> steps.TurnEvent:
-        turn, stage = self._turn, self._stage
+        now, stage = self._now, self._stage
         try:
-            composed = await stage.compose(self._place, self._model, turn)
-            turn.composed, self._place.state = composed, composed.state
-            self._place.loose[turn.group_id] = composed.loose
-            receipt_id = await asyncio.to_thread(
-                stage.scribe.record, self._place, turn, self._model, composed
+            composed = await stage.compose(now, self._model)
+            now.keep(
+                now.session.with_request(now.turn.group_id, composed),
+                replace(now.turn, composed=composed),
             )
+            receipt_id, row = await asyncio.to_thread(
+                stage.scribe.record, now.session, now.turn, self._model, composed
+            )
+            now.keep(replace(now.turn, row=row, pace=None))
             self._sent_at = asyncio.get_running_loop().time()
         except SightlineError as error:
             return steps.PromptFailed(error.code, str(error))
         except Exception as error:  # noqa: BLE001 - a strategy's or a dialect's bug must not leave the turn open
             return steps.PromptFailed("internal", f"{type(error).__name__}: {error}")
-        self._seen = self._place.seen = composed.sight.world
-        self._place.last = composed.preview()
-        return steps.PromptReady(_built(turn, self._model, composed, receipt_id))
+        self._seen = composed.sight.world
+        now.keep(replace(now.session, seen=self._seen, last=composed))
+        return steps.PromptReady(_built(now.turn, self._model, composed, receipt_id))
 
     async def _stream(self) -> steps.TurnEvent:
-        composed = self._composed
-        pace = self._turn.pace = ReplyPace(asyncio.get_running_loop().time, composed.steps)
+        composed, clock = self._composed, asyncio.get_running_loop().time
+        pace = ReplyPace(clock(), composed.steps)
         try:
             async with aclosing(stream_of(self._model, composed.request)) as events:
                 async for event in events:
-                    pace.tick()
+                    pace = pace.tick(clock())
                     if isinstance(event, Stopped):
-                        pace.outcome = event.reason
+                        pace = replace(pace, outcome=event.reason)
                         self._sent(composed, event)
                         return steps.Replied(event, self._parallel(event))
                     if isinstance(event, TextArrived | ReasoningArrived):
@@ -325,22 +300,26 @@ class TurnRun:
                 "incomplete", "the model ended without an answer", retryable=True
             )
         except SightlineError as error:
-            pace.outcome = error.code
+            pace = replace(pace, outcome=error.code)
             return _model_error(error)
         except Exception as error:  # noqa: BLE001 - a bug in a vendor's library is a failed request
-            pace.outcome = "model_failed"
+            pace = replace(pace, outcome="model_failed")
             return steps.ModelError("model_failed", f"{type(error).__name__}: {error}")
+        finally:
+            self._now.keep(replace(self._now.turn, pace=pace))
 
     def _sent(self, composed: Composed, stopped: Stopped) -> None:
         """Remember what a cache has seen now."""
-        place, turn = self._place, self._turn
-        place.wire, place.model = composed.request.wire, self._model.label
-        place.response_id = stopped.response_id
-        turn.sent = composed.request.sent
+        request, now = composed.request, self._now
+        label, answer = self._model.label, stopped.response_id
+        now.keep(
+            replace(now.session, wire=request.wire, model=label, response_id=answer),
+            replace(now.turn, sent=request.sent),
+        )
 
     def _parallel(self, stopped: Stopped) -> frozenset[str]:
         calls = stopped.message.tool_calls
-        return frozenset(call.id for call in calls if self._place.toolbox.parallel(call))
+        return frozenset(call.id for call in calls if self._now.session.toolbox.parallel(call))
 
     async def _wait(self, after_s: float) -> steps.TurnEvent:
         async with self._timed(self._stage.scribe.time_wait, "waiting to retry"):
@@ -353,7 +332,8 @@ class TurnRun:
             async with self._timed(self._stage.scribe.time_call, call.name):
                 check = partial(self._check, call)
                 may_read = partial(self._may_read, call)
-                ran = await self._place.toolbox.run(call, self._composed.tools, check, may_read)
+                targets = self._composed.inputs.targets
+                ran = await self._now.session.toolbox.run(call, targets, check, may_read)
         except Lapsed:
             return steps.Changed(call.id)
         except SightlineError as error:
@@ -365,12 +345,12 @@ class TurnRun:
     def _may_read(self, call: ToolCall, target: ToolTarget, offered: Affordance) -> bool:
         """Tell whether the policy lets a content be read unasked, as the app shows it now."""
         facts = self._stage.case(call, target, reads=True).facts
-        shown = replace(facts, declared=True, dangerous=offered.dangerous is True)
-        return self._stage.decide(self._place, shown).verdict == "approve"
+        shown = msgspec.structs.replace(facts, declared=True, dangerous=offered.dangerous is True)
+        return self._stage.decide(self._now.session, shown).verdict == "approve"
 
     def _check(self, call: ToolCall, target: ToolTarget) -> None:
         """Raise `Lapsed` unless a call is what was decided on; by the user, as it was shown."""
-        now = self._stage.case(call, target, reads=self._place.toolbox.parallel(call))
+        now = self._stage.case(call, target, reads=self._now.session.toolbox.parallel(call))
         asked = self._asked.get(call.id)
         holds = self._cases[call.id].same_facts(now) if asked is None else asked.same(now)
         if not holds:
@@ -381,7 +361,7 @@ class TurnRun:
     def _remember(self, call_id: str) -> None:
         """Keep the rule that the user wanted remembered, if there is one."""
         if (rule := self._rules.pop(call_id, None)) is not None:
-            self._place.remember(rule)
+            self._now.keep(self._now.session.remember(rule))
 
     # When it happened, in milliseconds since the last request was sent.
 
@@ -398,14 +378,14 @@ class TurnRun:
         try:
             yield
         finally:
-            await asyncio.to_thread(write, self._turn, name, self._now_ms - began, began)
+            await asyncio.to_thread(write, self._now.turn, name, self._now_ms - began, began)
 
     async def _keep_time(self, event: HostEvent) -> None:
         match event:
             case told.ApprovalAnswered():
                 asked, now = self._asked_ms, self._now_ms
                 write = self._stage.scribe.time_wait
-                await asyncio.to_thread(write, self._turn, "approval", now - asked, asked)
+                await asyncio.to_thread(write, self._now.turn, "approval", now - asked, asked)
             case told.TurnEnded(outcome=outcome, code=code):
                 self.ended = Ended(outcome, code, self._now_ms)
             case _:
@@ -413,16 +393,17 @@ class TurnRun:
 
     async def _note_call(self, call: ToolCall, state: CallState) -> None:
         await asyncio.to_thread(
-            self._stage.scribe.note_call, self._place, self._turn, call.id, state
+            self._stage.scribe.note_call, self._now.session, self._now.turn, call.id, state
         )
 
     async def _note_words(self, text: str, reasoning: str) -> None:
-        await asyncio.to_thread(self._stage.scribe.note_words, self._place, text, reasoning)
+        await asyncio.to_thread(self._stage.scribe.note_words, self._now.session, text, reasoning)
 
     @property
     def _composed(self) -> Composed:
-        assert self._turn.composed is not None  # noqa: S101 - nothing is asked before it is composed
-        return self._turn.composed
+        composed = self._now.turn.composed
+        assert composed is not None  # noqa: S101 - nothing is asked before it is composed
+        return composed
 
 
 class _ReplyNotes:

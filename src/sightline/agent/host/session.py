@@ -1,78 +1,28 @@
-"""What belongs to one session while it is open, and to one turn of it while it runs."""
+"""One session while it is open, and one turn of it while it runs: values, and who holds them.
+
+A step makes a new session or a new turn of the old one (`dataclasses.replace`, or a method
+here) and hands it to `Current.keep`. Nothing else is ever assigned. A step is one expression
+on the event loop, so that none is lost between two tasks of a turn.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from sightline.agent.host.sight import Sight
+from sightline.agent.host.compose import Composed, Conversation, Steps
 from sightline.agent.policy import Answer
 from sightline.agent.toolbox import Toolbox
-from sightline.context.dialects.drift import Drift, Wire
-from sightline.context.dialects.request import Options, Request, SentTail, Thinking
-from sightline.context.dialects.usage import Usage
+from sightline.context.dialects.drift import Wire
+from sightline.context.dialects.request import SentTail, Thinking
 from sightline.context.ledger import Session
-from sightline.context.projection.select import Selection
-from sightline.context.projection.tools import ToolSet
-from sightline.context.slots.prompt import Prompt
-from sightline.context.slots.strategy import Turn
 from sightline.slop.protocol.world import World
 
-__all__ = ["Composed", "OpenSession", "OpenTurn", "Preview", "ReplyPace"]
-
-Steps: TypeAlias = tuple[tuple[str, int], ...]
-Warnings: TypeAlias = tuple[str, ...]
+__all__ = ["Current", "OpenSession", "OpenTurn", "ReplyPace"]
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
-    """A request as it would be sent now, or as it was sent. `usage` is of one that was.
-
-    `world` is what `selection` was chosen from.
-    """
-
-    prompt: Prompt
-    request: Request
-    drift: Drift | None
-    selection: Selection
-    world: World
-    usage: Usage | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Composed:
-    """A request, with what the turn needs to know of how it was made.
-
-    `state` is what the strategy left; `warnings` what went wrong on the way; `steps` how
-    many milliseconds each part of the making took; `strategy` names who laid it out;
-    `loose` is the first message of the turn behind a kept tail, 0 if there is none;
-    `kept_tokens` were set aside for the turn's earlier tails, and `expected_tokens` are
-    what the vendor should count.
-    """
-
-    prompt: Prompt
-    request: Request
-    options: Options
-    drift: Drift | None
-    sight: Sight
-    tools: ToolSet
-    turn: Turn
-    state: dict[str, Any]
-    warnings: Warnings = ()
-    steps: Steps = ()
-    strategy: str = ""
-    loose: int = 0
-    kept_tokens: int = 0
-    expected_tokens: int = 0
-
-    def preview(self, usage: Usage | None = None) -> Preview:
-        """Show it to a caller."""
-        sight = self.sight
-        return Preview(self.prompt, self.request, self.drift, sight.selection, sight.world, usage)
-
-
-@dataclass(slots=True)
 class OpenSession:
     """One session, open. Groups before `first_group` are folded away.
 
@@ -91,41 +41,48 @@ class OpenSession:
     model: str = ""
     response_id: str = ""
     remembered: tuple[Answer, ...] = ()
-    state: dict[str, Any] = field(default_factory=dict)
-    loose: dict[int, int] = field(default_factory=dict)
+    state: Mapping[str, Any] = field(default_factory=dict)
+    loose: Mapping[int, int] = field(default_factory=dict)
     loose_since: int | None = None
     seen: World | None = None
-    last: Preview | None = None
+    last: Composed | None = None
 
     @property
     def id(self) -> int:
         return self.row.id
 
-    def remember(self, rule: Answer) -> None:
+    def remember(self, rule: Answer) -> OpenSession:
         """Keep a rule until the session is closed; the newest is looked at first."""
-        self.remembered = (rule, *(own for own in self.remembered if own != rule))
+        return replace(self, remembered=(rule, *(own for own in self.remembered if own != rule)))
+
+    def knowing(self, said: Conversation) -> OpenSession:
+        """Have what was read with a conversation at hand for the next one."""
+        since = said.entries[0].group_id if said.entries else 0
+        since = since if self.loose_since is None else min(since, self.loose_since)
+        return replace(self, loose={**said.loose, **self.loose}, loose_since=since)
+
+    def with_request(self, group_id: int, composed: Composed) -> OpenSession:
+        """Know of a group's next request what later ones depend on."""
+        loose = {**self.loose, group_id: composed.loose}
+        return replace(self, state=composed.state, loose=loose)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ReplyPace:
     """How one request was made, and how its answer came, in milliseconds since it was sent."""
 
-    clock: Callable[[], float]
+    began: float
     steps: Steps = ()
     outcome: str = "cancelled"
-    began: float = 0.0
     first_ms: int | None = None
     last_ms: int | None = None
     events: int = 0
 
-    def __post_init__(self) -> None:
-        self.began = self.clock()
-
-    def tick(self) -> None:
+    def tick(self, now: float) -> ReplyPace:
         """Note that something came."""
-        self.last_ms = round((self.clock() - self.began) * 1000)
-        self.first_ms = self.last_ms if self.first_ms is None else self.first_ms
-        self.events += 1
+        last = round((now - self.began) * 1000)
+        first = last if self.first_ms is None else self.first_ms
+        return ReplyPace(self.began, self.steps, self.outcome, first, last, self.events + 1)
 
     def timings(self) -> dict[str, Any]:
         """Tell what the journal keeps."""
@@ -137,12 +94,12 @@ class ReplyPace:
         }
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class OpenTurn:
     """One turn, under way. `thinking` and `sent` carry bound reasoning through its requests.
 
     `composed` is the request that was made last, `row` its place in the journal, and
-    `pace` how its answer comes.
+    `pace` how its answer came, until that is noted there.
     """
 
     group_id: int
@@ -154,3 +111,37 @@ class OpenTurn:
     composed: Composed | None = None
     row: int | None = None
     pace: ReplyPace | None = None
+
+    def strip(self) -> OpenTurn:
+        """Carry no bound reasoning through the rest of the turn."""
+        return replace(self, thinking="strip", sent=())
+
+
+class Current:
+    """The session that is open and the turn that is under way, as they are now."""
+
+    __slots__ = ("_session", "_turn")
+
+    def __init__(self, session: OpenSession) -> None:
+        self._session = session
+        self._turn: OpenTurn | None = None
+
+    @property
+    def session(self) -> OpenSession:
+        """The session, as the last step left it."""
+        return self._session
+
+    @property
+    def turn(self) -> OpenTurn:
+        """The turn, as the last step left it. Raises AttributeError before the first."""
+        if self._turn is None:
+            raise AttributeError("no turn has begun")
+        return self._turn
+
+    def keep(self, *values: OpenSession | OpenTurn) -> None:
+        """Go on with these, in the place of what they were made of."""
+        for value in values:
+            if isinstance(value, OpenSession):
+                self._session = value
+            else:
+                self._turn = value

@@ -11,8 +11,8 @@ not looked at again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -28,10 +28,21 @@ from sightline.slop.protocol.jsontext import read, text_of
 from sightline.slop.protocol.tree import TEXT_FIELDS, Extra, Node
 from sightline.slop.protocol.world import AppState, World
 
-__all__ = ["SafeWorlds", "Sight", "look"]
+__all__ = ["SafeWorlds", "Sight", "SightRules", "look"]
 
 LONGEST_TEXT: Final = 2_000
 _REMEMBERED: Final = 200_000
+
+
+class SightRules(msgspec.Struct, frozen=True):
+    """How a request chooses what it shows: kept in its receipt, so that it can be chosen again.
+
+    `pins` are the paths of each app that are shown whatever there is room for.
+    """
+
+    budget: int = 0
+    format: Format = "text"
+    pins: dict[str, tuple[str, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +52,7 @@ class Sight:
     world: World
     selection: Selection
     tail: Tail
-    form: Format = "text"
-    pins: Mapping[str, Collection[str]] = field(default_factory=dict)
-
-    def rules(self) -> dict[str, Any]:
-        """Tell by what rules it was chosen, so that it can be chosen again."""
-        pins = {app: sorted(paths) for app, paths in self.pins.items()}
-        return {"budget": self.selection.budget, "format": self.form, "pins": pins}
+    rules: SightRules
 
 
 class SafeWorlds:
@@ -105,18 +110,11 @@ class SafeWorlds:
         return safe if same else safe.with_child_list(children)
 
 
-def look(
-    world: World,
-    at: datetime,
-    budget: int,
-    count: Callable[[str], int],
-    *,
-    form: Format = "text",
-    pins: Mapping[str, Collection[str]] | None = None,
-) -> Sight:
-    """Choose what of a safe world is shown within a budget, and write it."""
-    selection = select_bounded(world, budget, count, form=form, pins=pins)
-    return Sight(world, selection, render_tail(selection.world, at, form), form, pins or {})
+def look(world: World, at: datetime, rules: SightRules, count: Callable[[str], int]) -> Sight:
+    """Choose what of a safe world is shown by the rules, and write it."""
+    form = rules.format
+    selection = select_bounded(world, rules.budget, count, form=form, pins=rules.pins)
+    return Sight(world, selection, render_tail(selection.world, at, form), rules)
 
 
 def _is_suspect(text: str) -> bool:

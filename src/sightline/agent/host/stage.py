@@ -1,29 +1,57 @@
-"""What a turn finds around it: the apps, the composer, the policy, the window that can fold."""
+"""What a turn finds around it: what is true now, a request made of it, and what calls may do."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
 
-from sightline.agent.host.compose import Composer
+import msgspec
+
+from sightline.agent.host.compose import (
+    SMALL_WINDOW,
+    Composed,
+    Conversation,
+    Inputs,
+    compose,
+    kept_tokens,
+)
 from sightline.agent.host.judge import Case, case_of
-from sightline.agent.host.session import Composed, OpenSession, OpenTurn
+from sightline.agent.host.session import Current, OpenSession, OpenTurn
+from sightline.agent.host.sight import SafeWorlds, SightRules
 from sightline.agent.host.writing import Scribe
 from sightline.agent.models.base import Model
-from sightline.agent.plugins.run import StrategyRunner
+from sightline.agent.plugins.choose import label_of
+from sightline.agent.plugins.run import Left, StrategyRunner
 from sightline.agent.policy import Decision, Facts, Mode, check_rules, decide
+from sightline.agent.toolbox.toolbox import definitions_of
 from sightline.config import Settings
-from sightline.context.messages.parts import Input, ToolCall
+from sightline.context.dialects.profile import Profile
+from sightline.context.dialects.request import Options
+from sightline.context.ledger import Ledger, MemoShelf
+from sightline.context.ledger.store import Clock
+from sightline.context.messages.entries import Entry
+from sightline.context.messages.gate import guarded_text
+from sightline.context.messages.parts import Input, Message, ToolCall
 from sightline.context.messages.redact import redact
+from sightline.context.messages.truncate import Tiers
 from sightline.context.projection.tools import ToolTarget
-from sightline.context.slots.strategy import Llm
-from sightline.context.tokens.tokens import Counter
+from sightline.context.slots.budget import Budget
+from sightline.context.slots.standing import guidelines_text, system_text
+from sightline.context.slots.strategy import Layers, Llm
+from sightline.context.tokens.estimate import Calibration, Calibrations
+from sightline.context.tokens.tokens import ESTIMATE, Counter, counter_for
+from sightline.errors import DoesNotFit, MissingExtra
 from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.world import World
 
-__all__ = ["HostStage"]
+__all__ = ["HostStage", "LedgerMemory", "counter_of", "tiers_of"]
 
+KEPT_SHARE: Final = 0.25  # of the input that the earlier tails of a turn may have
+NEWS: Final = 0.05  # a correction smaller than this is not worth counting everything again
 LEAST_TOKENS: Final = 256  # a prompt that must be shorter than this is not worth a request
 
 
@@ -35,19 +63,23 @@ class HostStage:
         settings: Settings,
         hub: Hub,
         scribe: Scribe,
-        composer: Composer,
+        memos: MemoShelf,
         runner: StrategyRunner,
         llm: Llm,
+        clock: Clock,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         check_rules(settings.policy)
         self.scribe = scribe
         self.mode: Mode = settings.mode
         self.runner = runner
-        self.composer = composer
+        self.calibrations = Calibrations()
         self.llm = llm
         self._settings = settings
         self._hub = hub
+        self._memos = memos
+        self._clock = clock
+        self._worlds = SafeWorlds()
         self._sleep = sleep
         self._own_reads: frozenset[tuple[str, str]] = frozenset()
 
@@ -58,44 +90,166 @@ class HostStage:
     @property
     def world(self) -> World:
         """What the apps show now, with keys blanked and walls of text cut."""
-        return self.composer.safe(self._hub.world)
+        return self.safe(self._hub.world)
 
-    def counter(self, model: Model) -> Counter:
-        """What weighs a model's messages."""
-        return self.composer.counter(model.profile)
-
-    async def compose(
-        self,
-        place: OpenSession,
-        model: Model,
-        turn: OpenTurn | None = None,
-        draft: Input | None = None,
-    ) -> Composed:
-        """Make the next request of a turn, or the one that a draft would make.
+    async def compose(self, now: Current, model: Model, draft: Input | None = None) -> Composed:
+        """Make the next request of the turn, or the one that a draft would make.
 
         Bound reasoning is carried along while the prefix holds. Once something before it
         has changed, it is left out for the rest of the turn: a vendor would refuse it. So
         it is once the tails that it needs take too much room.
         """
-        if (
-            turn is not None
-            and turn.sent
-            and await asyncio.to_thread(self.composer.crowded, place, model.profile, turn)
-        ):
-            turn.thinking, turn.sent = "strip", ()
-        composed = await self._compose(place, model, turn, draft)
+        if draft is not None:
+            return await self._compose(now, model, draft)
+        if now.turn.sent:
+            session, profile = now.session, model.profile
+            if await asyncio.to_thread(self._crowded, session, profile, now.turn):
+                now.keep(now.turn.strip())
+        composed = await self._compose(now, model)
         change = composed.drift
-        if turn is not None and turn.sent and change is not None and not change.expected:
-            turn.thinking, turn.sent = "strip", ()
-            composed = await self._compose(place, model, turn, draft)
+        if now.turn.sent and change is not None and not change.expected:
+            now.keep(now.turn.strip())
+            composed = await self._compose(now, model)
         return composed
 
-    async def _compose(
-        self, place: OpenSession, model: Model, turn: OpenTurn | None, draft: Input | None
-    ) -> Composed:
-        return await self.composer.compose(
-            place, model, self._hub.world, self.runner, self.llm, turn=turn, draft=draft
+    async def _compose(self, now: Current, model: Model, draft: Input | None = None) -> Composed:
+        lap, turn = _laps(), None if draft is not None else now.turn
+        world = self._hub.world
+        inputs = await asyncio.to_thread(self._inputs, now.session, model, world, turn, draft)
+        now.keep(now.session.knowing(inputs.conversation))
+        return await compose(inputs, self.runner, lap)
+
+    async def finish(self, composed: Composed, state: Mapping[str, Any]) -> Left:
+        """Give the strategy its last word on a turn, at the time that it is now."""
+        return await self.runner.finish(replace(composed.turn, clock=self), state)
+
+    # What is true now.
+
+    def now(self) -> datetime:
+        """Return the time."""
+        return self._clock()
+
+    def safe(self, world: World) -> World:
+        """Return a world with keys blanked and walls of text cut."""
+        return self._worlds.of(world)
+
+    def counter(self, profile: Profile) -> Counter:
+        """Return the counter of a model; an estimate where its tokenizer is not installed."""
+        return counter_of(profile, self.calibrations.models.get(profile.model))
+
+    def learn(self, profile: Profile, predicted: int, reported: int) -> None:
+        """Correct the estimates of a model by what its vendor counted.
+
+        A correction that changes little is left out: it would weigh all history anew.
+        """
+        learnt = self.calibrations.observe(profile.model, predicted, reported)
+        old = self.calibrations.of(profile.model).factor
+        if abs(learnt.of(profile.model).factor - old) > NEWS * old:
+            self.calibrations = learnt
+
+    def _inputs(
+        self,
+        session: OpenSession,
+        model: Model,
+        world: World,
+        turn: OpenTurn | None,
+        draft: Input | None,
+    ) -> Inputs:
+        """Gather what the next request of a turn is made of, or the one that a draft would make."""
+        profile, tail = model.profile, self._settings.tail
+        conversation = self.conversation(session)
+        budget = self._budget(session, profile)
+        tools = session.toolbox.tools()
+        return Inputs(
+            conversation=conversation,
+            draft=draft,
+            layers=self._layers(session, profile, draft or _asked(conversation.entries)),
+            world=self.safe(world),
+            at=self.now(),
+            sight=SightRules(format=tail.format, pins=session.toolbox.bench.attention.pins()),
+            share=tail.max_share,
+            tools=definitions_of(tools),
+            targets=tools,
+            profile=profile,
+            counter=self.counter(profile),
+            budget=budget,
+            options=self._options(session, model, turn, budget),
+            before=session.wire if session.model == model.label else None,
+            strategy=label_of(self._settings.strategy),
+            state=session.state,
+            begins=turn is not None and turn.number == turn.requests == 1,
+            memory=LedgerMemory(self.scribe.ledger, session.id, self._memos),
+            llm=self.llm,
         )
+
+    def _options(
+        self, session: OpenSession, model: Model, turn: OpenTurn | None, budget: Budget
+    ) -> Options:
+        profile = model.profile
+        explained = session.model == model.label and profile.cache.diagnostics
+        options = Options(
+            conversation=session.row.uuid,
+            max_output_tokens=budget.max_output_tokens or None,
+            previous_id=session.response_id if explained else "",
+        )
+        repeat = self._settings.tail.repeat
+        if profile.window_tokens < SMALL_WINDOW:
+            repeat = "whole"  # a tiny model wants the state, not a reference to it
+        if not profile.reasoning.bound and repeat == "whole":
+            return options
+        if turn is not None and turn.thinking != "auto" and profile.reasoning.bound:
+            return msgspec.structs.replace(options, thinking=turn.thinking)
+        sent = () if turn is None else turn.sent
+        return msgspec.structs.replace(options, thinking="turn_append", sent=sent, repeat=repeat)
+
+    def _budget(self, session: OpenSession, profile: Profile) -> Budget:
+        budget = Budget.for_window(profile.window_tokens, profile.max_output_tokens)
+        if session.ceiling is None or session.ceiling >= budget.max_input_tokens:
+            return budget
+        if session.ceiling <= 0:
+            raise DoesNotFit("the vendor finds even the shortest prompt too long")
+        return msgspec.structs.replace(budget, max_input_tokens=session.ceiling)
+
+    def _crowded(self, session: OpenSession, profile: Profile, turn: OpenTurn) -> bool:
+        """Whether the tails that a turn has kept so far take too much of the next request."""
+        kept = kept_tokens(turn.sent, profile, self.counter(profile))
+        return kept > KEPT_SHARE * self._budget(session, profile).max_input_tokens
+
+    def conversation(self, session: OpenSession) -> Conversation:
+        """Read what was said, as far as the window of the session can show it."""
+        ledger = self.scribe.ledger
+        row = ledger.sessions.get(session.id)
+        entries, loose = ledger.window(session.id, row.window), session.loose
+        first = entries[0].group_id if entries else 0
+        if session.loose_since is None or first < session.loose_since:
+            loose = {**ledger.accounts.loose(session.id, first), **loose}
+        return Conversation(
+            entries=entries,
+            total=row.groups,
+            window=row.window,
+            tiers=tiers_of(self._settings),
+            loose=loose,
+            first_group=session.first_group,
+            translate=self._settings.isolate == "translate",
+        )
+
+    def _layers(self, session: OpenSession, profile: Profile, asked: Input) -> Layers:
+        ledger, small = self.scribe.ledger, profile.window_tokens < SMALL_WINDOW
+        anchor = ledger.states.current(session.id)
+        memos = self._memos.relevant(asked.text) if asked.text else []
+        lines = (
+            f"- memo {self._memos.reference(memo)} ({', '.join(memo.tags)}): {memo.content}"
+            for memo in memos
+        )
+        return Layers(
+            system=system_text(small=small),
+            guidelines=guidelines_text(small=small),
+            memos=_titled("Memos that may matter here", "\n".join(lines)),
+            anchor=_titled("The state you wrote last", anchor or ""),
+            scratchpad=_titled("Your scratchpad", ledger.scratchpad.read(session.id)),
+        )
+
+    # What a call may do.
 
     def case(self, call: ToolCall, target: ToolTarget | None, *, reads: bool) -> Case:
         """Collect what is known of a call now."""
@@ -106,34 +260,89 @@ class HostStage:
             own=origin is not None and origin.kind == "own",
         )  # fmt: skip
 
-    def decide(self, place: OpenSession, facts: Facts) -> Decision:
+    def decide(self, session: OpenSession, facts: Facts) -> Decision:
         """Decide on a call by mode, rules and what the user answered before."""
         reads = facts.own and (facts.app, facts.action) in self._own_reads
         # In any mode, then, as in mode auto: a rule of the user may still deny it.
         mode = "auto" if reads else self.mode
-        return decide(facts, mode, self._settings.policy, place.remembered)
+        return decide(facts, mode, self._settings.policy, session.remembered)
 
-    async def fold(self, place: OpenSession, composed: Composed | None = None) -> bool:
+    async def fold(self, now: Current, composed: Composed | None = None) -> bool:
         """Keep the newer half of the window's groups; say whether anything is left out by that.
 
         With a request that was too long, what is sent is half of that at most from now on.
         """
-        folded = False
-        if composed is not None:
-            ceiling = composed.prompt.receipt.total // 2
-            if ceiling >= LEAST_TOKENS:
-                place.ceiling, folded = ceiling, True
-        groups = await asyncio.to_thread(self.composer.groups, place)
+        ceiling = 0 if composed is None else composed.prompt.receipt.total // 2
+        if ceiling >= LEAST_TOKENS:
+            now.keep(replace(now.session, ceiling=ceiling))
+        said = await asyncio.to_thread(self.conversation, now.session)
+        shown = dict.fromkeys(entry.group_id for entry in said.entries)
+        groups = [group for group in shown if group >= said.first_group]
         if len(groups) > 1:
-            place.first_group, folded = groups[len(groups) // 2], True
-            fold = self.scribe.ledger.sessions.fold
-            await asyncio.to_thread(fold, place.id, place.first_group)
-        return folded
-
-    def learn(self, model: Model, composed: Composed, reported_tokens: int) -> None:
-        """Correct the estimates by what the vendor counted."""
-        self.composer.learn(model.profile, composed.expected_tokens, reported_tokens)
+            first = groups[len(groups) // 2]
+            now.keep(replace(now.session, first_group=first))
+            await asyncio.to_thread(self.scribe.ledger.sessions.fold, now.session.id, first)
+        return ceiling >= LEAST_TOKENS or len(groups) > 1
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
         await self._sleep(seconds)
+
+
+def _laps() -> Callable[[], int]:
+    """Make a stopwatch: each call tells the milliseconds since the one before it."""
+    times = [time.monotonic()]
+
+    def lap() -> int:
+        times.append(time.monotonic())
+        return round((times[-1] - times[-2]) * 1000)
+
+    return lap
+
+
+def counter_of(profile: Profile, calibration: Calibration | None = None) -> Counter:
+    """Return the counter of a model; an estimate where its tokenizer is not installed."""
+    try:
+        return counter_for(profile.model, calibration)
+    except MissingExtra:
+        return counter_for(ESTIMATE, calibration)
+
+
+def tiers_of(settings: Settings) -> Tiers:
+    """How much of a tool's output the settings have said again."""
+    cut = settings.truncation
+    return Tiers(
+        recent=cut.count,
+        recent_chars=cut.recent,
+        degraded_chars=cut.degraded,
+        inactive_chars=cut.inactive,
+        settle=cut.settle,
+    )
+
+
+def _asked(entries: Sequence[Entry]) -> Input:
+    said = (entry.message for entry in reversed(entries) if entry.role == "user")
+    return Input(next(said, Message("user")).text)
+
+
+def _titled(title: str, text: str) -> str:
+    """A layer with a heading; nothing where there is nothing. The model wrote it: no blocks."""
+    return f"## {title}\n\n{guarded_text(text)}" if text.strip() else ""
+
+
+class LedgerMemory:
+    """What a strategy may look up: memos, and this session's rows."""
+
+    def __init__(self, ledger: Ledger, session_id: int, memos: MemoShelf) -> None:
+        self._ledger = ledger
+        self._session_id = session_id
+        self._memos = memos
+
+    def memos(self, text: str, limit: int = 5) -> Sequence[str]:
+        """Return the memos that fit a text, the best first."""
+        return [memo.content for memo in self._memos.relevant(text, limit=limit)]
+
+    def query(self, sql: str) -> Sequence[Mapping[str, Any]]:
+        """Read from this session's history, with the limits of `query_db`."""
+        found = self._ledger.query(sql, session_id=self._session_id)
+        return [dict(zip(found.columns, row, strict=True)) for row in found.rows]

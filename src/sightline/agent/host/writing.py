@@ -8,6 +8,7 @@ remembered, told once, and that is all.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any, Final, TypeVar
@@ -15,12 +16,12 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from sightline.agent.host.compose import Composed
 from sightline.agent.host.journal import Ended, Journal, RequestLine, Sent
 from sightline.agent.host.recovery import Recovered, recover
-from sightline.agent.host.session import Composed, OpenSession, OpenTurn
+from sightline.agent.host.session import OpenSession, OpenTurn
 from sightline.agent.models.base import Model, address_of
 from sightline.agent.turn.steps import Spent
-from sightline.context.dialects import encode
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.usage import MAX_TOKENS, cost
 from sightline.context.ledger import Ledger
@@ -80,47 +81,49 @@ class Scribe:
 
     # A turn, from its beginning to its end.
 
-    def claim(self, place: OpenSession, weigh: Callable[[Message], Draft]) -> Recovered:
+    def claim(self, session_id: int, weigh: Callable[[Message], Draft]) -> Recovered:
         """Make a session ours and close what a dead program left open in it.
 
         Raises `SessionBusy` while another program runs a turn in it.
         """
-        died = self._owner.claim(place.id)
+        died = self._owner.claim(session_id)
         work = self.ledger.work
-        found = recover(self.ledger, place.id, work.open(place.id), weigh)
+        found = recover(self.ledger, session_id, work.open(session_id), weigh)
         if died or found:
-            self._mark_interrupted(place)
-        work.settle(place.id)
+            self._mark_interrupted(session_id)
+        work.settle(session_id)
         return found
 
-    def _mark_interrupted(self, place: OpenSession) -> None:
+    def _mark_interrupted(self, session_id: int) -> None:
         """Say of the newest turn that its program ended; an answer that was stored is an end."""
         nothing: list[RequestLine] = []
-        lines = self._try(lambda journal: journal.requests(place.id), nothing)
-        groups = self.ledger.groups.recent(place.id, 1)
+        lines = self._try(lambda journal: journal.requests(session_id), nothing)
+        groups = self.ledger.groups.recent(session_id, 1)
         if lines and groups and lines[-1].group_id == groups[0].id and lines[-1].outcome != "end":
             row = lines[-1].id
             self._try(lambda journal: journal.end_turn(row, Ended("interrupted")), None)
 
     def release(
-        self, place: OpenSession, turn: OpenTurn, ended: Ended, learnt: Calibrations
+        self, session: OpenSession, turn: OpenTurn, ended: Ended, learnt: Calibrations
     ) -> None:
         """Give a session back at the end of a turn, with nothing under way in it."""
         self._finish(turn)
         if (row := turn.row) is not None:
             self._try(lambda journal: journal.end_turn(row, ended), None)
         self._note(lambda: self.ledger.work.learn(learnt))
-        self._note(lambda: self._owner.release(place.id))
+        self._note(lambda: self._owner.release(session.id))
 
     def begin(
         self,
-        place: OpenSession,
+        session: OpenSession,
         message: Message,
         profile: Profile,
         counter: Counter,
         changes: Callable[[World], str | None],
-    ) -> tuple[OpenTurn, Recovered]:
-        """Store what the user said; the turn that begins with it, and what was mended before.
+    ) -> tuple[OpenSession, OpenTurn, Recovered]:
+        """Store what the user said.
+
+        Returns the session with it, the turn that begins with it, and what was mended before.
 
         `changes` has a line to add to what was said before, from what the model saw then.
         """
@@ -128,30 +131,34 @@ class Scribe:
         def weigh(own: Message) -> Draft:
             return self.draft(own, counter)
 
-        mended = self.claim(place, weigh)
-        self._recall(place)
+        mended = self.claim(session.id, weigh)
+        session = self._recall(session)
         said = [message]
-        note = None if place.seen is None else changes(place.seen)
-        if note and self.ledger.groups.goes_on(place.id):
+        note = None if session.seen is None else changes(session.seen)
+        if note and self.ledger.groups.goes_on(session.id):
             said.insert(0, Message.of("assistant", note))
-        *_, entry = self.ledger.append(place.id, [*map(weigh, said)], strategy=profile.dialect)
-        [group] = self.ledger.groups.recent(place.id, 1)
-        place.state = self.ledger.strategy_states.current(place.id)
-        place.row = self.ledger.sessions.get(place.id)
-        return OpenTurn(entry.group_id, group.seq + 1, entry.seq), mended
+        *_, entry = self.ledger.append(session.id, [*map(weigh, said)], strategy=profile.dialect)
+        [group] = self.ledger.groups.recent(session.id, 1)
+        session = dataclasses.replace(
+            session,
+            state=self.ledger.strategy_states.current(session.id),
+            row=self.ledger.sessions.get(session.id),
+        )
+        return session, OpenTurn(entry.group_id, group.seq + 1, entry.seq), mended
 
-    def _recall(self, place: OpenSession) -> None:
+    def _recall(self, session: OpenSession) -> OpenSession:
         """Find the last request again that another program, or this one earlier, sent."""
-        if place.wire is not None:
-            return
-        last = self._try(lambda journal: journal.latest(place.id), None)
-        if last is not None:
-            place.wire = encode(last.prompt, last.profile, last.options).wire
-            place.model, place.seen = last.line.model, last.world
+        if session.wire is not None:
+            return session
+        last = self._try(lambda journal: journal.latest(session.id), None)
+        if last is None:
+            return session
+        wire = last.made_again().wire
+        return dataclasses.replace(session, wire=wire, model=last.line.model, seen=last.world)
 
     def append(
         self,
-        place: OpenSession,
+        session: OpenSession,
         turn: OpenTurn,
         messages: Sequence[Message],
         model: Model,
@@ -163,24 +170,20 @@ class Scribe:
         """Store what a model said, or what its calls came to."""
         drafts = [self.draft(message, counter, incomplete=incomplete) for message in messages]
         entries = self.ledger.append(
-            place.id,
+            session.id,
             drafts,
             strategy=model.profile.dialect,
             usage=ledger_usage(model, spent) if spent and (spent.usage or incomplete) else None,
         )
-        turn.last_seq = entries[-1].seq
         self._finish(turn)
         return entries
 
-    def account(
-        self, place: OpenSession, turn: OpenTurn | None, model: Model, spent: Spent
-    ) -> None:
+    def account(self, session_id: int, group_id: int | None, model: Model, spent: Spent) -> None:
         """Store what a request came to that brought no message."""
-        group_id = None if turn is None else turn.group_id
         usage = ledger_usage(model, spent)
         if spent.usage is None and spent.outcome in UNCHARGED:
             usage = replace(usage, cost_nanousd=0)
-        self.ledger.accounts.record(place.id, usage, group_id=group_id)
+        self.ledger.accounts.record(session_id, usage, group_id=group_id)
 
     def draft(self, message: Message, counter: Counter, *, incomplete: bool = False) -> Draft:
         """Make a message ready to be stored: no blocks in it, weighed."""
@@ -192,23 +195,23 @@ class Scribe:
     # Requests.
 
     def record(
-        self, place: OpenSession, turn: OpenTurn, model: Model, composed: Composed
-    ) -> int | None:
-        """Store the receipt of a request and the request itself; return the receipt's id."""
+        self, session: OpenSession, turn: OpenTurn, model: Model, composed: Composed
+    ) -> tuple[int | None, int | None]:
+        """Store the receipt of a request and the request itself; return where both are."""
         self._finish(turn)
         if not self._record:
-            self._note_reply(place, turn, model)
-            return None
+            self._note_reply(session, turn, model)
+            return None, None
         prompt, request = composed.prompt, composed.request
         data = request.data
         receipt_id = self.ledger.accounts.add_receipt(
-            place.id,
+            session.id,
             _receipt_body(turn, model, composed, data),
             prefix_digest=prompt.receipt.prefix_digest,
             group_id=turn.group_id,
         )
         sent = Sent(
-            session_id=place.id,
+            session_id=session.id,
             group_id=turn.group_id,
             turn=turn.number,
             number=turn.requests,
@@ -221,17 +224,19 @@ class Scribe:
             data=data,
             receipt_id=receipt_id,
         )
-        turn.row = self._try(lambda journal: journal.record(sent), None)
-        self._note_reply(place, turn, model)
-        return receipt_id
+        row = self._try(lambda journal: journal.record(sent), None)
+        self._note_reply(session, turn, model)
+        return receipt_id, row
 
-    def note_words(self, place: OpenSession, text: str, reasoning: str) -> None:
+    def note_words(self, session: OpenSession, text: str, reasoning: str) -> None:
         """Note the words of a reply so far, in case that the program does not live to store it."""
-        self._note(lambda: self.ledger.work.note_words(place.id, text, reasoning))
+        self._note(lambda: self.ledger.work.note_words(session.id, text, reasoning))
 
-    def note_call(self, place: OpenSession, turn: OpenTurn, call_id: str, state: CallState) -> None:
+    def note_call(
+        self, session: OpenSession, turn: OpenTurn, call_id: str, state: CallState
+    ) -> None:
         """Note how far a call is."""
-        self._note(lambda: self.ledger.work.note_call(place.id, turn.group_id, call_id, state))
+        self._note(lambda: self.ledger.work.note_call(session.id, turn.group_id, call_id, state))
 
     def time_call(self, turn: OpenTurn, name: str, took_ms: int, began_ms: int) -> None:
         """Note how long a call of the last request took, and when it began."""
@@ -244,23 +249,22 @@ class Scribe:
         if (row := turn.row) is not None:
             self._try(lambda journal: journal.time_wait(row, name, took_ms, began_ms), None)
 
-    def keep_state(self, place: OpenSession, turn: OpenTurn, state: dict[str, Any]) -> None:
+    def keep_state(self, session: OpenSession, turn: OpenTurn, state: dict[str, Any]) -> None:
         """Keep what the strategy left with this turn's group."""
         if state:
             states = self.ledger.strategy_states
-            self._note(lambda: states.set(place.id, turn.group_id, state))
+            self._note(lambda: states.set(session.id, turn.group_id, state))
 
     def _finish(self, turn: OpenTurn) -> None:
         """Note how the last request ended, if that is not noted yet."""
         row, pace = turn.row, turn.pace
         if row is not None and pace is not None:
-            turn.pace = None
             self._try(lambda journal: journal.finish(row, pace.outcome, pace.timings()), None)
 
-    def _note_reply(self, place: OpenSession, turn: OpenTurn, model: Model) -> None:
+    def _note_reply(self, session: OpenSession, turn: OpenTurn, model: Model) -> None:
         dialect = model.profile.dialect
         work = self.ledger.work
-        self._note(lambda: work.begin_reply(place.id, turn.group_id, turn.last_seq, dialect))
+        self._note(lambda: work.begin_reply(session.id, turn.group_id, turn.last_seq, dialect))
 
     def _note(self, work: Callable[[], None]) -> None:
         """Note something in the ledger that a turn can do without."""
@@ -340,10 +344,10 @@ def _receipt_body(turn: OpenTurn, model: Model, composed: Composed, data: bytes)
         "boundary": request.wire.boundary,
         "marks": request.marks,
         "thinking": request.thinking,
-        "strategy": composed.strategy,
+        "strategy": composed.inputs.strategy,
         "loose": composed.loose,
         "kept_tokens": composed.kept_tokens,
-        "sight": composed.sight.rules(),
+        "sight": msgspec.to_builtins(composed.sight.rules),
         "drift": None if composed.drift is None else msgspec.to_builtins(composed.drift),
     }
     return body

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from sightline.agent.host import Preview
+from sightline.agent.host import Composed
 from sightline.cli.commands.command import CommandCall, Section
 from sightline.cli.commands.lines import columns
 from sightline.cli.commands.offers import offering
@@ -81,7 +81,7 @@ def _why_slot(receipt: Receipt, line: SlotLine) -> Iterator[str]:
     yield f"  {places[line.stability]}"
 
 
-def _blame(preview: Preview, slot: str) -> list[str]:
+def _blame(preview: Composed, slot: str) -> list[str]:
     drift = preview.drift
     if drift is None or drift.expected or drift.slot != slot:
         return []

@@ -7,15 +7,24 @@ is stored, so any of them can be undone by asking the ledger again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import groupby
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from sightline.context.messages.parts import Message, Part, Role
 
-__all__ = ["Basis", "Draft", "Entry", "Outcome", "Status", "by_group", "outcome_of"]
+__all__ = [
+    "Basis",
+    "Draft",
+    "Entry",
+    "EntryMemory",
+    "Outcome",
+    "Status",
+    "by_group",
+    "outcome_of",
+]
 
 Outcome: TypeAlias = Literal["complete", "tool_call", "incomplete"]
 Status: TypeAlias = Literal["complete", "tool_call", "incomplete", "dropped"]
@@ -65,6 +74,33 @@ class Entry(msgspec.Struct, frozen=True):
         if parts == self.message.parts:
             return self
         return msgspec.structs.replace(self, message=Message(self.role, parts))
+
+
+_HELD_CHARS: Final = 16 * 1024 * 1024
+
+
+class EntryMemory:
+    """What a rule made of entries before, so that a conversation is not made anew every request.
+
+    An entry is known by its own object, which is held: the ledger hands the same ones out
+    again. What was made is the same object each time, too, so that its weight is known.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[Entry, Hashable, Entry]] = {}
+        self._room = _HELD_CHARS
+
+    def of(self, entry: Entry, rule: Hashable, chars: int, make: Callable[[], Entry]) -> Entry:
+        """Return what `make` makes of an entry of so many characters, by this rule."""
+        known = self._made.get(id(entry))
+        if known is not None and known[0] is entry and known[1] == rule:
+            return known[2]
+        made = make()
+        self._room -= chars
+        if self._room < 0:
+            self._made, self._room = {}, _HELD_CHARS
+        self._made[id(entry)] = (entry, rule, made)
+        return made
 
 
 def outcome_of(message: Message, *, incomplete: bool = False) -> Outcome:

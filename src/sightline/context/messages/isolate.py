@@ -40,7 +40,7 @@ def isolate(entries: Sequence[Entry], strategy: str, *, translate: bool = False)
         entries = [
             entry
             for entry in entries
-            if not entry.is_tool_traffic or compatible(entry.parsing_strategy, strategy)
+            if compatible(entry.parsing_strategy, strategy) or not entry.is_tool_traffic
         ]
     return paired(entries)
 
@@ -51,7 +51,9 @@ def paired(entries: Iterable[Entry]) -> list[Entry]:
     An entry left without parts leaves too.
     """
     entries = list(entries)
-    pairs = _pairs(entries)
+    pairs, alone = _pairs(entries)
+    if not alone:
+        return entries
     shown: list[Entry] = []
     for index, entry in enumerate(entries):
         if entry.is_tool_traffic:
@@ -67,14 +69,19 @@ def paired(entries: Iterable[Entry]) -> list[Entry]:
     return shown
 
 
-def _pairs(entries: Sequence[Entry]) -> set[tuple[int, int]]:
-    """Find the places of all calls and results that have their partner."""
+def _pairs(entries: Sequence[Entry]) -> tuple[set[tuple[int, int]], int]:
+    """Find the places of all calls and results that have their partner; count what may leave."""
     open_calls: dict[str, tuple[int, int]] = {}
     found: set[tuple[int, int]] = set()
+    traffic = 0
     for index, entry in enumerate(entries):
+        traffic += not entry.message.parts
         for place, part in enumerate(entry.message.parts):
             if isinstance(part, ToolCall):
+                traffic += 1
                 open_calls[part.id] = (index, place)
-            elif isinstance(part, ToolResult) and part.call_id in open_calls:
-                found |= {open_calls.pop(part.call_id), (index, place)}
-    return found
+            elif isinstance(part, ToolResult):
+                traffic += 1
+                if part.call_id in open_calls:
+                    found |= {open_calls.pop(part.call_id), (index, place)}
+    return found, traffic - len(found)

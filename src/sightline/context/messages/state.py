@@ -22,7 +22,7 @@ from typing import Final
 
 import msgspec
 
-from sightline.context.messages.entries import Entry
+from sightline.context.messages.entries import Entry, EntryMemory
 from sightline.context.messages.parts import BETWEEN_TEXTS, Part, Raw, Text
 
 __all__ = [
@@ -94,12 +94,20 @@ def rebuild_request(session_id: int, history: Sequence[Entry]) -> StateRebuild:
     return StateRebuild(session_id, history[-1].group_id, prompt, tuple(history))
 
 
+_STRIPPED: Final = EntryMemory()
+
+
 def _stripped(entry: Entry) -> Entry:
     parts = entry.message.parts
     if not any(isinstance(part, Text) and HEADING in part.text for part in parts):
         return entry
-    blocks = _blocks(entry.message.text)
-    return entry.with_parts(_parts_without(parts, blocks)) if blocks else entry
+    text = entry.message.text
+
+    def strip() -> Entry:
+        blocks = _blocks(text)
+        return entry.with_parts(_parts_without(parts, blocks)) if blocks else entry
+
+    return _STRIPPED.of(entry, None, len(text), strip)
 
 
 def _parts_without(parts: Iterable[Part], blocks: Sequence[tuple[int, int]]) -> Iterator[Part]:

@@ -21,7 +21,7 @@ from typing import Final
 
 import msgspec
 
-from sightline.context.messages.entries import Entry, by_group
+from sightline.context.messages.entries import Entry, EntryMemory, by_group
 from sightline.context.messages.graphemes import cut_at_or_after, cut_at_or_before
 from sightline.context.messages.parts import Part, ToolResult
 from sightline.errors import InvalidInput
@@ -89,15 +89,32 @@ def truncate(
         active_group = entries[-1].group_id
     shown: list[Entry] = []
     for group_id, group in by_group(entries):
-        count = sum(len(entry.message.tool_results) for entry in group)
-        limits = iter(tiers.limits(count, active=group_id == active_group))
-        for entry in group:
-            parts = [
-                _cut(part, entry.id, next(limits), tiers) if isinstance(part, ToolResult) else part
-                for part in entry.message.parts
-            ]
-            shown.append(entry.with_parts(parts))
+        counts = [len(entry.message.tool_results) for entry in group]
+        limits = tuple(tiers.limits(sum(counts), active=group_id == active_group))
+        at = 0
+        for entry, count in zip(group, counts, strict=True):
+            shown.append(_shown(entry, limits[at : at + count], tiers) if count else entry)
+            at += count
     return shown
+
+
+_CUT: Final = EntryMemory()
+
+
+def _shown(entry: Entry, limits: tuple[int, ...], tiers: Tiers) -> Entry:
+    results = entry.message.tool_results
+    sizes = [len(result.content) for result in results]
+    if all(size <= limit for size, limit in zip(sizes, limits, strict=True)):
+        return entry
+
+    def cut() -> Entry:
+        left = iter(limits)
+        return entry.with_parts(
+            _cut(part, entry.id, next(left), tiers) if isinstance(part, ToolResult) else part
+            for part in entry.message.parts
+        )
+
+    return _CUT.of(entry, (limits, tiers), sum(sizes), cut)
 
 
 def _cut(result: ToolResult, message_id: int, limit: int, tiers: Tiers) -> Part:

@@ -30,6 +30,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from heapq import heappop, heappush
+from itertools import chain, islice
 from typing import Final, Literal, TypeAlias
 
 from msgspec import UNSET
@@ -118,6 +119,9 @@ def select(
     def weigh(shown: World) -> int:
         return count(render_state(shown, at, form))
 
+    whole = _whole(world, budget, weigh) if min_salience is None else None
+    if whole is not None:
+        return whole
     framing = weigh(World())
     purse = _Purse(budget, framing)
     growths: list[_Growth] = []
@@ -126,9 +130,6 @@ def select(
         if app.status == "connected" and app.tree is not None:
             outline = Outline(app.tree, (pins or {}).get(app.id, ()))
             growths.append(_Growth(app, outline, count, form, min_salience))
-    whole = _whole(world, growths, budget, weigh) if min_salience is None else None
-    if whole is not None:
-        return whole
     for growth in growths:
         growth.show_what_must_be(purse)
     if growths:
@@ -193,18 +194,19 @@ def _weighed(
         least *= 2
 
 
-def _whole(
-    world: World, growths: list[_Growth], budget: int, weigh: Callable[[World], int]
-) -> Selection | None:
+def _whole(world: World, budget: int, weigh: Callable[[World], int]) -> Selection | None:
     """Everything, if all of it fits: the estimates node by node round up."""
-    if sum(growth.size for growth in growths) * _LEAST_TOKENS > budget:
+    trees = {
+        app.id: app.tree for app in world.apps if app.status == "connected" and app.tree is not None
+    }
+    nodes = chain.from_iterable(tree.walk() for tree in trees.values())
+    if next(islice(nodes, max(0, budget) // _LEAST_TOKENS, None), None) is not None:
         return None
     tokens = weigh(world)
     if tokens > budget:
         return None
-    live = {growth.app.id for growth in growths}
-    apps = tuple(app if app.id in live else replace(app, tree=None) for app in world.apps)
-    cuts = tuple(_no_state(app) for app in world.apps if app.id not in live)
+    apps = tuple(app if app.id in trees else replace(app, tree=None) for app in world.apps)
+    cuts = tuple(_no_state(app) for app in world.apps if app.id not in trees)
     return Selection(replace(world, apps=apps), cuts, tokens, budget)
 
 
@@ -253,11 +255,6 @@ class _Growth:
         self._note_costs: dict[tuple[int, int], int] = {}  # level and total → the same
         self._too_faint: dict[int, list[int]] = {}
         self._costs: dict[tuple[int, bool], int] = {}
-
-    @property
-    def size(self) -> int:
-        """How many nodes the app's tree has."""
-        return len(self._outline.nodes)
 
     def show_what_must_be(self, purse: _Purse) -> None:
         for at in sorted(self._outline.always):

@@ -20,9 +20,10 @@ nothing here is ever stored in a conversation (`strip.py` sees to what comes bac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import is_
 from typing import Final
 
 import msgspec
@@ -50,6 +51,7 @@ __all__ = [
 ]
 
 STATE, AVAILABLE = BLOCK_NAMES
+_REMEMBERED: Final = 4
 _AWAITING: Final = "status: awaiting its first state"
 
 
@@ -73,9 +75,28 @@ def render_tail(world: World, at: datetime, form: Format = "text") -> Tail:
 
 def render_state(world: World, at: datetime, form: Format = "text") -> str:
     """Render the live state of all apps as one `<slop-state>` block."""
-    body = {"text": _text_body, "json": _json_body, "yaml": _yaml_body}[form]
     attributes = f'generated_at="{format_moment(at)}" format="{MEDIA_TYPES[form]}"'
-    return _sealed(STATE, attributes, reveal(body(world), far=form == "yaml"))
+    return _sealed(STATE, attributes, _BODIES.of(world.apps, form))
+
+
+class _Bodies:
+    """The bodies that were written last: each is weighed, then sent, and often sent again.
+
+    Known by the apps' own objects, which never change and are held here.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[tuple[tuple[AppState, ...], Format, str], ...] = ()
+
+    def of(self, apps: tuple[AppState, ...], form: Format) -> str:
+        """Write the body of a block, or find it written."""
+        for known, own, body in self._last:
+            if own == form and len(known) == len(apps) and all(map(is_, known, apps)):
+                return body
+        write = {"text": _text_body, "json": _json_body, "yaml": _yaml_body}[form]
+        body = reveal(write(apps), far=form == "yaml")
+        self._last = ((apps, form, body), *self._last[: _REMEMBERED - 1])
+        return body
 
 
 def render_available(world: World, at: datetime) -> str:
@@ -125,21 +146,21 @@ def _host_lines(app: AppState) -> list[str]:
     return [danger] if danger else []
 
 
-def _text_body(world: World) -> str:
+def _text_body(apps: Sequence[AppState]) -> str:
     lines = ["## SLOP Apps"]
-    for app in world.apps:
+    for app in apps:
         lines.append(f"### {app_heading(app)}")
         if app.tree is not None and _has_live_tree(app):
             lines.append(tree_body(app.tree, "text"))
         lines.extend(_host_lines(app))
-    if not world.apps:
+    if not apps:
         lines.append("(no app is connected)")
     return "\n".join(lines)
 
 
-def _json_body(world: World) -> str:
-    apps = ",\n".join("{" + ",".join(_json_members(app)) + "}" for app in world.apps)
-    return f'{{"apps":[\n{apps}\n]}}' if apps else '{"apps":[]}'
+def _json_body(apps: Sequence[AppState]) -> str:
+    shown = ",\n".join("{" + ",".join(_json_members(app)) + "}" for app in apps)
+    return f'{{"apps":[\n{shown}\n]}}' if shown else '{"apps":[]}'
 
 
 def _json_members(app: AppState) -> Iterator[str]:
@@ -149,9 +170,9 @@ def _json_members(app: AppState) -> Iterator[str]:
         yield f'"tree":{tree_body(app.tree, "json")}'
 
 
-def _yaml_body(world: World) -> str:
-    lines = ["apps:" if world.apps else "apps: []"]
-    for app in world.apps:
+def _yaml_body(apps: Sequence[AppState]) -> str:
+    lines = ["apps:" if apps else "apps: []"]
+    for app in apps:
         (_, app_id), *others = _header(app)
         lines.append(f"  - id: {app_id}")
         lines.extend(f"    {name}: {value}" for name, value in others)
@@ -175,6 +196,9 @@ def _available_line(app: AvailableApp) -> str:
     facts.extend(escape_name(fact) for fact in (app.transport, app.source) if fact)
     about = f": {escape_line(app.description)}" if app.description else ""
     return f"- {_name_of(app)} ({', '.join(facts)}){about}"
+
+
+_BODIES: Final = _Bodies()
 
 
 def _sealed(name: str, attributes: str, body: str) -> str:

@@ -55,7 +55,7 @@ the cut stays where it is while content is appended, and is the same after a res
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias, get_args
 
 import msgspec
@@ -88,7 +88,8 @@ class Slots:
     that the request carries; they are counted and never cut. With `input`, a prompt
     that was not given this input gets it as a last slot, and gets it only once.
     `rounds` are what followed the input in this turn, calls and results; they stand
-    behind it in a slot of their own, wherever the strategy put it.
+    behind it in a slot of their own, wherever the strategy put it. `overruled` are options,
+    by the slot's name, that hold in the place of those that it is added with.
     """
 
     def __init__(
@@ -99,12 +100,14 @@ class Slots:
         tools: Sequence[dict[str, Any]] = (),
         input: Input | None = None,  # noqa: A002 - the seed's name for it
         rounds: Sequence[Message] = (),
+        overruled: Mapping[str, Mapping[str, float]] | None = None,
     ) -> None:
         self.budget = budget if isinstance(budget, Budget) else Budget(budget)
         self.counter = _resolve(counter)
         self._tools = tuple(tools)
         self._input = input
         self._rounds = tuple(rounds)
+        self._overruled = overruled or {}
         self._message = Message("user") if input is None else input.message()
         self._slots: list[Slot] = []
         self._input_slots: set[int] = set()
@@ -155,6 +158,8 @@ class Slots:
             keep=keep,
             slack=slack,
         )
+        if own := self._overruled.get(name):
+            options = msgspec.structs.replace(options, **own)
         self.add_slot(name, content, options)
 
     def add_slot(self, name: str, content: Content, options: SlotOptions) -> None:

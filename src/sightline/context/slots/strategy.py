@@ -170,7 +170,7 @@ class Turn:
     """What a turn is made of, before any strategy looked at it.
 
     `rounds` are the calls and results that followed the input so far; no strategy has
-    to place them.
+    to place them. `overruled` are options of slots, by name, that hold whatever it says.
     """
 
     input: Input
@@ -184,6 +184,7 @@ class Turn:
     llm: Llm = field(default_factory=NoLlm)
     clock: Clock | None = None
     rounds: Sequence[Message] = ()
+    overruled: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def context(self, config: object, state: Mapping[str, Any]) -> Context:
         """Make a fresh context: empty slots and a copy of the state, shared with nobody."""
@@ -204,8 +205,9 @@ class Turn:
     def empty_slots(self) -> Slots:
         """Make slots that know this turn's budget, tools, input and rounds, and hold nothing."""
         return Slots(
-            self.budget, self.counter, tools=self.tools, input=self.input, rounds=self.rounds
-        )
+            self.budget, self.counter, tools=self.tools, input=self.input, rounds=self.rounds,
+            overruled=self.overruled,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
