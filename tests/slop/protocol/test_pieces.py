@@ -12,7 +12,7 @@ from sightline.errors import InvalidInput, InvalidJson, InvalidTree
 from sightline.slop.protocol import pieces
 from sightline.slop.protocol.codec import decode, decode_steps, encode
 from sightline.slop.protocol.consumer import Consumer, EventArrived, Garbled, MirrorChanged
-from sightline.slop.protocol.jsontext import nests_deeper, shallow
+from sightline.slop.protocol.jsontext import nests_deeper, shallow_steps
 from sightline.slop.protocol.limits import WIRE
 from sightline.slop.protocol.messages import BadMessage, parse_consumer_message
 from sightline.slop.protocol.patch import apply, apply_steps, decode_ops
@@ -92,7 +92,7 @@ def test_a_deep_message_is_refused_before_it_is_parsed_and_its_sender_is_told() 
 
 def test_the_outermost_level_is_seen_whatever_is_inside() -> None:
     text = b'{"a":[{"id":"no"}],"id":"i\\"[","params":{"x":' + b"[" * 5
-    assert json.loads(shallow(text)) == {"a": None, "id": 'i"[', "params": None}
+    assert json.loads(pieces.finish(shallow_steps(text))) == {"a": None, "id": 'i"[', "params": None}
 
 
 def large_tree(nodes: int = 3_000, **fields: Any) -> bytes:

@@ -29,7 +29,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from sightline.errors import InvalidInput, InvalidJson, TooLarge
-from sightline.slop.protocol.codec import decode_steps
+from sightline.slop.protocol.codec import decode_steps, snapshot_steps
 from sightline.slop.protocol.limits import NODE_BYTES, WIRE, Limits
 from sightline.slop.protocol.messages import (
     BadMessage,
@@ -286,9 +286,14 @@ class Consumer:
 
     def receive_steps(self, data: bytes | str) -> Steps[list[ConsumerEvent]]:
         """Like `receive`, piece by piece; see `pieces`. The next message waits for the end."""
-        patched = self._take_short_patch(data)
-        if patched is not None:
-            return patched
+        short = short_provider_message(data, self.message_bytes, self.limits.message_levels)
+        if short is not None and not isinstance(short, Batch):
+            patched = self._take_short_patch(short) if isinstance(short, Patch) else None
+            return (yield from self._handle(short, {})) if patched is None else patched
+        if isinstance(data, bytes) and len(data) <= self.message_bytes:
+            seen = yield from snapshot_steps(data, self.limits)
+            if seen is not None:
+                return self._show(seen.id, seen.tree, seen.version, seen.seq, len(data))
         events: list[ConsumerEvent] = []
         waiting: deque[bytes | str | Text] = deque([data])
         unwrapped = 0
@@ -377,21 +382,26 @@ class Consumer:
                 self._queries.discard(message.id)
                 return [Refused(message.id, "internal", reason)]
             return [Garbled(f"snapshot of {message.id!r}: {reason}")]
-        if is_query:
-            self._queries.discard(message.id)
-            return [QueryAnswered(message.id, tree, message.version)]
-        # It may have been given up while its snapshot was read.
-        mirror = self.mirrors.get(message.id)
+        return self._show(message.id, tree, message.version, message.seq, size(text))
+
+    def _show(
+        self, own: str, tree: Node, version: int, seq: int | UnsetType, size_bytes: int
+    ) -> list[ConsumerEvent]:
+        """Answer a query with a snapshot, or renew a mirror that was not given up meanwhile."""
+        if own in self._queries:
+            self._queries.discard(own)
+            return [QueryAnswered(own, tree, version)]
+        mirror = self.mirrors.get(own)
         if mirror is None:
             return []
         mirror.tree = tree
-        mirror.most_bytes = size(text)
-        mirror.most_nodes = mirror.most_bytes // NODE_BYTES
-        mirror.version = mirror.base_version = message.version
-        mirror.seq = 0 if isinstance(message.seq, UnsetType) else message.seq
+        mirror.most_bytes = size_bytes
+        mirror.most_nodes = size_bytes // NODE_BYTES
+        mirror.version = mirror.base_version = version
+        mirror.seq = 0 if isinstance(seq, UnsetType) else seq
         mirror.epoch = UNSET if self.provider is None else self.provider.epoch
         mirror.awaits_snapshot = mirror.awaits_resume = False
-        return [MirrorChanged(message.id, tree, message.version, patched=False)]
+        return [MirrorChanged(own, tree, version, patched=False)]
 
     def _take_patch(self, message: Patch, ops: Text) -> Steps[list[ConsumerEvent]]:
         mirror, before = self._to_be_patched(message)
@@ -405,12 +415,9 @@ class Consumer:
             return self._refuse_patch(mirror, error)
         return self._patched(mirror, message, tree)
 
-    def _take_short_patch(self, data: bytes | str) -> list[ConsumerEvent] | None:
-        """Take in a message in one go if it is a patch of a few ops; None if it is not."""
-        if isinstance(data, str) or len(data) > min(_SHORT_BYTES, self.message_bytes):
-            return None
-        message = short_provider_message(data, self.limits)
-        if not isinstance(message, Patch):
+    def _take_short_patch(self, message: Patch) -> list[ConsumerEvent] | None:
+        """Take in a patch in one go if it has a few ops; None if it has more."""
+        if len(message.ops) > _SHORT_BYTES:
             return None
         mirror, before = self._to_be_patched(message)
         if mirror is None or before is None:

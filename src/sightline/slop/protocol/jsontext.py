@@ -21,7 +21,7 @@ import json
 import math
 import re
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from decimal import MAX_EMAX, Decimal, InvalidOperation
 from itertools import accumulate
 from json import decoder as json_decoder
@@ -39,6 +39,7 @@ __all__ = [
     "JsonText",
     "canonical",
     "clip",
+    "depth_steps",
     "escape_controls",
     "loads",
     "masked",
@@ -47,7 +48,7 @@ __all__ = [
     "read",
     "same",
     "sendable",
-    "shallow",
+    "shallow_steps",
     "text_from_bytes",
     "text_of",
 ]
@@ -169,10 +170,12 @@ NO_BRACKET: Final = bytes(set(range(256)) - set(b"[]{}"))
 UP_AND_DOWN: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _WINDOW_BYTES: Final = 64 * 1024
 _INNERMOST_TIMES: Final = 4
+# A text with so many bytes for each level that it may have is likely to have fewer brackets.
+_FEW_BYTES: Final = 16
 
 
-def shallow(text: bytes) -> bytes:
-    """Return an object's text with `null` for every container in it; its end may be missing.
+def shallow_steps(text: bytes) -> Generator[None, None, bytes]:
+    """Make an object's text with `null` for every container in it; its end may be missing.
 
     Enough to see what an object that cannot be read was meant to be.
     """
@@ -192,6 +195,7 @@ def shallow(text: bytes) -> bytes:
         level = levels[-1]
         if level < 2:
             kept.append(text[at + start : at + len(window)])
+        yield
     return b"".join(kept) if level < 1 else b"".join(kept) + b"}"
 
 
@@ -238,10 +242,17 @@ def nests_deeper(data: bytes | str, levels: int) -> bool:
 
     Of a text that is no JSON it tells what a parser meets before it finds out.
     """
+    return any(depth_steps(data, levels))
+
+
+def depth_steps(data: bytes | str, levels: int) -> Iterator[bool]:
+    """Like `nests_deeper`, bracket by bracket; after some of them, tell whether it does so far."""
     if len(data) <= levels:
-        return False
+        return
     if isinstance(data, str):
         data = data.encode("utf-8", "surrogatepass")
+    if len(data) <= _FEW_BYTES * levels and data.count(b"{") + data.count(b"[") <= levels:
+        return
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     # Without escaped quotes every second piece between quotes is a string.
@@ -252,8 +263,13 @@ def nests_deeper(data: bytes | str, levels: int) -> bool:
     for times in range(1, _INNERMOST_TIMES + 1):
         rest = rest.replace(b"{}", b"").replace(b"[]", b"")
         if len(rest) <= levels - 2 * times:
-            return False
-    return max(accumulate(array("b", outside.translate(UP_AND_DOWN))), default=0) > levels
+            return
+    level = 0
+    for at in range(0, len(outside), _WINDOW_BYTES):
+        steps = array("b", outside[at : at + _WINDOW_BYTES].translate(UP_AND_DOWN))
+        passed = list(accumulate(steps, initial=level))
+        level = passed[-1]
+        yield max(passed) > levels
 
 
 def clip(text: bytes, levels: int) -> bytes:
