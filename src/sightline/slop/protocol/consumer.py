@@ -30,6 +30,7 @@ from msgspec import UNSET, UnsetType
 
 from sightline.errors import InvalidInput, InvalidJson, TooLarge
 from sightline.slop.protocol.codec import decode_steps, snapshot_steps
+from sightline.slop.protocol.jsontext import read
 from sightline.slop.protocol.limits import NODE_BYTES, WIRE, Limits
 from sightline.slop.protocol.messages import (
     BadMessage,
@@ -56,7 +57,16 @@ from sightline.slop.protocol.messages import (
     short_provider_message,
 )
 from sightline.slop.protocol.patch import apply, apply_steps, decode_ops
-from sightline.slop.protocol.pieces import Part, Steps, Text, finish, items, size, value
+from sightline.slop.protocol.pieces import (
+    PIECE_BYTES,
+    Part,
+    Steps,
+    Text,
+    finish,
+    items,
+    size,
+    value,
+)
 from sightline.slop.protocol.tree import TEXT_FIELDS, Node
 
 __all__ = [
@@ -422,7 +432,10 @@ class Consumer:
         mirror, before = self._to_be_patched(message)
         if mirror is None or before is None:
             return []
-        if self._may_be_too_large(mirror):
+        most_nodes = self.limits.nodes
+        if mirror.most_bytes > self.message_bytes - _SHORT_BYTES or (
+            most_nodes is not None and mirror.most_nodes > most_nodes - _SHORT_BYTES
+        ):
             return None
         try:
             tree = apply(before, decode_ops(bytes(message.ops)), self.limits)
@@ -458,13 +471,6 @@ class Consumer:
             return []
         mirror.tree = tree
         return [MirrorChanged(message.subscription, tree, message.version, patched=True)]
-
-    def _may_be_too_large(self, mirror: Mirror) -> bool:
-        """Tell whether one more short patch could make a mirror too large."""
-        most_nodes = self.limits.nodes
-        return mirror.most_bytes > self.message_bytes - _SHORT_BYTES or (
-            most_nodes is not None and mirror.most_nodes > most_nodes - _SHORT_BYTES
-        )
 
     def _measure(self, mirror: Mirror, tree: Node) -> Steps[None]:
         """Measure what patches made of a mirror. Raises TooLarge where it is beyond the limits."""
@@ -505,7 +511,13 @@ class Consumer:
 
 
 def _value(text: Text | UnsetType) -> Steps[Any]:
-    return None if isinstance(text, UnsetType) else (yield from value(text))
+    if isinstance(text, UnsetType):
+        return None
+    return (
+        read(text)
+        if not isinstance(text, Part) and len(text) <= PIECE_BYTES
+        else (yield from value(text))
+    )
 
 
 def _answered(message: Result, large: dict[str, Part]) -> Steps[InvokeAnswered]:

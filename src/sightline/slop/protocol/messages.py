@@ -12,6 +12,7 @@ can be forwarded, queued or dropped for the price of its bytes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -283,7 +284,7 @@ def parse_consumer_message(
     data: bytes | str, max_bytes: int = MESSAGE_BYTES, levels: int = NESTING
 ) -> ConsumerMessage:
     """Read what a consumer sent. Raises BadMessage."""
-    message: ConsumerMessage | None = _short(_from_consumer, data, max_bytes, levels)
+    message = short_consumer_message(data, max_bytes, levels)
     if message is None:
         message = finish(consumer_message_steps(data, max_bytes, levels))
     return message
@@ -293,7 +294,7 @@ def parse_provider_message(
     data: bytes | str, max_bytes: int, levels: int = NESTING
 ) -> ProviderMessage:
     """Read what a provider sent. Raises BadMessage."""
-    message: ProviderMessage | None = _short(_from_provider, data, max_bytes, levels)
+    message = short_provider_message(data, max_bytes, levels)
     if message is None:
         message = finish(_provider_message(data, max_bytes, levels))
     return message
@@ -340,29 +341,26 @@ def provider_message_steps(
     return parse_provider_message(head, max_bytes, limits.message_levels), large
 
 
-def short_consumer_message(
-    data: bytes | str, max_bytes: int, levels: int
-) -> ConsumerMessage | None:
-    """Read a message that is too short to nest too deep; None if it is not one."""
-    return _short(_from_consumer, data, max_bytes, levels)
+def _short(decoder: msgspec.json.Decoder[_T]) -> Callable[[bytes | str, int, int], _T | None]:
+    """Make what reads a message that is too short to nest too deep; None if it is not one."""
+
+    def short(data: bytes | str, max_bytes: int, levels: int) -> _T | None:
+        if len(data) > levels or len(data) > max_bytes:
+            return None
+        try:
+            return decoder.decode(data if isinstance(data, str) else data.decode())
+        except (msgspec.DecodeError, UnicodeError):
+            return None
+
+    return short
 
 
-def short_provider_message(
-    data: bytes | str, max_bytes: int, levels: int
-) -> ProviderMessage | None:
-    """Read a message that is too short to nest too deep; None if it is not one."""
-    return _short(_from_provider, data, max_bytes, levels)
-
-
-def _short(
-    decoder: msgspec.json.Decoder[_T], data: bytes | str, max_bytes: int, levels: int
-) -> _T | None:
-    if len(data) > levels or len(data) > max_bytes:
-        return None
-    try:
-        return decoder.decode(data if isinstance(data, str) else data.decode())
-    except (msgspec.DecodeError, UnicodeError):
-        return None
+short_consumer_message: Final[Callable[[bytes | str, int, int], ConsumerMessage | None]] = _short(
+    _from_consumer
+)
+short_provider_message: Final[Callable[[bytes | str, int, int], ProviderMessage | None]] = _short(
+    _from_provider
+)
 
 
 _NULL: Final = Raw(b"null")
