@@ -264,14 +264,14 @@ class _Stepwise:
         if not isinstance(run, Part) and _fits(len(run), self._limits):
             root = yield from _sound_tree(_parent_of(run), self._below(path))
             if root is not None:
-                yield from self._adopt(root, path, children)
+                self._adopt(root, path, children)
                 return
         for group in groups(run):
             if isinstance(group, list):
                 siblings = Raw(b"[%b]" % b",".join(group))
                 where = format_path(path[1:])
                 root = _prefixed(_parent_of(siblings), self._below(path), where, len(children))
-                yield from self._adopt(root, path, children)
+                self._adopt(root, path, children)
             else:
                 place = f"{format_path(path[1:]).rstrip('/')}/children/{len(children)}"
                 children.append((yield from self.node(group, path, place)))
@@ -283,13 +283,12 @@ class _Stepwise:
         levels = None if limits.levels is None else limits.levels - len(path) + 1
         return replace(limits, levels=levels, nodes=None)
 
-    def _adopt(self, root: Node, path: tuple[str, ...], children: list[Node]) -> Steps[None]:
-        where = format_path(path[1:])
-        for child in root.children:
-            self._add(sum(1 for _ in child.walk()) if child.children else 1, where)
-            children.append(child)
-            if not len(children) % _SOME_NODES:
-                yield
+    def _adopt(self, root: Node, path: tuple[str, ...], children: list[Node]) -> None:
+        children += root.children
+        level: Sequence[Node] = root.children
+        while level:
+            self._add(len(level), format_path(path[1:]))
+            level = list(chain.from_iterable(filter(None, map(_children_of, level))))
 
     def _add(self, count: int, where: str) -> None:
         self._count += count

@@ -168,6 +168,7 @@ _BRACKET: Final = re.compile(rb"[][{}]")
 NO_BRACKET: Final = bytes(set(range(256)) - set(b"[]{}"))
 # One level down or up, as signed bytes.
 UP_AND_DOWN: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+_NO_STRUCTURE: Final = bytes.maketrans(b"[{]},", b"_____")
 _WINDOW_BYTES: Final = 64 * 1024
 _INNERMOST_TIMES: Final = 4
 # A text with so many bytes for each level that it may have is likely to have fewer brackets.
@@ -205,7 +206,7 @@ def _stays(levels: list[int]) -> bool:
 
 
 def masked(text: bytes, window_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """Go through a text by windows, each with its offset; what is in strings is blanked out."""
+    """Go through a text by windows, each with its offset; brackets and commas in strings are not there."""
     at, inside = 0, False
     while at < len(text):
         window = text[at : at + window_bytes]
@@ -216,7 +217,9 @@ def masked(text: bytes, window_bytes: int) -> Iterator[tuple[int, bytes]]:
             plain = window.replace(b"\\\\", b"__").replace(b'\\"', b"__")
         pieces = plain.split(b'"')
         first = 0 if inside else 1
-        pieces[first::2] = [b"_" * len(piece) for piece in pieces[first::2]]
+        if len(pieces) > first:
+            strings = b'"'.join(pieces[first::2])
+            pieces[first::2] = strings.translate(_NO_STRUCTURE).split(b'"')
         inside ^= len(pieces) % 2 == 0
         yield at, b'"'.join(pieces)
         at += len(window)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -63,6 +63,8 @@ _VALUES_AT_ONCE: Final = 40_000
 _NO_VALUE: Final = bytes(set(range(256)) - set(b",[{"))
 _BRACKET: Final = re.compile(rb"[][{}]")
 _BRACKETS: Final = (b"[", b"]", b"{", b"}")
+_ONE_BRACKET: Final = bytes.maketrans(b"]{}", b"[[[")
+_FEW_BRACKETS: Final = 200
 _CLOSING: Final = {0x5B: 0x5D, 0x7B: 0x7D}
 _OBJECT: Final = 0x7B
 
@@ -218,9 +220,27 @@ def _crossing(window: bytes, levels: int) -> Iterator[tuple[int, int]]:
         opened.append(last + 1 - start)
     found += reversed(opened)
     if found:
-        places = [match.start() for match in _BRACKET.finditer(window)]
+        place = _places(window, last, found)
         for number in found:
-            yield places[number - 1] + 1 if number else 0, places[number]
+            yield place[number - 1] + 1 if number else 0, place[number]
+
+
+def _places(window: bytes, last: int, found: list[int]) -> Mapping[int, int] | Sequence[int]:
+    """Find where some brackets of a window are, and the ones before them, by their numbers."""
+    wanted = {number - before for number in found for before in (0, 1)}
+    early = max((number for number in wanted if number <= last // 2), default=-1)
+    late = min((number for number in wanted if number > last // 2), default=last + 1)
+    if early + last - late > _FEW_BRACKETS:
+        return [match.start() for match in _BRACKET.finditer(window)]
+    # Most that cross a window's ends are near them.
+    same, place = window.translate(_ONE_BRACKET), {-1: -1}
+    here = -1
+    for number in range(early + 1):
+        place[number] = here = same.find(b"[", here + 1)
+    here = len(same)
+    for number in range(last, late - 1, -1):
+        place[number] = here = same.rfind(b"[", 0, here)
+    return place
 
 
 def fields(text: Text) -> dict[str, Text]:
