@@ -92,7 +92,11 @@ def test_a_deep_message_is_refused_before_it_is_parsed_and_its_sender_is_told() 
 
 def test_the_outermost_level_is_seen_whatever_is_inside() -> None:
     text = b'{"a":[{"id":"no"}],"id":"i\\"[","params":{"x":' + b"[" * 5
-    assert json.loads(pieces.finish(shallow_steps(text))) == {"a": None, "id": 'i"[', "params": None}
+    assert json.loads(pieces.finish(shallow_steps(text))) == {
+        "a": None,
+        "id": 'i"[',
+        "params": None,
+    }
 
 
 def large_tree(nodes: int = 3_000, **fields: Any) -> bytes:

@@ -169,7 +169,7 @@ NO_BRACKET: Final = bytes(set(range(256)) - set(b"[]{}"))
 # One level down or up, as signed bytes.
 UP_AND_DOWN: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NO_STRUCTURE: Final = bytes.maketrans(b"[{]},", b"_____")
-_WINDOW_BYTES: Final = 64 * 1024
+_WINDOW_BYTES: Final = 16 * 1024
 _INNERMOST_TIMES: Final = 4
 # A text with so many bytes for each level that it may have is likely to have fewer brackets.
 _FEW_BYTES: Final = 16

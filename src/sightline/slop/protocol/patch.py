@@ -21,17 +21,27 @@ from msgspec import UNSET, Raw, UnsetType
 
 from sightline.errors import InvalidInput, InvalidJson, InvalidPatch, InvalidPath, InvalidTree
 from sightline.slop.protocol import codec
-from sightline.slop.protocol.jsontext import loads, members, read, text_from_bytes, text_of
+from sightline.slop.protocol.jsontext import (
+    JsonText,
+    loads,
+    members,
+    read,
+    text_from_bytes,
+    text_of,
+)
 from sightline.slop.protocol.limits import DEFAULT, Limits
 from sightline.slop.protocol.path import PatchPath, escape, format_path, parse_patch_path
 from sightline.slop.protocol.pieces import (
     EXACT_BYTES,
+    PIECE_BYTES,
+    VALUES_AT_ONCE,
     Part,
     Steps,
     Text,
     fields,
     groups,
     joined,
+    most_values,
     size,
 )
 from sightline.slop.protocol.rules import field_violations, value_violations
@@ -325,6 +335,7 @@ def _with_whole_field(node: Node, field: str, op: Op, limits: Limits) -> Node:
 
 
 def _with_member(node: Node, field: str, key: str, op: Op, limits: Limits) -> Node:
+    _check_parts(node.text(field), limits)
     current = members(node.text(field))
     if op.op != "add" and key not in current:
         raise _Refused(f"there is no {key!r} in {field!r}")
@@ -357,6 +368,7 @@ def _with_inner_value(
     text = node.text(field)
     if isinstance(text, UnsetType):
         raise _Refused(f"there is no field {field!r}")
+    _check_parts(text, limits)
     whole = read(text)
     holder = whole
     for token in tokens[:-1]:
@@ -370,6 +382,14 @@ def _with_inner_value(
     if not codec.is_sound_field(field, changed, limits):
         _check(field, whole, limits)
     return _with_text(node, field, changed, limits)
+
+
+def _check_parts(text: JsonText, limits: Limits) -> None:
+    """Refuse to change a value from the wire from within where to open it would take too long."""
+    if isinstance(text, UnsetType) or limits.node_bytes is None or len(text) <= PIECE_BYTES:
+        return
+    if most_values(text) > VALUES_AT_ONCE:
+        raise _Refused("a value of so many parts can only be replaced as a whole")
 
 
 def _with_text(node: Node, field: str, text: Raw, limits: Limits) -> Node:

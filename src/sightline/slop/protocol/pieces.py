@@ -32,6 +32,7 @@ __all__ = [
     "EXACT_BYTES",
     "GROUP_BYTES",
     "PIECE_BYTES",
+    "VALUES_AT_ONCE",
     "WHOLE_BYTES",
     "Part",
     "Steps",
@@ -42,6 +43,7 @@ __all__ = [
     "groups",
     "items",
     "joined",
+    "most_values",
     "runs",
     "size",
     "value",
@@ -59,7 +61,7 @@ _WINDOW_BYTES: Final = 32 * 1024
 # Values that are read into Python objects, at some hundred bytes of memory each.
 _VALUES: Final = 250_000
 # So many of them are read in some milliseconds.
-_VALUES_AT_ONCE: Final = 40_000
+VALUES_AT_ONCE: Final = 40_000
 _NO_VALUE: Final = bytes(set(range(256)) - set(b",[{"))
 _BRACKET: Final = re.compile(rb"[][{}]")
 _BRACKETS: Final = (b"[", b"]", b"{", b"}")
@@ -314,10 +316,10 @@ def joined(text: Text) -> Raw:
 def value(text: Text) -> Steps[Any]:
     """Read a text as a Python value. Raises InvalidJson for one that is none, or too many."""
     if not isinstance(text, Part) and len(text) > PIECE_BYTES:
-        many = _most_values(text)
+        many = most_values(text)
         if many > _VALUES:
             raise InvalidJson(f"more than {_VALUES} values", 1, 1)
-        if many > _VALUES_AT_ONCE:
+        if many > VALUES_AT_ONCE:
             text = yield from cut(bytes(text), len(text), len(text))
     left = [_VALUES]
     return (yield from _value(text, left))
@@ -325,7 +327,7 @@ def value(text: Text) -> Steps[Any]:
 
 def _value(text: Text, left: list[int]) -> Steps[Any]:
     if not isinstance(text, Part):
-        left[0] -= _most_values(text)
+        left[0] -= most_values(text)
         if left[0] < 0:
             raise InvalidJson(f"more than {_VALUES} values", 1, 1)
         return read(text)
@@ -347,7 +349,7 @@ def _value(text: Text, left: list[int]) -> Steps[Any]:
     return made
 
 
-def _most_values(text: Raw) -> int:
+def most_values(text: Raw) -> int:
     """A bound on how many values a text holds."""
     return len(bytes(text).translate(None, _NO_VALUE)) + 1
 
