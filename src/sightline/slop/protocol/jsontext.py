@@ -206,7 +206,10 @@ def _stays(levels: list[int]) -> bool:
 
 
 def masked(text: bytes, window_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """Go through a text by windows, each with its offset; brackets and commas in strings are not there."""
+    """Go through a text by windows, each with its offset, without what strings have of brackets.
+
+    Nor of commas; everything else stands where it stood.
+    """
     at, inside = 0, False
     while at < len(text):
         window = text[at : at + window_bytes]

@@ -62,7 +62,10 @@ _WINDOW_BYTES: Final = 32 * 1024
 _VALUES: Final = 250_000
 # So many of them are read in some milliseconds.
 VALUES_AT_ONCE: Final = 40_000
+# Containers also cost the collector of garbage some hundred nanoseconds each, in one go.
+_CONTAINERS: Final = 100_000
 _NO_VALUE: Final = bytes(set(range(256)) - set(b",[{"))
+_NO_VALUE_OR_QUOTE: Final = bytes(set(range(256)) - set(b',[{"'))
 _BRACKET: Final = re.compile(rb"[][{}]")
 _BRACKETS: Final = (b"[", b"]", b"{", b"}")
 _ONE_BRACKET: Final = bytes.maketrans(b"]{}", b"[[[")
@@ -317,19 +320,35 @@ def value(text: Text) -> Steps[Any]:
     """Read a text as a Python value. Raises InvalidJson for one that is none, or too many."""
     if not isinstance(text, Part) and len(text) > PIECE_BYTES:
         many = most_values(text)
-        if many > _VALUES:
-            raise InvalidJson(f"more than {_VALUES} values", 1, 1)
         if many > VALUES_AT_ONCE:
             text = yield from cut(bytes(text), len(text), len(text))
-    left = [_VALUES]
-    return (yield from _value(text, left))
+    return (yield from _value(text, _Room()))
 
 
-def _value(text: Text, left: list[int]) -> Steps[Any]:
-    if not isinstance(text, Part):
-        left[0] -= most_values(text)
-        if left[0] < 0:
+class _Room:
+    """How many values and containers may still be read."""
+
+    def __init__(self) -> None:
+        self._values, self._containers = _VALUES, _CONTAINERS
+
+    def take(self, text: Raw) -> None:
+        """Count those of a text. Raises InvalidJson where there are too many."""
+        plain = bytes(text)
+        if b"\\" in plain:
+            plain = plain.replace(b"\\\\", b"").replace(b'\\"', b"")
+        marks = plain.translate(None, _NO_VALUE_OR_QUOTE).replace(b'""', b"")
+        outside = b"".join(marks.split(b'"')[::2])
+        self._values -= len(outside) + 1
+        self._containers -= len(outside) - outside.count(b",")
+        if self._values < 0:
             raise InvalidJson(f"more than {_VALUES} values", 1, 1)
+        if self._containers < 0:
+            raise InvalidJson(f"more than {_CONTAINERS} lists and objects", 1, 1)
+
+
+def _value(text: Text, left: _Room) -> Steps[Any]:
+    if not isinstance(text, Part):
+        left.take(text)
         return read(text)
     made: Any = {} if text.is_object else []
     for entry in text.entries:
