@@ -340,10 +340,10 @@ class _Room:
         outside = b"".join(marks.split(b'"')[::2])
         self._values -= len(outside) + 1
         self._containers -= len(outside) - outside.count(b",")
-        if self._values < 0:
-            raise InvalidJson(f"more than {_VALUES} values", 1, 1)
         if self._containers < 0:
             raise InvalidJson(f"more than {_CONTAINERS} lists and objects", 1, 1)
+        if self._values < 0:
+            raise InvalidJson(f"more than {_VALUES} values", 1, 1)
 
 
 def _value(text: Text, left: _Room) -> Steps[Any]:
