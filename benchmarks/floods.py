@@ -2,7 +2,7 @@
 
     python -m benchmarks --only floods
 
-Each flood comes over a real Unix socket from another thread, as fast as it is taken, with the
+Each flood comes over a real Unix socket from another process, as fast as it is taken, with the
 host's own limits; it runs until it is let go, or for some seconds. What is measured is how
 long the loop's thread worked between two beats that were due at once: on a machine that does
 nothing else this is how late the second one is, by the clock, which the note has. On a busy
@@ -23,7 +23,7 @@ from sightline.slop.hub.hub import Hub
 
 # The floods are the tests' own, so that what is measured is what is tried.
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
-from support.floods import Beat, FloodingApp, heartbeat, host_floods
+from support.floods import Beat, FloodingProgram, heartbeat, host_floods
 
 __all__ = ["PROMISE_S", "run"]
 
@@ -50,10 +50,7 @@ def _lateness(kind: str, size: float, seconds: float) -> Row:
 
 async def _flooded(kind: str, size: float, seconds: float) -> list[Beat]:
     with tempfile.TemporaryDirectory() as place:
-        message = host_floods(size)[kind]
-        message("s1", 1)  # made now, so that it is not made while the heart beats
-        flood = FloodingApp(Path(place) / "s", message, 1 << 30)
-        flood.start()
+        flood = FloodingProgram(Path(place) / "s", kind, size, 1 << 30)
         async with Hub() as hub, heartbeat(_BEAT_S) as beats:
             hub.add("flood", flood.dial)
             with contextlib.suppress(TimeoutError):

@@ -28,6 +28,7 @@ import tiktoken.load
 import toktok
 from tiktoken_ext import openai_public
 
+from benchmarks.data import WORDS
 from benchmarks.harness import Row
 from benchmarks.peers import run_peer
 from sightline.context.messages.parts import Message, Role, Text, ToolCall, ToolResult
@@ -72,10 +73,9 @@ def run(*, quick: bool = False) -> list[Row]:
 def conversation(size: int) -> list[dict[str, str]]:
     """Write a conversation: questions, tool rounds in half of the turns, answers."""
     chance = random.Random(7)
-    words = Path(random.__file__).read_text(encoding="utf-8").split()
 
     def text(count: int) -> str:
-        return " ".join(chance.choices(words, k=count))
+        return " ".join(chance.choices(WORDS, k=count))
 
     said: list[dict[str, str]] = []
     turn = 0

@@ -28,7 +28,7 @@ from support.trees import value
 class _Broken(Consumer):
     """Takes every patch, short ones too, through `_take_patch`, where it can be broken."""
 
-    def _take_short_patch(self, data: bytes | str) -> list[ConsumerEvent] | None:
+    def _take_short_patch(self, message: Patch) -> list[ConsumerEvent] | None:
         return None
 
 

@@ -74,8 +74,19 @@ def host_floods(size: float = 1.0) -> dict[str, Callable[[str, int], bytes]]:
         "a wide event": lambda: (
             b'{"type":"event","name":"e","data":[' + b"[]," * (room // 3) + b"0]}\n"
         ),
+        "an event of a mebibyte": lambda: (
+            b'{"type":"event","name":"e","data":[' + b"[]," * round(240_000 * size) + b"0]}\n"
+        ),
+        "a deep event": lambda: (
+            b'{"type":"event","name":"e","data":['
+            + (b"[" * 600 + b"]" * 600 + b",") * round(400 * size)
+            + b"0]}\n"
+        ),
         "events": lambda: b'{"type":"event","name":"e"}\n' * 2_000,
         "an unknown type": lambda: b'{"type":"x","data":[' + b"{}," * (room // 3) + b"0]}\n",
+        "an unknown type of a mebibyte": lambda: (
+            b'{"type":"x","data":[' + b"{}," * round(340_000 * size) + b"0]}\n"
+        ),
         "rubbish": lambda: b'{}\n\xff\xff\n"\n' * 50,
     }
     trees: dict[str, Callable[[], bytes]] = {
@@ -113,6 +124,22 @@ def host_floods(size: float = 1.0) -> dict[str, Callable[[str, int], bytes]]:
         return head % (own.encode(), number, number - 1) + ops() + b"]}\n"
 
     kinds["long patches"] = patches
+    large = cache(
+        lambda: (
+            b'{"id":"r","type":"t","properties":{"p":['
+            + (b"[]," * round(60_000 * size) + b'"",') * 5
+            + b"0]}}"
+        )
+    )
+
+    def inner_patches(own: str, number: int) -> bytes:
+        if number == 1:
+            return _snapshot(large(), own, number)
+        head = b'{"type":"patch","subscription":"%b","version":%d,"seq":%d,"ops":['
+        op = b'{"op":"replace","path":"/properties/p/0","value":%d}]}\n'
+        return head % (own.encode(), number, number - 1) + op % number
+
+    kinds["patches in a large value"] = inner_patches
     return kinds
 
 

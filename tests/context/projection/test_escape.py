@@ -179,6 +179,7 @@ NEAR_TAGS = st.text("<>&;#%/\\_-=:{}\"'|[] \t\n\x01sSlLoOpPtTaAeEcCiInN$5!1034@+
 @example("<sl0p_st4te>")
 @example("&#x3c;slop-apps")
 @example("sal1ence ={")
+@example("<\t$_|*0.P")
 @example("@ctions : {")
 def test_ascii_text_is_escaped_as_if_more_than_ascii_was_looked_for(text: str) -> None:
     pairs = [
@@ -193,6 +194,8 @@ def test_ascii_text_is_escaped_as_if_more_than_ascii_was_looked_for(text: str) -
         assert [m.span() for m in full.finditer(text)] == [m.span() for m in narrow.finditer(text)]
     if escape._MARKER.search(text):
         assert escape._ends_marker(text)
+    if escape._TAG_LIKE.search(text.replace("_", "-")):
+        assert escape._may_name_block(text)
 
 
 @pytest.mark.parametrize("hidden", ["\x01", "\u200d", "\ufe0f"])

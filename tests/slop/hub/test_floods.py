@@ -86,3 +86,26 @@ def test_work_in_steps_gives_others_a_turn_after_each_few_milliseconds() -> None
     done, turns = asyncio.run(both())
     assert done == "done"
     assert turns >= 25
+
+
+async def test_who_was_woken_meanwhile_comes_before_more_work() -> None:
+    now = 0.0
+    woken = asyncio.get_running_loop().create_future()
+    seen: list[str] = []
+
+    async def other() -> None:
+        await woken
+        seen.append("other")
+
+    def steps() -> Steps[None]:
+        nonlocal now
+        asyncio.get_running_loop().call_soon(woken.set_result, None)
+        now += STEP_S
+        yield
+        seen.append("more work")
+
+    waiting = asyncio.create_task(other())
+    await asyncio.sleep(0)
+    await Pace(Patience(), work_clock=lambda: now, clock=lambda: 0.0).run(steps())
+    await waiting
+    assert seen == ["other", "more work"]

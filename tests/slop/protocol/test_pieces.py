@@ -12,7 +12,7 @@ from sightline.errors import InvalidInput, InvalidJson, InvalidTree
 from sightline.slop.protocol import pieces
 from sightline.slop.protocol.codec import decode, decode_steps, encode
 from sightline.slop.protocol.consumer import Consumer, EventArrived, Garbled, MirrorChanged
-from sightline.slop.protocol.jsontext import nests_deeper, shallow
+from sightline.slop.protocol.jsontext import nests_deeper, shallow_steps
 from sightline.slop.protocol.limits import WIRE
 from sightline.slop.protocol.messages import BadMessage, parse_consumer_message
 from sightline.slop.protocol.patch import apply, apply_steps, decode_ops
@@ -92,7 +92,11 @@ def test_a_deep_message_is_refused_before_it_is_parsed_and_its_sender_is_told() 
 
 def test_the_outermost_level_is_seen_whatever_is_inside() -> None:
     text = b'{"a":[{"id":"no"}],"id":"i\\"[","params":{"x":' + b"[" * 5
-    assert json.loads(shallow(text)) == {"a": None, "id": 'i"[', "params": None}
+    assert json.loads(pieces.finish(shallow_steps(text))) == {
+        "a": None,
+        "id": 'i"[',
+        "params": None,
+    }
 
 
 def large_tree(nodes: int = 3_000, **fields: Any) -> bytes:
@@ -188,11 +192,86 @@ def test_a_message_beyond_a_mebibyte_is_read_like_any_other() -> None:
     assert arrived == EventArrived("e", ["x" * 90] * 20_000)
 
 
-def test_what_would_fill_the_memory_is_skipped() -> None:
-    event = b'{"type":"event","name":"e","data":[' + b"{}," * 600_000 + b"0]}"
-    assert greeted().receive(event) == [
-        Garbled("event 'e': line 1, column 1: more than 250000 values")
-    ]
+@pytest.mark.parametrize(
+    ("item", "times", "reason"),
+    [
+        (b"1,", 600_000, "more than 250000 values"),
+        (b"1,", 260_000, "more than 250000 values"),
+        (b"{},", 600_000, "more than 100000 lists and objects"),
+        (b"[],", 110_000, "more than 100000 lists and objects"),
+    ],
+)
+def test_what_would_fill_the_memory_is_skipped(item: bytes, times: int, reason: str) -> None:
+    event = b'{"type":"event","name":"e","data":[' + item * times + b"0]}"
+    assert greeted().receive(event) == [Garbled(f"event 'e': line 1, column 1: {reason}")]
+
+
+def test_what_is_in_strings_fills_no_memory() -> None:
+    data = ['[{,"\\' * 25_000] * 3 + [[]] * 50_000
+    event = b'{"type":"event","name":"e","data":%b}' % json.dumps(data).encode()
+    assert greeted().receive(event) == [EventArrived("e", data)]
+
+
+@pytest.mark.parametrize(
+    "snapshot",
+    [
+        b'{"type":"snapshot","id":"s","version":1,"seq":0,"tree":%b}',
+        b'{ "type" : "snapshot", "id": "s", "version": 1,\r "seq": 0, "tree": %b }',
+        b'{"tree":%b,"seq":0,"version":1,"id":"s","type":"snapshot"}',
+        b'{"type":"snapshot","id":"s","version":1,"seq":0,"unknown":[{}],"tree":%b}',
+        b'{"type":"snapshot","id":"s","version":1,"seq":0,"unknown":'
+        + b"[" * 600
+        + b"]" * 600
+        + b',"tree":%b}',
+    ],
+)
+@pytest.mark.parametrize(
+    "tree",
+    [
+        large_tree(5),
+        large_tree(5_000),
+        '{"id":"ä","type":"t","properties":{"p":"“"}}'.encode(),
+        b'{"id":"a","type":"t","x":1,"children":[{"id":"b","type":"t","y":[1, 2]}]}',
+        b'{"id":"a","type":"t","properties":{"p":%b}}' % (b"[" * 63 + b"]" * 63),
+    ],
+)
+def test_a_snapshot_shows_its_tree_however_its_message_is_written(
+    snapshot: bytes, tree: bytes
+) -> None:
+    [changed] = greeted().receive(snapshot % tree)
+    assert changed == MirrorChanged("s", decode(tree, WIRE), 1, patched=False)
+    assert isinstance(changed, MirrorChanged)
+    assert encode(changed.tree) == encode(decode(tree, WIRE))
+
+
+@pytest.mark.parametrize(
+    ("tree", "reason"),
+    [
+        (b'{"id":"a","type":"t","properties":{"p":%b}}' % (b"[" * 65 + b"]" * 65), "nest"),
+        (b'{"id":"a","type":"t","properties":[]}', "object"),
+        (b'{"id":"a","type":"t","properties":{"p":"\xff"}}', "UTF-8"),
+        (b'{"id":"a","type":"t","children":[{"id":"b","type":"t"},{"id":"b","type":"t"}]}', "uniq"),
+        (b'{"id":"a","type":"t","meta":{"salience":2}}', "0 to 1"),
+    ],
+)
+def test_a_snapshot_of_an_illegal_tree_is_skipped(tree: bytes, reason: str) -> None:
+    [garbled] = greeted().receive(b'{"type":"snapshot","id":"s","version":1,"tree":%b}' % tree)
+    assert isinstance(garbled, Garbled)
+    assert reason in garbled.reason
+
+
+def test_a_value_of_very_many_parts_is_not_opened_for_a_patch() -> None:
+    consumer = greeted()
+    many = b'{"id":"a","type":"t","properties":{"p":[' + b'[],"",' * 50_000 + b"0]}}"
+    consumer.receive(b'{"type":"snapshot","id":"s","version":1,"seq":0,"tree":%b}' % many)
+    head = b'{"type":"patch","subscription":"s","version":2,"seq":1,"ops":['
+    [garbled] = consumer.receive(head + b'{"op":"replace","path":"/properties/p/0","value":1}]}')
+    assert isinstance(garbled, Garbled)
+    assert "replaced as a whole" in garbled.reason
+    assert not consumer.mirrors["s"].is_current
+    consumer.receive(b'{"type":"snapshot","id":"s","version":1,"seq":0,"tree":%b}' % many)
+    [changed] = consumer.receive(head + b'{"op":"replace","path":"/properties","value":{}}]}')
+    assert isinstance(changed, MirrorChanged)
 
 
 def test_a_request_with_a_lone_surrogate_is_refused_and_not_waited_for() -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 
 import pytest
 from websockets.asyncio.client import connect
+from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Origin, Subprotocol
 
-from sightline.errors import InvalidInput, TimedOut, Unauthorized, Unreachable
+from sightline.errors import InvalidInput, LetGo, TimedOut, Unauthorized, Unreachable
 from sightline.slop.transports import websocket
 from sightline.slop.transports.link import Link
 from sightline.slop.transports.websocket import connect_websocket, serve_websocket
@@ -217,3 +219,43 @@ async def test_a_redirect_is_not_followed() -> None:
     async with listening(redirect) as port:
         with pytest.raises(Unreachable, match="302"):
             await connect_websocket(f"ws://127.0.0.1:{port}/slop", "s3cret")
+
+
+async def test_a_consumer_that_floods_with_pings_is_let_go() -> None:
+    ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def echoed(link: Link) -> None:
+        with pytest.raises(LetGo) as error:
+            await echo(link)
+        ended.set_result(str(error.value))
+
+    async with serve_websocket(echoed) as url, connect(url, proxy=None) as socket:
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                await socket.ping()
+                await asyncio.sleep(0)
+        reason = await ended
+    assert reason.startswith("let go: it sent more than 100 pings")
+
+
+async def test_an_app_that_floods_with_pings_is_let_go() -> None:
+    async def flood(socket: ServerConnection) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                await socket.ping()
+                await asyncio.sleep(0)
+
+    async with serve(flood, "127.0.0.1", 0) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        link = await connect_websocket(f"ws://127.0.0.1:{port}/slop")
+        with pytest.raises(LetGo, match="pings"):
+            await link.receive()
+        await link.close()
+
+
+async def test_some_pings_are_answered() -> None:
+    async with serve_websocket(echo) as url, connect(url, proxy=None) as socket:
+        for _ in range(20):
+            await (await socket.ping())
+        await socket.send("still here")
+        assert await socket.recv() == "still here"

@@ -131,6 +131,20 @@ _ENTITY_NAMED: Final = f"(?=(?:[lL][tT]|#0*60|#[xX]0*3[cC]);?{_NAME})"
 # One character, then only conditions on it: a pattern that begins with a class is searched fast.
 _TAG_LIKE: Final = re.compile(f"[&{_LESS}](?:(?<!&){_LESS_NAMED}|(?<=&){_ENTITY_NAMED})")
 _ASCII_TAG_LIKE: Final = ascii_only(f"<{_LESS_NAMED}|&{_ENTITY_NAMED}")
+
+
+def _squeezed() -> dict[int, str | None]:
+    """A table by which every name of a block in ASCII text, however spelt, begins with `slop`."""
+    alike = {letter: re.compile(f"[{_alike(letter)}]") for letter in "slop"}
+    gap = re.compile(f"_|{_GAP.removesuffix('*')}")
+    table: dict[int, str | None] = {}
+    for char in map(chr, range(0x80)):
+        letter = next((letter for letter in alike if alike[letter].match(char)), char)
+        table[ord(char)] = None if gap.match(char) else letter
+    return table
+
+
+_SQUEEZED: Final = _squeezed()
 # The same in a finished text, where fields of a line have the host's own punctuation between them:
 # only space, slashes and what cannot be seen may stand before the name.
 _HIDDEN: Final = f"\x00-\x08\x0e-\x1f\u0300-\u036f\u20d0-\u20f0\ufdd0-\ufdef{_JOINERS}{_UNSEEN}"
@@ -159,7 +173,8 @@ _ASCII_ENTITY: Final = re.compile("&(?:[#lLaA\x00-\x08\x0e-\x1f]|percnt|nvlt|num
 _ASCII_PERCENT: Final = re.compile("%[0-7\x00-\x08\x0e-\x1f][0-9a-fA-F\x00-\x08\x0e-\x1f]")
 # The codes that most texts have, and no others; they are decoded in no time.
 _USUAL_CODES: Final = (
-    ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&#39;", "'"), ("%20", " "),
+    ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&#39;", "'"),
+    ("&#x27;", "'"), ("%20", " "),
 )  # fmt: skip
 _PERCENT: Final = re.compile("%([0-7][0-9a-fA-F])")
 # What an address spells a tag with first: `<`, the `%` or `&` of a deeper layer, or a control,
@@ -223,17 +238,24 @@ _HIDDEN_QUOTE: Final = "\x01"
 
 def escape_text(text: str) -> str:
     """Escape text that may have line breaks: no part of it can open or close a block."""
-    return reveal(mark(text, lines=False))
+    marked = mark(text, lines=False)
+    return text if marked is text else reveal(marked)
 
 
 def escape_line(text: str) -> str:
     """Escape text that must stay one line: a description, a value, a moment."""
-    return _CONTROLS.sub(_visible, reveal(mark(text, lines=True)))
+    marked = mark(text, lines=True)
+    return _on_one_line(text if marked is text else reveal(marked))
 
 
 def escape_name(text: str) -> str:
     """Escape a name or an id that stands between parentheses or backticks, or before them."""
-    return _CONTROLS.sub(_visible, reveal(_LINE_PUNCTUATION.sub(_escaped, mark(text, lines=True))))
+    return _on_one_line(reveal(_LINE_PUNCTUATION.sub(_escaped, mark(text, lines=True))))
+
+
+def _on_one_line(text: str) -> str:
+    # No control is printable; most texts are, and that is told faster than what is not.
+    return text if text.isprintable() else _CONTROLS.sub(_visible, text)
 
 
 def mark(text: str, *, lines: bool) -> str:
@@ -281,6 +303,8 @@ def reveal(text: str, *, far: bool = False) -> str:
     A character beyond the first 65,536 is written as JSON does, in two halves; with
     `far` as YAML does, in one.
     """
+    if text.isascii():
+        return text
     if far and _ESCAPE in text:
         text = _HALVES.sub(_whole, text)
     for sentinel, shown in _SHOWN.items():
@@ -321,7 +345,7 @@ def _is_innocent(text: str, *, lines: bool) -> bool:
     if is_ascii:
         if not lines or ("=" not in text and "{" not in text):
             return True
-        return not (_ends_marker(text) and _has_marker(text.lower()))
+        return not _has_marker(text.lower())
     return not _SUSPECT.search(text) and not (lines and _SUSPECT_MARKER.search(text))
 
 
@@ -331,7 +355,10 @@ def _ends_marker(text: str) -> bool:
 
 
 def _has_marker(lowered: str) -> bool:
-    return bool(_ACTIONS.search(lowered) or _SALIENCE.search(lowered))
+    return bool(
+        ("actions" in lowered and _ACTIONS.search(lowered))
+        or ("salience" in lowered and _SALIENCE.search(lowered))
+    )
 
 
 def _substituted(text: str, *, is_ascii: bool) -> Iterator[str]:
@@ -348,6 +375,8 @@ def _substituted(text: str, *, is_ascii: bool) -> Iterator[str]:
 
 def _without_tags(text: str, *, is_ascii: bool) -> str:
     """Escape the first character of whatever looks like a tag."""
+    if is_ascii and not _may_name_block(text):
+        return text
     pattern = _ASCII_TAG_LIKE if is_ascii else _TAG_LIKE
     places = [match.start() for match in pattern.finditer(text.replace("_", "-"))]
     if not places:
@@ -356,6 +385,11 @@ def _without_tags(text: str, *, is_ascii: bool) -> str:
     for here, following in zip(places, [*places[1:], len(text)], strict=True):
         pieces += (_escape_char(text[here]), text[here + 1 : following])
     return "".join(pieces)
+
+
+def _may_name_block(text: str) -> bool:
+    """Whether ASCII text has what could be the name of a block, with or without a `<` before it."""
+    return "slop" in text.translate(_SQUEEZED)
 
 
 def _without_markers(text: str, *, is_ascii: bool) -> str:
@@ -375,6 +409,8 @@ def _without_codes(text: str, *, is_ascii: bool) -> str:
     if _has_code(plain, is_ascii=is_ascii):
         plain = _decoded(plain)
         is_ascii = plain.isascii()
+    if is_ascii and not _may_name_block(plain):
+        return text
     pattern = _ASCII_TAG_LIKE if is_ascii else _TAG_LIKE
     plain = plain.replace("_", "-")
     return _CODES.sub(_escaped, text) if pattern.search(plain) else text

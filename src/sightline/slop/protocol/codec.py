@@ -22,32 +22,50 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from sightline.errors import InvalidJson, InvalidTree, Violation
 from sightline.slop.protocol.ids import ID_BYTES, RESERVED
-from sightline.slop.protocol.jsontext import loads, members, nests_deeper, text_from_bytes
+from sightline.slop.protocol.jsontext import (
+    depth_steps,
+    loads,
+    members,
+    nests_deeper,
+    text_from_bytes,
+)
 from sightline.slop.protocol.limits import DEFAULT, Limits
 from sightline.slop.protocol.path import format_path, join
 from sightline.slop.protocol.pieces import (
+    EXACT_BYTES,
     GROUP_BYTES,
-    PIECE_BYTES,
+    WHOLE_BYTES,
     Part,
     Steps,
     Text,
     fields,
+    finish,
     groups,
     joined,
+    runs,
     size,
 )
 from sightline.slop.protocol.rules import violations
 from sightline.slop.protocol.siblings import Siblings
 from sightline.slop.protocol.tree import TEXT_FIELDS, Affordance, ContentRef, Extra, Meta, Node
 
-__all__ = ["build", "decode", "decode_steps", "encode", "from_value", "is_sound_field"]
+__all__ = [
+    "SeenSnapshot",
+    "build",
+    "decode",
+    "decode_steps",
+    "encode",
+    "from_value",
+    "is_sound_field",
+    "snapshot_steps",
+]
 
 
 class _NotNative(Exception):
@@ -60,13 +78,18 @@ def _hook(value: object) -> object:
     raise _NotNative
 
 
-_nodes: Final = msgspec.json.Decoder(Node)
+_T = TypeVar("_T")
+
 _metas: Final = msgspec.json.Decoder(list[Meta | None])
 _content_refs: Final = msgspec.json.Decoder(list[ContentRef | None])
 _affordances: Final = msgspec.json.Decoder(tuple[Affordance, ...] | None)
 _encoder: Final = msgspec.json.Encoder(enc_hook=_hook)
 
 _PIECE: Final = 16 * 1024
+# How far from its beginning a message says what it is.
+_HEAD_BYTES: Final = 64
+# How many nodes are looked at before everybody else has a turn.
+_SOME_NODES: Final = 4096
 _NULL: Final = Raw(b"null")
 _NOT_OPENING: Final = bytes(set(range(1, 256)) - set(b"{["))
 _NOT_AN_OBJECT: Final = re.compile(rb"\0[^{]")
@@ -76,31 +99,80 @@ _type_of: Final = attrgetter("type")
 _text_getters: Final = {name: attrgetter(f"{name}_json") for name in TEXT_FIELDS}
 
 
+class SeenSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="snapshot"):
+    """A snapshot message with its tree, read in one."""
+
+    id: str
+    version: Annotated[int, msgspec.Meta(ge=0)]
+    tree: Node
+    seq: Annotated[int, msgspec.Meta(ge=0)] | UnsetType = UNSET
+    served: Raw | UnsetType = UNSET
+
+
+_nodes: Final = msgspec.json.Decoder(Node)
+_snapshots: Final = msgspec.json.Decoder(SeenSnapshot)
+
+
 def decode(data: bytes | str, limits: Limits = DEFAULT) -> Node:
     """Read a tree. Raises InvalidJson (line, column) or InvalidTree (all violations)."""
-    root = _sound_tree(data, limits)
+    text = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    root = finish(_sound_tree(text, limits))
     return _decode_exactly(data, limits) if root is None else root
 
 
-def _sound_tree(data: bytes | str, limits: Limits) -> Node | None:
+def _sound_tree(text: bytes, limits: Limits) -> Steps[Node | None]:
     """Read a tree in the native pass and the bulk check; None is "look closer"."""
-    text = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    root = yield from _native(_nodes, text)
+    if root is None or not (yield from _soundness(root, limits)):
+        return None
+    return root
+
+
+def _native(decoder: msgspec.json.Decoder[_T], text: bytes) -> Steps[_T | None]:
+    """Read a text in the native pass; None is "look closer". It must not nest too deep."""
+    is_long = len(text) > GROUP_BYTES
     try:
         # Texts are written back as they are kept, so they are kept without foreign line breaks.
-        root = _nodes.decode(msgspec.json.format(text, indent=-1))
+        compact = msgspec.json.format(text, indent=-1)
+        if is_long:
+            yield
+        read = decoder.decode(compact)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, NotImplementedError):
         return None
-    return root if (text.isascii() or _is_utf8(text)) and _is_sound(root, limits) else None
+    if is_long:
+        yield
+    return read if text.isascii() or _is_utf8(text) else None
+
+
+def snapshot_steps(data: bytes, limits: Limits) -> Steps[SeenSnapshot | None]:
+    """Read a snapshot message of at most WHOLE_BYTES together with its tree; see `pieces`.
+
+    None means "look closer": it is another message, or one that this does not vouch for.
+    """
+    if b'"snapshot"' not in data[:_HEAD_BYTES] or not _fits(len(data), limits):
+        return None
+    # What nests no deeper than one value may, has no such value.
+    if any(depth_steps(data, min(limits.value_levels, limits.message_levels))):
+        return None
+    if len(data) > GROUP_BYTES:
+        yield
+    message = yield from _native(_snapshots, data)
+    if message is None or not (yield from _soundness(message.tree, limits, is_shallow=True)):
+        return None
+    return message
+
+
+def _fits(size: int, limits: Limits) -> bool:
+    """Whether so much may be read natively in one go, and may be one node."""
+    return size <= min(WHOLE_BYTES, limits.node_bytes or WHOLE_BYTES)
 
 
 def decode_steps(text: Text, limits: Limits) -> Steps[Node]:
     """Like `decode`, group by group; see `pieces`."""
     if not isinstance(text, Part):
-        if len(text) <= GROUP_BYTES:
+        if len(text) <= EXACT_BYTES:
             return decode(bytes(text), limits)
-        # Where nothing is wrong the native pass is done with a piece in some milliseconds.
-        is_piece = len(text) <= min(PIECE_BYTES, limits.node_bytes or PIECE_BYTES)
-        root = _sound_tree(bytes(text), limits) if is_piece else None
+        root = (yield from _sound_tree(bytes(text), limits)) if _fits(len(text), limits) else None
         if root is not None:
             return root
         try:
@@ -147,12 +219,8 @@ class _Stepwise:
         path = (*above, node.id)
         children: list[Node] = []
         try:
-            for group in groups(listed):
-                if isinstance(group, list):
-                    children += self._group(group, path, len(children))
-                else:
-                    place = f"{format_path(path[1:]).rstrip('/')}/children/{len(children)}"
-                    children.append((yield from self.node(group, path, place)))
+            for run in runs(listed):
+                yield from self._run(run, path, children)
                 yield
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             where = join(format_path(path[1:]), "children")
@@ -177,7 +245,7 @@ class _Stepwise:
                 node = _nodes.decode(whole)
             except (msgspec.DecodeError, NotImplementedError) as error:
                 raise InvalidTree([Violation(where, str(error))]) from None
-            if not (_is_utf8(whole) and _is_sound(node, limits)):
+            if not (_is_utf8(whole) and finish(_soundness(node, limits))):
                 raise InvalidTree([Violation(where, "fields that break a rule, or may")])
         else:
             node = _prefixed(whole, limits, where)
@@ -191,21 +259,47 @@ class _Stepwise:
             raise InvalidTree([Violation(where, "fields that break a rule, or may")])
         return msgspec.structs.replace(node, extra=Extra(extra))
 
-    def _group(self, group: list[Raw], path: tuple[str, ...], before: int) -> Sequence[Node]:
-        """Read siblings as the children of a node that stands for their parent."""
+    def _run(self, run: Text, path: tuple[str, ...], children: list[Node]) -> Steps[None]:
+        """Read siblings: all in one go if they are sound, else group by group."""
+        if not isinstance(run, Part) and _fits(len(run), self._limits):
+            root = yield from _sound_tree(_parent_of(run), self._below(path))
+            if root is not None:
+                self._adopt(root, path, children)
+                return
+        for group in groups(run):
+            if isinstance(group, list):
+                siblings = Raw(b"[%b]" % b",".join(group))
+                where = format_path(path[1:])
+                root = _prefixed(_parent_of(siblings), self._below(path), where, len(children))
+                self._adopt(root, path, children)
+            else:
+                place = f"{format_path(path[1:]).rstrip('/')}/children/{len(children)}"
+                children.append((yield from self.node(group, path, place)))
+            yield
+
+    def _below(self, path: tuple[str, ...]) -> Limits:
+        """The limits for a tree whose root stands for the parent of what is below a path."""
         limits = self._limits
         levels = None if limits.levels is None else limits.levels - len(path) + 1
-        holder = b'{"id":"a","type":"a","children":[%b]}' % b",".join(group)
-        where = format_path(path[1:])
-        root = _prefixed(holder, replace(limits, levels=levels, nodes=None), where, before)
-        self._add(sum(1 for _ in root.walk()) - 1, where)
-        return root.children
+        return replace(limits, levels=levels, nodes=None)
+
+    def _adopt(self, root: Node, path: tuple[str, ...], children: list[Node]) -> None:
+        children += root.children
+        level: Sequence[Node] = root.children
+        while level:
+            self._add(len(level), format_path(path[1:]))
+            level = list(chain.from_iterable(filter(None, map(_children_of, level))))
 
     def _add(self, count: int, where: str) -> None:
         self._count += count
         if self._limits.nodes is not None and self._count > self._limits.nodes:
             rule = f"a tree must not have more than {self._limits.nodes} nodes"
             raise InvalidTree([Violation(where, rule)])
+
+
+def _parent_of(siblings: Raw) -> bytes:
+    """The text of a node that stands for the parent of some siblings."""
+    return b'{"id":"a","type":"a","children":%b}' % bytes(siblings)
 
 
 def _prefixed(data: bytes, limits: Limits, where: str, before: int = 0) -> Node:
@@ -317,8 +411,11 @@ def _pieces(root: Node) -> Iterator[bytes]:
                 stack.append(b",")
 
 
-def _is_sound(root: Node, limits: Limits) -> bool:
-    """Vouch for a natively built tree. False means "look closer", not "wrong"."""
+def _soundness(root: Node, limits: Limits, *, is_shallow: bool = False) -> Steps[bool]:
+    """Vouch for a natively built tree. False means "look closer", not "wrong".
+
+    With `is_shallow` it is known that no value in it nests too deep.
+    """
     level: list[Node] = [root]
     families: list[tuple[Node, ...]] = [(root,)]
     levels = nodes = 0
@@ -329,12 +426,17 @@ def _is_sound(root: Node, limits: Limits) -> bool:
             return False
         if limits.nodes is not None and nodes > limits.nodes:
             return False
-        if not (
-            _ids_are_sound(level, families, limits)
-            and _types_are_sound(level, limits)
-            and _texts_are_sound(level, limits)
-        ):
+        if not _ids_are_sound(level, families, limits):
             return False
+        for at in range(0, len(level), _SOME_NODES):
+            some = level if len(level) <= _SOME_NODES else level[at : at + _SOME_NODES]
+            if not (
+                _types_are_sound(some, limits)
+                and _texts_are_sound(some, limits, is_shallow=is_shallow)
+            ):
+                return False
+            if some is not level:
+                yield
         families = list(filter(None, map(_children_of, level)))
         level = list(chain.from_iterable(families))
     return True
@@ -362,9 +464,9 @@ def _types_are_sound(level: list[Node], limits: Limits) -> bool:
     return max(map(len, map(str.encode, kinds))) <= limits.string_bytes
 
 
-def _texts_are_sound(level: list[Node], limits: Limits) -> bool:
+def _texts_are_sound(level: list[Node], limits: Limits, *, is_shallow: bool = False) -> bool:
     properties = _texts(level, "properties")
-    if not _sizes_are_sound(properties, limits):
+    if not _sizes_are_sound(properties, limits, is_shallow=is_shallow):
         return False
     if properties:
         joined = b"\0".join([b"", *properties])
@@ -373,7 +475,10 @@ def _texts_are_sound(level: list[Node], limits: Limits) -> bool:
     metas = _texts(level, "meta")
     content_refs = _texts(level, "content_ref")
     affordances = [Raw(text) for text in set(map(bytes, _texts(level, "affordances")))]
-    if not all(_sizes_are_sound(texts, limits) for texts in (metas, content_refs, affordances)):
+    if not all(
+        _sizes_are_sound(texts, limits, is_shallow=is_shallow)
+        for texts in (metas, content_refs, affordances)
+    ):
         return False
     try:
         _metas.decode(b"[" + b",".join(metas) + b"]")
@@ -391,18 +496,22 @@ def _texts(level: list[Node], name: str) -> list[Raw]:
     return list(filter(None, map(_text_getters[name], level)))
 
 
-def _sizes_are_sound(texts: list[Raw], limits: Limits) -> bool:
+def _sizes_are_sound(texts: list[Raw], limits: Limits, *, is_shallow: bool) -> bool:
     """Check that no text can nest too deep or hold too long a string.
 
     A text nests no deeper than it has opening brackets, and holds no string longer
     than itself; where that does not tell, they are looked for.
     """
+    if is_shallow and sum(map(len, texts)) <= limits.string_bytes:
+        return True
     together = b"\0".join(texts)
     if len(together) > limits.string_bytes and not all(
         len(text) <= limits.string_bytes or _strings_are_short(bytes(text), limits)
         for text in texts
     ):
         return False
+    if is_shallow:
+        return True
     openings = together.translate(None, _NOT_OPENING).split(b"\0")
     return max(map(len, openings)) <= limits.value_levels or not any(
         nests_deeper(bytes(text), limits.value_levels) for text in texts

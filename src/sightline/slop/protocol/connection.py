@@ -41,6 +41,7 @@ from sightline.slop.protocol.messages import (
     Unsubscribe,
     consumer_message_steps,
     serialize,
+    short_consumer_message,
 )
 from sightline.slop.protocol.outbox import Body, Outbox
 from sightline.slop.protocol.path import parse_path
@@ -167,11 +168,12 @@ class Connection:
         """Like `receive`, in steps; see `pieces`. The next message waits for the end."""
         if self._closed:
             return []
+        limits = self._provider.limits
+        most = (limits.message_bytes, limits.message_levels)
         try:
-            limits = self._provider.limits
-            message = yield from consumer_message_steps(
-                data, limits.message_bytes, limits.message_levels
-            )
+            message = short_consumer_message(data, *most)
+            if message is None:
+                message = yield from consumer_message_steps(data, *most)
         except BadMessage as error:
             self.faults += 1
             self.refuse(error.request, "bad_request", error.reason)

@@ -29,7 +29,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from sightline.errors import InvalidInput, InvalidJson, TooLarge
-from sightline.slop.protocol.codec import decode_steps
+from sightline.slop.protocol.codec import decode_steps, snapshot_steps
+from sightline.slop.protocol.jsontext import read
 from sightline.slop.protocol.limits import NODE_BYTES, WIRE, Limits
 from sightline.slop.protocol.messages import (
     BadMessage,
@@ -54,7 +55,16 @@ from sightline.slop.protocol.messages import (
     short_provider_message,
 )
 from sightline.slop.protocol.patch import apply, apply_steps, decode_ops
-from sightline.slop.protocol.pieces import Part, Steps, Text, finish, items, size, value
+from sightline.slop.protocol.pieces import (
+    PIECE_BYTES,
+    Part,
+    Steps,
+    Text,
+    finish,
+    items,
+    size,
+    value,
+)
 from sightline.slop.protocol.tree import TEXT_FIELDS, Node
 
 __all__ = [
@@ -274,9 +284,14 @@ class Consumer:
 
     def receive_steps(self, data: bytes | str) -> Steps[list[ConsumerEvent]]:
         """Like `receive`, piece by piece; see `pieces`. The next message waits for the end."""
-        patched = self._take_short_patch(data)
-        if patched is not None:
-            return patched
+        short = short_provider_message(data, self.message_bytes, self.limits.message_levels)
+        if short is not None and not isinstance(short, Batch):
+            patched = self._take_short_patch(short) if isinstance(short, Patch) else None
+            return (yield from self._handle(short, {})) if patched is None else patched
+        if isinstance(data, bytes) and len(data) <= self.message_bytes:
+            seen = yield from snapshot_steps(data, self.limits)
+            if seen is not None:
+                return self._show(seen.id, seen.tree, seen.version, seen.seq, len(data))
         events: list[ConsumerEvent] = []
         waiting: deque[bytes | str | Text] = deque([data])
         unwrapped = 0
@@ -365,21 +380,26 @@ class Consumer:
                 self._queries.discard(message.id)
                 return [Refused(message.id, "internal", reason)]
             return [Garbled(f"snapshot of {message.id!r}: {reason}")]
-        if is_query:
-            self._queries.discard(message.id)
-            return [QueryAnswered(message.id, tree, message.version)]
-        # It may have been given up while its snapshot was read.
-        mirror = self.mirrors.get(message.id)
+        return self._show(message.id, tree, message.version, message.seq, size(text))
+
+    def _show(
+        self, own: str, tree: Node, version: int, seq: int | UnsetType, size_bytes: int
+    ) -> list[ConsumerEvent]:
+        """Answer a query with a snapshot, or renew a mirror that was not given up meanwhile."""
+        if own in self._queries:
+            self._queries.discard(own)
+            return [QueryAnswered(own, tree, version)]
+        mirror = self.mirrors.get(own)
         if mirror is None:
             return []
         mirror.tree = tree
-        mirror.most_bytes = size(text)
-        mirror.most_nodes = mirror.most_bytes // NODE_BYTES
-        mirror.version = mirror.base_version = message.version
-        mirror.seq = 0 if isinstance(message.seq, UnsetType) else message.seq
+        mirror.most_bytes = size_bytes
+        mirror.most_nodes = size_bytes // NODE_BYTES
+        mirror.version = mirror.base_version = version
+        mirror.seq = 0 if isinstance(seq, UnsetType) else seq
         mirror.epoch = UNSET if self.provider is None else self.provider.epoch
         mirror.awaits_snapshot = mirror.awaits_resume = False
-        return [MirrorChanged(message.id, tree, message.version, patched=False)]
+        return [MirrorChanged(own, tree, version, patched=False)]
 
     def _take_patch(self, message: Patch, ops: Text) -> Steps[list[ConsumerEvent]]:
         mirror, before = self._to_be_patched(message)
@@ -393,17 +413,17 @@ class Consumer:
             return self._refuse_patch(mirror, error)
         return self._patched(mirror, message, tree)
 
-    def _take_short_patch(self, data: bytes | str) -> list[ConsumerEvent] | None:
-        """Take in a message in one go if it is a patch of a few ops; None if it is not."""
-        if isinstance(data, str) or len(data) > min(_SHORT_BYTES, self.message_bytes):
-            return None
-        message = short_provider_message(data, self.limits)
-        if not isinstance(message, Patch):
+    def _take_short_patch(self, message: Patch) -> list[ConsumerEvent] | None:
+        """Take in a patch in one go if it has a few ops; None if it has more."""
+        if len(message.ops) > _SHORT_BYTES:
             return None
         mirror, before = self._to_be_patched(message)
         if mirror is None or before is None:
             return []
-        if self._may_be_too_large(mirror):
+        most_nodes = self.limits.nodes
+        if mirror.most_bytes > self.message_bytes - _SHORT_BYTES or (
+            most_nodes is not None and mirror.most_nodes > most_nodes - _SHORT_BYTES
+        ):
             return None
         try:
             tree = apply(before, decode_ops(bytes(message.ops)), self.limits)
@@ -439,13 +459,6 @@ class Consumer:
             return []
         mirror.tree = tree
         return [MirrorChanged(message.subscription, tree, message.version, patched=True)]
-
-    def _may_be_too_large(self, mirror: Mirror) -> bool:
-        """Tell whether one more short patch could make a mirror too large."""
-        most_nodes = self.limits.nodes
-        return mirror.most_bytes > self.message_bytes - _SHORT_BYTES or (
-            most_nodes is not None and mirror.most_nodes > most_nodes - _SHORT_BYTES
-        )
 
     def _measure(self, mirror: Mirror, tree: Node) -> Steps[None]:
         """Measure what patches made of a mirror. Raises TooLarge where it is beyond the limits."""
@@ -486,7 +499,13 @@ class Consumer:
 
 
 def _value(text: Text | UnsetType) -> Steps[Any]:
-    return None if isinstance(text, UnsetType) else (yield from value(text))
+    if isinstance(text, UnsetType):
+        return None
+    return (
+        read(text)
+        if not isinstance(text, Part) and len(text) <= PIECE_BYTES
+        else (yield from value(text))
+    )
 
 
 def _answered(message: Result, large: dict[str, Part]) -> Steps[InvokeAnswered]:

@@ -21,7 +21,7 @@ import json
 import math
 import re
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from decimal import MAX_EMAX, Decimal, InvalidOperation
 from itertools import accumulate
 from json import decoder as json_decoder
@@ -39,6 +39,7 @@ __all__ = [
     "JsonText",
     "canonical",
     "clip",
+    "depth_steps",
     "escape_controls",
     "loads",
     "masked",
@@ -47,7 +48,7 @@ __all__ = [
     "read",
     "same",
     "sendable",
-    "shallow",
+    "shallow_steps",
     "text_from_bytes",
     "text_of",
 ]
@@ -167,12 +168,15 @@ _BRACKET: Final = re.compile(rb"[][{}]")
 NO_BRACKET: Final = bytes(set(range(256)) - set(b"[]{}"))
 # One level down or up, as signed bytes.
 UP_AND_DOWN: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
-_WINDOW_BYTES: Final = 64 * 1024
+_NO_STRUCTURE: Final = bytes.maketrans(b"[{]},", b"_____")
+_WINDOW_BYTES: Final = 16 * 1024
 _INNERMOST_TIMES: Final = 4
+# A text with so many bytes for each level that it may have is likely to have fewer brackets.
+_FEW_BYTES: Final = 16
 
 
-def shallow(text: bytes) -> bytes:
-    """Return an object's text with `null` for every container in it; its end may be missing.
+def shallow_steps(text: bytes) -> Generator[None, None, bytes]:
+    """Make an object's text with `null` for every container in it; its end may be missing.
 
     Enough to see what an object that cannot be read was meant to be.
     """
@@ -192,6 +196,7 @@ def shallow(text: bytes) -> bytes:
         level = levels[-1]
         if level < 2:
             kept.append(text[at + start : at + len(window)])
+        yield
     return b"".join(kept) if level < 1 else b"".join(kept) + b"}"
 
 
@@ -201,7 +206,10 @@ def _stays(levels: list[int]) -> bool:
 
 
 def masked(text: bytes, window_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """Go through a text by windows, each with its offset; what is in strings is blanked out."""
+    """Go through a text by windows, each with its offset, without what strings have of brackets.
+
+    Nor of commas; everything else stands where it stood.
+    """
     at, inside = 0, False
     while at < len(text):
         window = text[at : at + window_bytes]
@@ -212,7 +220,9 @@ def masked(text: bytes, window_bytes: int) -> Iterator[tuple[int, bytes]]:
             plain = window.replace(b"\\\\", b"__").replace(b'\\"', b"__")
         pieces = plain.split(b'"')
         first = 0 if inside else 1
-        pieces[first::2] = [b"_" * len(piece) for piece in pieces[first::2]]
+        if len(pieces) > first:
+            strings = b'"'.join(pieces[first::2])
+            pieces[first::2] = strings.translate(_NO_STRUCTURE).split(b'"')
         inside ^= len(pieces) % 2 == 0
         yield at, b'"'.join(pieces)
         at += len(window)
@@ -238,10 +248,17 @@ def nests_deeper(data: bytes | str, levels: int) -> bool:
 
     Of a text that is no JSON it tells what a parser meets before it finds out.
     """
+    return any(depth_steps(data, levels))
+
+
+def depth_steps(data: bytes | str, levels: int) -> Iterator[bool]:
+    """Like `nests_deeper`, bracket by bracket; after some of them, tell whether it does so far."""
     if len(data) <= levels:
-        return False
+        return
     if isinstance(data, str):
         data = data.encode("utf-8", "surrogatepass")
+    if len(data) <= _FEW_BYTES * levels and data.count(b"{") + data.count(b"[") <= levels:
+        return
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     # Without escaped quotes every second piece between quotes is a string.
@@ -252,8 +269,13 @@ def nests_deeper(data: bytes | str, levels: int) -> bool:
     for times in range(1, _INNERMOST_TIMES + 1):
         rest = rest.replace(b"{}", b"").replace(b"[]", b"")
         if len(rest) <= levels - 2 * times:
-            return False
-    return max(accumulate(array("b", outside.translate(UP_AND_DOWN))), default=0) > levels
+            return
+    level = 0
+    for at in range(0, len(outside), _WINDOW_BYTES):
+        steps = array("b", outside[at : at + _WINDOW_BYTES].translate(UP_AND_DOWN))
+        passed = list(accumulate(steps, initial=level))
+        level = passed[-1]
+        yield max(passed) > levels
 
 
 def clip(text: bytes, levels: int) -> bytes:

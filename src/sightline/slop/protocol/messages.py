@@ -12,6 +12,7 @@ can be forwarded, queued or dropped for the price of its bytes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -20,10 +21,10 @@ from msgspec import UNSET, Raw, UnsetType
 from sightline.errors import InvalidJson, SightlineError
 from sightline.slop.protocol.jsontext import (
     NESTING,
+    depth_steps,
     loads,
-    nests_deeper,
     sendable,
-    shallow,
+    shallow_steps,
     text_from_bytes,
 )
 from sightline.slop.protocol.limits import Limits
@@ -66,6 +67,7 @@ __all__ = [
     "parse_provider_message",
     "provider_message_steps",
     "serialize",
+    "short_consumer_message",
     "short_provider_message",
 ]
 
@@ -266,14 +268,20 @@ def parse_consumer_message(
     data: bytes | str, max_bytes: int = MESSAGE_BYTES, levels: int = NESTING
 ) -> ConsumerMessage:
     """Read what a consumer sent. Raises BadMessage."""
-    return finish(consumer_message_steps(data, max_bytes, levels))
+    message = short_consumer_message(data, max_bytes, levels)
+    if message is None:
+        message = finish(consumer_message_steps(data, max_bytes, levels))
+    return message
 
 
 def parse_provider_message(
     data: bytes | str, max_bytes: int, levels: int = NESTING
 ) -> ProviderMessage:
     """Read what a provider sent. Raises BadMessage."""
-    return finish(_provider_message(data, max_bytes, levels))
+    message = short_provider_message(data, max_bytes, levels)
+    if message is None:
+        message = finish(_provider_message(data, max_bytes, levels))
+    return message
 
 
 def consumer_message_steps(
@@ -317,15 +325,26 @@ def provider_message_steps(
     return parse_provider_message(head, max_bytes, limits.message_levels), large
 
 
-def short_provider_message(data: bytes, limits: Limits) -> ProviderMessage | None:
-    """Read a message that is too short to nest too deep; None if it is not one."""
-    if len(data) > limits.message_levels:
-        return None
-    try:
-        message: ProviderMessage = _from_provider.decode(data.decode())
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-    return message
+def _short(decoder: msgspec.json.Decoder[_T]) -> Callable[[bytes | str, int, int], _T | None]:
+    """Make what reads a message that is too short to nest too deep; None if it is not one."""
+
+    def short(data: bytes | str, max_bytes: int, levels: int) -> _T | None:
+        if len(data) > levels or len(data) > max_bytes:
+            return None
+        try:
+            return decoder.decode(data if isinstance(data, str) else data.decode())
+        except (msgspec.DecodeError, UnicodeError):
+            return None
+
+    return short
+
+
+short_consumer_message: Final[Callable[[bytes | str, int, int], ConsumerMessage | None]] = _short(
+    _from_consumer
+)
+short_provider_message: Final[Callable[[bytes | str, int, int], ProviderMessage | None]] = _short(
+    _from_provider
+)
 
 
 _NULL: Final = Raw(b"null")
@@ -347,21 +366,25 @@ def _parse(
     except InvalidJson as error:
         raise BadMessage(str(error)) from None
     is_long = len(data) > GROUP_BYTES
-    is_deep = nests_deeper(data, levels)
+    for is_deep in depth_steps(data, levels):
+        if is_deep:
+            reason = f"a message must not nest deeper than {levels} levels"
+            raise _complaint((yield from shallow_steps(_plain(data))), types, reason)
+        yield
     if is_long:
         yield
-    if is_deep:
-        reason = f"a message must not nest deeper than {levels} levels"
-        raise _complaint(shallow(_plain(data)), types, reason)
     try:
         return decoder.decode(text)
     except UnicodeEncodeError:
         raise BadMessage("a string must not contain a lone surrogate") from None
     except msgspec.DecodeError as error:
-        yield
-        plain = _plain(data)
-        # A short one is read whole, to say exactly where it stops being JSON.
-        raise _complaint(shallow(plain) if is_long else plain, types, str(error)) from None
+        reason = str(error)
+    yield
+    text_left = _plain(data)
+    # A short one is read whole, to say exactly where it stops being JSON.
+    if is_long:
+        text_left = yield from shallow_steps(text_left)
+    raise _complaint(text_left, types, reason)
 
 
 def _plain(data: bytes | str) -> bytes:

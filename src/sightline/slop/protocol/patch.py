@@ -21,16 +21,27 @@ from msgspec import UNSET, Raw, UnsetType
 
 from sightline.errors import InvalidInput, InvalidJson, InvalidPatch, InvalidPath, InvalidTree
 from sightline.slop.protocol import codec
-from sightline.slop.protocol.jsontext import loads, members, read, text_from_bytes, text_of
+from sightline.slop.protocol.jsontext import (
+    JsonText,
+    loads,
+    members,
+    read,
+    text_from_bytes,
+    text_of,
+)
 from sightline.slop.protocol.limits import DEFAULT, Limits
 from sightline.slop.protocol.path import PatchPath, escape, format_path, parse_patch_path
 from sightline.slop.protocol.pieces import (
+    EXACT_BYTES,
+    PIECE_BYTES,
+    VALUES_AT_ONCE,
     Part,
     Steps,
     Text,
     fields,
     groups,
     joined,
+    most_values,
     size,
 )
 from sightline.slop.protocol.rules import field_violations, value_violations
@@ -53,6 +64,7 @@ class _Refused(Exception):
     """Why an op cannot be applied; `apply` adds which op it was."""
 
 
+_WRONG: Final = (InvalidPath, _Refused, InvalidJson, InvalidTree)
 _ops: Final = msgspec.json.Decoder(list[Op])
 _encoder: Final = msgspec.json.Encoder()
 # How large a value may be is for `apply` to say, who knows whether it is a tree.
@@ -111,23 +123,43 @@ def apply(tree: Node, ops: Iterable[Op], limits: Limits = DEFAULT) -> Node:
     nodes a tree may have after many patches is for its owner to watch: see `consumer`.
     """
     for i, op in enumerate(ops):
-        tree = _numbered(tree, i, op, limits)
+        try:
+            tree = _applied(tree, op, parse_patch_path(op.path), limits)
+        except _WRONG as error:
+            raise _invalid(i, op, error) from None
     return tree
 
 
 def apply_steps(tree: Node, text: Text, limits: Limits) -> Steps[Node]:
     """Read ops and apply them, one by one, with limits that hold for all of it; see `pieces`."""
+    if not isinstance(text, Part) and len(text) <= EXACT_BYTES:
+        return (yield from _apply_ops(tree, 0, decode_ops(bytes(text)), limits))
     i = 0
     for group in _groups(text):
         if isinstance(group, list):
-            for op in decode_ops(b"[%b]" % b",".join(group)):
-                tree = _numbered(tree, i, op, limits)
-                i += 1
-                yield
+            ops = decode_ops(b"[%b]" % b",".join(group))
+            tree = yield from _apply_ops(tree, i, ops, limits)
+            i += len(ops)
         else:
             tree = yield from _apply_large(tree, i, group, limits)
             i += 1
     return tree
+
+
+def _apply_ops(tree: Node, before: int, ops: Iterable[Op], limits: Limits) -> Steps[Node]:
+    """Like `apply`, one by one, as the ops that come after so many others."""
+    for i, op in enumerate(ops, before):
+        try:
+            tree = _applied(tree, op, parse_patch_path(op.path), limits)
+        except _WRONG as error:
+            raise _invalid(i, op, error) from None
+        yield
+    return tree
+
+
+def _invalid(i: int, op: Op, error: Exception) -> InvalidPatch:
+    reason = error.reason if isinstance(error, InvalidPath) else str(error)
+    return InvalidPatch(i, op.op, op.path, reason)
 
 
 def _groups(text: Text) -> Iterator[list[Raw] | Text]:
@@ -156,11 +188,10 @@ def _apply_large(tree: Node, i: int, text: Text, limits: Limits) -> Steps[Node]:
         if path.field == "children" and not path.tokens and op.op in ("add", "replace"):
             return (yield from _adopted(tree, op, path.ids, value, limits))
         text = _small_enough(value, limits)
-    except InvalidPath as error:
-        raise InvalidPatch(i, op.op, op.path, error.reason) from None
-    except (_Refused, InvalidJson, InvalidTree) as error:
-        raise InvalidPatch(i, op.op, op.path, str(error)) from None
-    return _numbered(tree, i, msgspec.structs.replace(op, value=text), limits)
+    except _WRONG as error:
+        raise _invalid(i, op, error) from None
+    whole = msgspec.structs.replace(op, value=text)
+    return (yield from _apply_ops(tree, i, [whole], limits))
 
 
 def _small_enough(value: Text, limits: Limits) -> Raw:
@@ -202,15 +233,6 @@ def _holder(children: Text) -> Part:
     else:
         holder.entries.append(Raw(b'{"children":%b}' % bytes(children)))
     return holder
-
-
-def _numbered(tree: Node, i: int, op: Op, limits: Limits) -> Node:
-    try:
-        return _applied(tree, op, parse_patch_path(op.path), limits)
-    except InvalidPath as error:
-        raise InvalidPatch(i, op.op, op.path, error.reason) from None
-    except (_Refused, InvalidJson, InvalidTree) as error:
-        raise InvalidPatch(i, op.op, op.path, str(error)) from None
 
 
 def _applied(tree: Node, op: Op, path: PatchPath, limits: Limits) -> Node:
@@ -313,6 +335,7 @@ def _with_whole_field(node: Node, field: str, op: Op, limits: Limits) -> Node:
 
 
 def _with_member(node: Node, field: str, key: str, op: Op, limits: Limits) -> Node:
+    _check_parts(node.text(field), limits)
     current = members(node.text(field))
     if op.op != "add" and key not in current:
         raise _Refused(f"there is no {key!r} in {field!r}")
@@ -345,6 +368,7 @@ def _with_inner_value(
     text = node.text(field)
     if isinstance(text, UnsetType):
         raise _Refused(f"there is no field {field!r}")
+    _check_parts(text, limits)
     whole = read(text)
     holder = whole
     for token in tokens[:-1]:
@@ -358,6 +382,14 @@ def _with_inner_value(
     if not codec.is_sound_field(field, changed, limits):
         _check(field, whole, limits)
     return _with_text(node, field, changed, limits)
+
+
+def _check_parts(text: JsonText, limits: Limits) -> None:
+    """Refuse to change a value from the wire from within where to open it would take too long."""
+    if isinstance(text, UnsetType) or limits.node_bytes is None or len(text) <= PIECE_BYTES:
+        return
+    if most_values(text) > VALUES_AT_ONCE:
+        raise _Refused("a value of so many parts can only be replaced as a whole")
 
 
 def _with_text(node: Node, field: str, text: Raw, limits: Limits) -> Node:

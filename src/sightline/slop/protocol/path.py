@@ -70,8 +70,10 @@ def parse_patch_path(path: str) -> PatchPath:
     segments = path[1:].split("/")
     for at, segment in enumerate(segments):
         if segment in FIELDS:
-            tokens = tuple([unescape(token, path) for token in segments[at + 1 :]])
-            return PatchPath(tuple(segments[:at]), segment, tokens)
+            tokens = segments[at + 1 :]
+            if "~" in path:
+                tokens = [unescape(token, path) for token in tokens]
+            return PatchPath(tuple(segments[:at]), segment, tuple(tokens))
         if not segment:
             raise InvalidPath(path, "a path must not have empty segments")
     return PatchPath(tuple(segments), None, ())

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -29,8 +29,10 @@ from sightline.errors import InvalidJson
 from sightline.slop.protocol.jsontext import NO_BRACKET, UP_AND_DOWN, masked, read
 
 __all__ = [
+    "EXACT_BYTES",
     "GROUP_BYTES",
     "PIECE_BYTES",
+    "VALUES_AT_ONCE",
     "WHOLE_BYTES",
     "Part",
     "Steps",
@@ -41,6 +43,8 @@ __all__ = [
     "groups",
     "items",
     "joined",
+    "most_values",
+    "runs",
     "size",
     "value",
 ]
@@ -48,14 +52,24 @@ __all__ = [
 # What the native parser may be given in one go: some 10 ms, whatever is in it.
 WHOLE_BYTES: Final = 1024 * 1024
 # How long a container may be before it is opened, and a run of members before it ends.
-PIECE_BYTES: Final = 128 * 1024
-# How much of a list is handled in one go by what looks at each item in turn: some 10 ms.
+PIECE_BYTES: Final = 64 * 1024
+# How long a node's own fields may be to be read exactly, with every rule that they break.
 GROUP_BYTES: Final = 32 * 1024
+# How much of a list is handled in one go by what looks at each value in turn: some 5 ms.
+EXACT_BYTES: Final = 8 * 1024
 _WINDOW_BYTES: Final = 32 * 1024
 # Values that are read into Python objects, at some hundred bytes of memory each.
 _VALUES: Final = 250_000
+# So many of them are read in some milliseconds.
+VALUES_AT_ONCE: Final = 40_000
+# Containers also cost the collector of garbage some hundred nanoseconds each, in one go.
+_CONTAINERS: Final = 100_000
+_NO_VALUE: Final = bytes(set(range(256)) - set(b",[{"))
+_NO_VALUE_OR_QUOTE: Final = bytes(set(range(256)) - set(b',[{"'))
 _BRACKET: Final = re.compile(rb"[][{}]")
 _BRACKETS: Final = (b"[", b"]", b"{", b"}")
+_ONE_BRACKET: Final = bytes.maketrans(b"]{}", b"[[[")
+_FEW_BRACKETS: Final = 200
 _CLOSING: Final = {0x5B: 0x5D, 0x7B: 0x7D}
 _OBJECT: Final = 0x7B
 
@@ -211,9 +225,27 @@ def _crossing(window: bytes, levels: int) -> Iterator[tuple[int, int]]:
         opened.append(last + 1 - start)
     found += reversed(opened)
     if found:
-        places = [match.start() for match in _BRACKET.finditer(window)]
+        place = _places(window, last, found)
         for number in found:
-            yield places[number - 1] + 1 if number else 0, places[number]
+            yield place[number - 1] + 1 if number else 0, place[number]
+
+
+def _places(window: bytes, last: int, found: list[int]) -> Mapping[int, int] | Sequence[int]:
+    """Find where some brackets of a window are, and the ones before them, by their numbers."""
+    wanted = {number - before for number in found for before in (0, 1)}
+    early = max((number for number in wanted if number <= last // 2), default=-1)
+    late = min((number for number in wanted if number > last // 2), default=last + 1)
+    if early + last - late > _FEW_BRACKETS:
+        return [match.start() for match in _BRACKET.finditer(window)]
+    # Most that cross a window's ends are near them.
+    same, place = window.translate(_ONE_BRACKET), {-1: -1}
+    here = -1
+    for number in range(early + 1):
+        place[number] = here = same.find(b"[", here + 1)
+    here = len(same)
+    for number in range(last, late - 1, -1):
+        place[number] = here = same.rfind(b"[", 0, here)
+    return place
 
 
 def fields(text: Text) -> dict[str, Text]:
@@ -238,12 +270,28 @@ def items(text: Text) -> Iterator[Text]:
             yield from _list.decode(entry)
 
 
+def runs(text: Text) -> Iterator[Text]:
+    """Open a list as far as it was cut: as lists of its items, one behind the other."""
+    if not isinstance(text, Part):
+        yield text
+        return
+    if text.is_object:
+        raise msgspec.ValidationError("Expected `array`, got `object`")
+    for entry in text.entries:
+        if isinstance(entry, tuple):
+            alone = Part(is_object=False)
+            alone.entries.append(entry)
+            yield alone
+        else:
+            yield entry
+
+
 def groups(text: Text) -> Iterator[list[Raw] | Text]:
     """Open a list by one level: short items together, a long one alone."""
     group: list[Raw] = []
     length = 0
     for item in items(text):
-        if isinstance(item, Part) or len(item) > GROUP_BYTES:
+        if isinstance(item, Part) or len(item) > EXACT_BYTES:
             if group:
                 yield group
             group, length = [], 0
@@ -251,7 +299,7 @@ def groups(text: Text) -> Iterator[list[Raw] | Text]:
             continue
         group.append(item)
         length += len(item)
-        if length > GROUP_BYTES:
+        if length > EXACT_BYTES:
             yield group
             group, length = [], 0
     if group:
@@ -270,15 +318,37 @@ def joined(text: Text) -> Raw:
 
 def value(text: Text) -> Steps[Any]:
     """Read a text as a Python value. Raises InvalidJson for one that is none, or too many."""
-    left = [_VALUES]
-    return (yield from _value(text, left))
+    if not isinstance(text, Part) and len(text) > PIECE_BYTES:
+        many = most_values(text)
+        if many > VALUES_AT_ONCE:
+            text = yield from cut(bytes(text), len(text), len(text))
+    return (yield from _value(text, _Room()))
 
 
-def _value(text: Text, left: list[int]) -> Steps[Any]:
-    if not isinstance(text, Part):
-        left[0] -= _most_values(text)
-        if left[0] < 0:
+class _Room:
+    """How many values and containers may still be read."""
+
+    def __init__(self) -> None:
+        self._values, self._containers = _VALUES, _CONTAINERS
+
+    def take(self, text: Raw) -> None:
+        """Count those of a text. Raises InvalidJson where there are too many."""
+        plain = bytes(text)
+        if b"\\" in plain:
+            plain = plain.replace(b"\\\\", b"").replace(b'\\"', b"")
+        marks = plain.translate(None, _NO_VALUE_OR_QUOTE).replace(b'""', b"")
+        outside = b"".join(marks.split(b'"')[::2])
+        self._values -= len(outside) + 1
+        self._containers -= len(outside) - outside.count(b",")
+        if self._containers < 0:
+            raise InvalidJson(f"more than {_CONTAINERS} lists and objects", 1, 1)
+        if self._values < 0:
             raise InvalidJson(f"more than {_VALUES} values", 1, 1)
+
+
+def _value(text: Text, left: _Room) -> Steps[Any]:
+    if not isinstance(text, Part):
+        left.take(text)
         return read(text)
     made: Any = {} if text.is_object else []
     for entry in text.entries:
@@ -298,9 +368,9 @@ def _value(text: Text, left: list[int]) -> Steps[Any]:
     return made
 
 
-def _most_values(text: Raw) -> int:
+def most_values(text: Raw) -> int:
     """A bound on how many values a text holds."""
-    return bytes(text).count(b",") + bytes(text).count(b"[") + bytes(text).count(b"{") + 1
+    return len(bytes(text).translate(None, _NO_VALUE)) + 1
 
 
 def _chunks(text: Text) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from io import BytesIO
 from typing import Final
 
 from sightline.slop.transports.link import LinkClosed, Peer
@@ -26,30 +27,39 @@ class LineSplitter:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._partial = bytearray()
+        # It hands out what was written to it without a copy.
+        self._partial = BytesIO()
         self._skipping = False
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take in bytes; return the lines that they complete. Blank lines are none."""
         lines: list[bytes] = []
-        *complete, rest = data.split(b"\n")
-        for piece in complete:
-            self._take(piece, lines)
-            if self._partial.strip():
-                lines.append(bytes(self._partial))
-            self._partial.clear()
-            self._skipping = False
-        self._take(rest, lines)
+        first, *others = data.split(b"\n")
+        self._take(first, lines)
+        if others:
+            self._end(lines)
+            most = self._max_bytes
+            *complete, rest = others
+            lines += [piece[: most + 1] for piece in complete if piece.strip() or len(piece) > most]
+            self._take(rest, lines)
         return lines
 
     def _take(self, piece: bytes, lines: list[bytes]) -> None:
         if self._skipping:
             return
-        self._partial += piece[: self._max_bytes + 1 - len(self._partial)]
-        if len(self._partial) > self._max_bytes:
-            lines.append(bytes(self._partial))
-            self._partial.clear()
+        self._partial.write(piece[: self._max_bytes + 1 - self._partial.tell()])
+        if self._partial.tell() > self._max_bytes:
+            lines.append(self._partial.getvalue())
+            self._partial = BytesIO()
             self._skipping = True
+
+    def _end(self, lines: list[bytes]) -> None:
+        """End the line that has begun."""
+        line = self._partial.getvalue()
+        if line and not line.isspace():
+            lines.append(line)
+        self._partial = BytesIO()
+        self._skipping = False
 
 
 class LineLink:

@@ -3,7 +3,7 @@
 A link carries whole messages, in order, both ways. `send` returns when the
 transport has taken the messages, which is how a slow reader is felt: nobody
 sends the next ones before. `receive` returns None when the other side is gone;
-it never raises for what the peer did.
+for what the peer did it raises nothing but LetGo, where it flooded the transport itself.
 
 A message over the link's limit arrives as its first bytes, one more than the
 limit: whoever reads it refuses it for its length, and the link lives on.

@@ -19,6 +19,9 @@ __all__ = ["STEP_S", "Pace"]
 
 # After so much work everybody else has a turn.
 STEP_S: Final = 0.005
+# A timer or a socket is noticed in one round of the loop, its task wakes in the next, and who
+# gave way in between would come before it.
+_MORE_ROUNDS: Final = 2
 
 _T = TypeVar("_T")
 
@@ -66,6 +69,8 @@ class Pace:
         if self._used_s >= STEP_S:
             used_s, self._used_s = self._used_s, 0.0
             await asyncio.sleep(self._budget.spend(self._clock(), used_s))
+            for _ in range(_MORE_ROUNDS):
+                await asyncio.sleep(0)
 
     def fault(self) -> None:
         """Note something that could not be read. Raises LetGo."""

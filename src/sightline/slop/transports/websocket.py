@@ -7,6 +7,7 @@ its `door` lets in, before the handshake is answered.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from http import HTTPStatus
 from typing import Final
@@ -15,10 +16,12 @@ from urllib.parse import urlsplit
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
+from websockets.frames import Frame, Opcode
 from websockets.http11 import Request, Response
+from websockets.protocol import Event
 from websockets.typing import Subprotocol
 
-from sightline.errors import InvalidInput, TimedOut, Unauthorized, Unreachable
+from sightline.errors import InvalidInput, LetGo, TimedOut, Unauthorized, Unreachable
 from sightline.slop.transports.door import SUBPROTOCOL, Door, Visitor, is_loopback
 from sightline.slop.transports.link import (
     CONSUMER_BYTES,
@@ -40,6 +43,9 @@ _READ_BYTES: Final = 8 * 1024
 # A message over the machine's limit is refused there, and the connection lives on. One that
 # is this many times over it is not worth reading to its end: the connection closes (1009).
 _FAR_OVER: Final = 4
+# Both sides may ask every 20 s whether the other is there, and answer.
+_CONTROLS: Final = 100
+_CONTROLS_S: Final = 60.0
 _TOKENS_IN_CLEAR: Final = "a token goes over wss:// only, or to this machine"
 
 
@@ -53,14 +59,35 @@ class WebSocketLink:
         transport = socket.transport
         if hasattr(transport, "max_size"):
             transport.max_size = _READ_BYTES
+        # The library answers pings by itself, and hands out messages only.
+        self._process_event = socket.process_event
+        socket.process_event = self._count  # type: ignore[method-assign]
+        self._controls_left, self._counted = float(_CONTROLS), time.monotonic()
+        self._flood: LetGo | None = None
 
     async def receive(self) -> bytes | None:
-        """Return the next message, or None at the end."""
+        """Return the next message, or None at the end. Raises LetGo for a flood of pings."""
         try:
             # Undecoded: bytes that are not UTF-8 are a bad message, not the end of the link.
             return await self._socket.recv(decode=False)
         except ConnectionClosed:
+            if self._flood is not None:
+                raise self._flood from None
             return None
+
+    def _count(self, event: Event) -> None:
+        """Take what came; end the connection of who sends too many pings or pongs."""
+        if isinstance(event, Frame) and event.opcode in {Opcode.PING, Opcode.PONG}:
+            now = time.monotonic()
+            earned = (now - self._counted) * _CONTROLS / _CONTROLS_S
+            self._controls_left = min(float(_CONTROLS), self._controls_left + earned) - 1
+            self._counted = now
+            if self._controls_left < 0:
+                self._flood = LetGo(
+                    f"let go: it sent more than {_CONTROLS} pings in {_CONTROLS_S:g} s"
+                )
+                self._socket.transport.abort()
+        self._process_event(event)
 
     async def send(self, messages: Sequence[bytes]) -> None:
         """Send messages; return when they are taken. Raises LinkClosed."""
