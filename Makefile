@@ -5,19 +5,16 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 # What the system must have: chat, demo, lint and the like need less than what runs the tests.
-NEEDS  := $(if $(filter test laws bench prove,$(or $(MAKECMDGOALS),test)),test,chat)
+NEEDS  := $(if $(filter test bench prove,$(or $(MAKECMDGOALS),test)),test,chat)
 
 # An environment whose interpreter is gone is none.
 $(shell [ -x $(BIN)/python ] || rm -f $(READY))
 
-.PHONY: chat test laws lint format demo bench prove lock bare _system
+.PHONY: chat test lint format demo bench prove lock bare _system
 
-test: $(READY)             ## everything CI runs: lint, types, tests; COVERAGE=1 measures it, too
+test: $(READY)             ## everything CI runs: lint, types, tests; COVERAGE=1 measures it, LAWS=whole tries all cases of the laws
 	@sh setup/browser.sh $(VENV)/browser & $(MAKE) --no-print-directory lint && wait
 	$(BIN)/pytest $(if $(COVERAGE),--cov --cov-report=term)
-
-laws: $(READY)             ## every law on all of its cases, of which `make test` tries a tenth: some minutes
-	LAWS=whole $(BIN)/pytest tests/laws
 
 lint: $(READY)             ## style and strict types
 	$(BIN)/ruff check .

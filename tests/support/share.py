@@ -1,4 +1,4 @@
-"""How many cases of a law are tried: a tenth by `make test`, all by `make laws`."""
+"""How many cases of a law are tried: a tenth, or all with `LAWS=whole`."""
 
 from __future__ import annotations
 
