@@ -29,7 +29,7 @@ def assigned(tree: ast.AST) -> Iterator[str]:
 
 @pytest.mark.parametrize("kind", VALUES)
 def test_what_a_turn_goes_by_is_a_value(kind: type) -> None:
-    value = object.__new__(kind)
+    value: object = object.__new__(kind)
     for field in fields(kind):
         with pytest.raises(FrozenInstanceError):
             setattr(value, field.name, None)

@@ -207,7 +207,7 @@ def test_what_would_fill_the_memory_is_skipped(item: bytes, times: int, reason: 
 
 
 def test_what_is_in_strings_fills_no_memory() -> None:
-    data = ['[{,"\\' * 25_000] * 3 + [[]] * 50_000
+    data: list[object] = ['[{,"\\' * 25_000] * 3 + [[]] * 50_000
     event = b'{"type":"event","name":"e","data":%b}' % json.dumps(data).encode()
     assert greeted().receive(event) == [EventArrived("e", data)]
 
