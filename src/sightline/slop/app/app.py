@@ -42,7 +42,7 @@ from sightline.slop.app.invoking import Invoker, running
 from sightline.slop.app.registry import Registry, Where
 from sightline.slop.app.resolving import Resolvers
 from sightline.slop.app.scope import Scope
-from sightline.slop.app.serving import COALESCE_S, Serving
+from sightline.slop.app.serving import COALESCE_S, Answer, Serving
 from sightline.slop.app.tasks import Clock, Task, Tasks, system_clock
 from sightline.slop.app.values import as_json
 from sightline.slop.protocol.connection import Connection, QueryRequested, event_body
@@ -303,7 +303,7 @@ class App(Scope):
             self.views.forget(session)
             self._provider.drop_audience(session)
 
-    async def _query(self, connection: Connection, request: QueryRequested) -> None:
+    async def _query(self, connection: Connection, request: QueryRequested) -> Answer | None:
         query = request.query
         self._publish()
         tree = self.registry.tree(connection.audience)
@@ -317,7 +317,8 @@ class App(Scope):
             _log.exception("the query of %s failed", query.path)
             connection.refuse(query.id, "internal", "the app failed to answer this")
         else:
-            connection.answer_query(left, None if made is tree else made)
+            return left, None if made is tree else made
+        return None
 
     def _publish(self) -> None:
         """Hand the trees to the protocol's machine. In the loop only."""

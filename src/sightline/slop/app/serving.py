@@ -17,13 +17,14 @@ from typing import Final
 
 from sightline.errors import LetGo
 from sightline.slop.protocol.connection import Connection, InvokeRequested, QueryRequested, Request
-from sightline.slop.protocol.messages import ErrorInfo, ErrorMessage, serialize
+from sightline.slop.protocol.messages import ErrorInfo, ErrorMessage, Query, serialize
 from sightline.slop.protocol.patience import Patience
 from sightline.slop.protocol.provider import Provider
+from sightline.slop.protocol.tree import Node
 from sightline.slop.transports.link import Link, LinkClosed
 from sightline.slop.transports.pace import Pace
 
-__all__ = ["COALESCE_S", "PATIENCE", "Serving"]
+__all__ = ["COALESCE_S", "PATIENCE", "Answer", "Serving"]
 
 COALESCE_S: Final = 0.05
 # A refusal costs little, and a program under test makes many mistakes.
@@ -34,7 +35,10 @@ _GOODBYE_S: Final = 1.0
 _log: Final = logging.getLogger(__name__)
 
 OnInvoke = Callable[[Connection, InvokeRequested], Awaitable[None]]
-OnQuery = Callable[[Connection, QueryRequested], Awaitable[None]]
+# What is to be answered, and from which tree if not the audience's own.
+Answer = tuple[Query, Node | None]
+# None is a query that was refused already.
+OnQuery = Callable[[Connection, QueryRequested], Awaitable[Answer | None]]
 
 
 class _Line:
@@ -161,10 +165,11 @@ class Serving:
         else:
             async with line.queries:
                 await line.room()
+                answer: Answer | None = (request.query, None)
                 if self._on_query is not None:
-                    await self._on_query(line.connection, request)
-                else:
+                    answer = await self._on_query(line.connection, request)
+                if answer is not None:
                     with line.pace.work():
-                        line.connection.answer_query(request.query)
+                        line.connection.answer_query(*answer)
         line.has_room.set()
         self.wake()
