@@ -10,7 +10,7 @@ import pytest
 from context.dialects.test_any_prompt import MODELS, Author
 from laws.test_law_6_dialects import prompt, requests
 from sightline.context.dialects import Options, Request, encode, profile_for, segments
-from sightline.context.dialects.segments import Memory, Piece
+from sightline.context.dialects.segments import Segment, SegmentMemory
 from sightline.context.messages.parts import File, Part, Text
 from sightline.context.slots.prompt import Prompt
 from sightline.errors import InvalidInput
@@ -57,16 +57,16 @@ def _before(request: Request, offset: int) -> int:
 
 
 def test_only_what_is_new_is_written() -> None:
-    memory = Memory()
+    memory = SegmentMemory()
     written: list[tuple[Part, ...]] = []
 
-    def write(parts: tuple[Part, ...]) -> list[Piece]:
+    def write(parts: tuple[Part, ...]) -> list[Segment]:
         written.append(parts)
-        return [Piece("user", b"{}")]
+        return [Segment("user", b"{}")]
 
     old, new, file = (Text("old"),), (Text("new"),), (File("data:,", "text/plain"),)
     for parts in (old, old, new, old, file, file):
-        assert memory.pieces(parts, "user", write) == [Piece("user", b"{}")]
+        assert memory.pieces(parts, "user", write) == [Segment("user", b"{}")]
     assert written == [old, new, file, file]
     memory.pieces(old, "system", write)
     assert len(written) == 5
@@ -74,8 +74,8 @@ def test_only_what_is_new_is_written() -> None:
 
 def test_the_memory_of_what_was_written_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "MEMORY_BYTES", 10_000)
-    memory = Memory()
+    memory = SegmentMemory()
     held = [(Text(str(number)),) for number in range(200)]
     for parts in held:
-        memory.pieces(parts, "user", lambda _: [Piece("user", b"x" * 1_000)])
+        memory.pieces(parts, "user", lambda _: [Segment("user", b"x" * 1_000)])
     assert sum(len(p.data) for _, pieces in memory._held.values() for p in pieces) < 12_000

@@ -333,8 +333,7 @@ def _reported(told: dict[str, Any] | None) -> dict[str, Any] | None:
 
 def _receipt_body(turn: OpenTurn, model: Model, composed: Composed, data: bytes) -> dict[str, Any]:
     request = composed.request
-    body: dict[str, Any] = msgspec.json.decode(request.receipt_of(composed.prompt).encode())
-    body["request"] = {
+    about = {
         "turn": turn.number,
         "number": turn.requests,
         "model": model.label,
@@ -347,7 +346,8 @@ def _receipt_body(turn: OpenTurn, model: Model, composed: Composed, data: bytes)
         "strategy": composed.inputs.strategy,
         "loose": composed.loose,
         "kept_tokens": composed.kept_tokens,
-        "sight": msgspec.to_builtins(composed.sight.rules),
-        "drift": None if composed.drift is None else msgspec.to_builtins(composed.drift),
+        "sight": composed.sight.rules,
+        "drift": composed.drift,
     }
-    return body
+    body: dict[str, Any] = msgspec.json.decode(request.receipt_of(composed.prompt).encode())
+    return {**body, "request": msgspec.json.decode(msgspec.json.encode(about))}

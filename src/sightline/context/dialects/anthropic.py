@@ -33,10 +33,10 @@ from sightline.context.dialects.decoder import Decoder, Open, written
 from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.names import wire_id
 from sightline.context.dialects.request import RequestDraft
-from sightline.context.dialects.segments import Piece, to_json
+from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import UNKNOWN, Stored, as_text, flat, message_of, role_of
 from sightline.context.dialects.turns import PromptTurn, begun
-from sightline.context.dialects.usage import CacheMiss, Usage, UsageReport, at
+from sightline.context.dialects.usage import CacheMiss, Usage, UsageFields, at
 from sightline.context.messages.parts import (
     File,
     Message,
@@ -111,15 +111,15 @@ def _say(draft: RequestDraft, turns: list[PromptTurn]) -> None:
         messages.add_turn(turn, partial(_pieces, draft, role, keep), role, keep)
 
 
-def _pieces(draft: RequestDraft, role: str, keep: bool, parts: tuple[Part, ...]) -> list[Piece]:
+def _pieces(draft: RequestDraft, role: str, keep: bool, parts: tuple[Part, ...]) -> list[Segment]:
     written = (_block(draft, part, keep=keep) for part in parts)
     return [_piece(role, block) for block in written if block is not None]
 
 
-def _piece(role: str, block: dict[str, Any]) -> Piece:
+def _piece(role: str, block: dict[str, Any]) -> Segment:
     data = to_json(block)
     thought = block["type"] in ("thinking", "redacted_thinking")
-    return Piece(role, data, 0 if thought else len(data) - 1)
+    return Segment(role, data, 0 if thought else len(data) - 1)
 
 
 def _keeps_thinking(draft: RequestDraft, *, in_loop: bool) -> bool:
@@ -272,7 +272,7 @@ class AnthropicDecoder(Decoder):
         return super()._made(part)
 
     @staticmethod
-    def _read_usage(told: UsageReport) -> Usage:
+    def _read_usage(told: UsageFields) -> Usage:
         read = told.count("cache_read_input_tokens")
         write = told.count("cache_creation_input_tokens")
         return Usage(
@@ -296,7 +296,7 @@ def read_cache_miss(response: Mapping[str, Any]) -> CacheMiss | None:
     reason = at(response, "diagnostics", "cache_miss_reason")
     if not isinstance(reason, Mapping):
         return None
-    missed = UsageReport(reason).count("cache_missed_input_tokens")
+    missed = UsageFields(reason).count("cache_missed_input_tokens")
     return CacheMiss(str(reason.get("type")), missed)
 
 

@@ -31,10 +31,10 @@ from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.framing import EventStreamReader
 from sightline.context.dialects.names import wire_id
 from sightline.context.dialects.request import RequestDraft
-from sightline.context.dialects.segments import Piece, to_json
+from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import UNKNOWN, Stored, as_text, message_of, role_of
 from sightline.context.dialects.turns import PromptTurn, begun
-from sightline.context.dialects.usage import Usage, UsageReport, at
+from sightline.context.dialects.usage import Usage, UsageFields, at
 from sightline.context.messages.parts import (
     File,
     Message,
@@ -120,14 +120,14 @@ def _worded(turn: PromptTurn) -> PromptTurn:
     return msgspec.structs.replace(turn, parts=(WORDLESS, *turn.parts), edge=edge)
 
 
-def _pieces(draft: RequestDraft, role: str, keep: bool, parts: tuple[Part, ...]) -> list[Piece]:
+def _pieces(draft: RequestDraft, role: str, keep: bool, parts: tuple[Part, ...]) -> list[Segment]:
     pieces = []
     for part in parts:
         block = _block(draft, part, keep=keep)
         if block is not None:
             data = to_json(block)
             bare = part is WORDLESS or block.keys() & {"document", "reasoningContent"}
-            pieces.append(Piece(role, data, 0 if bare else len(data)))
+            pieces.append(Segment(role, data, 0 if bare else len(data)))
     return pieces
 
 
@@ -273,7 +273,7 @@ class BedrockDecoder(Decoder):
         return super()._made(part)
 
     @staticmethod
-    def _read_usage(told: UsageReport) -> Usage:
+    def _read_usage(told: UsageFields) -> Usage:
         read, write = told.count("cacheReadInputTokens"), told.count("cacheWriteInputTokens")
         details = at(told.reported, "cacheDetails")
         long = [d for d in details if at(d, "ttl") == "1h"] if isinstance(details, list) else []
@@ -283,7 +283,7 @@ class BedrockDecoder(Decoder):
             cache_read_tokens=read,
             cache_write_tokens=write,
             cache_write_long_tokens=sum(
-                UsageReport(detail).count("inputTokens") for detail in long
+                UsageFields(detail).count("inputTokens") for detail in long
             ),
         )
 

@@ -27,7 +27,7 @@ from sightline.context.dialects.events import (
     UsageArrived,
 )
 from sightline.context.dialects.framing import BrokenStream, Frame, FrameReader, SseReader
-from sightline.context.dialects.usage import CacheMiss, Usage, UsageReport
+from sightline.context.dialects.usage import CacheMiss, Usage, UsageFields
 from sightline.context.messages.gate import (
     MAX_DEPTH,
     UNREADABLE_CHARS,
@@ -92,7 +92,7 @@ class Decoder:
         raise NotImplementedError
 
     @staticmethod
-    def _read_usage(told: UsageReport) -> Usage:
+    def _read_usage(told: UsageFields) -> Usage:
         """Read the usage object of a response."""
         raise NotImplementedError
 
@@ -104,7 +104,7 @@ class Decoder:
 
         What makes no sense is 0 as well, and named in `Usage.unusable`.
         """
-        told = UsageReport(reported)
+        told = UsageFields(reported)
         usage = cls._read_usage(told)
         return msgspec.structs.replace(usage, unusable=tuple(told.unusable))
 

@@ -28,7 +28,7 @@ from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.names import wire_id
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Options, RequestDraft, assemble
-from sightline.context.dialects.segments import Piece, to_json
+from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import (
     UNKNOWN,
     Stored,
@@ -38,7 +38,7 @@ from sightline.context.dialects.stored import (
     role_of,
 )
 from sightline.context.dialects.turns import begun
-from sightline.context.dialects.usage import Usage, UsageReport
+from sightline.context.dialects.usage import Usage, UsageFields
 from sightline.context.messages.parts import (
     File,
     Message,
@@ -110,10 +110,10 @@ def write(draft: RequestDraft) -> None:
         contents.add_turn(turn, partial(_pieces, draft, role, lane), role, lane=lane)
 
 
-def _pieces(draft: RequestDraft, role: str, lane: int, parts: tuple[Part, ...]) -> list[Piece]:
+def _pieces(draft: RequestDraft, role: str, lane: int, parts: tuple[Part, ...]) -> list[Segment]:
     first = next((part for part in parts if isinstance(part, ToolCall)), None)
     written = (_part(draft, part, first=part is first) for part in parts)
-    return [Piece(role, to_json(part), lane=lane) for part in written if part is not None]
+    return [Segment(role, to_json(part), lane=lane) for part in written if part is not None]
 
 
 def _part(draft: RequestDraft, part: Part, *, first: bool) -> dict[str, Any] | None:
@@ -221,7 +221,7 @@ class GeminiDecoder(Decoder):
                 self._part(key, "text").raw = raw
 
     @staticmethod
-    def _read_usage(told: UsageReport) -> Usage:
+    def _read_usage(told: UsageFields) -> Usage:
         thoughts = told.count("thoughtsTokenCount")
         return Usage(
             input_tokens=told.count("promptTokenCount") + told.count("toolUsePromptTokenCount"),

@@ -21,7 +21,7 @@ from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.framing import LineReader
 from sightline.context.dialects.openai_chat import error_text, function_tools
 from sightline.context.dialects.request import RequestDraft
-from sightline.context.dialects.segments import Piece, to_json
+from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import (
     UNKNOWN,
     Stored,
@@ -30,7 +30,7 @@ from sightline.context.dialects.stored import (
     call_id_of,
     role_of,
 )
-from sightline.context.dialects.usage import Usage, UsageReport
+from sightline.context.dialects.usage import Usage, UsageFields
 from sightline.context.messages.parts import (
     File,
     Message,
@@ -65,7 +65,7 @@ def write(draft: RequestDraft) -> None:
         messages.add_turn(turn, partial(_pieces, draft, turn.role), turn.role)
 
 
-def _pieces(draft: RequestDraft, role: str, parts: tuple[Part, ...]) -> list[Piece]:
+def _pieces(draft: RequestDraft, role: str, parts: tuple[Part, ...]) -> list[Segment]:
     if role == "tool":
         return [_result(draft, part) for part in parts if isinstance(part, ToolResult)]
     message: dict[str, Any] = {"role": role}
@@ -87,12 +87,12 @@ def _pieces(draft: RequestDraft, role: str, parts: tuple[Part, ...]) -> list[Pie
             {"function": {"name": draft.names.wire(call.name), "arguments": call.arguments}}
             for call in calls
         ]
-    return [Piece(role, to_json(message))]
+    return [Segment(role, to_json(message))]
 
 
-def _result(draft: RequestDraft, result: ToolResult) -> Piece:
+def _result(draft: RequestDraft, result: ToolResult) -> Segment:
     name, text = draft.names.wire(result.name), error_text(result)
-    return Piece("tool", to_json({"role": "tool", "tool_name": name, "content": text}))
+    return Segment("tool", to_json({"role": "tool", "tool_name": name, "content": text}))
 
 
 def _image(part: Part) -> Any:
@@ -139,7 +139,7 @@ class OllamaDecoder(Decoder):
             yield from self._end(stop)
 
     @staticmethod
-    def _read_usage(told: UsageReport) -> Usage:
+    def _read_usage(told: UsageFields) -> Usage:
         # It reports what it evaluated; what it reused is not told.
         return Usage(
             input_tokens=told.count("prompt_eval_count"), output_tokens=told.count("eval_count")

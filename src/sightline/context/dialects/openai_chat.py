@@ -22,10 +22,10 @@ from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.framing import Frame
 from sightline.context.dialects.names import wire_id
 from sightline.context.dialects.request import RequestDraft
-from sightline.context.dialects.segments import Piece, to_json
+from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import UNKNOWN, Stored, arguments_of, as_text, flat, role_of
 from sightline.context.dialects.turns import PromptTurn
-from sightline.context.dialects.usage import Usage, UsageReport
+from sightline.context.dialects.usage import Usage, UsageFields
 from sightline.context.messages.parts import (
     File,
     Message,
@@ -99,24 +99,24 @@ def _one_system(draft: RequestDraft) -> list[PromptTurn]:
     return [PromptTurn("system", (Text(text),), system[0].origin), *rest]
 
 
-def _pieces(draft: RequestDraft, role: str, parts: tuple[Part, ...]) -> list[Piece]:
+def _pieces(draft: RequestDraft, role: str, parts: tuple[Part, ...]) -> list[Segment]:
     if role == "assistant":
         message = _assistant(draft, parts)
         # Another vendor's reasoning alone is nothing here, and a message of nothing is refused.
         is_said = message["content"] or "tool_calls" in message
-        return [Piece(role, to_json(message))] if is_said else []
+        return [Segment(role, to_json(message))] if is_said else []
     if role == "tool":
         results = [_result(draft, part) for part in parts if isinstance(part, ToolResult)]
         return [_piece(result) for result in results]
     return [_piece({"role": role, "content": _content(draft, parts)})]
 
 
-def _piece(message: dict[str, Any]) -> Piece:
+def _piece(message: dict[str, Any]) -> Segment:
     """A message that ends with its content, and may be marked if that is parts."""
     data, content = to_json(message), message["content"]
     if isinstance(content, str):
-        return Piece(message["role"], data, blocks=0)
-    return Piece(message["role"], data, len(data) - len("}]}"), len(content))
+        return Segment(message["role"], data, blocks=0)
+    return Segment(message["role"], data, len(data) - len("}]}"), len(content))
 
 
 def _content(draft: RequestDraft, parts: tuple[Part, ...]) -> str | list[dict[str, Any]]:
@@ -246,7 +246,7 @@ class ChatDecoder(Decoder):
             part.text += function.get("arguments") or ""
 
     @staticmethod
-    def _read_usage(told: UsageReport) -> Usage:
+    def _read_usage(told: UsageFields) -> Usage:
         read = told.count("prompt_tokens_details", "cached_tokens")
         return Usage(
             input_tokens=told.count("prompt_tokens"),

@@ -20,9 +20,9 @@ from sightline.context.dialects.events import Event
 from sightline.context.dialects.names import wire_id
 from sightline.context.dialects.openai_chat import error_text, stored_content
 from sightline.context.dialects.request import RequestDraft
-from sightline.context.dialects.segments import Piece, to_json
+from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import Stored, arguments_of, as_text, flat, role_of
-from sightline.context.dialects.usage import CacheMiss, Usage, UsageReport
+from sightline.context.dialects.usage import CacheMiss, Usage, UsageFields
 from sightline.context.messages.parts import (
     File,
     Message,
@@ -81,17 +81,17 @@ def write(draft: RequestDraft) -> None:
         draft.mark(BREAKPOINT)
 
 
-def _pieces(draft: RequestDraft, role: str, parts: tuple[Part, ...]) -> list[Piece]:
+def _pieces(draft: RequestDraft, role: str, parts: tuple[Part, ...]) -> list[Segment]:
     """One item for each thing that the model or a tool said, one for all that others said."""
     if role == "assistant":
         said = (to_json(item) for part in parts for item in _said(draft, part))
-        return [Piece(role, data) for data in said]
+        return [Segment(role, data) for data in said]
     if role == "tool":
         results = (to_json(_output(draft, p)) for p in parts if isinstance(p, ToolResult))
-        return [Piece(role, data, len(data) - len("}]}")) for data in results]
+        return [Segment(role, data, len(data) - len("}]}")) for data in results]
     content = [_part(draft, part) for part in parts]
     data = to_json({"type": "message", "role": role, "content": content})
-    return [Piece(role, data, len(data) - len("}]}"), len(content))]
+    return [Segment(role, data, len(data) - len("}]}"), len(content))]
 
 
 def _said(draft: RequestDraft, part: Part) -> list[dict[str, Any]]:
@@ -213,7 +213,7 @@ class ResponsesDecoder(Decoder):
         yield from self._end(reason, detail)
 
     @staticmethod
-    def _read_usage(told: UsageReport) -> Usage:
+    def _read_usage(told: UsageFields) -> Usage:
         details = "input_tokens_details"
         return Usage(
             input_tokens=told.count("input_tokens"),
@@ -243,7 +243,7 @@ def read_cache_miss(response: Mapping[str, Any]) -> CacheMiss | None:
     told = response.get("prompt_cache_diagnostics")
     if not isinstance(told, Mapping) or told.get("type") == "cache_hit":
         return None
-    missed = UsageReport(told).count("cache_missed_tokens")
+    missed = UsageFields(told).count("cache_missed_tokens")
     return CacheMiss(str(told.get("reason") or told.get("type")), missed)
 
 

@@ -12,11 +12,11 @@ Where there is no tail it is where one would stand.
 Not one byte behind a tail counts, be it the same with another tail: what follows may begin with
 the same comma, brace and role by chance, and nothing says that it will again.
 
-A cache mark is no content. It is a few bytes to put in at a place that is known (`Piece.mark`),
+A cache mark is no content. It is a few bytes to put in at a place that is known (`Segment.mark`),
 so a request with marks and one without are the same pieces.
 
-What a part's JSON is depends on nothing but the part and `Memory`'s key. So the pieces of the
-parts of a message are kept, and the next request of a conversation writes what is new in it.
+What a part's JSON is depends on nothing but the part and the key of a `SegmentMemory`. So the
+pieces of the parts of a message are kept, and the next request writes what is new in it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sightline.context.dialects.turns import PromptTurn
 from sightline.context.messages.parts import File, Message, Part
 from sightline.context.tokens.counts import SeenMessages
 
-__all__ = ["Joined", "Memory", "Piece", "Segments", "memory_of", "to_json"]
+__all__ = ["Joined", "Segment", "SegmentMemory", "Segments", "memory_of", "to_json"]
 
 to_json: Final = msgspec.json.Encoder().encode
 # Vendors look back about 20 blocks from a mark for an earlier one; stay clear of the edge.
@@ -44,7 +44,7 @@ MEMORY_TOKENS: Final = 4_000_000
 MEMORIES: Final = 4
 
 
-class Piece(NamedTuple):
+class Segment(NamedTuple):
     """The JSON of one block or of one message.
 
     `mark` is the offset at which a cache mark goes in, 0 if it may have none; `blocks` is how
@@ -58,10 +58,10 @@ class Piece(NamedTuple):
     lane: int = 0
 
 
-Write: TypeAlias = Callable[[tuple[Part, ...]], list[Piece]]
+Write: TypeAlias = Callable[[tuple[Part, ...]], list[Segment]]
 
 
-class Memory:
+class SegmentMemory:
     """The pieces of parts that were written before, and what their messages weigh.
 
     Known by identity, as in `SeenMessages`; files are not kept. Bounded, and emptied at once.
@@ -70,9 +70,9 @@ class Memory:
     def __init__(self) -> None:
         self.weights = SeenMessages(MEMORY_TOKENS)
         self._bytes = 0
-        self._held: dict[Hashable, tuple[tuple[Part, ...], list[Piece]]] = {}
+        self._held: dict[Hashable, tuple[tuple[Part, ...], list[Segment]]] = {}
 
-    def pieces(self, parts: tuple[Part, ...], variant: Hashable, write: Write) -> list[Piece]:
+    def pieces(self, parts: tuple[Part, ...], variant: Hashable, write: Write) -> list[Segment]:
         """Return what `write` makes of the parts; `variant` is what else that depends on."""
         key = (id(parts), variant)
         held = self._held.get(key)
@@ -98,7 +98,7 @@ class Memory:
         return cast("list[int]", weights)
 
 
-def memory_of(profile: Profile, names: tuple[str, ...]) -> Memory:
+def memory_of(profile: Profile, names: tuple[str, ...]) -> SegmentMemory:
     """Return the memory of all requests whose parts are written alike.
 
     `names` are those of the tools that are called otherwise at the vendor's.
@@ -107,8 +107,8 @@ def memory_of(profile: Profile, names: tuple[str, ...]) -> Memory:
 
 
 @lru_cache(maxsize=MEMORIES)
-def _memory(*_: Hashable) -> Memory:
-    return Memory()
+def _memory(*_: Hashable) -> SegmentMemory:
+    return SegmentMemory()
 
 
 class Joined(NamedTuple):
@@ -130,10 +130,10 @@ class Segments:
     `content` is the key of the blocks of a message, where an API's messages are lists of them.
     """
 
-    def __init__(self, memory: Memory, content: str = "") -> None:
+    def __init__(self, memory: SegmentMemory, content: str = "") -> None:
         self._memory = memory
         self._content = content
-        self._pieces: list[Piece] = []
+        self._pieces: list[Segment] = []
         self._origins: list[int] = []
         self._stable: list[bool] = []
         self._edge: int | None = None
@@ -153,7 +153,7 @@ class Segments:
         first = self._edge is None
         if first:
             self._edge = len(self._pieces)
-            self._extend([Piece(role, b"", 0, 0, lane)], -1, stable=False)
+            self._extend([Segment(role, b"", 0, 0, lane)], -1, stable=False)
         if self._content:
             self._extend(write(turn.parts[edge:]), turn.origin, stable=turn.stable)
             self._extend(write(turn.tail), turn.origin, stable=False)
@@ -165,7 +165,7 @@ class Segments:
             self._inside = len(said) if whole[0].data.startswith(said) else 0
         self._extend(whole, turn.origin, stable=turn.stable)
 
-    def _extend(self, pieces: list[Piece], origin: int, *, stable: bool) -> None:
+    def _extend(self, pieces: list[Segment], origin: int, *, stable: bool) -> None:
         for piece in pieces:
             self._pieces.append(piece)
             self._origins.append(origin)
@@ -244,7 +244,7 @@ class Segments:
         return Joined(b"".join(out), boundary, ends, messages)
 
 
-def _with_tail(turn: PromptTurn, write: Write) -> list[Piece]:
+def _with_tail(turn: PromptTurn, write: Write) -> list[Segment]:
     """Write a message that is a tail, or has one behind what it says and may be marked for."""
     if not turn.parts or not turn.tail:
         return write(turn.parts) if turn.parts else []

@@ -21,7 +21,7 @@ import msgspec
 
 from sightline.context.dialects.profile import Prices
 
-__all__ = ["MAX_TOKENS", "CacheMiss", "Usage", "UsageReport", "at", "cost"]
+__all__ = ["MAX_TOKENS", "CacheMiss", "Usage", "UsageFields", "at", "cost"]
 
 MILLION: Final = 1_000_000
 # Far more than any window has. What is beyond it is no count, and no sum of such overflows.
@@ -97,7 +97,7 @@ def at(value: Any, *path: str) -> Any:
     return value
 
 
-class UsageReport:
+class UsageFields:
     """A usage object, and the names of what in it is no count of tokens."""
 
     def __init__(self, reported: Any) -> None:
