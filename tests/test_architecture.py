@@ -199,6 +199,7 @@ PARTS_OF_THE_GATE = {
         "agent/models/keys.py",  # tells which keys there are, and words errors with them
         "agent/workspace/command.py",  # an output whose middle was left out, maybe within a key
         "agent/host/stage.py",  # the address of an app, for a person
+        "cli/approval.py",  # the content of a node, for a person
     },
 }
 
