@@ -76,8 +76,8 @@ DIALECTS: Final[dict[str, Dialect]] = {
 }
 # Every dialect's name is a strategy, since hosts store by it; the others are what others say.
 STRATEGIES: Final[dict[str, Callable[[Stored], Message]]] = {
-    **{name: dialect.read_stored for name, dialect in DIALECTS.items()},
     "openai": openai_chat.read_stored,
+    **{name: dialect.read_stored for name, dialect in DIALECTS.items()},
     "gemini_gca": gemini.read_stored_gca,
 }
 
