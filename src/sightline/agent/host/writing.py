@@ -347,7 +347,7 @@ def _receipt_body(turn: OpenTurn, model: Model, composed: Composed, data: bytes)
         "strategy": composed.inputs.strategy,
         "loose": composed.loose,
         "kept_tokens": composed.kept_tokens,
-        "sight": msgspec.to_builtins(composed.sight.rules),
+        "sight": msgspec.json.decode(msgspec.json.encode(composed.sight.rules)),
         "drift": None if composed.drift is None else msgspec.to_builtins(composed.drift),
     }
     return body
