@@ -289,7 +289,8 @@ async def test_rules_are_listed_with_their_source_and_removed(tmp_path: Path) ->
     rules = (PolicyRule(app="desk", action="star", decision="deny"),)
     async with desktop(tmp_path, policy=rules) as there:
         assert await there.does("/rules") == "1  deny star of desk  (your configuration)\n"
-        there.host._open.remember(rules_for(Facts(app="desk", action="a", origin="x\u200b"))[0])
+        rule = rules_for(Facts(app="desk", action="a", origin="x\u200b"))[0]
+        there.host._current.keep(there.host._open.remember(rule))
         said = await there.does("/rules")
         assert "2  approve a on / of desk (x⟨U+200B⟩), with exactly {}  (this session)" in said
         with pytest.raises(InvalidInput, match="in your configuration"):
