@@ -129,11 +129,12 @@ def _cut_short() -> list[bytes]:
 
 
 def _gnawed() -> list[bytes]:
-    """Sound messages without one of their brackets, quotes, colons or commas, or with one more."""
+    """Sound messages without one of their brackets, quotes, colons or commas, or with one twice."""
     texts = list(map(_text, _SOUND.values()))
     marks = [(text, at) for text in texts for at, byte in enumerate(text) if byte in b'{}":,']
     return [
         *(text[:at] + text[at + 1 :] for text, at in marks),
+        *(text[: at + 1] + text[at:] for text, at in marks),
         *(text + more for text in texts for more in (b"}", b"]", b",", b'"', b":", b"0", b"{}")),
     ]
 
