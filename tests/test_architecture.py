@@ -220,6 +220,35 @@ SHARED_NAMES = {
 }
 
 
+def decoded_on_the_spot(source: str) -> list[str]:
+    """Return the types of ours that a module reads without a decoder that was made at import."""
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    kinds = [
+        word.value
+        for call in calls
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "decode"
+        for word in call.keywords
+        if word.arg == "type"
+    ]
+    plain = {"dict", "list", "str", "int", "Any"}
+    return [
+        ast.unparse(kind)
+        for kind in kinds
+        if any(isinstance(one, ast.Name) and one.id not in plain for one in ast.walk(kind))
+    ]
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: path.stem)
+def test_what_threads_may_read_at_once_has_a_decoder_from_the_beginning(path: Path) -> None:
+    """msgspec crashes where two threads are the first to read a type."""
+    assert decoded_on_the_spot(path.read_text()) == []
+
+
+def test_a_decoder_on_the_spot_would_be_found() -> None:
+    source = "msgspec.json.decode(a, type=kind), msgspec.json.decode(a, type=list[str])"
+    assert decoded_on_the_spot(source) == ["kind"]
+
+
 def test_no_public_class_name_means_two_things() -> None:
     homes: dict[str, list[str]] = {}
     for path in sorted(ROOT.rglob("*.py")):

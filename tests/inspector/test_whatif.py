@@ -144,6 +144,19 @@ def test_the_configured_strategy_is_offered_by_its_name_and_run_as_the_host_runs
         assert texts(ours, "input") == ["fourth"]
 
 
+@pytest.mark.parametrize(
+    ("option", "value"), [("priority", 7), ("min_tokens", 20), ("max_ratio", 1), ("slack", 0.2)]
+)
+def test_every_option_of_a_slot_that_the_page_offers_can_be_tried(
+    tmp_path: Path, option: str, value: float
+) -> None:
+    record(tmp_path)
+    with reading(tmp_path) as reader:
+        made = what_if(reader, slots={"history": {option: value}})
+        assert made["notes"] == []
+        assert f"# slot history: {option} = {value} " in made["config"]
+
+
 def test_a_strategy_can_only_be_named_as_it_is_offered(tmp_path: Path) -> None:
     file = tmp_path / "support.py"
     file.write_text(SUPPORT, encoding="utf-8")

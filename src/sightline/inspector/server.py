@@ -106,6 +106,11 @@ class _Invoke(msgspec.Struct, forbid_unknown_fields=True):
     params: dict[str, Any] = {}
 
 
+# Made once, at import: msgspec crashes where two threads are the first to read a type.
+_queries: Final = msgspec.json.Decoder(_Query)
+_invokes: Final = msgspec.json.Decoder(_Invoke)
+
+
 def inspector_app(
     answers: Answers, door: PageDoor, *, invoke: Invoke | None = None, lanes: Lanes | None = None
 ) -> Starlette:
@@ -168,7 +173,7 @@ def inspector_app(
         return answer
 
     async def query(_: Request, body: bytes) -> dict[str, Any]:
-        asked = _read(body, _Query)
+        asked = _read(body, _queries)
         return await lanes.queries.run(answers.query, asked.sql, asked.session)
 
     async def verify(_: Request, __: bytes) -> dict[str, Any]:
@@ -180,7 +185,7 @@ def inspector_app(
     async def act(_: Request, body: bytes) -> dict[str, Any]:
         if invoke is None:
             raise InvalidInput("this inspector may only look; start it with --allow-invoke")
-        asked = _read(body, _Invoke)
+        asked = _read(body, _invokes)
         return {"result": await invoke(asked.app, asked.path, asked.action, asked.params)}
 
     async def events(request: Request) -> Response:
@@ -403,11 +408,11 @@ async def _body(request: Request) -> bytes:
     return bytes(chunks)
 
 
-def _read(body: bytes, kind: type[T]) -> T:
+def _read(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     if nests_deeper(body, NESTING):
         raise InvalidInput(f"the body: nested deeper than {NESTING} levels")
     try:
-        return msgspec.json.decode(body, type=kind)
+        return decoder.decode(body)
     except msgspec.DecodeError as error:
         raise InvalidInput(f"the body: {error}") from error
 

@@ -75,7 +75,7 @@ class Wishes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     slack: int | None = None
     strategy: str | None = None
     model: str | None = None
-    slots: dict[str, dict[str, float]] = {}
+    slots: dict[str, dict[str, int | float]] = {}
 
     def config(self, model: str, output_tokens: int) -> str:
         """Write as a configuration file what of it a configuration can hold.

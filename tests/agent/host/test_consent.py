@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+import threading
+from collections.abc import Coroutine
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.host.helpers import check_ledger, ended, hosted, invoke, of_kind, turn
+from agent.host.helpers import NOW, check_ledger, ended, hosted, invoke, of_kind, turn
 from sightline.agent.host import Host
 from sightline.config import AppSettings, PolicyRule
 from sightline.errors import InvalidInput, NotFound
@@ -249,6 +252,39 @@ async def test_there_is_no_rule_beyond_those_that_are_offered(tmp_path: Path) ->
         assert host.forget(1) == rule
         assert host.rules == ()
     assert app.deleted == []
+
+
+async def test_a_rule_that_is_forgotten_while_a_turn_begins_stays_forgotten(
+    tmp_path: Path,
+) -> None:
+    app = Documents()
+    delete = invoke("c1", DRAFT, "delete"), invoke("c2", DRAFT, "delete")
+    loop = asyncio.get_running_loop()
+    waiting: list[Coroutine[Any, Any, None]] = []
+
+    def clock() -> datetime:
+        """Let something happen while a thread stores what the user says, and dates it."""
+        if waiting and threading.current_thread() is not threading.main_thread():
+            asyncio.run_coroutine_threadsafe(waiting.pop(), loop).result()
+        return NOW
+
+    script = [delete[0], "Done.", delete[1], "Done."]
+    async with hosted(tmp_path, script, app=app, clock=clock) as (host, _):
+        async for event in host.ask("delete it"):
+            if isinstance(event, ApprovalAsked):
+                host.answer(event.call_id, approved=True, remember=1)
+        [rule] = host.rules
+        assert rule.decision == "approve"
+
+        async def forget() -> None:
+            host.forget(1)
+
+        waiting.append(forget())
+        events = await turn(host, answer=lambda _: False)
+        assert not waiting
+        assert len(of_kind(events, ApprovalAsked)) == 1
+        assert host.rules == ()
+    assert len(app.deleted) == 1
 
 
 # In the workspace, with commands that really run.

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from agent.host.helpers import NOW, hosted
 from sightline.agent.host.sight import LONGEST_TEXT, SafeWorlds, SightRules, look
 from sightline.context.dialects.profiles import profile_for
 from sightline.context.projection.select import quarter_chars
+from sightline.slop.protocol.codec import decode, encode
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World
 from support.live import TREE, LiveApp
@@ -32,6 +35,27 @@ def test_keys_are_blanked_wherever_an_app_shows_them() -> None:
     assert KEY not in shown
     assert "hunter2" not in shown
     assert "[redacted:anthropic-key]" in shown
+
+
+@pytest.mark.parametrize("known", ["properties", "meta", "odd"])
+def test_a_key_is_blanked_however_an_app_spells_it_in_json(known: str) -> None:
+    """PHP writes every slash with a backslash; and any character may be written as its number."""
+    coded = "".join(f"\\u{ord(char):04x}" for char in KEY)
+    address = "postgres:\\/\\/me:hunter2hunter2@db"
+    text = f'{{"id":"shop","type":"root","{known}":{{"summary":"{coded} {address}"}}}}'
+    safe = SafeWorlds().of(world(decode(text)))
+    shown = encode(safe.apps[0].tree or Node("a", "a")).decode()
+    assert "[redacted:anthropic-key]" in shown
+    assert "[redacted:url-password]" in shown
+    assert "hunter2" not in shown
+
+
+def test_an_escape_alone_changes_nothing() -> None:
+    tree = decode(
+        r'{"id":"shop","type":"root","properties":{"a":"one\ntwo \u00e9 \/ \"","b":1.50}}'
+    )
+    first = world(tree)
+    assert SafeWorlds().of(first) is first
 
 
 def test_a_key_that_swallows_what_follows_cannot_take_the_closing_tag_along() -> None:

@@ -265,6 +265,25 @@ def test_an_sdk_may_hand_over_unpacked_events() -> None:
     assert decoder.receive({"messageStart": {}}) == decoder.feed(b"x") == decoder.close() == []
 
 
+@pytest.mark.parametrize("how", ["receive", "whole"])
+def test_half_a_character_in_what_an_sdk_unpacked_is_that_characters_fault_alone(how: str) -> None:
+    decoder = DIALECTS["ollama"].decoder()
+    half = {"message": {"content": "a\ud83d"}, "done": True, "eval_count": 3}
+    told = decoder.receive(half) if how == "receive" else decoder.whole(half)
+    assert told[0] == TextArrived("a\ufffd")
+    assert isinstance(told[-1], Stopped)
+    assert told[-1].reason == "end"
+
+
+@pytest.mark.parametrize("how", ["receive", "whole"])
+def test_what_no_json_can_say_ends_the_reply_and_raises_nothing(how: str) -> None:
+    decoder = DIALECTS["ollama"].decoder()
+    odd = {"message": {"content": object()}}
+    [told] = decoder.receive(odd) if how == "receive" else decoder.whole(odd)
+    assert isinstance(told, Stopped)
+    assert told.incomplete
+
+
 def test_ids_are_made_where_the_vendor_has_none() -> None:
     first, again = (reply("ollama", OLLAMA).message.tool_calls for _ in range(2))
     assert first == again

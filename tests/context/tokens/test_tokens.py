@@ -141,6 +141,17 @@ def test_the_undocumented_frame_of_a_tool_call_is_an_estimate() -> None:
     assert counter_for("o200k_base").provenance_of(called) == "counted"
 
 
+def test_pictures_are_held_for_what_they_take_and_not_for_what_they_weigh() -> None:
+    seen = SeenMessages(max_tokens=1_000)
+    pictures = [
+        Message("user", (File(f"data:image/png;base64,{n}{'A' * 8_000}", "image/png"),))
+        for n in range(3)
+    ]
+    for picture in pictures:
+        seen.learn(picture, 85)
+    assert seen.get_many(pictures) == [None, None, 85]
+
+
 def test_messages_are_remembered_until_they_are_too_many() -> None:
     seen = SeenMessages(max_tokens=100)
     first, second = Message.of("user", "a"), Message.of("user", "b")

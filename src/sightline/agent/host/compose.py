@@ -5,8 +5,8 @@
     safe world ─ selection ────┴▶ layers ─▶ strategy ─▶ prompt ─▶ dialect ─▶ request
 
 `Inputs` is all that was true when a request was made; nothing else is looked at, so the same
-inputs make the same bytes. The host gathers them from the ledger and the apps (`gather`), the
-inspector from what was recorded, with what somebody wants to be different changed.
+inputs make the same bytes. The host gathers them from the ledger and the apps (`stage`), the
+inspector from what was recorded, with what somebody wants to be different changed (`whatif`).
 
 Counting and encoding happen in threads: one hop before the strategy, one after it.
 """

@@ -68,6 +68,8 @@ class WorldDelta(msgspec.Struct, frozen=True, omit_defaults=True):
 
 _runs: Final = msgspec.json.Decoder(list[Copied | New])
 _world: Final = msgspec.json.Decoder(WorldDelta)
+# Made once, at import: msgspec crashes where two threads are the first to read a type.
+_apps: Final = msgspec.json.Decoder(AppState)
 
 
 def message_delta(base: Messages, new: Messages) -> bytes:

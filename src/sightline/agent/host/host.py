@@ -438,10 +438,10 @@ class Host:
             await self._look_around()
             await self._first_sight()
             counter = self._stage.counter(model.profile)
-            session, turn, mended = await asyncio.to_thread(
+            found, turn, mended = await asyncio.to_thread(
                 scribe.begin, now.session, message, model.profile, counter, self._changes
             )
-            now.keep(session, turn)
+            now.keep(now.session.begun(found), turn)
             begun, self._is_new = True, False
             self._tell_problem()
             if mended:

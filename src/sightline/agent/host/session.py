@@ -55,6 +55,13 @@ class OpenSession:
         """Keep a rule until the session is closed; the newest is looked at first."""
         return replace(self, remembered=(rule, *(own for own in self.remembered if own != rule)))
 
+    def begun(self, found: OpenSession) -> OpenSession:
+        """Know what was read from the disk when a turn began; what happened meanwhile stays."""
+        return replace(
+            self, row=found.row, state=found.state, wire=found.wire, model=found.model,
+            seen=found.seen,
+        )  # fmt: skip
+
     def knowing(self, said: Conversation) -> OpenSession:
         """Have what was read with a conversation at hand for the next one."""
         since = said.entries[0].group_id if said.entries else 0

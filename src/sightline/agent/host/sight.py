@@ -98,11 +98,14 @@ class SafeWorlds:
         safe = node
         for name in TEXT_FIELDS:
             text: Raw | UnsetType = getattr(node, f"{name}_json")
-            if not isinstance(text, UnsetType) and _is_suspect(bytes(text).decode()):
-                safe = safe.with_text(name, text_of(_safe_json(read(text))))
-        if not isinstance(node.extra, UnsetType) and _is_suspect(bytes(node.extra.json).decode()):
-            extra = Extra(text_of(_safe_json(read(node.extra.json))))
-            safe = msgspec.structs.replace(safe, extra=extra)
+            if not isinstance(text, UnsetType) and (blanked := _safe_text(text)) is not text:
+                safe = safe.with_text(name, blanked)
+        extra = node.extra
+        if (
+            not isinstance(extra, UnsetType)
+            and (blanked := _safe_text(extra.json)) is not extra.json
+        ):
+            safe = msgspec.structs.replace(safe, extra=Extra(blanked))
         if node.child_list is UNSET or not node.child_list:
             return safe
         children = tuple(self._known[id(child)][1] for child in node.children)
@@ -117,12 +120,15 @@ def look(world: World, at: datetime, rules: SightRules, count: Callable[[str], i
     return Sight(world, selection, render_tail(selection.world, at, form), rules)
 
 
-def _is_suspect(text: str) -> bool:
-    return len(text) > LONGEST_TEXT or shown_json(text) != text
-
-
-def _safe_json(value: Any) -> Any:
-    return shown_json(_cut_json(value))
+def _safe_text(text: Raw) -> Raw:
+    """Return a JSON text with nothing in it that must not be sent; itself if that is so already."""
+    written = bytes(text).decode()
+    # Behind an escape (`https:\/\/`, `\u0073k-`) a key does not look like one until it is read.
+    if len(written) <= LONGEST_TEXT and "\\" not in written and shown_json(written) == written:
+        return text
+    value = read(text)
+    safe = shown_json(_cut_json(value))
+    return text if safe == value else text_of(safe)
 
 
 def _cut_json(value: Any) -> Any:

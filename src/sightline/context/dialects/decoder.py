@@ -116,7 +116,7 @@ class Decoder:
         """Take one event that somebody else has unpacked already, a vendor's SDK for one."""
         if self._ended:
             return []
-        return self._step(Frame(event, bytes(text_of(value))))
+        return self._tried(lambda: self._receive(event, self._parse(Frame(event, _sent(value)))))
 
     def whole(self, body: bytes | Mapping[str, Any]) -> list[Event]:
         """Take the body of a response that was not streamed; the last event is `Stopped`.
@@ -125,9 +125,11 @@ class Decoder:
         """
         if self._ended:
             return []
-        # Bytes in an SDK's mapping are base64 text in the JSON it came from.
-        data = body if isinstance(body, bytes) else bytes(text_of(body))
-        return [*self._tried(lambda: self._whole(read_frame(data))), *self.close()]
+
+        def told() -> Iterator[Event]:
+            return self._whole(read_frame(body if isinstance(body, bytes) else _sent(body)))
+
+        return [*self._tried(told), *self.close()]
 
     def close(self) -> list[Event]:
         """Take the end of the stream; the last event is `Stopped` if it has not been."""
@@ -245,6 +247,15 @@ class Decoder:
         place = [other is part for other in self._open.values()].index(True)
         told = f"{self._response_id}/{place}/{part.name}/{part.text}"
         return f"call_{sha256(told.encode()).hexdigest()[:16]}"
+
+
+def _sent(value: Mapping[str, Any]) -> bytes:
+    """Write what somebody else has read as it came; of half a character, that there was one."""
+    # Bytes in an SDK's mapping are base64 text in the JSON it came from.
+    try:
+        return bytes(text_of(value))
+    except UnicodeEncodeError:
+        return bytes(text_of(storable_json(value)))
 
 
 def read_frame(data: bytes) -> Any:

@@ -42,6 +42,8 @@ FIELDS: Final = frozenset(
     {f for f in Profile.__struct_fields__ if f not in FIXED and f not in GROUPS}
     | {f"{group}.{field}" for group, kind in GROUPS.items() for field in kind.__struct_fields__}
 )
+# Made once, at import: msgspec crashes where two threads are the first to read a type.
+_profiles: Final = msgspec.json.Decoder(Profile)
 
 
 def endpoints() -> list[str]:

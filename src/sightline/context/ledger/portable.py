@@ -99,6 +99,11 @@ class _MessageLine(msgspec.Struct, frozen=True, tag_field="kind", tag="message")
     raw: Any = msgspec.UNSET
 
 
+# Made once, at import: msgspec crashes where two threads are the first to read a type.
+_sessions: Final = msgspec.json.Decoder(_SessionLine)
+_messages: Final = msgspec.json.Decoder(_MessageLine)
+
+
 def export_session(store: Store, session_id: int) -> Iterator[bytes]:
     """Write a session as lines, dropped groups included, as of one point in time.
 
@@ -165,7 +170,7 @@ def import_session(store: Store, gate: Gate, lines: Iterable[bytes], *, name: st
     numbered = enumerate(lines, start=1)
     number, first = next(numbered, (1, b""))
     with _at_line(number):
-        header = _decode(first, _SessionLine, gate)
+        header = _decode(first, _sessions, gate)
         if header.format > FORMAT:
             raise InvalidInput(f"the export has format {header.format}; this reads up to {FORMAT}")
     with store.write() as tx:
@@ -175,7 +180,7 @@ def import_session(store: Store, gate: Gate, lines: Iterable[bytes], *, name: st
         for number, line in numbered:
             if line.strip():
                 with _at_line(number):
-                    arrival.message(_decode(line, _MessageLine, gate))
+                    arrival.message(_decode(line, _messages, gate))
         arrival.finish()
     return session_of(session)
 
@@ -306,13 +311,13 @@ def _moment(text: str | None) -> str | None:
     return written(parse_moment(text)) if text else None
 
 
-def _decode(line: bytes, kind: type[_T], gate: Gate) -> _T:
+def _decode(line: bytes, decoder: msgspec.json.Decoder[_T], gate: Gate) -> _T:
     if len(line) > 2 * gate.limits.message:
         raise TooLarge(f"a line of {len(line):,} bytes; the limit is {2 * gate.limits.message:,}")
     if nests_deeper(line, NESTING):
         raise InvalidInput(f"nested deeper than {NESTING} levels")
     try:
-        return msgspec.json.decode(line, type=kind)
+        return decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(str(error)) from error
 

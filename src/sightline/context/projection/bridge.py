@@ -54,6 +54,10 @@ class _Wire(msgspec.Struct):
     tail: str
 
 
+# Made once, at import: msgspec crashes where two threads are the first to read a type.
+_wires: Final = msgspec.json.Decoder(_Wire)
+
+
 def encode_bridge(record: BridgeRecord) -> bytes:
     """Write a record as the content of a bridge file."""
     return msgspec.json.encode(
@@ -73,7 +77,7 @@ def decode_bridge(data: bytes) -> BridgeRecord:
     if nests_deeper(data, NESTING):
         raise InvalidInput(f"not a bridge file: nested deeper than {NESTING} levels")
     try:
-        wire = msgspec.json.decode(data, type=_Wire)
+        wire = _wires.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(f"not a bridge file: {error}") from None
     if wire.format != _FORMAT:

@@ -49,6 +49,12 @@ class _World(msgspec.Struct):
     available: list[Raw] = []
 
 
+# Made once, at import: msgspec crashes where two threads are the first to read a type.
+_worlds: Final = msgspec.json.Decoder(_World)
+_apps: Final = msgspec.json.Decoder(_App)
+_availables: Final = msgspec.json.Decoder(_Available)
+
+
 def read_world(data: bytes) -> World:
     """Read a world. Raises InvalidInput, or InvalidJson with line and column."""
     # Text first: the items are kept as bytes, and would be found out one by one.
@@ -56,7 +62,7 @@ def read_world(data: bytes) -> World:
     if nests_deeper(data, NESTING):
         raise InvalidInput(f"nested deeper than {NESTING} levels")
     try:
-        outer = msgspec.json.decode(text, type=_World)
+        outer = _worlds.decode(text)
     except msgspec.ValidationError as error:
         raise InvalidInput(_reason(error)) from None
     except msgspec.DecodeError:
@@ -85,7 +91,7 @@ def _each(items: list[Raw], where: str, read: Callable[[Raw], _T]) -> list[_T]:
 
 
 def _app(item: Raw) -> AppState:
-    raw = msgspec.json.decode(item, type=_App)
+    raw = _apps.decode(item)
     if not raw.id:
         raise InvalidInput("an app needs an id")
     tree = None if raw.tree == _NULL else decode(bytes(raw.tree))
@@ -101,7 +107,7 @@ def _app(item: Raw) -> AppState:
 
 
 def _available(item: Raw) -> AvailableApp:
-    raw = msgspec.json.decode(item, type=_Available)
+    raw = _availables.decode(item)
     if not raw.id:
         raise InvalidInput("an app needs an id")
     return AvailableApp(raw.id, raw.name or raw.id, raw.transport, raw.source, raw.description)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from sightline.context.messages.parts import Message
+from sightline.context.messages.parts import File, Message
 
 __all__ = ["CountCache", "Engine", "SeenMessages", "Tally"]
 
@@ -85,6 +85,8 @@ class SeenMessages:
         held.append(message)
         weights[id(message)] = weight
         self._tokens += weight + 16  # an empty message is an object, too
+        # A picture of megabytes weighs a few hundred tokens, and is held whole.
+        self._tokens += sum(len(part.uri) for part in message.parts if type(part) is File) // 4
 
 
 class Engine:

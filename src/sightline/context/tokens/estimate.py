@@ -111,6 +111,10 @@ class Calibrations(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def decode(cls, data: bytes) -> Calibrations:
         """Read what `encode` wrote; raise `InvalidInput` for anything else."""
         try:
-            return msgspec.json.decode(data, type=cls)
+            return _calibrations.decode(data)
         except msgspec.DecodeError as error:
             raise InvalidInput(f"not a table of calibrations: {error}") from error
+
+
+# Made once, at import: msgspec crashes where two threads are the first to read a type.
+_calibrations: Final = msgspec.json.Decoder(Calibrations)

@@ -67,6 +67,10 @@ class _Wire(msgspec.Struct, frozen=True, omit_defaults=True):
     description: _Text | None = None
 
 
+# Made once, at import: msgspec crashes where two threads are the first to read a type.
+_wires: Final = msgspec.json.Decoder(_Wire)
+
+
 @dataclass(frozen=True, slots=True)
 class Descriptor:
     """One app that can be connected to. `Descriptor.read` never returns an unsafe one."""
@@ -108,7 +112,7 @@ class Descriptor:
         if nests_deeper(data, NESTING):
             raise InvalidInput(f"not a descriptor: nested deeper than {NESTING} levels")
         try:
-            wire = msgspec.json.decode(text_from_bytes(data), type=_Wire)
+            wire = _wires.decode(text_from_bytes(data))
         except msgspec.DecodeError as error:
             raise InvalidInput(f"not a descriptor: {error}") from None
         if wire.slop_version.split(".")[0] != SLOP_VERSION.split(".")[0]:

@@ -32,6 +32,8 @@ _START_S: Final = 30.0
 _GRACE_S: Final = 0.5  # for an answer that is ready and on its way
 _MAX_ID: Final = 2**63 - 1
 _NUMBERED: Final = re.compile(r":\d+\Z")
+# Made once, at import: msgspec crashes where two threads are the first to read a type.
+_answers: Final = msgspec.msgpack.Decoder(QueryAnswer)
 
 
 class QueryProcess:
@@ -96,7 +98,7 @@ class QueryProcess:
             self._stop()
             reason = f"the query needs more than {request.memory_mib} MiB of memory"
             raise QueryRefused(reason) from None
-        return msgspec.msgpack.decode(body, type=QueryAnswer)
+        return _answers.decode(body)
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._worker is not None and self._worker.poll() is None:

@@ -85,6 +85,9 @@ class QueryAnswer(msgspec.Struct, frozen=True):
     error: str = ""
 
 
+_requests: Final = msgspec.msgpack.Decoder(QueryRequest)
+
+
 def answer(path: Path, request: QueryRequest) -> QueryAnswer:
     """Run one query on a connection of its own."""
     try:
@@ -239,7 +242,7 @@ def main() -> None:
     path = Path(sys.argv[1])
     write_frame(sys.stdout.buffer, b"ready")
     while (frame := read_frame(sys.stdin.buffer)) is not None:
-        request = msgspec.msgpack.decode(frame, type=QueryRequest)
+        request = _requests.decode(frame)
         write_frame(sys.stdout.buffer, msgspec.msgpack.encode(answer(path, request)))
 
 
