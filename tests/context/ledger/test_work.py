@@ -9,6 +9,7 @@ import pytest
 from context.ledger.helpers import contents, fill, group_ids
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.schema import TABLES
+from sightline.context.ledger.sqlite.presence import attend, is_held
 from sightline.context.ledger.work import OpenWork
 from sightline.context.messages.gate import Gate
 from sightline.context.messages.parts import Message
@@ -185,3 +186,16 @@ def test_a_session_has_a_parent_and_a_title(ledger: Ledger) -> None:
     with pytest.raises(InvalidInput):
         ledger.sessions.set_title(child.id, "two\nlines")
     assert ledger.verify().ok
+
+
+def test_an_owner_who_cannot_be_asked_is_not_declared_dead(tmp_path: Path) -> None:
+    ledger, name = tmp_path / "work.db", "0" * 32
+    assert not is_held(ledger, name)
+    leave = attend(ledger, name)
+    [lock] = [path for path in tmp_path.iterdir() if name in path.name]
+    assert is_held(ledger, name)
+    lock.unlink()
+    lock.symlink_to(lock.name)  # opening it fails, for another reason than that it is gone
+    assert is_held(ledger, name)
+    leave()
+    assert not is_held(ledger, name)

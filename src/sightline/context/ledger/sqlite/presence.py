@@ -29,7 +29,11 @@ def attend(ledger: Path, name: str) -> Callable[[], None]:
     flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
     try:
         handle = os.open(path, flags, 0o600)
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+            raise
     except OSError as error:
         raise LedgerUnavailable(f"{path}: {error.strerror}") from error
 
@@ -67,8 +71,10 @@ def _locks_of(ledger: Path, name: str) -> tuple[Path, ...]:
 def _is_held(lock: Path) -> bool:
     try:
         handle = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+    except FileNotFoundError:
         return False
+    except OSError:
+        return True  # who cannot be asked is not declared dead
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
