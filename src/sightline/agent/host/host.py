@@ -477,7 +477,7 @@ class Host:
         self._watching.tell(event)
 
     async def _open_session(self, reference: Session | int | str | None, name: str = "") -> None:
-        await self._leave_session()
+        """Find or make a session, and only then leave the one that is open."""
 
         def find() -> Session:
             sessions = self.ledger.sessions
@@ -493,7 +493,9 @@ class Host:
             return found
 
         row = await asyncio.to_thread(find)
-        self._is_new = reference is None
+        if self._now is None or self._now.session.id != row.id:
+            await self._leave_session()
+            self._is_new = reference is None
         limits = self.settings.limits
         bench = Bench(self.ledger, row.id, self.hub, self.memos, invoke_s=limits.invoke_s)
         toolbox = Toolbox(bench, self.settings.tools.style)
@@ -504,7 +506,8 @@ class Host:
         now, self._now = self._now, None
         if now is not None and self._is_new:
             row = now.session.row
-            await asyncio.to_thread(self.ledger.sessions.delete, row.id, confirm=row.uuid)
+            with suppress(NotFound):  # another program may have deleted it
+                await asyncio.to_thread(self.ledger.sessions.delete, row.id, confirm=row.uuid)
 
     async def _account(self, model: Model, spent: Spent) -> None:
         await asyncio.to_thread(self._stage.scribe.account, self._open.id, None, model, spent)
