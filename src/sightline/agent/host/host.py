@@ -39,7 +39,7 @@ from sightline.agent.turn.machine import TurnLimits
 from sightline.agent.turn.steps import Spent
 from sightline.config import Settings
 from sightline.context.ledger import Ledger, Memos, MemoShelf, Session
-from sightline.context.ledger.place import default_path
+from sightline.context.ledger.place import default_path, expanded
 from sightline.context.ledger.store import Clock, now_utc
 from sightline.context.messages.entries import Entry
 from sightline.context.messages.gate import guarded_text
@@ -128,7 +128,7 @@ class Host:
         async with AsyncExitStack() as stack:
             if not isinstance(ledger, Ledger):
                 place = Path(ledger or settings.ledger.path or default_path())
-                opened = await asyncio.to_thread(Ledger, place.expanduser(), clock=clock)
+                opened = await asyncio.to_thread(Ledger, expanded(place), clock=clock)
                 ledger = stack.enter_context(opened)
             is_ours = hub is None
             if hub is None:
@@ -595,7 +595,7 @@ def _shelf(ledger: Ledger, place: Path, clock: Clock, stack: ExitStack) -> MemoS
 
     A ledger of the user's that is not there yet is made with the first memo for it.
     """
-    place = place.expanduser().resolve()
+    place = expanded(place).resolve()
     if place == ledger.path.resolve():
         return None
 
