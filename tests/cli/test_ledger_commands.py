@@ -246,6 +246,8 @@ def test_deleting_asks_first_and_takes_no_for_an_answer(
         (["query", "SELECT a FROM nowhere"], "no such table: nowhere"),
         (["query", "--session", "9", "SELECT 1"], "no session '9'"),
         (["verify", "--db", "missing.db"], "there is no ledger at missing.db"),
+        (["verify", "--db", "~nobody-of-that-name/x.db"], "home directory is not known"),
+        (["backup", "~nobody-of-that-name/x.db"], "home directory is not known"),
         (["sessions", "rename", "1", "a\nb"], "one line of printable text"),
         (["import", "missing.jsonl"], "No such file"),
         (["verify", "--loud"], "No such option"),

@@ -104,6 +104,8 @@ def test_an_invoke_writes_the_outcome(run: Run) -> None:
         ("invoke live /inbox explode", 5, "not_found"),
         ("invoke live / echo --params '['", 2, "not a JSON object"),
         ("invoke live / echo --params '[]'", 2, "object"),
+        (f"""invoke live / echo --params '{{"a": {"[" * 50_000}'""", 2, "deeper than 640"),
+        ("""invoke live / echo --params '{"a": "\udcff"}'""", 2, "not a JSON object"),
         ("invoke live / hang --timeout 0.1", 4, "no answer within 0.1 s"),
         ("query live /nowhere", 2, "not_found"),
         ("query live --window x", 2, "--window"),

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from sightline.errors import InvalidInput, TooLarge
+from sightline.slop.protocol.jsontext import NESTING, nests_deeper
 
 __all__ = [
     "MAX_BYTES",
@@ -84,7 +85,9 @@ def read_window(text: str) -> tuple[int, int]:
 
 def read_object(text: str, name: str) -> dict[str, Any]:
     """Read an action's parameters, by the name they go by. Raises InvalidInput."""
+    if nests_deeper(text, NESTING):
+        raise InvalidInput(f"{name} is nested deeper than {NESTING} levels")
     try:
         return msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
         raise InvalidInput(f"{name} is not a JSON object: {error}") from None

@@ -27,10 +27,10 @@ def ledger_place(db: Path | None) -> Path:
     """
     # Imported here: the chat shows this help, and nothing else of it, before its prompt.
     from sightline.config import load
-    from sightline.context.ledger.place import default_path
+    from sightline.context.ledger.place import default_path, expanded
 
     if db is not None:
-        return db.expanduser()
+        return expanded(db)
     if os.environ.get("SIGHTLINE_LEDGER"):
         return default_path()
     # The file of a directory has no say in this, so it is not read.
@@ -39,7 +39,7 @@ def ledger_place(db: Path | None) -> Path:
 
 def place_in(settings: Settings) -> Path:
     """Give the ledger that settings in force name, which is the user's own if they name none."""
-    from sightline.context.ledger.place import default_path
+    from sightline.context.ledger.place import default_path, expanded
 
     given = settings.ledger.path
-    return Path(given).expanduser() if given else default_path()
+    return expanded(given) if given else default_path()

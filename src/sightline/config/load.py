@@ -76,7 +76,10 @@ class Loaded:
 def user_file(env: Mapping[str, str]) -> Path:
     """Give `SIGHTLINE_CONFIG` if it is set, else the user's own file for this platform."""
     if chosen := env.get("SIGHTLINE_CONFIG"):
-        return Path(chosen).expanduser()
+        try:
+            return Path(chosen).expanduser()
+        except RuntimeError:
+            raise InvalidInput(f"{chosen}: that home directory is not known here") from None
     return user_config_path("sightline", appauthor=False) / "config.toml"
 
 

@@ -390,8 +390,25 @@ async def test_a_session_without_words_leaves_no_trace(tmp_path: Path) -> None:
         assert second.name == "named"
         assert [s.id for s in host.ledger.sessions.recent()] == [second.id]
         assert first.id != second.id
+
+
+async def test_who_finds_no_other_session_stays_in_this_one(tmp_path: Path) -> None:
+    async with hosted(tmp_path, ["one"]) as (host, model):
+        here = host.session
         with pytest.raises(NotFound):
             await host.switch("nowhere")
+        assert host.session == here
+        assert (await host.switch(here.id)).id == here.id
+        await turn(host, "first words")
+        assert "first words" in sent(model)
+        assert [s.id for s in host.ledger.sessions.recent()] == [here.id]
+
+
+async def test_a_session_that_another_program_deleted_can_be_left(tmp_path: Path) -> None:
+    async with hosted(tmp_path) as (host, _):
+        gone = host.session
+        host.ledger.sessions.delete(gone.id, confirm=gone.uuid)
+        assert (await host.new_session("other")).name == "other"
 
 
 async def test_sessions_are_switched(tmp_path: Path) -> None:

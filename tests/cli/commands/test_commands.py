@@ -407,6 +407,17 @@ async def test_compact_folds_the_window(at_desk: Desktop) -> None:
     assert "Answer to one" not in await at_desk.does("/context show")
 
 
+async def test_completing_a_file_never_fails(
+    at_desk: Desktop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "round").symlink_to("round")
+    sources = Sources(at_desk.host)
+    assert [offer.text for offer in complete("/export ro", sources)] == ["round"]
+    assert complete("/export ~nobody-of-that-name/", sources) == []
+    assert complete("/export a\0/", sources) == []
+
+
 async def test_export_writes_a_new_file_for_the_user_alone(
     at_desk: Desktop, tmp_path: Path
 ) -> None:
@@ -417,6 +428,10 @@ async def test_export_writes_a_new_file_for_the_user_alone(
     assert target.stat().st_mode & 0o777 == 0o600
     with pytest.raises(InvalidInput, match="File exists"):
         await at_desk.does(f"/export {target}")
+    assert "Wrote 3 lines" in await at_desk.does(f'/export "{tmp_path}/two words.jsonl"')
+    assert (tmp_path / "two words.jsonl").exists()
+    with pytest.raises(InvalidInput, match="home directory"):
+        await at_desk.does("/export ~nobody-of-that-name/talk.jsonl")
 
 
 @pytest.mark.parametrize(

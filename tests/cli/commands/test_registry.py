@@ -52,9 +52,10 @@ async def test_help_lists_every_command() -> None:
         assert command.title in out.getvalue()
 
 
-async def test_help_for_one_command_shows_its_family_and_examples() -> None:
+@pytest.mark.parametrize("wanted", ["context", "/context", "CONTEXT", '"context"'])
+async def test_help_for_one_command_shows_its_family_and_examples(wanted: str) -> None:
     out = StringIO()
-    await run("/help context", NOBODY, PlainConsole(out))
+    await run(f"/help {wanted}", NOBODY, PlainConsole(out))
     assert "/context drop GID" in out.getvalue()
     assert "/context drop 12" in out.getvalue()
     assert "/undo" not in out.getvalue()
@@ -154,6 +155,8 @@ async def _x(call: CommandCall, **_: str) -> None: ...
         ("a", {"f": False, "a": "a", "b": ""}),
         ("a  b  c ", {"f": False, "a": "a", "b": "b  c"}),
         ('"a b" c "d"', {"f": False, "a": "a b", "b": 'c "d"'}),
+        ('a "b  c" ', {"f": False, "a": "a", "b": "b  c"}),
+        ('a "b" c"', {"f": False, "a": "a", "b": '"b" c"'}),
         ('""', {"f": False, "a": "", "b": ""}),
         ("--f a --f", {"f": True, "a": "a", "b": "--f"}),
         ("-- -- --", {"f": False, "a": "--", "b": "-- --"}),

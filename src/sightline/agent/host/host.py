@@ -39,7 +39,7 @@ from sightline.agent.turn.machine import TurnLimits
 from sightline.agent.turn.steps import Spent
 from sightline.config import Settings
 from sightline.context.ledger import Ledger, Memos, MemoShelf, Session
-from sightline.context.ledger.place import default_path
+from sightline.context.ledger.place import default_path, expanded
 from sightline.context.ledger.store import Clock, now_utc
 from sightline.context.messages.entries import Entry
 from sightline.context.messages.gate import guarded_text
@@ -128,7 +128,7 @@ class Host:
         async with AsyncExitStack() as stack:
             if not isinstance(ledger, Ledger):
                 place = Path(ledger or settings.ledger.path or default_path())
-                opened = await asyncio.to_thread(Ledger, place.expanduser(), clock=clock)
+                opened = await asyncio.to_thread(Ledger, expanded(place), clock=clock)
                 ledger = stack.enter_context(opened)
             is_ours = hub is None
             if hub is None:
@@ -477,7 +477,7 @@ class Host:
         self._watching.tell(event)
 
     async def _open_session(self, reference: Session | int | str | None, name: str = "") -> None:
-        await self._leave_session()
+        """Find or make a session, and only then leave the one that is open."""
 
         def find() -> Session:
             sessions = self.ledger.sessions
@@ -493,7 +493,9 @@ class Host:
             return found
 
         row = await asyncio.to_thread(find)
-        self._is_new = reference is None
+        if self._now is None or self._now.session.id != row.id:
+            await self._leave_session()
+            self._is_new = reference is None
         limits = self.settings.limits
         bench = Bench(self.ledger, row.id, self.hub, self.memos, invoke_s=limits.invoke_s)
         toolbox = Toolbox(bench, self.settings.tools.style)
@@ -504,7 +506,8 @@ class Host:
         now, self._now = self._now, None
         if now is not None and self._is_new:
             row = now.session.row
-            await asyncio.to_thread(self.ledger.sessions.delete, row.id, confirm=row.uuid)
+            with suppress(NotFound):  # another program may have deleted it
+                await asyncio.to_thread(self.ledger.sessions.delete, row.id, confirm=row.uuid)
 
     async def _account(self, model: Model, spent: Spent) -> None:
         await asyncio.to_thread(self._stage.scribe.account, self._open.id, None, model, spent)
@@ -592,7 +595,7 @@ def _shelf(ledger: Ledger, place: Path, clock: Clock, stack: ExitStack) -> MemoS
 
     A ledger of the user's that is not there yet is made with the first memo for it.
     """
-    place = place.expanduser().resolve()
+    place = expanded(place).resolve()
     if place == ledger.path.resolve():
         return None
 

@@ -22,6 +22,7 @@ import secrets
 import sys
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -71,10 +72,11 @@ def weights_of(model: str) -> Path:
     if sys.platform == "linux" and not _loads(OPENMP):
         _runtime()
     if model.endswith(".gguf"):
-        chosen = Path(model).expanduser()
-        if not chosen.is_file():
-            raise InvalidInput(f"there is no file of weights at {chosen}")
-        return chosen
+        with suppress(RuntimeError):  # the home directory of a user that is not here
+            chosen = Path(model).expanduser()
+            if chosen.is_file():
+                return chosen
+        raise InvalidInput(f"there is no file of weights at {model}")
     # Located, not imported: the package's own code wants what we did not install.
     spec = find_spec(PACKAGE)
     for place in (spec.submodule_search_locations or ()) if spec is not None else ():

@@ -2,7 +2,7 @@
 
 Its arguments are declared as the shell's are, so that click checks, completes and documents
 both. Words are separated by spaces; "a word in quotes" is one. The last argument may be the
-rest of the line. A wrong argument is one line that ends with the usage.
+rest of the line, as typed, or one in quotes. A wrong argument is one line that ends with the usage.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ NUMBER.name = "number"  # click says "integer range" in its complaints
 _T = TypeVar("_T")
 _F = TypeVar("_F", bound=Callable[..., Any])
 _WORD: Final = re.compile(r'"([^"]*)"|(\S+)')
+_QUOTED: Final = re.compile(r'"[^"]*"')
 
 
 class Leave(Exception):
@@ -101,7 +102,8 @@ class SlashCommand(click.Command):
         arguments = [one for one in self.params if isinstance(one, click.Argument)]
         whole = len(arguments) - 1
         if arguments and arguments[-1].nargs == -1 and len(words) > whole:
-            words[whole:] = [text[found[len(given) + whole][1] :].strip()]
+            left = text[found[len(given) + whole][1] :].strip()
+            words[whole:] = words[whole:] if _QUOTED.fullmatch(left) else [left]
         return [*given, "--", *words]
 
 

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
-from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import click
@@ -21,7 +20,8 @@ from sightline.agent.models.choose import Choice, usable
 from sightline.cli.clean import clean_line
 from sightline.cli.commands.command import Completer
 from sightline.cli.commands.place import AppPath, find_place
-from sightline.errors import SightlineError
+from sightline.context.ledger.place import expanded
+from sightline.errors import InvalidInput, SightlineError
 from sightline.slop.protocol.path import join
 from sightline.slop.protocol.scope import actions_in_scope
 from sightline.slop.protocol.tree import Node
@@ -91,16 +91,16 @@ class Sources:
     def files(self, word: str) -> Iterator[Offer]:
         """Offer what is in the directory that the word names so far; hidden files if asked for."""
         head, _, name = word.rpartition("/")
-        folder = Path(f"{head}/" if head or word.startswith("/") else ".").expanduser()
         try:
+            folder = expanded(f"{head}/" if head or word.startswith("/") else ".")
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-        except OSError:
+        except (OSError, ValueError, InvalidInput):  # also for a name with a NUL
             return
         prefix = f"{head}/" if "/" in word else ""
         for entry in entries:
             if entry.name.startswith(".") and not name.startswith("."):
                 continue
-            yield f"{prefix}{entry.name}{'/' if entry.is_dir() else ''}", ""
+            yield f"{prefix}{entry.name}{'/' if _is_folder(entry) else ''}", ""
 
 
 def offering(
@@ -130,6 +130,13 @@ def _place(host: Host, text: str) -> AppPath | None:
         return find_place(host.world, text) if text else None
     except SightlineError:
         return None
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads to itself
+        return False
 
 
 def _label(node: Node) -> str:

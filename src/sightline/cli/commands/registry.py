@@ -93,7 +93,8 @@ def _names(_: click.Context, __: click.Parameter, word: str) -> list[CompletionI
 @rest("command", required=False, offers=_names)
 async def _help(call: CommandCall, command: str) -> None:
     """List the commands, or explain one."""
-    wanted = command.removeprefix(MARK)
+    typed = command.removeprefix(MARK).lower()
+    wanted = ALIASES.get(typed, typed)
     chosen = _family(wanted) if wanted else list(COMMANDS.values())
     if not chosen:
         raise InvalidInput(f"there is no command /{wanted[:40]}; /help lists them")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 import click
@@ -13,6 +12,7 @@ from sightline.cli.commands.lines import columns, cut
 from sightline.cli.commands.offers import offering
 from sightline.cli.ledger import write_session
 from sightline.context.ledger import Ledger, Session
+from sightline.context.ledger.place import expanded
 from sightline.errors import NotFound
 
 __all__ = ["COMMANDS"]
@@ -122,7 +122,7 @@ async def _scratchpad(call: CommandCall, edit: str | None) -> None:
 async def _export(call: CommandCall, file: str) -> None:
     """Write this session as JSON Lines to a new file."""
     session = call.host.session
-    target = Path(file or f"session-{session.id}.jsonl").expanduser()
+    target = expanded(file or f"session-{session.id}.jsonl")
     lines = await call.ledger(lambda ledger: write_session(ledger.export(session.id), target))
     call.console.write(f"Wrote {lines} lines to {target}")
 

@@ -26,6 +26,7 @@ from sightline.context.ledger.groups import Groups, forget_undone
 from sightline.context.ledger.history import HistoryReader
 from sightline.context.ledger.memos import Memos
 from sightline.context.ledger.notes import Scratchpad, States, StrategyStates
+from sightline.context.ledger.place import expanded
 from sightline.context.ledger.portable import export_session, import_session
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult, describe
 from sightline.context.ledger.sessions import Session, Sessions
@@ -209,7 +210,7 @@ class Ledger:
 
     def backup(self, target: str | os.PathLike[str]) -> Path:
         """Copy the whole ledger to a new file, as of one point in time, and verify the copy."""
-        made = Path(target).expanduser()
+        made = expanded(target)
         self._store.backup(made, lambda copy: verify(copy).raise_if_damaged())
         return made
 

@@ -7,13 +7,23 @@ from pathlib import Path
 
 from platformdirs import user_data_path
 
-__all__ = ["default_path", "journal_path", "user_path"]
+from sightline.errors import InvalidInput
+
+__all__ = ["default_path", "expanded", "journal_path", "user_path"]
 
 
 def default_path() -> Path:
     """Give `SIGHTLINE_LEDGER` if it is set, else the user's own ledger for this platform."""
     chosen = os.environ.get("SIGHTLINE_LEDGER")
-    return Path(chosen).expanduser() if chosen else user_path()
+    return expanded(chosen) if chosen else user_path()
+
+
+def expanded(path: str | os.PathLike[str]) -> Path:
+    """Put a home directory in the place of `~`. Raises InvalidInput for a user that is not here."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise InvalidInput(f"{os.fspath(path)}: that home directory is not known here") from None
 
 
 def user_path() -> Path:

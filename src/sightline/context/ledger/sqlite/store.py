@@ -16,6 +16,7 @@ from typing import ClassVar, Final, Self
 
 import apsw
 
+from sightline.context.ledger.place import expanded
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult
 from sightline.context.ledger.rows import RowReader, RowWriter
 from sightline.context.ledger.sqlite.backup import backup
@@ -51,7 +52,7 @@ class SqliteStore(Store):
         clock: Clock = now_utc,
         vfs: str | None = None,
     ) -> None:
-        super().__init__(Path(path).expanduser(), mode=mode, clock=clock)
+        super().__init__(expanded(path), mode=mode, clock=clock)
         self._lock = threading.RLock()
         self._level = "FULL"
         self._process = QueryProcess(self.path)
