@@ -4,8 +4,8 @@ python tests/support/mutations.py                    try all of them; 1 if too f
 python tests/support/mutations.py --only seq-check   try some
 
 A mutation is one fragment of one module, written otherwise in a copy of the sources. A fault is
-caught if its tests fail (pytest's exit code 1): a module that cannot be imported, or a run that
-does not end, is no test that failed. First the same tests must pass with the copy as it is.
+caught if a test fails or waits too long (pytest's exit code 1); a module that cannot be imported
+is no test that failed. First the same tests must pass with the copy as it is.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ ROOT: Final = Path(__file__).parents[2]
 SOURCES: Final = ROOT / "src" / "sightline"
 NEEDED: Final = 38
 _LIMIT_S: Final = 900
+_TEST_S: Final = 100  # a test that waits for what a fault keeps from happening has failed
 _MARK: Final = 42
 _CHILD: Final = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)"
 
@@ -383,7 +384,7 @@ class SourceCopy:
     def test(self, tests: Sequence[str]) -> int | None:
         """Run tests and return pytest's exit code; None if they do not end."""
         paths = [f"tests/{path}" for path in tests]
-        options = ["-q", "-x", "-n", "0", "-p", "no:cacheprovider"]
+        options = ["-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--timeout", str(_TEST_S)]
         return self._run([sys.executable, "-m", "pytest", *options, *paths])
 
     def _run(self, command: list[str]) -> int | None:
