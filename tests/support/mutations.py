@@ -222,7 +222,7 @@ MUTATIONS: Final = (
         "context/ledger/portable.py",
         '"parent", "title", "first_group",',
         '"parent", "first_group",',
-        "context/ledger/test_portable.py",
+        "context/ledger/test_portable.py context/ledger/test_work.py",
     ),
     # config
     Mutation(
