@@ -12,7 +12,7 @@ import pytest
 
 from sightline.context.messages.gate import Gate, shown_json
 from sightline.context.messages.parts import Message, Text, ToolCall
-from sightline.context.messages.redact import KINDS, redact
+from sightline.context.messages.redact import KINDS, know, redact
 
 ALNUM = string.ascii_letters + string.digits
 BODY = (ALNUM * 3)[:120]
@@ -168,6 +168,16 @@ def test_a_field_named_for_a_secret_is_one() -> None:
 def test_a_message_without_keys_is_the_same_value() -> None:
     message = Message("assistant", (Text("x"), ToolCall("c", "ls", {"p": 1})))
     assert Gate().message(message) is message
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["shorter first", "longer first"])
+def test_a_known_key_that_begins_with_another_is_blanked_whole(
+    order: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sightline.context.messages.redact._known", ())
+    know(*["duck-pond", "duck-pond-of-the-north"][::order])
+    blanked = "[redacted:known-key]"
+    assert redact("duck-pond-of-the-north, duck-pond") == f"{blanked}, {blanked}"
 
 
 # Inputs that nested repeats would choke on: a pattern that goes over them again and again needs

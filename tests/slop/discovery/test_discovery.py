@@ -133,13 +133,12 @@ def folder(directory: Path) -> None:
     (directory / "mail.json").mkdir()
 
 
-def writable_file(directory: Path) -> None:
-    put(directory).chmod(0o666)
+def with_modes(file: int = 0o600, directory: int = 0o700) -> Callable[[Path], object]:
+    def write(at: Path) -> None:
+        put(at).chmod(file)
+        at.chmod(directory)
 
-
-def writable_directory(directory: Path) -> None:
-    put(directory)
-    directory.chmod(0o777)
+    return write
 
 
 def text(content: bytes) -> Callable[[Path], object]:
@@ -162,8 +161,10 @@ HOSTILE: list[tuple[str, Callable[[Path], object], str]] = [
     ("a symbolic link", link_to, "symbolic links"),
     ("a pipe", fifo, "regular"),
     ("a directory", folder, "regular"),
-    ("a file others can write", writable_file, "others can write to it"),
-    ("a directory others can write", writable_directory, "others can write to the directory"),
+    ("a file its group can write", with_modes(0o620), "others can write to it"),
+    ("a file others can write", with_modes(0o602), "others can write to it"),
+    ("a directory its group can write", with_modes(directory=0o720), "write to the directory"),
+    ("a directory others can write", with_modes(directory=0o702), "write to the directory"),
     ("a huge file", text(b" " * (DESCRIPTOR_BYTES + 1)), "at most"),
     ("an empty file", text(b""), "not a descriptor"),
     ("no JSON", text(b"{"), "not a descriptor"),

@@ -139,6 +139,7 @@ async def test_a_file_is_read_below_an_allowed_directory_only(
     allowed, secret = tmp_path / "allowed", tmp_path / "secret.txt"
     allowed.mkdir()
     secret.write_text("secret")
+    (tmp_path / "allowed2").write_text("secret")
     (allowed / "a note.txt").write_text("open")
     (allowed / "link").symlink_to(secret)
     (allowed / "inner").symlink_to(allowed / "a note.txt")

@@ -72,8 +72,9 @@ async def test_what_is_not_a_socket_is_left_alone(tmp_path: Path) -> None:
     assert path.read_text() == "precious"
 
 
-async def test_a_directory_that_others_can_write_is_refused(tmp_path: Path) -> None:
-    tmp_path.chmod(0o777)
+@pytest.mark.parametrize("mode", [0o720, 0o702], ids=["group", "everybody"])
+async def test_a_directory_that_others_can_write_is_refused(mode: int, tmp_path: Path) -> None:
+    tmp_path.chmod(mode)
     with pytest.raises(InvalidInput, match="others can write"):
         async with serve_unix(echo, tmp_path / "app.sock"):
             raise AssertionError("served where others can write")
