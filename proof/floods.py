@@ -31,8 +31,8 @@ from support.floods import (
     watched_loop,
 )
 
-# What one callback may keep the loop, in CPU time: some five times what it does, for the
-# interpreter's own collector of garbage runs in whichever it likes.
+# What one callback may keep the loop, in CPU time without the interpreter's own collector of
+# garbage, which runs in whichever it likes: some times what it does.
 HELD_S = 0.15
 GROWTH_BYTES = 150 * MIB
 # So hasty that a flood is let go within a second, and so generous that it never is.
