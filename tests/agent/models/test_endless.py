@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from agent.models.conftest import opened
+from sightline.agent.models.bedrock import SignedBody
 from sightline.config import ReplySettings, Settings
 from sightline.context.dialects.events import Event, Stopped
 from sightline.errors import SightlineError, TimedOut, TooLarge
@@ -136,3 +137,19 @@ async def test_arguments_that_grow_are_no_idleness(way: str, vendor: Vendor) -> 
     vendor.add(says("", Call("look", {"at": "/" * 64}), stall=at, repeat=grown))
     error = await failure(way, vendor, settings(idle_s=0.5, max_bytes=200_000))
     assert isinstance(error, TooLarge)
+
+
+@pytest.mark.parametrize("way", ["bedrock"], indirect=True)
+async def test_hanging_up_closes_a_connection_that_its_reader_put_in_a_pool(
+    way: str, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The SDK's reader does so when it is interrupted, and nobody closes its pool."""
+    vendor.add(says("one", stall=0, repeat=PINGS[way]))
+    hang_up = SignedBody.close
+
+    def after_the_reader(body: SignedBody) -> None:
+        body._body.release_conn()
+        hang_up(body)
+
+    monkeypatch.setattr(SignedBody, "close", after_the_reader)
+    assert isinstance(await failure(way, vendor, settings(max_bytes=20_000)), TooLarge)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -46,6 +47,7 @@ class Vendor:
         self._thread = threading.Thread(target=self._run, name="vendor")
         self._listening = threading.Event()
         self._stop = asyncio.Event()
+        self._writers: set[asyncio.StreamWriter] = set()
 
     @property
     def url(self) -> str:
@@ -100,9 +102,13 @@ class Vendor:
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
+        # What a client did not read must not keep its connection past the loop's end.
+        for writer in self._writers:
+            writer.transport.abort()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
         try:
             while await self._exchange(reader, writer):
                 pass
@@ -112,6 +118,9 @@ class Vendor:
             self.hung_up.set()
         finally:
             writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+            self._writers.discard(writer)
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Serve one request; tell whether the connection goes on."""

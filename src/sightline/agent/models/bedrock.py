@@ -65,11 +65,10 @@ class Bedrock:
         loop = asyncio.get_running_loop()
         sending = loop.run_in_executor(self._threads, self._post, request)
         try:
-            body = await asyncio.shield(sending)
+            return await asyncio.shield(sending)
         except asyncio.CancelledError:
             sending.add_done_callback(_abandon)
             raise
-        return SignedBody(self._threads, body)
 
     async def close(self) -> None:
         self._threads.shutdown(wait=False)
@@ -85,7 +84,7 @@ class Bedrock:
             meta["HTTPStatusCode"], meta["HTTPHeaders"], body, said.get("Code", "")
         )
 
-    def _post(self, request: Request) -> Any:
+    def _post(self, request: Request) -> SignedBody:
         """Send the bytes; return the response's body, unread."""
         taken: list[Any] = []
 
@@ -100,7 +99,7 @@ class Bedrock:
         client.meta.events.register(f"before-sign.{OPERATION}", write)
         client.meta.events.register(f"before-parse.{OPERATION}", take)
         client.converse_stream(modelId=request.profile.model, messages=[])
-        return taken[0]
+        return SignedBody(self._threads, taken[0])
 
 
 class SignedBody:
@@ -109,13 +108,20 @@ class SignedBody:
     def __init__(self, threads: ThreadPoolExecutor, body: Any) -> None:
         self._threads = threads
         self._body = body
+        self._connection = body.connection
 
     def aiter_bytes(self) -> AsyncGenerator[bytes, None]:
         return from_thread(self._threads, self._read, self._interrupt)
 
     async def aclose(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hang up, though a thread that was reading may have put the connection in its pool."""
         self._interrupt()
         self._body.close()
+        if self._connection is not None:
+            self._connection.close()
 
     def _read(self, emit: Emit) -> None:
         while (chunk := self._body.read1(CHUNK)) and emit(chunk):
@@ -127,6 +133,6 @@ class SignedBody:
             self._body.shutdown()
 
 
-def _abandon(sending: asyncio.Future[Any]) -> None:
+def _abandon(sending: asyncio.Future[SignedBody]) -> None:
     if not sending.cancelled() and sending.exception() is None:
         sending.result().close()

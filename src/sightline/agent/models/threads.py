@@ -40,9 +40,9 @@ async def from_thread(
         await done
     finally:
         wanted = False
+        # It ends by itself, and nobody is there to hear how.
+        done.add_done_callback(_forget)
         if not done.done():
-            # It ends by itself, and nobody is there to hear how.
-            done.add_done_callback(_forget)
             stop()
 
 
