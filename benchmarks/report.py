@@ -29,6 +29,7 @@ TITLES = {
     "ledger": "The ledger, against openai-agents and llm",
     "slots": "Prompts under a budget, against langchain-core and tiktoken",
     "tail": "Showing state safely",
+    "composing": "The next request of a running host",
     "cache": "What keeps a prompt warm: layouts simulated",
     "local": "What a real runtime evaluates",
     "inspector": "The inspector on a long session",

@@ -24,8 +24,8 @@ from benchmarks.harness import Row
 __all__ = ["MODULES", "RESULTS", "Part", "circumstances", "load", "save"]
 
 MODULES = (
-    "trees", "live", "floods", "ledger", "slots", "tail", "cache", "local", "inspector", "startup",
-    "package", "json_libraries",
+    "trees", "live", "floods", "ledger", "slots", "tail", "composing", "cache", "local",
+    "inspector", "startup", "package", "json_libraries",
 )  # fmt: skip
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
