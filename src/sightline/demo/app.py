@@ -213,11 +213,11 @@ class Desk:
     def search(self, query: str) -> list[dict[str, str]]:
         """Find messages and events that have all the words."""
         words = query.casefold().split()
-        places = [(f"/inbox/{item.id}", f"{item.title} {item.sender}") for item in self.messages]
-        places += [(f"/calendar/{item.id}", item.title) for item in self.events]
+        entries = [(f"/inbox/{item.id}", f"{item.title} {item.sender}") for item in self.messages]
+        entries += [(f"/calendar/{item.id}", item.title) for item in self.events]
         return [
             {"path": path, "text": text}
-            for path, text in places
+            for path, text in entries
             if all(word in text.casefold() for word in words)
         ]
 

@@ -42,20 +42,20 @@ def past_of(
     replayed: Sequence[Message], stored: Iterable[Entry], line: RequestLine, dialect: str
 ) -> Past:
     """Find what a request replayed in what the ledger has of the session, up to its turn."""
-    groups = [own for group, own in by_group(stored) if group < line.group_id]
+    groups = [entries for group, entries in by_group(stored) if group < line.group_id]
     seen: list[list[Entry]] = []
     dropped = removed = 0
     end = len(groups)
-    for number, said in reversed(list(enumerate(_groups(replayed)))):
-        at = next((i for i in reversed(range(end)) if _begins_with(groups[i], said[0])), None)
+    for number, sent in reversed(list(enumerate(_groups(replayed)))):
+        at = next((i for i in reversed(range(end)) if _begins_with(groups[i], sent[0])), None)
         if at is None:
             removed += 1
-            seen.append([entry_of(message, line, dialect, -1 - number) for message in said])
+            seen.append([entry_of(message, line, dialect, -1 - number) for message in sent])
             continue
         end = at
         dropped += groups[at][0].status == "dropped"
         seen.append(groups[at])
-    older = [own for own in groups[:end] if own[0].status != "dropped"]
+    older = [group for group in groups[:end] if group[0].status != "dropped"]
     return Past(seen[::-1], older, dropped + removed, removed)
 
 
@@ -70,8 +70,8 @@ def _groups(messages: Sequence[Message]) -> list[list[Message]]:
     return groups
 
 
-def _begins_with(group: Sequence[Entry], said: Message) -> bool:
-    return group[0].message == said
+def _begins_with(group: Sequence[Entry], message: Message) -> bool:
+    return group[0].message == message
 
 
 def entry_of(message: Message, line: RequestLine, dialect: str, group: int) -> Entry:

@@ -136,7 +136,7 @@ def _walk(tree: AppTree, root: Node, shown: Node | None, cuts: Mapping[str, Omis
     stack: list[tuple[Node, Node | None, str, int, str]] = [(root, shown, "/", -1, "")]
     while stack:
         node, twin, path, parent, inherited = stack.pop()
-        own = len(tree.ids)
+        index = len(tree.ids)
         cut = cuts.get(path)
         is_stub = cut is not None and cut.reason == "stub"
         kind = 2 if twin is None else 1 if is_stub else 0
@@ -149,11 +149,11 @@ def _walk(tree: AppTree, root: Node, shown: Node | None, cuts: Mapping[str, Omis
         inherited = cut.reason if cut is not None else inherited
         twins = {} if twin is None else {child.id: child for child in twin.children}
         stack += [
-            (child, twins.get(child.id), join(path, child.id), own, inherited)
+            (child, twins.get(child.id), join(path, child.id), index, inherited)
             for child in reversed(node.children)
         ]
-    for own in range(len(tree.ids) - 1, 0, -1):
-        tree.below[tree.parents[own]] += tree.below[own] + 1
+    for index in range(len(tree.ids) - 1, 0, -1):
+        tree.below[tree.parents[index]] += tree.below[index] + 1
 
 
 def _texts(root: Node) -> Iterator[str]:

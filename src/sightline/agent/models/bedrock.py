@@ -78,10 +78,10 @@ class Bedrock:
             return VendorRefusal(401, {}, str(error).encode())
         if not isinstance(error, botocore.exceptions.ClientError):
             return None
-        meta, said = error.response["ResponseMetadata"], error.response["Error"]
-        body = str(said.get("Message", "")).encode()
+        meta, detail = error.response["ResponseMetadata"], error.response["Error"]
+        body = str(detail.get("Message", "")).encode()
         return VendorRefusal(
-            meta["HTTPStatusCode"], meta["HTTPHeaders"], body, said.get("Code", "")
+            meta["HTTPStatusCode"], meta["HTTPHeaders"], body, detail.get("Code", "")
         )
 
     def _post(self, request: Request) -> SignedBody:

@@ -17,7 +17,7 @@ from contextlib import aclosing
 from typing import NamedTuple, Protocol
 
 from sightline.agent.models.access import Access, public_url
-from sightline.agent.models.failure import broken, is_timeout, refused, told
+from sightline.agent.models.failure import broken, is_timeout, refused, stream_error
 from sightline.context.dialects import Decoder, decoder_for
 from sightline.context.dialects.events import Event, Stopped
 from sightline.context.dialects.profile import Profile
@@ -206,7 +206,7 @@ class _Patience:
 
     @property
     def _who(self) -> str:
-        return f"{self._access.label}: {self._access.place}"
+        return f"{self._access.label}: {self._access.location}"
 
 
 def _check_first(access: Access, events: Sequence[Event]) -> None:
@@ -215,9 +215,9 @@ def _check_first(access: Access, events: Sequence[Event]) -> None:
     if not isinstance(end, Stopped) or end.message.parts:
         return
     if end.reason == "error":
-        raise told(access, end.detail)
+        raise stream_error(access, end.detail)
     if end.reason == "incomplete":
-        raise Unreachable(f"{access.label}: {access.place} sent no reply: {end.detail}")
+        raise Unreachable(f"{access.label}: {access.location} sent no reply: {end.detail}")
 
 
 async def _chunks(

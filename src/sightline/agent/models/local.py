@@ -79,9 +79,9 @@ def weights_of(model: str) -> Path:
         raise InvalidInput(f"there is no file of weights at {model}")
     # Located, not imported: the package's own code wants what we did not install.
     spec = find_spec(PACKAGE)
-    for place in (spec.submodule_search_locations or ()) if spec is not None else ():
-        if (Path(place) / FILE).is_file():
-            return Path(place) / FILE
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        if (Path(folder) / FILE).is_file():
+            return Path(folder) / FILE
     raise MissingExtra(f"the embedded model needs its weights: {INSTALL}")
 
 

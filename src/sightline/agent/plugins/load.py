@@ -55,10 +55,10 @@ def available() -> Iterator[tuple[str, str, str]]:
 
 def _from_entry_point(entry: EntryPoint) -> Strategy:
     try:
-        thing = entry.load()
+        loaded = entry.load()
     except Exception as error:
         raise InvalidStrategy(f"entry point {entry.name!r} ({entry.value}): {error}") from error
-    return Strategy.of(thing, name=entry.name, origin=entry.value)
+    return Strategy.of(loaded, name=entry.name, origin=entry.value)
 
 
 def _module_from(path: Path) -> ModuleType:

@@ -27,4 +27,7 @@ class Attention:
     def pins(self) -> dict[str, tuple[str, ...]]:
         """List the paths by app, as `projection.select` takes them."""
         apps = dict.fromkeys(app for app, _ in self.pairs)
-        return {app: tuple(sorted(path for own, path in self.pairs if own == app)) for app in apps}
+        return {
+            app: tuple(sorted(path for focused, path in self.pairs if focused == app))
+            for app in apps
+        }

@@ -49,8 +49,8 @@ class Ran:
     @classmethod
     def failed(cls, *sentences: str) -> Ran:
         """Say what went wrong, and what to do about it. Each is cut to a few lines' length."""
-        told = (_sentence(text) for text in ("Not done", *sentences) if text)
-        return cls.of(" ".join(told), ok=False)
+        whole = (_sentence(text) for text in ("Not done", *sentences) if text)
+        return cls.of(" ".join(whole), ok=False)
 
 
 def rendered(data: Any) -> str:

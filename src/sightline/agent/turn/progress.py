@@ -48,7 +48,7 @@ class Round(msgspec.Struct):
     asking: ToolCall | None = None
     alone: bool = False
     begun: set[str] = msgspec.field(default_factory=set)
-    asked: set[str] = msgspec.field(default_factory=set)
+    questions: set[str] = msgspec.field(default_factory=set)
     # What changed before it ran, to be judged again; and how often that was so of each call.
     again: list[ToolCall] = msgspec.field(default_factory=list)
     changes: dict[str, int] = msgspec.field(default_factory=dict)

@@ -60,8 +60,8 @@ def _followed(shell: int) -> int:
         if deadline is not None and left <= 0:
             os.killpg(shell, signal.SIGKILL)
             left = _GRACE_S
-        told = signal.sigtimedwait(_AWAITED, left)
-        if told is not None and told.si_signo == signal.SIGTERM and deadline is None:
+        received = signal.sigtimedwait(_AWAITED, left)
+        if received is not None and received.si_signo == signal.SIGTERM and deadline is None:
             os.killpg(shell, signal.SIGTERM)
             deadline = time.monotonic() + _GRACE_S
     return status

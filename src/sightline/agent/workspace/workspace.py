@@ -117,7 +117,7 @@ class Workspace:
         self._runs: deque[Run] = deque(maxlen=_RUNS)
         self._run_count = 0
         self._pool = ThreadPoolExecutor(_COMMANDS_AT_ONCE, "sightline-run")
-        self.app = self._made()
+        self.app = self._build_app()
 
     @property
     def dial(self) -> Callable[[], Awaitable[Link]]:
@@ -194,7 +194,7 @@ class Workspace:
         *above, name = Path(path).relative_to(self._root).parts or ("",)
         return SKIPPED.isdisjoint(above) or (above == [".git"] and name in {"HEAD", "index"})
 
-    def _made(self) -> App:
+    def _build_app(self) -> App:
         app = App(
             APP_ID, self._root.name or "/", description="The current directory",
             invoke_timeout_s=MAX_RUN_S + PATIENCE_S,

@@ -22,7 +22,7 @@ from sightline.agent.host import Host
 from sightline.cli.approval import consent_to
 from sightline.cli.attach import attach
 from sightline.cli.chat.blocks import Blocks
-from sightline.cli.chat.cards import card, error_line, said_card
+from sightline.cli.chat.cards import card, error_line, user_card
 from sightline.cli.chat.outside import edit_text, page_text, pager_command
 from sightline.cli.chat.paint import Colors, paint_lines, paint_markdown
 from sightline.cli.chat.status import Status, after, status_line
@@ -111,10 +111,10 @@ class ChatDriver:
         """Say where we are."""
         session = self._host.session
         many = "1 group" if session.groups == 1 else f"{session.groups} groups"
-        said = f", {many}" if session.groups else ""
+        size = f", {many}" if session.groups else ""
         number = f"session {session.id}"
         name = "" if session.name == number else f", {session.name}"
-        where = f"{number}{name}{said}"
+        where = f"{number}{name}{size}"
         self.paint([line_of(f"{where}. /help lists commands.", "dim")])
 
     def note(self, event: HostEvent) -> None:
@@ -156,13 +156,13 @@ class ChatDriver:
             self.paint(lines)
 
     async def _take(self, line: str) -> None:
-        self._draw(said_card(line))
-        said: str | None = registry.said(line)
+        self._draw(user_card(line))
+        message: str | None = registry.message_of(line)
         if registry.is_command(line):
-            said = await self._stoppable(line)
+            message = await self._stoppable(line)
             self._status = replace(self._status, model=(await self._host.model()).label)
-        if said:
-            await self._turn(said)
+        if message:
+            await self._turn(message)
 
     async def _stoppable(self, line: str) -> str | None:
         """Run a command that a key can stop, as it can a turn."""
@@ -178,9 +178,9 @@ class ChatDriver:
         return task.result()
 
     async def _look(self, line: str) -> None:
-        self._draw(said_card(line))
-        if said := await self._command(line):
-            self.submit(said)
+        self._draw(user_card(line))
+        if message := await self._command(line):
+            self.submit(message)
 
     async def _command(self, line: str) -> str | None:
         try:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from sightline.cli.place import DB_HELP
+from sightline.cli.ledger_path import DB_HELP
 from sightline.errors import MissingExtra
 
 if TYPE_CHECKING:

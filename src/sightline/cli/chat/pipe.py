@@ -59,12 +59,12 @@ class PipeChat:
         """Do what a line says; return False when it says to leave."""
         if not line.strip():
             return True
-        said: str | None = registry.said(line)
+        message: str | None = registry.message_of(line)
         try:
             if registry.is_command(line):
-                said = await registry.run(line, self._host, self._console)
-            if said:
-                await self._turn(said)
+                message = await registry.run(line, self._host, self._console)
+            if message:
+                await self._turn(message)
         except Leave:
             return False
         except SightlineError as error:

@@ -254,10 +254,10 @@ class Terminal:
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
         busy = Condition(self._is_busy)
-        asked = Condition(lambda: self._question is not None)
+        asking = Condition(lambda: self._question is not None)
         empty = Condition(lambda: not self._session.default_buffer.text)
 
-        @keys.add("enter", filter=~asked)
+        @keys.add("enter", filter=~asking)
         def _(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
             if buffer.complete_state is not None and buffer.complete_state.current_completion:
@@ -268,7 +268,7 @@ class Terminal:
             else:
                 buffer.validate_and_handle()
 
-        @keys.add("enter", filter=asked)
+        @keys.add("enter", filter=asking)
         def _(event: KeyPressEvent) -> None:
             question = self._question
             typed = event.current_buffer.text.strip().lower()
@@ -281,7 +281,7 @@ class Terminal:
             event.current_buffer.newline(copy_margin=False)
 
         # With something typed, Escape may be the first half of Alt-Enter: wait and see.
-        @keys.add("escape", filter=(busy & empty) | asked, eager=True)
+        @keys.add("escape", filter=(busy & empty) | asking, eager=True)
         @keys.add("escape", filter=busy & ~empty)
         def _(_: KeyPressEvent) -> None:
             self._cancel()

@@ -23,9 +23,9 @@ __all__ = ["transcript"]
 _INDENT = "  "
 
 
-def transcript(said: Prompt | Sequence[Entry]) -> str:
+def transcript(source: Prompt | Sequence[Entry]) -> str:
     """Write a prompt, with its tools and its boundary, or stored messages."""
-    lines = _prompt_lines(said) if isinstance(said, Prompt) else _entry_lines(said)
+    lines = _prompt_lines(source) if isinstance(source, Prompt) else _entry_lines(source)
     return "\n".join(lines)
 
 
@@ -33,8 +33,8 @@ def _prompt_lines(prompt: Prompt) -> Iterator[str]:
     yield f"── tools ({len(prompt.tools)})"
     for tool in prompt.tools:
         yield _INDENT + msgspec.json.encode(tool).decode()
-    for place, message in enumerate(prompt.messages):
-        if place == prompt.boundary:
+    for index, message in enumerate(prompt.messages):
+        if index == prompt.boundary:
             yield "══ boundary: everything above is sent as the same bytes next time"
         yield f"── {message.role}"
         yield from _message_lines(message)

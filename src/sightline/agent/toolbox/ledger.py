@@ -16,7 +16,7 @@ from sightline.context.messages.memos import Memo
 from sightline.context.projection.tools import Tool
 from sightline.errors import InvalidInput
 
-__all__ = ["OWN_TOOLS", "run_own"]
+__all__ = ["LEDGER_TOOLS", "run_ledger"]
 
 SHELVES: Final = ("project", "user")
 _FOUND: Final = 10
@@ -32,7 +32,7 @@ def _text(about: str) -> dict[str, Any]:
 
 _TAGS: Final = {"type": "array", "items": {"type": "string"}, "maxItems": 32}
 
-OWN_TOOLS: Final = (
+LEDGER_TOOLS: Final = (
     Tool(
         "query_db",
         "Look something up in the history of this conversation with one SQL SELECT. Use ORDER BY "
@@ -87,7 +87,7 @@ OWN_TOOLS: Final = (
 )
 
 
-def run_own(bench: Bench, name: str, arguments: Mapping[str, Any]) -> Ran:
+def run_ledger(bench: Bench, name: str, arguments: Mapping[str, Any]) -> Ran:
     """Run one of them; its arguments were checked. Raises what the ledger raises."""
     return _RUN[name](bench, arguments)
 
