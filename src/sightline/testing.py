@@ -131,7 +131,7 @@ class Client:
         return answer.tree
 
     async def close(self) -> None:
-        """End the link."""
+        """End the link to the app."""
         await self._link.close()
         await self._reader
 

@@ -36,7 +36,7 @@ __all__ = ["BridgeWriter", "Reading", "is_alive", "process_start", "read_bridge"
 
 
 def utc_now() -> datetime:
-    """The clock of the wall."""
+    """Give the time of now, in UTC."""
     return datetime.now(UTC)
 
 

@@ -84,7 +84,7 @@ _SHOWN_CHARS: Final = 200
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a call before it runs.
+    """What is known of a model's call before it runs.
 
     read     looks at something          note     writes to the model's own notes
     invoke   asks an app to do something
@@ -120,7 +120,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class Rule(Protocol):
-    """What a user decided beforehand. None is no condition."""
+    """A user's decision on some calls, made beforehand; None is no condition."""
 
     @property
     def app(self) -> str: ...

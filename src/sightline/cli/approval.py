@@ -71,7 +71,7 @@ class Consent(NamedTuple):
 
 
 class Asker(Protocol):
-    """Whoever can be asked."""
+    """Somebody who can be asked before an action: at a terminal, or line by line."""
 
     @property
     def width(self) -> int:

@@ -50,7 +50,7 @@ _SHOWN_CHARS: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class _AskOptions:
-    """What the command line says. `typed` is the part of the text that was not piped in."""
+    """What the command line of `ask` says. `typed` is what of the text was not piped in."""
 
     text: str
     typed: str

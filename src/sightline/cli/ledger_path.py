@@ -21,7 +21,7 @@ DB_HELP: Final = (
 
 
 def ledger_path(db: Path | None) -> Path:
-    """Give the ledger to open; `db` is what `--db` said.
+    """Give the path of the ledger to open; `db` is what `--db` said.
 
     Raises `InvalidInput` if the user's configuration is to say it, and cannot be read.
     """
@@ -38,7 +38,7 @@ def ledger_path(db: Path | None) -> Path:
 
 
 def configured_path(settings: Settings) -> Path:
-    """Give the ledger that settings in force name, which is the user's own if they name none."""
+    """Give the path of the ledger that settings name, which is the user's if they name none."""
     from sightline.context.ledger.place import default_path, expanded
 
     given = settings.ledger.path

@@ -37,7 +37,7 @@ class Mail:
 
 @dataclass
 class CalendarEvent:
-    """An appointment."""
+    """An appointment in the demo's calendar."""
 
     id: str
     title: str
@@ -69,7 +69,7 @@ def _messages() -> list[Mail]:
 
 
 class Desk:
-    """What one person has on their desk."""
+    """The demo's state: one person's messages, events and drafts."""
 
     def __init__(self) -> None:
         self.open_view = "inbox"
@@ -162,6 +162,7 @@ class Desk:
             "props": {"label": "Drafts"},
             "summary": f"{many}: {titles}" if titles else "no drafts",
         }
+        # SLOP, scaling: an inactive view is a stub with a summary.
         if self.open_view == "drafts":
             return {**shown, "meta": self._attention("drafts"), "items": self.draft_items()}
         return {**shown, "meta": {"salience": 0.2, "total_children": len(self.drafts)}}

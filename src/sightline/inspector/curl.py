@@ -20,14 +20,14 @@ from sightline.context.dialects.request import Request
 __all__ = ["curl"]
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# How each API wants its key; the others take a bearer's token.
+# Anthropic Messages API, Gemini API: a header for the key. The others: RFC 6750 §2.1.
 _KEYS: Final[dict[Sdk, str]] = {"anthropic": "x-api-key: ", "gemini": "x-goog-api-key: "}
 _BEARER: Final = "Authorization: Bearer "
 _BEDROCK: Final = '"https://bedrock-runtime.$AWS_REGION.amazonaws.com"'
 
 
 def curl(request: Request, endpoint: str, reach: Reach | None) -> str:
-    """Write the command; variables stay in it for what is the reader's to know."""
+    """Write a request as a `curl` command, with variables for what is the reader's to know."""
     vendor = VENDORS.get(request.profile.endpoint)
     sdk: Sdk = "openai" if vendor is None else vendor.sdk
     notes: list[str] = []

@@ -184,5 +184,6 @@ def _data_url(content: bytes) -> str:
 
 def _json(value: object) -> str:
     """Write JSON that is safe inside a script element."""
+    # WHATWG HTML, restrictions for contents of script elements.
     text = escape_controls(msgspec.json.encode(value)).decode()
     return text.replace("<", "\\u003c").replace("&", "\\u0026")

@@ -53,7 +53,7 @@ class _State:
     tail: str
 
     def about(self) -> dict[str, Any]:
-        """Say what there is, without the lines."""
+        """Describe the apps, without the lines of their trees."""
         return {"apps": [app.about() for app in self.apps], "tail": self.tail}
 
 
@@ -65,12 +65,12 @@ class _Sent:
 
     @cached_property
     def request(self) -> Request:
-        """Its bytes, and how they were made."""
+        """The request's bytes, and how they were made."""
         return again(self.recorded)
 
 
 class RecordReader:
-    """A ledger and its journal, as answers. Safe to use from threads."""
+    """The inspector's answers, read from a ledger and its journal. Safe to use from threads."""
 
     def __init__(
         self,

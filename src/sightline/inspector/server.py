@@ -79,7 +79,7 @@ Invoke: TypeAlias = Callable[[str, str, str, dict[str, Any]], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """Where each kind of question is answered.
+    """The threads in which each kind of the page's questions is answered.
 
     Trees are laid out one at a time and SQL has one process, so one thread each is enough.
     """
@@ -114,7 +114,7 @@ _invokes: Final = msgspec.json.Decoder(_Invoke)
 def inspector_app(
     answers: Answers, door: PageDoor, *, invoke: Invoke | None = None, lanes: Lanes | None = None
 ) -> Starlette:
-    """Put the application together."""
+    """Make the inspector's web application: its routes, with the door before them."""
     lanes = lanes or Lanes()
     exports: set[object] = set()
 
@@ -394,6 +394,7 @@ async def _news(answers: Answers, lane: Lane, request: Request) -> AsyncIterator
             yield b"event: changed\ndata: " + msgspec.json.encode({"revision": seen}) + b"\n\n"
         elif quiet >= HEARTBEAT_POLLS:
             quiet = 0
+            # WHATWG HTML, server-sent events: a line with a colon first is a comment.
             yield b": still here\n\n"
         quiet += 1
         await asyncio.sleep(POLL_S)

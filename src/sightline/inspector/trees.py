@@ -32,7 +32,7 @@ _KINDS: Final = ("shown", "summary", "cut")
 
 @dataclass(frozen=True, slots=True)
 class AppTree:
-    """One app at a request. The lists have one item per node, in document order."""
+    """One app's tree at a request, as lists with one item per node, in document order."""
 
     id: str
     name: str
@@ -46,7 +46,7 @@ class AppTree:
     reasons: list[str]
 
     def about(self) -> dict[str, Any]:
-        """Say what there is, without the lines."""
+        """Describe the tree, without its lines."""
         counts = [self.kinds.count(kind) for kind in range(len(_KINDS))]
         return {
             "id": self.id,
@@ -158,6 +158,7 @@ def _walk(tree: AppTree, root: Node, shown: Node | None, cuts: Mapping[str, Omis
 
 def _texts(root: Node) -> Iterator[str]:
     """The canonical text, a node at a time: a note belongs to the node's line before it."""
+    # SLOP, state tree, consumer display format: windowing adds a line below a node.
     current: list[str] = []
     for block in format_blocks(root):
         for line in block.split("\n"):

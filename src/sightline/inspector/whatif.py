@@ -68,7 +68,7 @@ _OPTIONS: Final = frozenset({"max_ratio", "min_ratio", "min_tokens", "priority",
 
 
 class Wishes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is to be different; None is as it was."""
+    """What is to be different about a recorded turn; None is as it was."""
 
     budget: int | None = None
     window: int | None = None

@@ -22,7 +22,7 @@ COUNTED_TEXTS: Final = 4_096
 
 
 def again(recorded: Recorded) -> Request:
-    """Make the request again; nothing of it is remembered."""
+    """Encode a recorded request again; nothing of it is remembered."""
     ESTIMATES.cache.shrink(COUNTED_TEXTS)  # the next request that is looked at is another one
     return recorded.made_again()
 

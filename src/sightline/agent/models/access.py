@@ -20,7 +20,7 @@ VERSIONED: Final = re.compile(r"^.*?/v\d+(?=/)")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Everything a client needs. `base_url` is empty where the SDK knows it by itself.
+    """How one model is reached. `base_url` is empty where the SDK knows it by itself.
 
     `remedy` completes "refused: …" for the user: which variable holds the key.
     """
@@ -48,6 +48,7 @@ def location_of(url: str) -> str:
 def public_url(url: str) -> str:
     """Return an address without what may be secret in it: user, password, query, fragment."""
     parts = urlsplit(url)
+    # RFC 3986 §3.2.1: userinfo stands before the last @.
     netloc = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{netloc}{parts.path}" if netloc else ""
 

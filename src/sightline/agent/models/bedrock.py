@@ -40,7 +40,7 @@ NO_CREDENTIALS: Final = (
 
 
 class Bedrock:
-    """A connection."""
+    """A connection to Amazon Bedrock through boto3, whose blocking calls run in threads."""
 
     errors = (
         botocore.exceptions.BotoCoreError,
@@ -103,7 +103,7 @@ class Bedrock:
 
 
 class SignedBody:
-    """The answer's body, read in a thread."""
+    """The body of Bedrock's answer, read in a thread."""
 
     def __init__(self, threads: ThreadPoolExecutor, body: Any) -> None:
         self._threads = threads

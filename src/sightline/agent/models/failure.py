@@ -72,7 +72,7 @@ PASSING: Final = frozenset({408, 409, 425})
 def refused(
     access: Access, status: int, headers: Mapping[str, str], body: bytes, kind: str = ""
 ) -> SightlineError:
-    """Make the error of a response that is no reply. `kind` is a code told beside the body."""
+    """Make the error of a response that is no reply. `kind` is a code that came beside the body."""
     whole = f"{kind} {body[:10_000].decode('utf-8', 'replace')}"
     report = read_error(body)
     detail = _line(access, report.said) or kind
@@ -124,6 +124,7 @@ def _wait(headers: Mapping[str, str], report: VendorError) -> float | None:
     try:
         if "retry-after-ms" in found:
             return _sane(float(found["retry-after-ms"]) / 1000)
+        # RFC 9110 §10.2.3: Retry-After is a number of seconds, or a date.
         if "retry-after" in found:
             return _sane(float(found["retry-after"]))
     except ValueError:

@@ -106,7 +106,7 @@ def _runtime() -> Any:
 
 
 class Local:
-    """A connection to nobody else. Making it is cheap; the first request loads the weights."""
+    """A connection to the embedded model; its first request loads the weights."""
 
     errors = (ValueError, RuntimeError)
 
@@ -162,7 +162,7 @@ class Local:
 
 
 class LocalAnswer:
-    """An answer that is being made."""
+    """The embedded model's answer, while it is generated."""
 
     def __init__(self, chunks: AsyncGenerator[bytes, None]) -> None:
         self._chunks = chunks

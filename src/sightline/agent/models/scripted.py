@@ -62,13 +62,13 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """The connection breaks after this text."""
+    """A scripted reply whose connection breaks after this text."""
 
     text: str = ""
 
 
 class Stall(msgspec.Struct, frozen=True):
-    """Nothing more comes after this text; the stream stays open until somebody closes it."""
+    """A scripted reply that stops after this text, and stays open until somebody closes it."""
 
     text: str = ""
 

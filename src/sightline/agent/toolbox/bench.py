@@ -16,7 +16,7 @@ INVOKE_S: Final = 30.0
 
 @dataclass(slots=True)
 class Bench:
-    """Everything a tool may touch. `attention` is swapped by focus and unfocus."""
+    """What the tools of one session work on. `attention` is swapped by focus and unfocus."""
 
     ledger: Ledger
     session_id: int

@@ -33,6 +33,7 @@ def _text(about: str) -> dict[str, Any]:
 _TAGS: Final = {"type": "array", "items": {"type": "string"}, "maxItems": 32}
 
 LEDGER_TOOLS: Final = (
+    # std::slop, context management §5: SQL-based retrieval.
     Tool(
         "query_db",
         "Look something up in the history of this conversation with one SQL SELECT. Use ORDER BY "
@@ -44,6 +45,7 @@ LEDGER_TOOLS: Final = (
         "List the tables and columns that query_db can read, with an example.",
         _schema(),
     ),
+    # std::slop, context management §4: the scratchpad.
     Tool(
         "manage_scratchpad",
         "Read or change your scratchpad: plans and notes of this session, shown with every "
@@ -60,6 +62,7 @@ LEDGER_TOOLS: Final = (
             new=_text("What takes its place"),
         ),
     ),
+    # std::slop, context management §7: semantic memos.
     Tool(
         "save_memo",
         "Keep something for later sessions that cannot be read in the code or an app: the reason "
@@ -88,7 +91,7 @@ LEDGER_TOOLS: Final = (
 
 
 def run_ledger(bench: Bench, name: str, arguments: Mapping[str, Any]) -> Ran:
-    """Run one of them; its arguments were checked. Raises what the ledger raises."""
+    """Run one of these tools; its arguments were checked. Raises what the ledger raises."""
     return _RUN[name](bench, arguments)
 
 

@@ -51,7 +51,7 @@ _READS: Final = frozenset({"slop_query", "query_db", "describe_db", "retrieve_me
 
 
 class Toolbox:
-    """The tools of one session."""
+    """The tools that a model can call in one session."""
 
     def __init__(self, bench: Bench, style: Style = "fixed", *, name_limit: int = NAME_LIMIT):
         self.bench = bench

@@ -109,7 +109,7 @@ PATIENCE_S: Final = 300.0  # a vendor that wants us to wait longer has to be ask
 
 
 class TurnLimits(msgspec.Struct, frozen=True):
-    """How far a turn may go. 0 tokens is no limit."""
+    """How far one turn may go. 0 tokens is no limit."""
 
     rounds: int = 25
     turn_tokens: int = 0
@@ -117,7 +117,7 @@ class TurnLimits(msgspec.Struct, frozen=True):
 
 
 class TurnMachine:
-    """One turn. `step` takes what happened and returns what is to be done."""
+    """One turn as a machine. `step` takes what happened and returns what is to be done."""
 
     def __init__(self, limits: TurnLimits | None = None) -> None:
         self._limits = limits or TurnLimits()
@@ -143,7 +143,7 @@ class TurnMachine:
 
     @property
     def asking(self) -> ToolCall | None:
-        """The call that waits for an answer."""
+        """The call that waits for the user's answer."""
         return self._round.asking
 
     def step(self, event: TurnEvent) -> list[Effect]:
@@ -270,7 +270,7 @@ class TurnMachine:
     def _with_new_ids(self, message: Message) -> Message:
         """Give a call whose id was there before in this turn another one.
 
-        Some vendors name no calls, and then the same call has the same name again.
+        Ollama's chat API gives calls no id, and then the same call has the same id again.
         """
         parts: list[Part] = []
         for part in message.parts:

@@ -97,7 +97,7 @@ class GitView:
 
 
 class Git:
-    """The git of one directory, if there is one."""
+    """What git says of one directory, if a repository governs it."""
 
     def __init__(self, root: Path, *, timeout_s: float = TIMEOUT_S) -> None:
         self._root = root.resolve()
@@ -286,7 +286,7 @@ def parse_status(output: bytes, prefix: str = "") -> GitStatus:
     return GitStatus(branch, upstream, ahead, behind, tuple(changes))
 
 
-# How many fields stand before the path, by the kind of an entry.
+# git-status(1), porcelain format version 2: fields before the path, by the kind of an entry.
 _PATH_AT: Final = {"1": 7, "2": 8, "u": 9}
 
 

@@ -155,6 +155,7 @@ def _repository_at(top: Path) -> Repository | None:
 
 def _common(git_dir: Path) -> Path:
     """Find what a linked worktree shares with the others. It lies in it: `worktrees/NAME`."""
+    # gitrepository-layout(5): commondir.
     pointer = read_regular(git_dir / "commondir", _MAX_POINTER)
     if pointer is None:
         return git_dir

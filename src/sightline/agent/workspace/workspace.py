@@ -250,11 +250,11 @@ class Workspace:
         return {"items": items, "total": len(found), "offset": offset}
 
     def content_of(self, call: Call) -> str | bytes:
-        """A file's content, whole."""
+        """The whole content of a file."""
         return content(self._inside, self._file_at(call.path))
 
     def output_of(self, run: str) -> str | None:
-        """What a command said."""
+        """The output of a command that was run."""
         found = next((item for item in self._runs if item.id == run), None)
         return None if found is None or found.finished is None else found.finished.output
 

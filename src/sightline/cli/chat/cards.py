@@ -66,7 +66,7 @@ def card(event: HostEvent, width: int) -> list[Line]:
 
 
 def error_line(message: str) -> Line:
-    """Write an error."""
+    """Write an error as a line of its own."""
     return line_of(f"✗ {message}", "error")
 
 

@@ -96,7 +96,7 @@ class ChatDriver:
         return waiting
 
     async def run(self) -> None:
-        """Work on lines in their order, for ever."""
+        """Work on the entered lines in their order, for ever."""
         try:
             while True:
                 while not self._lines:
@@ -108,7 +108,7 @@ class ChatDriver:
                 task.cancel()
 
     def greet(self) -> None:
-        """Say where we are."""
+        """Say which session this is."""
         session = self._host.session
         many = "1 group" if session.groups == 1 else f"{session.groups} groups"
         size = f", {many}" if session.groups else ""
@@ -143,7 +143,7 @@ class ChatDriver:
         return [(f"class:{style}", text) for style, text in status_line(status, width)]
 
     def complete(self, text: str) -> Iterable[tuple[str, int, str]]:
-        """Say what could follow."""
+        """Say what could follow the text before the cursor."""
         found: Sequence[Completion] = complete(text, self._sources)
         return found
 
@@ -260,7 +260,7 @@ class ChatDriver:
 
 
 class TerminalConsole:
-    """The console of commands in a terminal."""
+    """Where slash commands write and ask, in a terminal."""
 
     def __init__(self, terminal: Terminal, paint: Callable[[Iterable[Line]], None]) -> None:
         self._terminal = terminal

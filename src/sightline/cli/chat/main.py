@@ -32,7 +32,7 @@ _ON_SCREEN: Final = "sightline.cli.chat.screen"
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
-    """What was asked for on the command line."""
+    """What the command line of `sightline chat` says."""
 
     model: str | None = None
     mode: str | None = None

@@ -33,7 +33,7 @@ _WIDTH: Final = 100
 
 
 class PipeChat:
-    """Answers lines. `exit_code` is that of the first line that failed, or 0."""
+    """A chat that answers line by line. `exit_code` is that of the first line that failed, or 0."""
 
     def __init__(
         self,

@@ -54,7 +54,7 @@ _ESCAPE_S: Final = 0.05  # an arrow key is one write; a person's Escape stands a
 
 
 class Driver(Protocol):
-    """Does what is typed. Everything is called in the event loop but `complete`."""
+    """Does what is typed at a terminal. All is called in the event loop but `complete`."""
 
     @property
     def busy(self) -> bool:
@@ -70,7 +70,7 @@ class Driver(Protocol):
         """Give what is still being written, in at most so many lines."""
 
     def status(self, width: int) -> StyleAndTextTuples:
-        """Give the status line."""
+        """Give the line below the prompt."""
 
     def complete(self, text: str) -> Iterable[tuple[str, int, str]]:
         """Say what could follow: texts, how much they replace, what they are. In a thread."""
@@ -87,7 +87,7 @@ class Question:
 
 
 class Terminal:
-    """One terminal. `run` returns when the user leaves, or raises what `fail` was given."""
+    """One terminal. `run` returns when the user leaves, or raises what `leave` was given."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class Terminal:
         self.redraw()
 
     def leave(self, error: BaseException | None = None) -> None:
-        """End; with an error, `run` raises it."""
+        """End the prompt; with an error, `run` raises it."""
         self._ending = error or EOFError()
         self._exit()
 

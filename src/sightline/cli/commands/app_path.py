@@ -1,4 +1,4 @@
-"""Places in apps as a person types them: `desk`, `desk/inbox/msg-104`, or `/inbox`.
+"""Nodes of apps as a person types them: `desk`, `desk/inbox/msg-104`, or `/inbox`.
 
 The app's id comes first and the path follows it. With one app there is no doubt which one
 is meant, and the path alone is enough.

@@ -17,6 +17,7 @@ from sightline.context.messages.window import Window
 
 __all__ = ["COMMANDS"]
 
+# std::slop, context management: /context, /message, /undo. What restores or draws is ours.
 COMMANDS: Final = Section("The conversation")
 _group: Final = click.argument(
     "gid", type=NUMBER, shell_complete=offering(lambda here, *_: here.groups())
