@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from sightline.agent.plugins.load import available, load_strategy
+from sightline.agent.plugins.choose import available, load_strategy
 from sightline.agent.plugins.run import StrategyRunner
 from sightline.cli.io import max_bytes_option, read_as
 from sightline.cli.out import say, write_json_lines

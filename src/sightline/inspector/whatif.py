@@ -50,8 +50,7 @@ from sightline.context.slots.standing import system_text
 from sightline.context.slots.strategies import DEFAULT
 from sightline.context.slots.strategy import Layers
 from sightline.errors import InvalidInput
-from sightline.inspector.counters import counter_as_then, counter_of
-from sightline.inspector.past import Past, entry_of, past_of
+from sightline.inspector.past import Past, counter_as_then, counter_of, entry_of, past_of
 from sightline.slop.protocol.jsontext import NESTING, nests_deeper
 
 __all__ = [

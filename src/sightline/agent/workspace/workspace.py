@@ -45,8 +45,7 @@ from sightline.agent.workspace.nodes import (
     git_node,
     runs_node,
 )
-from sightline.agent.workspace.search import search
-from sightline.agent.workspace.text import content, edit, read_lines
+from sightline.agent.workspace.text import content, edit, read_lines, search
 from sightline.errors import ActionError, InvalidInput
 from sightline.slop.app.app import App
 from sightline.slop.app.call import Call

@@ -23,6 +23,8 @@ from sightline.cli.approval import consent_to
 from sightline.cli.attach import attach
 from sightline.cli.chat.blocks import Blocks
 from sightline.cli.chat.cards import card, error_line, user_card
+from sightline.cli.chat.main import ChatOptions
+from sightline.cli.chat.opening import opened
 from sightline.cli.chat.outside import edit_text, page_text, pager_command
 from sightline.cli.chat.paint import Colors, paint_lines, paint_markdown
 from sightline.cli.chat.status import Status, after, status_line
@@ -39,6 +41,7 @@ from sightline.events import (
     ApprovalAnswered,
     ApprovalAsked,
     HostEvent,
+    Noticed,
     ReasoningDelta,
     ReplyEnded,
     RequestBuilt,
@@ -46,9 +49,10 @@ from sightline.events import (
     TurnEnded,
 )
 
-__all__ = ["ChatDriver"]
+__all__ = ["ChatDriver", "on_screen"]
 
 _YES_NO: Final = {"y": "yes", "yes": "yes", "n": "", "no": ""}
+_NANO: Final = 1_000_000_000
 
 
 class ChatDriver:
@@ -308,3 +312,38 @@ def _only_looks(line: str) -> bool:
         return not registry.find(line).command.idle
     except SightlineError:
         return True  # an error can be told at once
+
+
+async def on_screen(terminal: Terminal, options: ChatOptions) -> None:
+    """Drive a terminal until it ends. Raises what keeps the model from being used."""
+    colors: Colors = "none" if os.environ.get("NO_COLOR") else "full"
+    async with opened(options) as (host, refused):
+        driver = ChatDriver(host, terminal, colors, await _status(host))
+        watching = asyncio.create_task(_watch(host, driver))
+        try:
+            driver.greet()
+            for line in refused:
+                driver.note(Noticed(code="config", message=line))
+            terminal.start(driver)
+            await driver.run()
+        finally:
+            watching.cancel()
+
+
+async def _status(host: Host) -> Status:
+    model = await host.model()
+    session_id = host.session.id
+    totals = await asyncio.to_thread(host.ledger.accounts.totals, session_id)
+    return Status(
+        model=model.label,
+        mode=host.mode,
+        cost_usd=totals.cost_nanousd / _NANO,
+        unpriced=bool(totals.unpriced),
+        apps=tuple(app.id for app in host.world.apps if app.status == "connected"),
+    )
+
+
+async def _watch(host: Host, driver: ChatDriver) -> None:
+    async for event in host.events():
+        if isinstance(event, AppChanged) or (isinstance(event, Noticed) and not driver.busy):
+            driver.note(event)

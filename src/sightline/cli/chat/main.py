@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["ChatOptions", "chat"]
 
 _WITHOUT_SCREEN: Final = "sightline.cli.chat.opening"
-_ON_SCREEN: Final = "sightline.cli.chat.screen"
+_ON_SCREEN: Final = "sightline.cli.chat.driver"
 
 
 @dataclass(frozen=True, slots=True)

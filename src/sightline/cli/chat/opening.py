@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 from sightline.agent.host import Host
 from sightline.cli.ask import latest_session
 from sightline.cli.chat.main import ChatOptions
-from sightline.cli.chat.pipe import PipeChat
-from sightline.cli.chat.stdin import lines_of
+from sightline.cli.chat.pipe import PipeChat, lines_of
 from sightline.cli.keyfile import keyed
 from sightline.cli.out import Outlet, forget_typed, notice
 from sightline.config import load
