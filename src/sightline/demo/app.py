@@ -245,6 +245,7 @@ def demo_app(desk: Desk | None = None, make: Callable[..., App] = App) -> App:
     """Make the demo app, on a desk of its own unless one is given."""
     desk = desk or Desk()
     app = make("desk", "Desk")
+    # SLOP, scaling: the root offers search and navigation.
     app.action(
         "/", "search", description="Find messages and events by words", idempotent=True
     )(desk.search)  # fmt: skip

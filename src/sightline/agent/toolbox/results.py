@@ -39,6 +39,7 @@ class Ran:
     @classmethod
     def of(cls, text: str, *, ok: bool = True) -> Ran:
         """Make a result of any text, wherever it comes from."""
+        # SLOP, context injection: history has no state tails, and no text can pass for one.
         plain = _UNSHOWN.sub(_visible, text)
         safe = escape_text(shown_text(plain))
         if len(safe) > RESULT_CHARS:

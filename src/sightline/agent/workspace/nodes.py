@@ -59,6 +59,7 @@ def git_node(git: GitStatus | None, *, is_late: bool = False) -> Descriptor | No
         "type": "status",
         "props": state,
         "summary": f"{summary} when last seen; now not known yet" if is_late else summary,
+        # SLOP, state tree: windowed collections.
         "window": {"items": items, "total": count, "offset": 0},
     }
 

@@ -101,6 +101,7 @@ def _descendants() -> list[int]:
     for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib costs more than all of this
         try:
             with open(f"/proc/{int(name)}/stat", "rb") as file:  # noqa: PTH123 - as above
+                # proc(5): field 4, after a name that may contain anything.
                 parent = int(file.read().rpartition(b")")[2].split()[1])
         except (ValueError, OSError):  # no process, or no longer one
             continue
