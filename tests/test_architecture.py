@@ -220,6 +220,61 @@ SHARED_NAMES = {
 }
 
 
+# Words that could name any value, and say of none what it is.
+EMPTY_WORDS = {"place", "places", "told", "said", "asked", "own", "made", "thing", "things"}
+# Where they are still to be replaced.
+NOT_YET_NAMED = ("agent/host/", "context/", "slop/")
+
+
+def defined_in(source: str) -> set[str]:
+    """Return what a module names: functions, classes, parameters, variables, attributes."""
+    found: set[str | None] = set()
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.ExceptHandler():
+                found.add(node.name)
+            case ast.MatchAs() | ast.MatchStar():
+                found.add(node.name)
+            case ast.arg():
+                found.add(node.arg)
+            case ast.alias():
+                found.add(node.asname)
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                found.add(name)
+            case _:
+                pass
+    return {name for name in found if name is not None}
+
+
+def empty_names(path: str, source: str) -> set[str]:
+    """Return the names of a module, its own among them, that are such a word."""
+    names = {*defined_in(source), *Path(path).with_suffix("").parts}
+    return {name for name in names if name.strip("_").lower() in EMPTY_WORDS}
+
+
+def test_a_name_says_what_the_value_is() -> None:
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        if not name.startswith(NOT_YET_NAMED):
+            found[name] = empty_names(name, path.read_text(encoding="utf-8"))
+    assert {name: words for name, words in found.items() if words} == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def told(): pass", "class Said: pass", "def f(place): pass", "x = lambda own: own",
+        "for made in y: pass", "self._asked = 1", "[told for told in y]", "import x as things",
+        "class A:\n    own: bool", "def f(*, thing=1): pass", "with x as _place: pass",
+    ],
+)  # fmt: skip
+def test_a_name_that_says_nothing_would_be_found(source: str) -> None:
+    assert empty_names("cli/x.py", source)
+    assert empty_names("cli/place.py", "")
+    assert not empty_names("cli/x.py", f'"""{source}"""\nx.place, f(own=1), y.placed')
+
+
 def decoded_on_the_spot(source: str) -> list[str]:
     """Return the types of ours that a module reads without a decoder that was made at import."""
     calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]

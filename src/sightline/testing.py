@@ -62,7 +62,7 @@ class FixedClock:
         return self.now
 
     def advance(self, seconds: float) -> None:
-        """Move on."""
+        """Move the clock forward."""
         self.now += timedelta(seconds=seconds)
 
 
@@ -105,7 +105,7 @@ class Client:
 
     async def result(self, path: str, action: str, params: dict[str, Any] | None = None) -> Result:
         """Ask for an action and return the whole answer."""
-        answer = await self._asked(self.consumer.invoke(path, action, params or None))
+        answer = await self._answer_to(self.consumer.invoke(path, action, params or None))
         if not isinstance(answer, InvokeAnswered):
             raise ActionError("internal", f"not answered: {answer}")
         return answer.result
@@ -123,7 +123,7 @@ class Client:
         request = self.consumer.query(
             path, depth=depth, max_nodes=max_nodes, filter=filter, window=window
         )
-        answer = await self._asked(request)
+        answer = await self._answer_to(request)
         if isinstance(answer, Refused):
             raise ActionError(answer.code, answer.message)
         if not isinstance(answer, QueryAnswered):
@@ -131,11 +131,11 @@ class Client:
         return answer.tree
 
     async def close(self) -> None:
-        """End the link."""
+        """End the link to the app."""
         await self._link.close()
         await self._reader
 
-    async def _asked(self, request: str) -> ConsumerEvent:
+    async def _answer_to(self, request: str) -> ConsumerEvent:
         await self._flush()
         await self.until(lambda: request in self._answers)
         return self._answers.pop(request)

@@ -53,8 +53,8 @@ def widest(facts: Facts) -> Answer:
 
 def run(command: object, **changes: Any) -> Facts:
     given: dict[str, Any] = {
-        "app": "workspace", "origin": "our own", "own": True, "action": "run", "dangerous": True,
-        "params": {"command": command},
+        "app": "workspace", "origin": "our own", "is_ours": True, "action": "run",
+        "dangerous": True, "params": {"command": command},
     }  # fmt: skip
     return Facts(**{**given, **changes})
 
@@ -266,8 +266,8 @@ def test_a_rule_for_commands_fits_no_line_with_an_operator(operator: str, shape:
         run("env pytest"),
         run(""),
         run(["pytest"]),
-        run("pytest", own=False, origin="unix:/tmp/x.sock (user 1000)"),
-        run("pytest", own=False),
+        run("pytest", is_ours=False, origin="unix:/tmp/x.sock (user 1000)"),
+        run("pytest", is_ours=False),
     ],
 )
 def test_a_rule_for_commands_fits_no_other_command_and_no_other_app(facts: Facts) -> None:
@@ -302,7 +302,9 @@ def test_a_rule_that_denies_a_command_is_read_widely() -> None:
 def test_a_rule_for_files_is_a_path_pattern(pattern: str, file: str, fits: bool) -> None:
     verdict = decide(edit(file), "ask", [Rule("approve", file=pattern)]).verdict
     assert (verdict == "approve") is fits
-    assert decide(edit(file, own=False), "ask", [Rule("approve", file=pattern)]).verdict == "ask"
+    assert (
+        decide(edit(file, is_ours=False), "ask", [Rule("approve", file=pattern)]).verdict == "ask"
+    )
 
 
 def test_a_rule_that_denies_a_file_fits_hidden_ones_too() -> None:
@@ -339,7 +341,7 @@ facts_of = st.builds(
     path=st.lists(names, max_size=4).map(lambda ids: "/" + "/".join(ids)),
     action=names,
     origin=st.sampled_from([SOCKET, "*"]),
-    own=st.booleans(),
+    is_ours=st.booleans(),
     params=st.sampled_from([{}, {"command": "ls -l"}, {"path": "a/b"}, {"n": 1}]),
     declared=st.booleans(),
     dangerous=st.booleans(),

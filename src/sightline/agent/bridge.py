@@ -36,7 +36,7 @@ __all__ = ["BridgeWriter", "Reading", "is_alive", "process_start", "read_bridge"
 
 
 def utc_now() -> datetime:
-    """The clock of the wall."""
+    """Give the time of now, in UTC."""
     return datetime.now(UTC)
 
 
@@ -141,7 +141,7 @@ def is_alive(pid: int) -> bool:
 def process_start(pid: int) -> str:
     """Say when a process began, in its system's own count; empty where that is not told."""
     with suppress(OSError, IndexError):
-        # The name may contain anything, so count from the last parenthesis: field 22 of the line.
+        # proc(5): field 22. The name may contain anything, so count from the last parenthesis.
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         return stat.rpartition(")")[2].split()[19]
     return ""

@@ -84,12 +84,12 @@ _SHOWN_CHARS: Final = 200
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a call before it runs.
+    """What is known of a model's call before it runs.
 
     read     looks at something          note     writes to the model's own notes
     invoke   asks an app to do something
 
-    `origin` says where the app comes from, `own` that it is one of ours. `label` is the
+    `origin` says where the app comes from, `is_ours` that it is one of ours. `label` is the
     node's, `declared` says whether the app shows the action now; `dangerous` and
     `idempotent` are what it says of it.
     """
@@ -97,7 +97,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind = "invoke"
     app: str = ""
     origin: str = ""
-    own: bool = False
+    is_ours: bool = False
     path: str = "/"
     label: str = ""
     action: str = ""
@@ -120,7 +120,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class Rule(Protocol):
-    """What a user decided beforehand. None is no condition."""
+    """A user's decision on some calls, made beforehand; None is no condition."""
 
     @property
     def app(self) -> str: ...
@@ -205,9 +205,9 @@ def rules_for(facts: Facts, decision: Verdict = "approve") -> tuple[Answer, ...]
         app=_literal(facts.app), path=format_path(parts), action=_literal(facts.action),
         decision=decision, origin=_literal(facts.origin), dangerous=facts.risky,
     )  # fmt: skip
-    if facts.own and "command" in facts.params:
+    if facts.is_ours and "command" in facts.params:
         return tuple(_changed(exact, command=line) for line in _prefixes(facts.params["command"]))
-    if facts.own and "path" in facts.params:
+    if facts.is_ours and "path" in facts.params:
         return tuple(_changed(exact, file=file) for file in _files(facts.params["path"]))
     same = _changed(exact, params=facts.params, label=facts.label)
     if facts.risky:
@@ -239,15 +239,15 @@ def in_words(rule: Rule) -> str:
     app = "any app" if rule.app == ANYWHERE else rule.app
     origin = "" if rule.origin == ANYWHERE else f" ({rule.origin})"
     action = "every action" if rule.action == ANYWHERE else rule.action
-    said = f"{rule.decision} {action}{where} of {app}{origin}"
+    text = f"{rule.decision} {action}{where} of {app}{origin}"
     if rule.command is not None:
         narrow = "that begin with" if rule.decision == "approve" else "that have"
-        said += f", for commands {narrow}: {rule.command}"
+        text += f", for commands {narrow}: {rule.command}"
     if rule.file is not None:
-        said += f", for files: {rule.file}"
+        text += f", for files: {rule.file}"
     if rule.params is not None:
-        said += f", with exactly {_quoted(rule.params)}"
-    return said
+        text += f", with exactly {_quoted(rule.params)}"
+    return text
 
 
 def _covers(answer: Answer, facts: Facts) -> bool:
@@ -274,7 +274,7 @@ def _fits(rule: Rule, facts: Facts) -> bool:
 
 def _fits_command(pattern: str, rule: Rule, facts: Facts) -> bool:
     line, begins = facts.params.get("command"), _words(pattern)
-    if not facts.own or not isinstance(line, str) or not begins:
+    if not facts.is_ours or not isinstance(line, str) or not begins:
         return False
     if rule.decision == "approve":
         words = _words(line)
@@ -313,7 +313,7 @@ def _shortest(words: list[str]) -> int:
 
 def _fits_file(pattern: str, rule: Rule, facts: Facts) -> bool:
     file = facts.params.get("path")
-    if not facts.own or not isinstance(file, str):
+    if not facts.is_ours or not isinstance(file, str):
         return False
     return _leads(_steps(pattern), _steps(file), dots=rule.decision != "approve")
 
@@ -345,12 +345,12 @@ def _leads(
     row = [True] + [False] * len(ids)
     for part in pattern:
         after = [part == ANY_DEPTH and row[0]]
-        for place, own in enumerate(ids):
-            hidden = not dots and own.startswith(".") and not part.startswith(".")
+        for index, segment in enumerate(ids):
+            hidden = not dots and segment.startswith(".") and not part.startswith(".")
             if part == ANY_DEPTH:
-                after.append(row[place + 1] or (after[place] and not hidden))
+                after.append(row[index + 1] or (after[index] and not hidden))
             else:
-                after.append(row[place] and not hidden and fnmatchcase(own, part))
+                after.append(row[index] and not hidden and fnmatchcase(segment, part))
         row = after
     return row[-1]
 

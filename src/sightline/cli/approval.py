@@ -71,7 +71,7 @@ class Consent(NamedTuple):
 
 
 class Asker(Protocol):
-    """Whoever can be asked."""
+    """Somebody who can be asked before an action: at a terminal, or line by line."""
 
     @property
     def width(self) -> int:
@@ -191,11 +191,11 @@ def approval_card(event: ApprovalAsked, width: int, *, whole: bool = False) -> l
 def visible(text: str) -> str:
     """Write every character so that it can be seen and told from any other."""
     alone = True
-    told = ""
+    shown = ""
     for part in _MIXED.split(text):  # what lies between, and what is mixed, by turns
-        told += "".join(map(_visible if alone else _number, part))
+        shown += "".join(map(_visible if alone else _number, part))
         alone = not alone
-    return told
+    return shown
 
 
 def _visible(char: str) -> str:
@@ -224,9 +224,9 @@ def _node(event: ApprovalAsked, width: int, whole: bool) -> Iterator[Line]:
 def _parameters(params: Mapping[str, Any], width: int, whole: bool) -> Iterator[Line]:
     if not params:
         yield (("dim", "  without parameters"),)
-    for place, (name, value) in enumerate(params.items()):
-        if place == _LINES and not whole:
-            more = len(params) - place
+    for index, (name, value) in enumerate(params.items()):
+        if index == _LINES and not whole:
+            more = len(params) - index
             yield (("warn", f"  … {more:,} more parameters, {_MORE}"),)
             return
         text = f'"{value}"' if isinstance(value, str) else _json(value)
@@ -268,11 +268,11 @@ def _begin(text: str) -> str:
 def _pieces(text: str, first: int, room: int) -> Iterator[str]:
     """Cut a line into pieces of so many columns; together they are the line."""
     start, used, left = 0, 0, first
-    for place, char in enumerate(text):
+    for index, char in enumerate(text):
         used += cells(char)
         if used > left:
-            yield text[start:place]
-            start, used, left = place, cells(char), room
+            yield text[start:index]
+            start, used, left = index, cells(char), room
     yield text[start:]
 
 

@@ -19,8 +19,8 @@ import msgspec
 from sightline.cli.approval import Consent, LineAsker, approval_card, consent_to
 from sightline.cli.commands.lines import cut
 from sightline.cli.io import STDIN, read_bytes
+from sightline.cli.ledger_path import DB_HELP
 from sightline.cli.out import Outlet, prompt, say, tell, write_json_lines
-from sightline.cli.place import DB_HELP
 from sightline.errors import ApprovalNeeded, InvalidInput, NotFound, SightlineError
 from sightline.events import (
     ApprovalAsked,
@@ -49,8 +49,8 @@ _SHOWN_CHARS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What the command line says. `typed` is the part of the text that was not piped in."""
+class _AskOptions:
+    """What the command line of `ask` says. `typed` is what of the text was not piped in."""
 
     text: str
     typed: str
@@ -117,12 +117,14 @@ def ask(
     from sightline.config import load
 
     key = read_key(key_file) if key_file else None
-    asked = _Asked(question, text or "", as_json, yes, latest, resume, connect, key, is_command)
+    options = _AskOptions(
+        question, text or "", as_json, yes, latest, resume, connect, key, is_command
+    )
 
     loaded = load(None, os.environ, {"model": model, "mode": mode, "ledger.path": db})
     for refused in loaded.refused:
         _tell(refused)
-    return asyncio.run(_run(loaded.settings, asked))
+    return asyncio.run(_run(loaded.settings, options))
 
 
 def _question(text: str | None, key_file: str | None) -> str:
@@ -140,40 +142,40 @@ def _question(text: str | None, key_file: str | None) -> str:
     return "\n\n".join(parts)
 
 
-async def _run(settings: Settings, asked: _Asked) -> int:
+async def _run(settings: Settings, options: _AskOptions) -> int:
     from sightline.agent.host import Host
     from sightline.cli.keyfile import keyed
     from sightline.context.ledger.place import user_path
 
     async with AsyncExitStack() as stack:
-        model, env = await stack.enter_async_context(keyed(settings, asked.key))
+        model, env = await stack.enter_async_context(keyed(settings, options.key))
         opening = Host.open(
-            settings, model=model, env=env, session=asked.resume, project=str(Path.cwd()),
+            settings, model=model, env=env, session=options.resume, project=str(Path.cwd()),
             user_ledger=user_path(),
         )  # fmt: skip
         host = await stack.enter_async_context(opening)
-        if asked.latest:
+        if options.latest:
             await host.switch(await asyncio.to_thread(latest_session, host.ledger, host.session))
-        for address in asked.connect:
+        for address in options.connect:
             await host.connect(address)
-        return await (_command if asked.is_command else _follow)(host, asked)
+        return await (_command if options.is_command else _follow)(host, options)
 
 
-async def _command(host: Host, asked: _Asked) -> int:
+async def _command(host: Host, options: _AskOptions) -> int:
     """Run a slash command; what it has to say goes to the model."""
     from sightline.cli.commands.command import Leave
     from sightline.cli.commands.console import PlainConsole
     from sightline.cli.commands.registry import run
 
-    out = io.StringIO() if asked.as_json else Outlet()
+    out = io.StringIO() if options.as_json else Outlet()
     try:
-        said = await run(asked.text, host, PlainConsole(out, yes=asked.yes))
+        message = await run(options.text, host, PlainConsole(out, yes=options.yes))
     except Leave:
         return 0
     if isinstance(out, io.StringIO):
-        ran = CommandRan(command=asked.text, text=out.getvalue().rstrip("\n"))
+        ran = CommandRan(command=options.text, text=out.getvalue().rstrip("\n"))
         write_json_lines([encode_event(ran)])
-    return await _follow(host, replace(asked, text=said, typed=said)) if said else 0
+    return await _follow(host, replace(options, text=message, typed=message)) if message else 0
 
 
 def latest_session(ledger: Ledger, new: Session) -> Session:
@@ -184,17 +186,17 @@ def latest_session(ledger: Ledger, new: Session) -> Session:
     raise NotFound("there is no session to continue in this directory")
 
 
-async def _follow(host: Host, asked: _Asked) -> int:
+async def _follow(host: Host, options: _AskOptions) -> int:
     from sightline.cli.attach import attach
 
     code = 0
     needed: list[str] = []
     warned: set[str] = set()
-    attached = await attach(asked.typed, host)
-    for name in () if asked.as_json else attached.names:
+    attached = await attach(options.typed, host)
+    for name in () if options.as_json else attached.names:
         _tell(f"attached {name}")
-    async for event in host.ask(attached.behind(asked.text), attached.files):
-        if asked.as_json:
+    async for event in host.ask(attached.behind(options.text), attached.files):
+        if options.as_json:
             write_json_lines([encode_event(event)])
         elif isinstance(event, RequestBuilt):
             # Once: what is peculiar about a request is so about the next one, too.
@@ -206,13 +208,13 @@ async def _follow(host: Host, asked: _Asked) -> int:
             for line in _lines(event):
                 _tell(line)
         if isinstance(event, ApprovalAsked):
-            given = await _approval(asked, event, host.hub)
+            given = await _approval(options, event, host.hub)
             if given is None:
                 needed.append(f"{event.action} on {event.path} of {event.app}")
             if host.busy:
                 host.answer(event.call_id, *(given or (False,)))
         elif isinstance(event, TurnEnded):
-            if event.text and not asked.as_json:
+            if event.text and not options.as_json:
                 say(event.text)
             code = exit_code_of(event)
     if needed:
@@ -220,14 +222,14 @@ async def _follow(host: Host, asked: _Asked) -> int:
     return code
 
 
-async def _approval(asked: _Asked, event: ApprovalAsked, hub: Hub) -> Consent | None:
+async def _approval(options: _AskOptions, event: ApprovalAsked, hub: Hub) -> Consent | None:
     """Show what is asked for, and return what is answered; None if nobody can be asked."""
     asker = LineAsker(Outlet(err=True), _typed, width=get_terminal_size().columns)
-    somebody = not asked.as_json and sys.stdin.isatty() and sys.stderr.isatty()
-    if not asked.as_json:
+    somebody = not options.as_json and sys.stdin.isatty() and sys.stderr.isatty()
+    if not options.as_json:
         # Where nobody can ask to see more, all of it is shown.
-        asker.draw(approval_card(event, asker.width, whole=asked.yes or not somebody))
-    if asked.yes:
+        asker.draw(approval_card(event, asker.width, whole=options.yes or not somebody))
+    if options.yes:
         return Consent(True)
     return await consent_to(event, asker, hub) if somebody else None
 

@@ -22,9 +22,9 @@ __all__ = ["clean", "clean_json", "clean_line", "harmless"]
 _LOST: Final = "\ufffd"
 # Control characters have pictures of their own: ESC is shown as the sign for ESC.
 _PICTURES: Final = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\u2421"}
-# C1 controls begin sequences in one character; bidi controls let a text be read as another;
-# the rest cannot be seen, or is no character at all. Joiners, which scripts and emoji need,
-# and variation selectors stay.
+# ECMA-48: C1 controls begin sequences in one character. UAX #9: bidi controls let a text be
+# read as another. The rest cannot be seen, or is no character at all. Joiners, which scripts
+# and emoji need, and variation selectors stay.
 _UNSEEN: Final = (
     "\x80-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\u3164\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff"

@@ -96,6 +96,7 @@ def toml_value(value: Any) -> str:
 
 
 def _escaped(character: str) -> str:
+    # TOML v1.0.0, string: escapes of basic strings.
     if character in '"\\':
         return f"\\{character}"
     return character if character.isprintable() else f"\\U{ord(character):08x}"

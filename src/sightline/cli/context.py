@@ -11,8 +11,8 @@ import click
 import msgspec
 
 from sightline.cli.clean import clean, clean_line
+from sightline.cli.ledger_path import DB_HELP, ledger_path
 from sightline.cli.out import say, write_exactly, write_json_lines
-from sightline.cli.place import DB_HELP, ledger_place
 from sightline.context.ledger import Ledger, Session
 from sightline.errors import InvalidInput, LedgerDamaged, NotFound
 
@@ -67,7 +67,7 @@ def context(
         raise InvalidInput("--request counts within a turn: give --turn, too")
     from sightline.agent.host.journal import Journal
 
-    with Ledger(ledger_place(db), mode="read") as ledger:
+    with Ledger(ledger_path(db), mode="read") as ledger:
         found = ledger.sessions.resolve(session) if session else _latest(ledger)
         journal = Journal(ledger.path, read_only=True)
         try:
@@ -78,16 +78,16 @@ def context(
         finally:
             journal.close()
         receipt = _receipt(ledger, recorded.line.receipt_id)
-    made = _made_again(recorded, receipt)
+    sent = _sent_request(recorded, receipt)
     if raw:
-        write_exactly(made.data)
+        write_exactly(sent.data)
     elif as_json:
         shown = {
             "line": msgspec.to_builtins(recorded.line),
             "verified": True,
             "receipt": receipt,
-            "headers": made.headers,
-            "request": made.body,
+            "headers": sent.headers,
+            "request": sent.body,
         }
         write_json_lines([msgspec.json.encode(shown)])
     else:
@@ -113,8 +113,8 @@ def _list(ledger: Ledger, journal: Journal, session: Session, *, as_json: bool) 
     newest = [group.id for group in ledger.groups.recent(session.id, 1)]
     # A turn has its status with the last of its requests.
     statuses = {
-        own[-1].id: status_of(own, hold if group in newest else "none")
-        for group, own in by_group(lines).items()
+        requests[-1].id: status_of(requests, hold if group in newest else "none")
+        for group, requests in by_group(lines).items()
     }
     if as_json:
         rows = ({**msgspec.to_builtins(line), "status": statuses.get(line.id)} for line in lines)
@@ -141,19 +141,19 @@ def _receipt(ledger: Ledger, receipt_id: int | None) -> dict[str, Any]:
     return ledger.accounts.receipt(receipt_id).body
 
 
-def _made_again(recorded: Recorded, receipt: dict[str, Any]) -> Request:
+def _sent_request(recorded: Recorded, receipt: dict[str, Any]) -> Request:
     """Encode a recorded request; raise `LedgerDamaged` unless it is the one that was sent."""
-    made = recorded.made_again()
-    digest = sha256(made.data).hexdigest()
+    request = recorded.made_again()
+    digest = sha256(request.data).hexdigest()
     line = recorded.line
     for where, expected in (
         ("the receipt in the ledger", receipt["request"]["sha256"]),
         ("the wire journal", line.digest),
     ):
         if digest != expected:
-            place = f"turn {line.turn}, request {line.number}"
-            raise LedgerDamaged([f"{place}: what is made again is not what {where} says"])
-    return made
+            name = f"turn {line.turn}, request {line.number}"
+            raise LedgerDamaged([f"{name}: what is made again is not what {where} says"])
+    return request
 
 
 def _text(recorded: Recorded, receipt: dict[str, Any]) -> Iterator[str]:

@@ -21,8 +21,8 @@ from sightline.agent.models.extras import EXTRAS, install, is_installed
 from sightline.agent.models.keys import find_key
 from sightline.agent.models.local import why_not
 from sightline.agent.models.vendors import VENDORS
+from sightline.cli.ledger_path import configured_path
 from sightline.cli.out import say, write_json_lines
-from sightline.cli.place import place_in
 from sightline.config import Settings, load
 from sightline.errors import SightlineError
 from sightline.slop.discovery.directory import Discovery, standard_directories
@@ -117,8 +117,8 @@ def _configuration() -> tuple[Settings, list[Finding]]:
         broken = Finding("config", "fail", str(error), "mend the file", error.exit_code)
         return Settings(), [broken]
     sources = sorted({source for source in loaded.sources.values() if source != "default"})
-    told = [Finding("config", "ok", ", ".join(sources) or "defaults")]
-    return loaded.settings, told + [Finding("config", "warn", line) for line in loaded.refused]
+    findings = [Finding("config", "ok", ", ".join(sources) or "defaults")]
+    return loaded.settings, findings + [Finding("config", "warn", line) for line in loaded.refused]
 
 
 def _extras() -> Iterator[Finding]:
@@ -154,7 +154,7 @@ def _model(settings: Settings) -> Finding:
 def _ledger(settings: Settings, *, verify: bool) -> Finding:
     from sightline.context.ledger import Ledger
 
-    path = place_in(settings)
+    path = configured_path(settings)
     if not path.exists():
         above = next(parent for parent in path.parents if parent.exists())
         if os.access(above, os.W_OK):

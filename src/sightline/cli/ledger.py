@@ -11,8 +11,8 @@ from typing import Any, Final
 import click
 import msgspec
 
+from sightline.cli.ledger_path import DB_HELP, ledger_path
 from sightline.cli.out import confirm, say, tell, write_json_lines
-from sightline.cli.place import DB_HELP, ledger_place
 from sightline.context.ledger import Ledger, Session
 from sightline.context.ledger.retrieval import QueryLimits
 from sightline.context.ledger.store import Mode
@@ -36,7 +36,7 @@ _db: Final = click.option(
 
 
 def _open(db: Path | None, mode: Mode = "read") -> Ledger:
-    return Ledger(ledger_place(db), mode=mode)
+    return Ledger(ledger_path(db), mode=mode)
 
 
 def _json_line(value: object) -> None:
@@ -62,7 +62,7 @@ def ledger() -> None:
 @_db
 def path(db: Path | None) -> None:
     """Print where the ledger is."""
-    say(str(ledger_place(db)))
+    say(str(ledger_path(db)))
 
 
 @ledger.command(

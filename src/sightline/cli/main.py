@@ -122,15 +122,15 @@ def cli(context: click.Context) -> int | None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit; the entry point of `sightline`."""
-    _forget_relative_places()
+    _forget_relative_folders()
     sys.exit(run(argv))
 
 
-def _forget_relative_places() -> None:
+def _forget_relative_folders() -> None:
     """Look for no program in the current directory: a vendor's library starts `uname` unasked."""
     if "PATH" in os.environ:
-        places = os.environ["PATH"].split(os.pathsep)
-        os.environ["PATH"] = os.pathsep.join(filter(os.path.isabs, places))
+        folders = os.environ["PATH"].split(os.pathsep)
+        os.environ["PATH"] = os.pathsep.join(filter(os.path.isabs, folders))
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -128,7 +128,7 @@ def prompt(question: str) -> str:
 
 
 class Writable(Protocol):
-    """What a text can be written to."""
+    """A stream of text, as far as commands need one."""
 
     def write(self, text: str, /) -> int: ...
     def flush(self) -> None: ...

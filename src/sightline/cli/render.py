@@ -105,41 +105,41 @@ def render(
     more_tools = None if tools is None else _definitions(tools, read(tools))
     more_tail = None if tail is None else read_as(_text, tail, max_bytes)
 
-    def request(source: str) -> Request:
+    def encoded(source: str) -> Request:
         given = read(source)
         with naming(source):
             return encode(prompt_from_json(given, more_tools, more_tail), chosen, options)
 
-    made = request(file)
+    request = encoded(file)
     if against is not None:
         prices = chosen.prices
         found = drift(
-            request(against).wire,
-            made.wire,
+            encoded(against).wire,
+            request.wire,
             input_price=prices.input,
             read_price=prices.cache_read,
         )
         answer = {**msgspec.to_builtins(found), "expected": found.expected}
         write_json(msgspec.json.encode(answer))
     elif form == "body":
-        write_json(made.data)
+        write_json(request.data)
     else:
-        write_json(msgspec.json.encode(_full(made)))
+        write_json(msgspec.json.encode(_full(request)))
 
 
-def _full(made: Request) -> dict[str, Any]:
+def _full(request: Request) -> dict[str, Any]:
     return {
-        "endpoint": made.profile.endpoint,
-        "model": made.profile.model,
-        "path": made.path,
-        "headers": made.headers,
-        "body": made.body,
-        "boundary": made.wire.boundary,
-        "bytes": len(made.wire.data),
-        "marks": made.marks,
-        "thinking": made.thinking,
-        "names": made.names,
-        "notes": made.notes,
+        "endpoint": request.profile.endpoint,
+        "model": request.profile.model,
+        "path": request.path,
+        "headers": request.headers,
+        "body": request.body,
+        "boundary": request.wire.boundary,
+        "bytes": len(request.wire.data),
+        "marks": request.marks,
+        "thinking": request.thinking,
+        "names": request.names,
+        "notes": request.notes,
     }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from sightline.agent.plugins.load import available, load_strategy
+from sightline.agent.plugins.choose import available, load_strategy
 from sightline.agent.plugins.run import StrategyRunner
 from sightline.cli.io import max_bytes_option, read_as
 from sightline.cli.out import say, write_json_lines
@@ -84,9 +84,9 @@ def check(
     if not isinstance(settings, dict):
         raise InvalidInput("--config: not a JSON object")
     runner = StrategyRunner(load_strategy(Path(file) if Path(file).is_file() else file), settings)
-    said, history = _turn_of(read_as(read_session, session, max_bytes), turn)
+    user_input, history = _turn_of(read_as(read_session, session, max_bytes), turn)
     counter = default_counter() if model is None else counter_for(model)
-    given = Turn(said, history, Budget(budget), counter, Layers(system=system))
+    given = Turn(user_input, history, Budget(budget), counter, Layers(system=system))
     built = asyncio.run(runner.build(given, {}))
     if built.failure is not None:
         raise built.failure
@@ -99,12 +99,12 @@ def check(
 
 def _turn_of(messages: list[Message], turn: int) -> tuple[Input, list[Message]]:
     """Split a session at one of its user messages."""
-    places = [index for index, message in enumerate(messages) if message.role == "user"]
-    if not places:
+    indexes = [index for index, message in enumerate(messages) if message.role == "user"]
+    if not indexes:
         raise InvalidInput("the session has no message of a user")
-    number = turn - 1 if turn > 0 else turn + len(places)
-    if turn == 0 or not 0 <= number < len(places):
-        raise InvalidInput(f"--turn {turn}: the session has turns 1 to {len(places)}")
-    place = places[number]
-    files = tuple(part for part in messages[place].parts if isinstance(part, File))
-    return Input(messages[place].text, files), messages[:place]
+    number = turn - 1 if turn > 0 else turn + len(indexes)
+    if turn == 0 or not 0 <= number < len(indexes):
+        raise InvalidInput(f"--turn {turn}: the session has turns 1 to {len(indexes)}")
+    index = indexes[number]
+    files = tuple(part for part in messages[index].parts if isinstance(part, File))
+    return Input(messages[index].text, files), messages[:index]

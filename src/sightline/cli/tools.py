@@ -44,10 +44,13 @@ def tools(
     if style == "fixed":
         if source != STDIN:
             read_as(decode, source, max_bytes)
-        made = fixed_tools()
+        tool_set = fixed_tools()
     else:
         tree = read_as(decode, source, max_bytes)
         world = World((AppState(app, app, tree=tree),))
-        made = dynamic_tools(world, limit=limit, group_from=group_from, prefix_apps=bool(app))
-    answer = {"tools": msgspec.Raw(made.tools_json()), "resolve": msgspec.Raw(made.resolve_json())}
+        tool_set = dynamic_tools(world, limit=limit, group_from=group_from, prefix_apps=bool(app))
+    answer = {
+        "tools": msgspec.Raw(tool_set.tools_json()),
+        "resolve": msgspec.Raw(tool_set.resolve_json()),
+    }
     write_json(msgspec.json.encode(answer))

@@ -91,7 +91,7 @@ async def _watch(dial: Any, wanted: dict[str, Any], printer: _Printer) -> None:
 
 @dataclass(slots=True)
 class _Printer:
-    """Writes what happens. Blocks while nobody reads: then the provider sends less."""
+    """Writes what happens in an app. Blocks while nobody reads: then the provider sends less."""
 
     as_json: bool
     left: int | None

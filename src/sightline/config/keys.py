@@ -27,6 +27,7 @@ __all__ = ["LEAVES", "TABLES", "Key", "leaves", "parse_key", "read_value", "spel
 
 Key: TypeAlias = tuple[str, ...]
 
+# TOML v1.0.0, keys: what may stand without quotes.
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 

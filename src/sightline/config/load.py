@@ -99,9 +99,9 @@ def load(
     values: dict[Key, Any] = {}
     sources: dict[Key, str] = {}
     refused: list[str] = []
-    for said in _said(path, env, flags, project, refused):
-        values[said.key] = read_value(said.key, said.value, said.source, lenient=said.is_text)
-        sources[said.key] = said.source
+    for given in _given_values(path, env, flags, project, refused):
+        values[given.key] = read_value(given.key, given.value, given.source, lenient=given.is_text)
+        sources[given.key] = given.source
     settings = msgspec.convert(_nested(values), Settings)
     every = [*LEAVES, *((name,) for name in TABLES), *(key for key in values if key[0] in TABLES)]
     return Loaded(
@@ -111,46 +111,46 @@ def load(
     )
 
 
-class _Said(NamedTuple):
+class _GivenValue(NamedTuple):
     key: Key
     value: object
     source: str
     is_text: bool = False  # the environment and the command line have nothing else
 
 
-def _said(
+def _given_values(
     path: Path | None,
     env: Mapping[str, str],
     flags: Mapping[str, object],
     project: Path | None,
     refused: list[str],
-) -> Iterator[_Said]:
+) -> Iterator[_GivenValue]:
     """Yield all that is said; who decides speaks last."""
     chosen = path or user_file(env)
     if path is not None or env.get("SIGHTLINE_CONFIG") or chosen.exists():
         for key, value in leaves(_parse(chosen, _read(chosen)), str(chosen)):
-            yield _Said(key, value, str(chosen))
+            yield _GivenValue(key, value, str(chosen))
     if project is not None and os.path.lexists(project):
-        yield from _project_says(project, refused)
+        yield from _project_values(project, refused)
     for name, key in ENVIRONMENT.items():
         if env.get(name):
-            yield _Said(key, env[name], f"environment {name}", is_text=True)
+            yield _GivenValue(key, env[name], f"environment {name}", is_text=True)
     for name, value in flags.items():
         if value is not None:
-            yield _Said(parse_key(name, "flag"), value, "flag", is_text=True)
+            yield _GivenValue(parse_key(name, "flag"), value, "flag", is_text=True)
 
 
-def _project_says(path: Path, refused: list[str]) -> list[_Said]:
+def _project_values(path: Path, refused: list[str]) -> list[_GivenValue]:
     """Read what a directory says and may say. What is ignored is told in `refused`."""
     source = str(path)
-    said: list[_Said] = []
+    given: list[_GivenValue] = []
     not_listened_to: list[str] = []
     try:
         for key, value in leaves(_parse(path, _read(path, stranger=True)), source):
             if reason := _refusal(key, value):
                 not_listened_to.append(f"{source}: {spell(key)} is ignored: {reason}")
             else:
-                said.append(_Said(key, read_value(key, value, source), source))
+                given.append(_GivenValue(key, read_value(key, value, source), source))
     except InvalidInput as error:
         refused.append(f"{error}; the whole file is ignored")
         return []
@@ -158,7 +158,7 @@ def _project_says(path: Path, refused: list[str]) -> list[_Said]:
         refused.append(f"{source}: nested too deeply; the whole file is ignored")
         return []
     refused += not_listened_to
-    return said
+    return given
 
 
 def _read(path: Path, *, stranger: bool = False) -> bytes:
@@ -200,10 +200,10 @@ def _refusal(key: Key, value: object) -> str:
 
 
 def _nested(values: Mapping[Key, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    tables: dict[str, Any] = {}
     for key, value in values.items():
         if len(key) == 1:
-            made[key[0]] = value
+            tables[key[0]] = value
         else:
-            made.setdefault(key[0], {})[key[1]] = value
-    return made
+            tables.setdefault(key[0], {})[key[1]] = value
+    return tables

@@ -37,7 +37,7 @@ class Mail:
 
 @dataclass
 class CalendarEvent:
-    """An appointment."""
+    """An appointment in the demo's calendar."""
 
     id: str
     title: str
@@ -69,7 +69,7 @@ def _messages() -> list[Mail]:
 
 
 class Desk:
-    """What one person has on their desk."""
+    """The demo's state: one person's messages, events and drafts."""
 
     def __init__(self) -> None:
         self.open_view = "inbox"
@@ -162,6 +162,7 @@ class Desk:
             "props": {"label": "Drafts"},
             "summary": f"{many}: {titles}" if titles else "no drafts",
         }
+        # SLOP, scaling: an inactive view is a stub with a summary.
         if self.open_view == "drafts":
             return {**shown, "meta": self._attention("drafts"), "items": self.draft_items()}
         return {**shown, "meta": {"salience": 0.2, "total_children": len(self.drafts)}}
@@ -213,11 +214,11 @@ class Desk:
     def search(self, query: str) -> list[dict[str, str]]:
         """Find messages and events that have all the words."""
         words = query.casefold().split()
-        places = [(f"/inbox/{item.id}", f"{item.title} {item.sender}") for item in self.messages]
-        places += [(f"/calendar/{item.id}", item.title) for item in self.events]
+        entries = [(f"/inbox/{item.id}", f"{item.title} {item.sender}") for item in self.messages]
+        entries += [(f"/calendar/{item.id}", item.title) for item in self.events]
         return [
             {"path": path, "text": text}
-            for path, text in places
+            for path, text in entries
             if all(word in text.casefold() for word in words)
         ]
 
@@ -244,6 +245,7 @@ def demo_app(desk: Desk | None = None, make: Callable[..., App] = App) -> App:
     """Make the demo app, on a desk of its own unless one is given."""
     desk = desk or Desk()
     app = make("desk", "Desk")
+    # SLOP, scaling: the root offers search and navigation.
     app.action(
         "/", "search", description="Find messages and events by words", idempotent=True
     )(desk.search)  # fmt: skip

@@ -30,11 +30,13 @@ async def exported_beside(
     a page without an end must not look whole.
     """
     # -P: nothing is imported from the directory that the inspector was started in.
-    own = (sys.executable, "-P", "-m", "sightline")
+    program = (sys.executable, "-P", "-m", "sightline")
     wanted = ("inspect", "--db", str(ledger), "--export", str(session), "--output", "-")
     pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     try:
-        process = await asyncio.create_subprocess_exec(*own, *wanted, stdin=nothing, stdout=pipe)
+        process = await asyncio.create_subprocess_exec(
+            *program, *wanted, stdin=nothing, stdout=pipe
+        )
     except OSError as error:
         raise Unreachable(
             f"the export of session {session} cannot be started: {error.strerror or error}"

@@ -37,10 +37,10 @@ class ConnectionLimits:
 
 def server_of(application: Any, limits: ConnectionLimits | None = None) -> uvicorn.Server:
     """Make a server for an application that keeps to the limits."""
-    own = type("Connection", (_Connection,), {"limits": limits or ConnectionLimits()})
+    protocol = type("Connection", (_Connection,), {"limits": limits or ConnectionLimits()})
     config = uvicorn.Config(
         application,
-        http=own,
+        http=protocol,
         ws="none",  # what is upgraded would leave the limits
         backlog=BACKLOG,
         log_level="error",  # a stranger's nonsense is no line on the user's terminal

@@ -36,6 +36,7 @@ HEADERS: Final = {
 
 def policy(*script_hashes: str) -> str:
     """Write the content security policy: our own files, the scripts named, and nothing else."""
+    # W3C Content Security Policy Level 3, with Trusted Types.
     scripts = " ".join(["'self'", *(f"'{digest}'" for digest in script_hashes)])
     return "; ".join(
         (
@@ -55,7 +56,7 @@ def policy(*script_hashes: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PageRefusal:
-    """Why a request is not served."""
+    """Why a request is not served: an HTTP status, and a reason to read."""
 
     status: int
     reason: str
@@ -67,7 +68,7 @@ def _nothing() -> None:
 
 @dataclass(slots=True)
 class PageDoor:
-    """The secrets of one launch, the tokens still to be spent, and our names."""
+    """Who is let in to one launch: its secrets, the tokens still to be spent, its names."""
 
     secret: str
     room: str  # the first part of every address but the one with a token
@@ -102,12 +103,14 @@ class PageDoor:
         browser calls another site.
         """
         if headers.get("host", "").lower() not in self.hosts:
+            # RFC 9110 §15.5.20: misdirected request.
             return PageRefusal(421, "this Host is not ours")
         origin = headers.get("origin")
         if origin is not None and origin not in self.origins:
             return PageRefusal(403, "this Origin is not ours")
         if arriving and "prefetch" in headers.get("sec-purpose", headers.get("purpose", "")):
             return PageRefusal(403, "nobody is looking yet: a token is not spent on a prefetch")
+        # W3C Fetch Metadata Request Headers: Sec-Fetch-Site.
         if not arriving and headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return PageRefusal(403, "asked for by another site")
         if method not in SAFE:

@@ -51,5 +51,5 @@ class Lane:
             raise TimedOut(f"no answer within {self._deadline_s:g} s") from None
 
     def close(self) -> None:
-        """Begin nothing any more."""
+        """Take no more work."""
         self._threads.shutdown(wait=False, cancel_futures=True)

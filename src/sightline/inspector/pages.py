@@ -51,10 +51,10 @@ _EXPORT_POLICY: Final = (
 def _modules() -> dict[str, str]:
     """Bare name → file, for everything that the page imports."""
     ours = sorted(entry.name for entry in _STATIC.joinpath("app").iterdir())
-    own = {
+    modules = {
         f"app/{name.removesuffix('.js')}": f"app/{name}" for name in ours if name.endswith(".js")
     }
-    return {**VENDORED, **own}
+    return {**VENDORED, **modules}
 
 
 @cache
@@ -93,14 +93,14 @@ def way_in(address: str, icon: str = "") -> str:
 
     A browser that is told of no icon asks a server for one at a place of its own.
     """
-    place = html.escape(address)
+    target = html.escape(address)
     link = f'<link rel="icon" href="{html.escape(icon)}">' if icon else ""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="referrer" content="no-referrer">'
-        f'<meta http-equiv="refresh" content="0; url={place}">'
+        f'<meta http-equiv="refresh" content="0; url={target}">'
         f"<title>Sightline inspector</title>{link}</head>"
-        f'<body><a href="{place}">Go on</a></body></html>'
+        f'<body><a href="{target}">Go on</a></body></html>'
     )
 
 
@@ -184,5 +184,6 @@ def _data_url(content: bytes) -> str:
 
 def _json(value: object) -> str:
     """Write JSON that is safe inside a script element."""
+    # WHATWG HTML, restrictions for contents of script elements.
     text = escape_controls(msgspec.json.encode(value)).decode()
     return text.replace("<", "\\u003c").replace("&", "\\u0026")

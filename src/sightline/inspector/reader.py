@@ -53,7 +53,7 @@ class _State:
     tail: str
 
     def about(self) -> dict[str, Any]:
-        """Say what there is, without the lines."""
+        """Describe the apps, without the lines of their trees."""
         return {"apps": [app.about() for app in self.apps], "tail": self.tail}
 
 
@@ -65,12 +65,12 @@ class _Sent:
 
     @cached_property
     def request(self) -> Request:
-        """Its bytes, and how they were made."""
+        """The request's bytes, and how they were made."""
         return again(self.recorded)
 
 
 class RecordReader:
-    """A ledger and its journal, as answers. Safe to use from threads."""
+    """The inspector's answers, read from a ledger and its journal. Safe to use from threads."""
 
     def __init__(
         self,
@@ -110,9 +110,9 @@ class RecordReader:
         for group in groups:
             lines = recorded.get(group.id, [])
             used = spent.get(group.id)
-            own: Hold = hold if group is groups[-1] else "none"
+            group_hold: Hold = hold if group is groups[-1] else "none"
             outcome = outcomes.get(group.id, "")
-            status = status_of(lines, own, replied=group.messages > 1, outcome=outcome)
+            status = status_of(lines, group_hold, replied=group.messages > 1, outcome=outcome)
             turns.append(
                 {
                     "turn": group.seq + 1,
@@ -165,7 +165,7 @@ class RecordReader:
 
     def compare(self, session: int, old: str, new: str) -> dict[str, Any]:
         """Compare two requests, named `turn.request`."""
-        first, second = (self._recorded(session, *_place(name)) for name in (old, new))
+        first, second = (self._recorded(session, *_request_numbers(name)) for name in (old, new))
         return compared(again(first), again(second))
 
     def ledger(self, session: int) -> dict[str, Any]:
@@ -188,33 +188,33 @@ class RecordReader:
         """Check the whole ledger."""
         return self._records.verify()
 
-    def what_if(self, session: int, turn: int, number: int, asked: bytes) -> dict[str, Any]:
+    def what_if(self, session: int, turn: int, number: int, body: bytes) -> dict[str, Any]:
         """Assemble a recorded turn under other rules."""
         offered = choices(self._settings)
-        wishes = read_wishes(asked, offered)
+        wishes = read_wishes(body, offered)
         recorded = self._recorded(session, turn, number)
         before = self._before(recorded)
-        own = strategy_of(recorded)
-        wanted = wishes.strategy or (own if own in offered else DEFAULT.name)
-        made = assemble_again(
+        original = strategy_of(recorded)
+        wanted = wishes.strategy or (original if original in offered else DEFAULT.name)
+        result = assemble_again(
             self._ledger,
             recorded,
             wishes,
             runner_of(self._settings, offered[wanted]),
             self._settings,
         )
-        notes = list(made.notes)
-        if wishes.strategy is None and own not in offered:
-            notes.append(f"the turn's own strategy {own!r} is not here; {wanted!r} is shown")
-        request = made.composed.request
+        notes = list(result.notes)
+        if wishes.strategy is None and original not in offered:
+            notes.append(f"the turn's own strategy {original!r} is not here; {wanted!r} is shown")
+        request = result.composed.request
         return {
-            **self._picture(made.composed.prompt, request),
-            "model": made.model,
+            **self._picture(result.composed.prompt, request),
+            "model": result.model,
             "strategy": wanted,
             "notes": notes,
             "drift": None if before is None else compared(before.request, request),
             "against_recorded": compared(again(recorded), request),
-            "config": wishes.config(made.model, request.profile.max_output_tokens),
+            "config": wishes.config(result.model, request.profile.max_output_tokens),
         }
 
     def export(self, session: int) -> Iterator[str]:
@@ -249,10 +249,10 @@ class RecordReader:
         return exported_beside(self._ledger.path, session)
 
     def _export_request(
-        self, export: Export, place: tuple[int, int, int], last: _Sent | None
+        self, export: Export, numbers: tuple[int, int, int], last: _Sent | None
     ) -> _Sent | None:
         """Add what the page asks of one request; `last` is the one that was added before it."""
-        session, turn, number = place
+        session, turn, number = numbers
         try:
             sent = _Sent(self._recorded(session, turn, number))
         except NotFound:
@@ -273,17 +273,17 @@ class RecordReader:
     def _state(self, session: int, turn: int, number: int) -> _State:
         """Lay out the apps of a request, or find that laid out lately: it is read in pages."""
         journal = self._open_journal()
-        place = None if journal is None else journal.row(session, turn, number)
+        row = None if journal is None else journal.row(session, turn, number)
         with self._states_lock:
-            if place is not None and place in self._states:
-                self._states[place] = known = self._states.pop(place)
+            if row is not None and row in self._states:
+                self._states[row] = known = self._states.pop(row)
                 return known
             recorded = self._recorded(session, turn, number)
-            made = self._laid_out(recorded, self._before(recorded))
-            self._states[made.row] = made
+            state = self._laid_out(recorded, self._before(recorded))
+            self._states[state.row] = state
             while len(self._states) > STATES:
                 del self._states[next(iter(self._states))]
-        return made
+        return state
 
     def _laid_out(self, recorded: Recorded, before: _Sent | None) -> _State:
         sight = sight_of(recorded)
@@ -337,12 +337,12 @@ class RecordReader:
         `near` spares the way to the journal if it is the one.
         """
         journal, line = self._open_journal(), recorded.line
-        place = None if journal is None else journal.before(line)
-        if place is None:
+        previous = None if journal is None else journal.before(line)
+        if previous is None:
             return None
-        if near is not None and place == (near.recorded.line.turn, near.recorded.line.number):
+        if near is not None and previous == (near.recorded.line.turn, near.recorded.line.number):
             return near
-        return _Sent(self._recorded(line.session_id, *place))
+        return _Sent(self._recorded(line.session_id, *previous))
 
     @staticmethod
     def _picture(prompt: Prompt, request: Request) -> dict[str, Any]:
@@ -379,7 +379,7 @@ def _with_memos(messages: Sequence[Message]) -> Iterator[str]:
                 yield part["text"]
 
 
-def _place(name: str) -> tuple[int, int]:
+def _request_numbers(name: str) -> tuple[int, int]:
     turn, dot, number = name.partition(".")
     if not (dot and _digits(turn) and _digits(number)):
         raise InvalidInput(f"{name!r} is no request; they are named turn.request, like 3.1")

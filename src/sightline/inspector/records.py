@@ -30,7 +30,7 @@ ROW_DIGITS: Final = 18  # a number with more is no row's: SQLite counts to 2**63
 
 
 class Records:
-    """A ledger, as values for the page."""
+    """What a ledger holds, as values for the inspector's page."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger

@@ -70,7 +70,7 @@ class Answers(Protocol):
     def exported(self, session: int) -> AsyncGenerator[bytes, None]: ...
     def verify(self) -> dict[str, Any]: ...
     def query(self, sql: str, session: int) -> dict[str, Any]: ...
-    def what_if(self, session: int, turn: int, number: int, asked: bytes) -> dict[str, Any]: ...
+    def what_if(self, session: int, turn: int, number: int, body: bytes) -> dict[str, Any]: ...
 
 
 # Asks a live app to do something; None where the inspector may only look.
@@ -79,7 +79,7 @@ Invoke: TypeAlias = Callable[[str, str, str, dict[str, Any]], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """Where each kind of question is answered.
+    """The threads in which each kind of the page's questions is answered.
 
     Trees are laid out one at a time and SQL has one process, so one thread each is enough.
     """
@@ -114,7 +114,7 @@ _invokes: Final = msgspec.json.Decoder(_Invoke)
 def inspector_app(
     answers: Answers, door: PageDoor, *, invoke: Invoke | None = None, lanes: Lanes | None = None
 ) -> Starlette:
-    """Put the application together."""
+    """Make the inspector's web application: its routes, with the door before them."""
     lanes = lanes or Lanes()
     exports: set[object] = set()
 
@@ -132,7 +132,7 @@ def inspector_app(
         value: int = request.path_params[name]
         return value
 
-    def place(request: Request) -> tuple[int, int, int]:
+    def numbers(request: Request) -> tuple[int, int, int]:
         return number(request, "session"), number(request, "turn"), number(request, "request")
 
     def about(_: Request) -> dict[str, Any]:
@@ -142,26 +142,26 @@ def inspector_app(
         session = number(request, "session")
         if len(exports) >= MOST_EXPORTS:
             raise Unreachable(f"{MOST_EXPORTS} exports are being written; ask again after them")
-        place = object()
-        exports.add(place)
+        ticket = object()
+        exports.add(ticket)
         try:
-            page = counted(await lanes.looks.run(answers.exported, session), place)
+            page = counted(await lanes.looks.run(answers.exported, session), ticket)
             first = await anext(page, b"")  # what cannot be begun is refused while it still can be
         except BaseException:
-            exports.discard(place)
+            exports.discard(ticket)
             raise
         name = f"attachment; filename=sightline-session-{session}.html"
         return _Exported(first, page, headers={"Content-Disposition": name})
 
     async def counted(
-        page: AsyncGenerator[bytes, None], place: object
+        page: AsyncGenerator[bytes, None], ticket: object
     ) -> AsyncGenerator[bytes, None]:
         try:
             async with aclosing(page):
                 async for chunk in page:
                     yield chunk
         finally:
-            exports.discard(place)
+            exports.discard(ticket)
 
     def works(work: Callable[[Request, bytes], Awaitable[dict[str, Any]]]) -> Answer:
         async def answer(request: Request) -> Response:
@@ -173,20 +173,20 @@ def inspector_app(
         return answer
 
     async def query(_: Request, body: bytes) -> dict[str, Any]:
-        asked = _read(body, _queries)
-        return await lanes.queries.run(answers.query, asked.sql, asked.session)
+        wanted = _read(body, _queries)
+        return await lanes.queries.run(answers.query, wanted.sql, wanted.session)
 
     async def verify(_: Request, __: bytes) -> dict[str, Any]:
         return await lanes.works.run(answers.verify)
 
     async def what_if(request: Request, body: bytes) -> dict[str, Any]:
-        return await lanes.works.run(answers.what_if, *place(request), body)
+        return await lanes.works.run(answers.what_if, *numbers(request), body)
 
     async def act(_: Request, body: bytes) -> dict[str, Any]:
         if invoke is None:
             raise InvalidInput("this inspector may only look; start it with --allow-invoke")
-        asked = _read(body, _invokes)
-        return {"result": await invoke(asked.app, asked.path, asked.action, asked.params)}
+        wanted = _read(body, _invokes)
+        return {"result": await invoke(wanted.app, wanted.path, wanted.action, wanted.params)}
 
     async def events(request: Request) -> Response:
         news = _news(answers, lanes.looks, request)
@@ -197,55 +197,55 @@ def inspector_app(
         yield
         lanes.close()
 
-    one = "/api/sessions/{session:row}"
-    asked = f"{one}/turns/{{turn:row}}/{{request:row}}"
-    app = f"{asked}/state/{{app:row}}"
+    session_path = "/api/sessions/{session:row}"
+    request_path = f"{session_path}/turns/{{turn:row}}/{{request:row}}"
+    app_path = f"{request_path}/state/{{app:row}}"
     routes = [
         Route("/", _page),
         Route("/static/{name:path}", _static),
         Route("/api/sessions", asks(about)),
-        Route(f"{one}/turns", asks(lambda r: answers.turns(number(r, "session")))),
-        Route(asked, asks(lambda r: answers.request(*place(r)))),
-        Route(f"{asked}/state", asks(lambda r: answers.state(*place(r)), lanes.trees)),
+        Route(f"{session_path}/turns", asks(lambda r: answers.turns(number(r, "session")))),
+        Route(request_path, asks(lambda r: answers.request(*numbers(r)))),
+        Route(f"{request_path}/state", asks(lambda r: answers.state(*numbers(r)), lanes.trees)),
         Route(
-            f"{app}/nodes/{{page:row}}",
+            f"{app_path}/nodes/{{page:row}}",
             asks(
-                lambda r: answers.nodes(*place(r), number(r, "app"), number(r, "page")),
+                lambda r: answers.nodes(*numbers(r), number(r, "app"), number(r, "page")),
                 lanes.trees,
             ),
         ),
         Route(
-            f"{app}/folds/{{node:row}}",
+            f"{app_path}/folds/{{node:row}}",
             asks(
-                lambda r: answers.folds(*place(r), number(r, "app"), number(r, "node")),
+                lambda r: answers.folds(*numbers(r), number(r, "app"), number(r, "node")),
                 lanes.trees,
             ),
         ),
         Route(
-            f"{app}/find",
+            f"{app_path}/find",
             asks(
                 lambda r: answers.find_nodes(
-                    *place(r), number(r, "app"), r.query_params.get("q", "")
+                    *numbers(r), number(r, "app"), r.query_params.get("q", "")
                 ),
                 lanes.trees,
             ),
         ),
-        Route(f"{asked}/whatif", works(what_if), methods=["POST"]),
+        Route(f"{request_path}/whatif", works(what_if), methods=["POST"]),
         Route(
-            f"{one}/compare/{{old}}/{{new}}",
+            f"{session_path}/compare/{{old}}/{{new}}",
             asks(
                 lambda r: answers.compare(
                     number(r, "session"), r.path_params["old"], r.path_params["new"]
                 )
             ),
         ),
-        Route(f"{one}/ledger", asks(lambda r: answers.ledger(number(r, "session")))),
+        Route(f"{session_path}/ledger", asks(lambda r: answers.ledger(number(r, "session")))),
         Route(
-            f"{one}/groups/{{group:row}}",
+            f"{session_path}/groups/{{group:row}}",
             asks(lambda r: answers.group(number(r, "session"), number(r, "group"))),
         ),
         Route(
-            f"{one}/search",
+            f"{session_path}/search",
             asks(
                 lambda r: answers.search(number(r, "session"), r.query_params.get("q", "")),
                 lanes.queries,
@@ -394,6 +394,7 @@ async def _news(answers: Answers, lane: Lane, request: Request) -> AsyncIterator
             yield b"event: changed\ndata: " + msgspec.json.encode({"revision": seen}) + b"\n\n"
         elif quiet >= HEARTBEAT_POLLS:
             quiet = 0
+            # WHATWG HTML, server-sent events: a line with a colon first is a comment.
             yield b": still here\n\n"
         quiet += 1
         await asyncio.sleep(POLL_S)

@@ -32,7 +32,7 @@ class TimelineSpan(msgspec.Struct, frozen=True):
     request: int
 
     def later(self, ms: int) -> TimelineSpan:
-        """Return the same thing, some time later."""
+        """Return the span, moved to a later time."""
         return msgspec.structs.replace(self, start_ms=self.start_ms + ms, end_ms=self.end_ms + ms)
 
 

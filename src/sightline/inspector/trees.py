@@ -32,7 +32,7 @@ _KINDS: Final = ("shown", "summary", "cut")
 
 @dataclass(frozen=True, slots=True)
 class AppTree:
-    """One app at a request. The lists have one item per node, in document order."""
+    """One app's tree at a request, as lists with one item per node, in document order."""
 
     id: str
     name: str
@@ -46,7 +46,7 @@ class AppTree:
     reasons: list[str]
 
     def about(self) -> dict[str, Any]:
-        """Say what there is, without the lines."""
+        """Describe the tree, without its lines."""
         counts = [self.kinds.count(kind) for kind in range(len(_KINDS))]
         return {
             "id": self.id,
@@ -136,7 +136,7 @@ def _walk(tree: AppTree, root: Node, shown: Node | None, cuts: Mapping[str, Omis
     stack: list[tuple[Node, Node | None, str, int, str]] = [(root, shown, "/", -1, "")]
     while stack:
         node, twin, path, parent, inherited = stack.pop()
-        own = len(tree.ids)
+        index = len(tree.ids)
         cut = cuts.get(path)
         is_stub = cut is not None and cut.reason == "stub"
         kind = 2 if twin is None else 1 if is_stub else 0
@@ -149,15 +149,16 @@ def _walk(tree: AppTree, root: Node, shown: Node | None, cuts: Mapping[str, Omis
         inherited = cut.reason if cut is not None else inherited
         twins = {} if twin is None else {child.id: child for child in twin.children}
         stack += [
-            (child, twins.get(child.id), join(path, child.id), own, inherited)
+            (child, twins.get(child.id), join(path, child.id), index, inherited)
             for child in reversed(node.children)
         ]
-    for own in range(len(tree.ids) - 1, 0, -1):
-        tree.below[tree.parents[own]] += tree.below[own] + 1
+    for index in range(len(tree.ids) - 1, 0, -1):
+        tree.below[tree.parents[index]] += tree.below[index] + 1
 
 
 def _texts(root: Node) -> Iterator[str]:
     """The canonical text, a node at a time: a note belongs to the node's line before it."""
+    # SLOP, state tree, consumer display format: windowing adds a line below a node.
     current: list[str] = []
     for block in format_blocks(root):
         for line in block.split("\n"):

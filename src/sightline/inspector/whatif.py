@@ -50,8 +50,7 @@ from sightline.context.slots.standing import system_text
 from sightline.context.slots.strategies import DEFAULT
 from sightline.context.slots.strategy import Layers
 from sightline.errors import InvalidInput
-from sightline.inspector.counters import counter_as_then, counter_of
-from sightline.inspector.past import Past, entry_of, past_of
+from sightline.inspector.past import Past, counter_as_then, counter_of, entry_of, past_of
 from sightline.slop.protocol.jsontext import NESTING, nests_deeper
 
 __all__ = [
@@ -68,7 +67,7 @@ _OPTIONS: Final = frozenset({"max_ratio", "min_ratio", "min_tokens", "priority",
 
 
 class Wishes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is to be different; None is as it was."""
+    """What is to be different about a recorded turn; None is as it was."""
 
     budget: int | None = None
     window: int | None = None
@@ -177,7 +176,7 @@ def recorded_inputs(ledger: Ledger, recorded: Recorded, settings: Settings) -> I
     pieces = _pieces(prompt)
     texts = {name: _text(pieces, name) for name in (*_TEXTS, "apps", "state")}
     texts["system"] = texts["system"] or system_text(small=profile.window_tokens < SMALL_WINDOW)
-    asked = pieces.get("input", ())
+    user_input = pieces.get("input", ())
     kept = kept_tokens(options.sent, profile, counter)
 
     def entries(messages: Sequence[Message]) -> tuple[Entry, ...]:
@@ -187,7 +186,7 @@ def recorded_inputs(ledger: Ledger, recorded: Recorded, settings: Settings) -> I
         conversation=Conversation(
             entries=entries(_replayed(prompt)[1]), total=0, window=Window(), tiers=None
         ),
-        draft=input_of(asked[-1]) if asked else Input(""),
+        draft=input_of(user_input[-1]) if user_input else Input(""),
         rounds=entries(pieces.get("rounds", ())),
         layers=Layers(**texts),
         world=recorded.world,
@@ -289,11 +288,11 @@ def _with_history(
     slot, replayed = _replayed(recorded.prompt)
     session = ledger.sessions.get(line.session_id)
     past = past_of(replayed, ledger.messages(session.id), line, dialect)
-    lines = [own for own in recorded.prompt.receipt.slots if own.name == slot]
+    slot_lines = [one for one in recorded.prompt.receipt.slots if one.name == slot]
     translate = settings.isolate == "translate"
     same_voice = translate or compatible(dialect, inputs.profile.dialect)
     same_window = wishes.window is None and wishes.slack is None
-    if same_window and same_voice and not any(own.cut for own in lines):
+    if same_window and same_voice and not any(one.cut for one in slot_lines):
         return inputs, _notes(past, reaches_back=False)
     groups = [*past.older, *past.seen]
     total = len(groups)
@@ -302,13 +301,13 @@ def _with_history(
         session.window.slack if wishes.slack is None else wishes.slack,
     )
     if same_window:
-        offered = sum(one.role == "user" for own in lines for one in own.messages)
+        offered = sum(sent.role == "user" for one in slot_lines for sent in one.messages)
         groups = groups[max(0, total - offered) :]
         if window.shown(total + 1) != offered + 1:  # it was another one then
             window = Window(0, window.slack)
-    entries = [entry for said in groups for entry in said]
+    entries = [entry for group in groups for entry in group]
     ids = [entry.group_id for entry in entries]
-    first = min((own for own in ids if own > 0), default=line.group_id)
+    first = min((one for one in ids if one > 0), default=line.group_id)
     conversation = Conversation(
         entries=entries,
         total=total,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.agent.models.access import Access
-from sightline.agent.models.failure import MAX_MESSAGE, broken, refused, told
+from sightline.agent.models.failure import MAX_MESSAGE, broken, refused, stream_error
 from sightline.agent.models.keys import Key
 from sightline.context.dialects import profile_for
 from sightline.errors import ModelFailed, Overflow, RateLimited, TimedOut, Unauthorized
@@ -44,7 +44,7 @@ OVERFLOWS = [
 @pytest.mark.parametrize(("status", "said"), OVERFLOWS)
 def test_every_vendors_words_for_too_long_are_known(status: int, said: str) -> None:
     assert isinstance(refused(ACCESS, status, {}, said.encode()), Overflow)
-    assert isinstance(told(ACCESS, said), Overflow)
+    assert isinstance(stream_error(ACCESS, said), Overflow)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_gateways_page_is_not_shown() -> None:
     [("Overloaded", True), ("Internal error", True), ("invalid tool schema", False)],
 )
 def test_a_failure_in_the_stream_may_pass_or_not(detail: str, retryable: bool) -> None:
-    error = told(ACCESS, detail)
+    error = stream_error(ACCESS, detail)
     assert type(error) is ModelFailed
     assert error.retryable is retryable
 

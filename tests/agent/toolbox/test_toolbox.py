@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agent.toolbox.conftest import Box
 from sightline.agent.toolbox import Attention, Ran, Toolbox
-from sightline.agent.toolbox.attention import MOST
+from sightline.agent.toolbox.bench import MOST
 from sightline.agent.toolbox.results import RESULT_CHARS, rendered
 from sightline.agent.toolbox.toolbox import ALL_TOOLS, definitions_of
 from sightline.context.messages.gate import check_text

@@ -9,7 +9,7 @@ import pytest
 
 from sightline.agent.workspace.inside import Inside
 from sightline.agent.workspace.listing import scan
-from sightline.agent.workspace.search import SearchResult, search
+from sightline.agent.workspace.text import SearchResult, search
 from sightline.errors import ActionError
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sightline.cli.chat.cards import call_card, card, result_card, said_card
+from sightline.cli.chat.cards import call_card, card, result_card, user_card
 from sightline.cli.commands.lines import Line, text_of, width_of
 from sightline.events import (
     AppChanged,
@@ -77,7 +77,7 @@ def test_no_card_lets_an_attack_through(attack: str) -> None:
         text = shown(card(event, 40))
         assert text
         assert not FORBIDDEN.intersection(text)
-    assert not FORBIDDEN.intersection(shown(said_card(valid)))
+    assert not FORBIDDEN.intersection(shown(user_card(valid)))
 
 
 @pytest.mark.parametrize("width", [20, 40, 80])

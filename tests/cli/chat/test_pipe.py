@@ -11,8 +11,7 @@ import pytest
 
 from agent.host.helpers import hosted, invoke, messages
 from sightline.agent.models.scripted import Cut, Stall
-from sightline.cli.chat.pipe import PipeChat
-from sightline.cli.chat.stdin import MAX_LINE, lines_of
+from sightline.cli.chat.pipe import MAX_LINE, PipeChat, lines_of
 from sightline.demo.app import Desk, demo_app
 from sightline.errors import TooLarge, Unauthorized
 from support.terminal_attacks import ATTACKS, FORBIDDEN

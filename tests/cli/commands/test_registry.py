@@ -12,7 +12,7 @@ import pytest
 from sightline.agent.host import Host
 from sightline.cli.commands.command import CommandCall, Leave, Section, rest
 from sightline.cli.commands.console import PlainConsole
-from sightline.cli.commands.registry import COMMANDS, find, is_command, run, said, to_markdown
+from sightline.cli.commands.registry import COMMANDS, find, is_command, message_of, run, to_markdown
 from sightline.errors import InvalidInput
 
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -135,8 +135,8 @@ async def test_leaving_is_told_to_whoever_runs_commands(line: str) -> None:
 def test_two_slashes_say_one_to_the_model() -> None:
     assert is_command("/help")
     assert not is_command("//etc/passwd?")
-    assert said("//etc/passwd?") == "/etc/passwd?"
-    assert said("hello") == "hello"
+    assert message_of("//etc/passwd?") == "/etc/passwd?"
+    assert message_of("hello") == "hello"
 
 
 TABLE = Section("a table")

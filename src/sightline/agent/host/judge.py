@@ -126,7 +126,7 @@ def case_of(
         kind="invoke",
         app=target.app,
         origin=origin,
-        own=own,
+        is_ours=own,
         path=target.path,
         label=shown.label,
         action=target.action,

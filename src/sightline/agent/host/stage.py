@@ -262,7 +262,7 @@ class HostStage:
 
     def decide(self, session: OpenSession, facts: Facts) -> Decision:
         """Decide on a call by mode, rules and what the user answered before."""
-        reads = facts.own and (facts.app, facts.action) in self._own_reads
+        reads = facts.is_ours and (facts.app, facts.action) in self._own_reads
         # In any mode, then, as in mode auto: a rule of the user may still deny it.
         mode = "auto" if reads else self.mode
         return decide(facts, mode, self._settings.policy, session.remembered)

@@ -11,7 +11,7 @@ from sightline.agent.models.keys import Key
 from sightline.config.settings import ReplySettings
 from sightline.context.dialects.profile import Profile
 
-__all__ = ["CONNECT_S", "Access", "address", "place_of", "public_url"]
+__all__ = ["CONNECT_S", "Access", "address", "location_of", "public_url"]
 
 CONNECT_S: Final = 10.0
 LIMITS: Final = ReplySettings()
@@ -20,7 +20,7 @@ VERSIONED: Final = re.compile(r"^.*?/v\d+(?=/)")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Everything a client needs. `base_url` is empty where the SDK knows it by itself.
+    """How one model is reached. `base_url` is empty where the SDK knows it by itself.
 
     `remedy` completes "refused: …" for the user: which variable holds the key.
     """
@@ -34,12 +34,12 @@ class Access:
     region: str = ""
 
     @property
-    def place(self) -> str:
-        """Where it is, for messages."""
-        return place_of(self.base_url) or self.profile.endpoint
+    def location(self) -> str:
+        """Its host and port, for messages; the endpoint's name where only the SDK knows them."""
+        return location_of(self.base_url) or self.profile.endpoint
 
 
-def place_of(url: str) -> str:
+def location_of(url: str) -> str:
     """Return the host and port of an address, without the password that may be in it."""
     parts = urlsplit(url)
     return f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname or ""
@@ -48,8 +48,9 @@ def place_of(url: str) -> str:
 def public_url(url: str) -> str:
     """Return an address without what may be secret in it: user, password, query, fragment."""
     parts = urlsplit(url)
-    place = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{place}{parts.path}" if place else ""
+    # RFC 3986 §3.2.1: userinfo stands before the last @.
+    netloc = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{netloc}{parts.path}" if netloc else ""
 
 
 def address(base_url: str, path: str) -> str:

@@ -12,7 +12,7 @@ __all__ = ["Anthropic"]
 
 
 class Anthropic(Posting):
-    """A connection."""
+    """A connection to Anthropic's API through its SDK; sends our bytes, yields its stream."""
 
     errors = (anthropic.AnthropicError, httpx2.HTTPError)
 

@@ -19,11 +19,11 @@ __all__ = ["Model", "address_of"]
 
 
 class Model(Protocol):
-    """One model at one endpoint, ready to be asked."""
+    """One model at one endpoint, ready to take requests."""
 
     @property
     def profile(self) -> Profile:
-        """What the dialect must know about it."""
+        """What a dialect must know to write for this model: limits, cache rules, prices."""
 
     @property
     def label(self) -> str:

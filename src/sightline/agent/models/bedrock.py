@@ -40,7 +40,7 @@ NO_CREDENTIALS: Final = (
 
 
 class Bedrock:
-    """A connection."""
+    """A connection to Amazon Bedrock through boto3, whose blocking calls run in threads."""
 
     errors = (
         botocore.exceptions.BotoCoreError,
@@ -78,10 +78,10 @@ class Bedrock:
             return VendorRefusal(401, {}, str(error).encode())
         if not isinstance(error, botocore.exceptions.ClientError):
             return None
-        meta, said = error.response["ResponseMetadata"], error.response["Error"]
-        body = str(said.get("Message", "")).encode()
+        meta, detail = error.response["ResponseMetadata"], error.response["Error"]
+        body = str(detail.get("Message", "")).encode()
         return VendorRefusal(
-            meta["HTTPStatusCode"], meta["HTTPHeaders"], body, said.get("Code", "")
+            meta["HTTPStatusCode"], meta["HTTPHeaders"], body, detail.get("Code", "")
         )
 
     def _post(self, request: Request) -> SignedBody:
@@ -103,7 +103,7 @@ class Bedrock:
 
 
 class SignedBody:
-    """The answer's body, read in a thread."""
+    """The body of Bedrock's answer, read in a thread."""
 
     def __init__(self, threads: ThreadPoolExecutor, body: Any) -> None:
         self._threads = threads

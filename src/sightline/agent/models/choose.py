@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from sightline.agent.models.access import Access, place_of
+from sightline.agent.models.access import Access, location_of
 from sightline.agent.models.base import Model
 from sightline.agent.models.connected import ConnectedModel, VendorConnection
 from sightline.agent.models.extras import install, is_installed
@@ -119,8 +119,8 @@ def open_with_key(
     service = _resolve(settings.model, settings)
     if service.vendor.sdk in KEYLESS:
         raise InvalidInput(f"{service.endpoint} takes no key")
-    own = {service.variables[0]: key.reveal()} if service.variables else {}
-    return open_model(settings.model, settings, env, key=key), {**env, **own}
+    overlay = {service.variables[0]: key.reveal()} if service.variables else {}
+    return open_model(settings.model, settings, env, key=key), {**env, **overlay}
 
 
 def examine(settings: Settings, env: Mapping[str, str]) -> str:
@@ -158,9 +158,9 @@ def usable(settings: Settings, env: Mapping[str, str]) -> list[Choice]:
         service = _resolve(name, settings, strict=False)
         if wanted is not None and wanted.endpoint == name:
             service = wanted
-        why = _obstacle(service, env)
-        told = why or _evidence(service, env)
-        found.append(Choice(service.label, name, service.model, not why, told))
+        obstacle = _obstacle(service, env)
+        why = obstacle or _evidence(service, env)
+        found.append(Choice(service.label, name, service.model, not obstacle, why))
     return found
 
 
@@ -225,8 +225,8 @@ class _Service(msgspec.Struct, frozen=True):
     @property
     def variables(self) -> tuple[str, ...]:
         """Where its key may be: the user's choice first, and alone for an endpoint of theirs."""
-        own = (self.given.api_key_env,) if self.given.api_key_env else ()
-        return own or (self.vendor.keys if self.endpoint in VENDORS else ())
+        chosen = (self.given.api_key_env,) if self.given.api_key_env else ()
+        return chosen or (self.vendor.keys if self.endpoint in VENDORS else ())
 
 
 def _unsaid(settings: Settings, env: Mapping[str, str]) -> str:
@@ -345,7 +345,7 @@ def _obstacle(service: _Service, env: Mapping[str, str]) -> str:
     if not service.model:
         return f"no model: set endpoints.{service.endpoint}.model"
     base = _base(service, env)
-    return "" if _may_answer(base) else f"nobody listens at {place_of(base)}"
+    return "" if _may_answer(base) else f"nobody listens at {location_of(base)}"
 
 
 def _evidence(service: _Service, env: Mapping[str, str]) -> str:
@@ -356,7 +356,7 @@ def _evidence(service: _Service, env: Mapping[str, str]) -> str:
     key = find_key(service.variables, env)
     if key is not None:
         return f"key from {key.source}"
-    return f"no key needed at {place_of(_base(service, env))}"
+    return f"no key needed at {location_of(_base(service, env))}"
 
 
 def _base(service: _Service, env: Mapping[str, str]) -> str:
@@ -388,7 +388,7 @@ def _aws_files(env: Mapping[str, str]) -> bool:
 def _client(sdk: Sdk, access: Access) -> Model:
     def connect(access: Access) -> VendorConnection:
         module, _, name = CONNECTIONS[sdk].partition(":")
-        made: VendorConnection = getattr(import_module(module), name)(access)
-        return made
+        connection: VendorConnection = getattr(import_module(module), name)(access)
+        return connection
 
     return ConnectedModel(access, connect)

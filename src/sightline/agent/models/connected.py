@@ -17,7 +17,7 @@ from contextlib import aclosing
 from typing import NamedTuple, Protocol
 
 from sightline.agent.models.access import Access, public_url
-from sightline.agent.models.failure import broken, is_timeout, refused, told
+from sightline.agent.models.failure import broken, is_timeout, refused, stream_error
 from sightline.context.dialects import Decoder, decoder_for
 from sightline.context.dialects.events import Event, Stopped
 from sightline.context.dialects.profile import Profile
@@ -35,7 +35,7 @@ __all__ = [
 
 
 class VendorRefusal(NamedTuple):
-    """An answer that is no reply. `kind` is a code that is told beside the body."""
+    """A vendor's answer that is no reply; `kind` is a code that came beside its body."""
 
     status: int
     headers: Mapping[str, str]
@@ -44,21 +44,21 @@ class VendorRefusal(NamedTuple):
 
 
 class Response(Protocol):
-    """An answer whose body has not been read."""
+    """A vendor's answer whose body has not been read."""
 
     def aiter_bytes(self) -> AsyncIterator[bytes]:
-        """Read it, piece by piece."""
+        """Read the body, piece by piece."""
 
     async def aclose(self) -> None:
-        """Hang up, read or not."""
+        """Hang up, whether the body was read or not."""
 
 
 class VendorConnection(Protocol):
-    """A vendor's SDK, as far as we use it."""
+    """A connection to one vendor through its SDK: our bytes out, its answer back, unread."""
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """What it raises."""
+        """The exceptions that its SDK raises."""
 
     async def send(self, request: Request) -> Response:
         """Post the body and return the answer, once its status says that it is one."""
@@ -67,7 +67,7 @@ class VendorConnection(Protocol):
         """Read the answer that an error was made of; None if there was no answer."""
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the SDK's connections."""
 
 
 def refusal_of(error: Exception) -> VendorRefusal | None:
@@ -79,7 +79,7 @@ def refusal_of(error: Exception) -> VendorRefusal | None:
 
 
 class ConnectedModel:
-    """A `Model` on a connection, which is made when it is first needed."""
+    """A `Model` on a vendor's connection, which is made when it is first needed."""
 
     def __init__(self, access: Access, connect: Callable[[Access], VendorConnection]) -> None:
         self._access = access
@@ -206,7 +206,7 @@ class _Patience:
 
     @property
     def _who(self) -> str:
-        return f"{self._access.label}: {self._access.place}"
+        return f"{self._access.label}: {self._access.location}"
 
 
 def _check_first(access: Access, events: Sequence[Event]) -> None:
@@ -215,9 +215,9 @@ def _check_first(access: Access, events: Sequence[Event]) -> None:
     if not isinstance(end, Stopped) or end.message.parts:
         return
     if end.reason == "error":
-        raise told(access, end.detail)
+        raise stream_error(access, end.detail)
     if end.reason == "incomplete":
-        raise Unreachable(f"{access.label}: {access.place} sent no reply: {end.detail}")
+        raise Unreachable(f"{access.label}: {access.location} sent no reply: {end.detail}")
 
 
 async def _chunks(

@@ -33,7 +33,7 @@ from sightline.errors import (
     Unreachable,
 )
 
-__all__ = ["broken", "is_timeout", "refused", "told"]
+__all__ = ["broken", "is_timeout", "refused", "stream_error"]
 
 MAX_MESSAGE: Final = 300
 # Each with whose words they are, as of November 2026.
@@ -72,16 +72,16 @@ PASSING: Final = frozenset({408, 409, 425})
 def refused(
     access: Access, status: int, headers: Mapping[str, str], body: bytes, kind: str = ""
 ) -> SightlineError:
-    """Make the error of a response that is no reply. `kind` is a code told beside the body."""
+    """Make the error of a response that is no reply. `kind` is a code that came beside the body."""
     whole = f"{kind} {body[:10_000].decode('utf-8', 'replace')}"
-    told = read_error(body)
-    said = _line(access, told.said) or kind
-    message = f"{access.label}: {said or 'no reason given'} ({status})"
+    report = read_error(body)
+    detail = _line(access, report.said) or kind
+    message = f"{access.label}: {detail or 'no reason given'} ({status})"
     if status in (401, 403):
         return Unauthorized(f"{access.label} refuses the request ({status}). {access.remedy}")
     if status in TOO_LONG and OVERFLOW.search(whole):
         return Overflow(message, status=status)
-    wait = _wait(headers, told)
+    wait = _wait(headers, report)
     if status == 429:
         if wait is None and NO_CREDIT.search(whole):
             return ModelFailed(message, status=status)
@@ -91,7 +91,7 @@ def refused(
     return ModelFailed(message, status=status, retryable=status >= 500 or status in PASSING)
 
 
-def told(access: Access, detail: str) -> SightlineError:
+def stream_error(access: Access, detail: str) -> SightlineError:
     """Make the error of a failure that arrived as the first event of a stream."""
     message = f"{access.label}: {_line(access, detail)}"
     if OVERFLOW.search(detail):
@@ -102,8 +102,8 @@ def told(access: Access, detail: str) -> SightlineError:
 def broken(access: Access, error: BaseException) -> SightlineError:
     """Make the error of a connection that never was, or did not last to the first event."""
     if is_timeout(error):
-        return TimedOut(f"{access.label}: {access.place} did not answer in time")
-    return Unreachable(f"{access.label}: {access.place} cannot be reached, or hung up")
+        return TimedOut(f"{access.label}: {access.location} did not answer in time")
+    return Unreachable(f"{access.label}: {access.location} cannot be reached, or hung up")
 
 
 def is_timeout(error: BaseException) -> bool:
@@ -118,17 +118,18 @@ def _line(access: Access, text: str) -> str:
     return line if len(line) <= MAX_MESSAGE else f"{line[:MAX_MESSAGE]}…"
 
 
-def _wait(headers: Mapping[str, str], told: VendorError) -> float | None:
+def _wait(headers: Mapping[str, str], report: VendorError) -> float | None:
     """Read how long to wait: in milliseconds, seconds, until a date, or in the body."""
     found = {name.lower(): value.strip() for name, value in headers.items()}
     try:
         if "retry-after-ms" in found:
             return _sane(float(found["retry-after-ms"]) / 1000)
+        # RFC 9110 §10.2.3: Retry-After is a number of seconds, or a date.
         if "retry-after" in found:
             return _sane(float(found["retry-after"]))
     except ValueError:
         return _until(found.get("retry-after", ""))
-    return told.wait_s
+    return report.wait_s
 
 
 def _sane(seconds: float) -> float | None:

@@ -24,7 +24,7 @@ VERSION: Final = "v1beta"
 
 
 class Gemini:
-    """A connection. With a client of its own the SDK does not look for aiohttp."""
+    """A connection to Google's Gemini API; given an HTTP client, the SDK does not seek aiohttp."""
 
     errors = (errors.APIError, httpx2.HTTPError)
 

@@ -28,7 +28,7 @@ _SECRET_NAME: Final = re.compile(
 
 
 class Key:
-    """A secret, and where it was found."""
+    """The key of a vendor's API, which shows where it was found and never what it is."""
 
     __slots__ = ("_secret", "source")
 

@@ -79,9 +79,9 @@ def weights_of(model: str) -> Path:
         raise InvalidInput(f"there is no file of weights at {model}")
     # Located, not imported: the package's own code wants what we did not install.
     spec = find_spec(PACKAGE)
-    for place in (spec.submodule_search_locations or ()) if spec is not None else ():
-        if (Path(place) / FILE).is_file():
-            return Path(place) / FILE
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        if (Path(folder) / FILE).is_file():
+            return Path(folder) / FILE
     raise MissingExtra(f"the embedded model needs its weights: {INSTALL}")
 
 
@@ -106,7 +106,7 @@ def _runtime() -> Any:
 
 
 class Local:
-    """A connection to nobody else. Making it is cheap; the first request loads the weights."""
+    """A connection to the embedded model; its first request loads the weights."""
 
     errors = (ValueError, RuntimeError)
 
@@ -162,7 +162,7 @@ class Local:
 
 
 class LocalAnswer:
-    """An answer that is being made."""
+    """The embedded model's answer, while it is generated."""
 
     def __init__(self, chunks: AsyncGenerator[bytes, None]) -> None:
         self._chunks = chunks

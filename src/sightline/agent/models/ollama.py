@@ -18,7 +18,7 @@ __all__ = ["Ollama"]
 
 
 class Ollama:
-    """A connection."""
+    """A connection to an Ollama server's chat API, over plain HTTP."""
 
     errors = (httpx2.HTTPError,)
 

@@ -17,7 +17,7 @@ NO_KEY: Final = "none"
 
 
 class OpenAI(Posting):
-    """A connection."""
+    """A connection to OpenAI's API, or a compatible one, through OpenAI's SDK."""
 
     errors = (openai.OpenAIError, httpx2.HTTPError)
 

@@ -24,7 +24,7 @@ HEADERS: Final = {
 
 
 class Posting:
-    """A connection; a vendor's own gives the client and what it raises."""
+    """A connection through such an SDK; a vendor's subclass gives the client and its errors."""
 
     errors: tuple[type[Exception], ...]
 
@@ -32,7 +32,7 @@ class Posting:
         self._client = client
 
     def url(self, path: str) -> str:
-        """Say where a path of the API is; the client knows its base."""
+        """Give the address of a path of the API; the client knows its base."""
         return path
 
     async def send(self, request: Request) -> Response:
@@ -52,5 +52,5 @@ class Posting:
 
 
 def timeout_of(access: Access) -> httpx2.Timeout:
-    """Wait long for words, and not long for a connection."""
+    """Give a client's timeouts: long for the words of a reply, short for a connection."""
     return httpx2.Timeout(access.limits.silence_s, connect=CONNECT_S)

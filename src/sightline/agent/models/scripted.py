@@ -62,19 +62,21 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """The connection breaks after this text."""
+    """A scripted reply whose connection breaks after this text."""
 
     text: str = ""
 
 
 class Stall(msgspec.Struct, frozen=True):
-    """Nothing more comes after this text; the stream stays open until somebody closes it."""
+    """A scripted reply that stops after this text, and stays open until somebody closes it."""
 
     text: str = ""
 
 
-Said: TypeAlias = str | ToolCall | Sequence[str | ToolCall] | Reply | Cut | Stall | SightlineError
-Entry: TypeAlias = Said | Callable[[Request], Said | Awaitable[Said]]
+ScriptedReply: TypeAlias = (
+    str | ToolCall | Sequence[str | ToolCall] | Reply | Cut | Stall | SightlineError
+)
+Entry: TypeAlias = ScriptedReply | Callable[[Request], ScriptedReply | Awaitable[ScriptedReply]]
 
 
 class ScriptedModel:
@@ -109,8 +111,8 @@ class ScriptedModel:
             raise ModelFailed(f"the script has no answer to request {len(self.requests)}")
         entry = self._script.pop(0)
         if callable(entry):
-            made = entry(request)
-            entry = await made if inspect.isawaitable(made) else made
+            answer = entry(request)
+            entry = await answer if inspect.isawaitable(answer) else answer
         ended = False
         try:
             async for event in self._play(entry):
@@ -122,7 +124,7 @@ class ScriptedModel:
     async def close(self) -> None:
         self.closed = True
 
-    async def _play(self, entry: Said) -> AsyncGenerator[Event, None]:
+    async def _play(self, entry: ScriptedReply) -> AsyncGenerator[Event, None]:
         if isinstance(entry, SightlineError):
             raise entry
         if isinstance(entry, Cut | Stall):
@@ -130,8 +132,8 @@ class ScriptedModel:
                 yield event
             if isinstance(entry, Stall):
                 await asyncio.Event().wait()
-            said = Message("assistant", (Text(entry.text),) if entry.text else ())
-            yield Stopped("incomplete", said, "the stream ended before the reply did")
+            message = Message("assistant", (Text(entry.text),) if entry.text else ())
+            yield Stopped("incomplete", message, "the stream ended before the reply did")
             return
         reply = _reply_of(entry)
         for event in self._events(reply):
@@ -153,10 +155,10 @@ class ScriptedModel:
     def _usage(self, reply: Reply) -> Usage:
         data = self.requests[-1].data
         before = self.requests[-2].data if len(self.requests) > 1 else b""
-        said = reply.text + reply.reasoning + "".join(str(call.arguments) for call in reply.calls)
+        output = reply.text + reply.reasoning + "".join(str(call.arguments) for call in reply.calls)
         return Usage(
             input_tokens=len(data) // BYTES_PER_TOKEN,
-            output_tokens=len(said.encode()) // BYTES_PER_TOKEN,
+            output_tokens=len(output.encode()) // BYTES_PER_TOKEN,
             cache_read_tokens=common_bytes(before, data) // BYTES_PER_TOKEN,
         )
 

@@ -12,7 +12,7 @@ Sdk: TypeAlias = Literal["openai", "anthropic", "gemini", "bedrock", "ollama", "
 
 @dataclass(frozen=True, slots=True)
 class Vendor:
-    """One endpoint. `keys` are the variables that may hold its key, the first one is shown.
+    """One endpoint. `keys` are the variables that may hold its key; the first one is shown.
 
     `base_env` names the variable that its SDK, or its server, reads the address from.
     `keyless` servers work without a key.

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class HookLimits(msgspec.Struct, frozen=True):
-    """Seconds that each hook may take."""
+    """How many seconds each hook of a strategy may take."""
 
     on_init: float = 10.0
     on_context_build: float = 20.0

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from sightline.agent.toolbox.attention import Attention
-from sightline.agent.toolbox.bench import Bench
+from sightline.agent.toolbox.bench import Attention, Bench
 from sightline.agent.toolbox.results import Ran
 from sightline.agent.toolbox.toolbox import Style, Toolbox, definitions_of
 

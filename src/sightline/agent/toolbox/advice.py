@@ -33,7 +33,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def missing_app(world: World, app: str) -> str:
-    """Say which apps there are instead."""
+    """Say that there is no such app, and which there are."""
     known = [state.id for state in world.apps] + [item.id for item in world.available]
     return f"There is no app {_quoted(app)}. {nearest(app, known)}"
 
@@ -50,7 +50,7 @@ def offered(world: World, app: str, path: str, action: str) -> Affordance | None
 
 
 def missing_node(world: World, app: str, path: str) -> str:
-    """Say how far a path leads, and what is there."""
+    """Say that there is no such node, how far its path leads, and what is there."""
     state = world.app(app)
     if state is None or state.tree is None:
         return f"There is no node {_quoted(path)} in {_quoted(app)}."

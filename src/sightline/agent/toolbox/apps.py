@@ -65,7 +65,7 @@ async def invoke(bench: Bench, call: ToolTarget, check: Callable[[], None] | Non
         )
     except Unreachable as error:
         return _unreachable(call.app, error)
-    return _told(outcome)
+    return _result_of(outcome)
 
 
 async def run_look(bench: Bench, name: str, arguments: Mapping[str, Any], may_read: MayRead) -> Ran:
@@ -133,7 +133,7 @@ def _focus(bench: Bench, app: str, path: str) -> Ran:
 
 def _unfocus(bench: Bench, app: str, path: str) -> Ran:
     if (app, path) not in bench.attention.pairs:
-        focused = ", ".join(f"{own} {at}" for own, at in bench.attention.pairs) or "nothing"
+        focused = ", ".join(map(" ".join, bench.attention.pairs)) or "nothing"
         return Ran.failed(f"{path} in {app} is not in focus. In focus: {focused}.")
     bench.attention = bench.attention.unfocus(app, path)
     return Ran.of(f"{path} in {app} is shown like any other node again.")
@@ -147,7 +147,7 @@ def _unreachable(app: str, error: SightlineError) -> Ran:
     return Ran.failed(f'"{app}" cannot be reached: {error}', "It may come back; tell the user.")
 
 
-def _told(outcome: Outcome) -> Ran:
+def _result_of(outcome: Outcome) -> Ran:
     if outcome.status == "accepted":
         task = outcome.data.get("taskId") if isinstance(outcome.data, dict) else None
         where = f" as /tasks/{task}" if task else ""

@@ -39,6 +39,7 @@ class Ran:
     @classmethod
     def of(cls, text: str, *, ok: bool = True) -> Ran:
         """Make a result of any text, wherever it comes from."""
+        # SLOP, context injection: history has no state tails, and no text can pass for one.
         plain = _UNSHOWN.sub(_visible, text)
         safe = escape_text(shown_text(plain))
         if len(safe) > RESULT_CHARS:
@@ -49,8 +50,8 @@ class Ran:
     @classmethod
     def failed(cls, *sentences: str) -> Ran:
         """Say what went wrong, and what to do about it. Each is cut to a few lines' length."""
-        told = (_sentence(text) for text in ("Not done", *sentences) if text)
-        return cls.of(" ".join(told), ok=False)
+        whole = (_sentence(text) for text in ("Not done", *sentences) if text)
+        return cls.of(" ".join(whole), ok=False)
 
 
 def rendered(data: Any) -> str:

@@ -20,7 +20,7 @@ import msgspec
 from sightline.agent.toolbox.advice import nearest
 from sightline.agent.toolbox.apps import LOOK_TOOLS, MayRead, invoke, normal_path, run_look
 from sightline.agent.toolbox.bench import Bench
-from sightline.agent.toolbox.own import OWN_TOOLS, run_own
+from sightline.agent.toolbox.ledger import LEDGER_TOOLS, run_ledger
 from sightline.agent.toolbox.results import Ran
 from sightline.context.messages.parts import UNREADABLE, ToolCall
 from sightline.context.projection.names import NAME_LIMIT
@@ -39,7 +39,7 @@ __all__ = ["ALL_TOOLS", "Style", "Toolbox", "definitions_of"]
 
 Style: TypeAlias = Literal["fixed", "dynamic"]
 
-ALL_TOOLS: Final = (*FIXED_TOOLS, *OWN_TOOLS)
+ALL_TOOLS: Final = (*FIXED_TOOLS, *LEDGER_TOOLS)
 MAX_DYNAMIC: Final = 100
 _DEFINITION_BYTES: Final = 8_000
 _TOO_LONG: Final = " (Its parameters are too long to list here; an error names what is missing.)"
@@ -51,7 +51,7 @@ _READS: Final = frozenset({"slop_query", "query_db", "describe_db", "retrieve_me
 
 
 class Toolbox:
-    """The tools of one session."""
+    """The tools that a model can call in one session."""
 
     def __init__(self, bench: Bench, style: Style = "fixed", *, name_limit: int = NAME_LIMIT):
         self.bench = bench
@@ -62,9 +62,11 @@ class Toolbox:
         """The tools as of now; a turn keeps the set that its request was made with."""
         if self.style == "fixed":
             return ToolSet(ALL_TOOLS)
-        made = dynamic_tools(self.bench.hub.world, limit=self._name_limit)
-        targets = {tool.name: made.targets[tool.name] for tool in made.tools[:MAX_DYNAMIC]}
-        offered = (_bounded(tool, targets[tool.name].argument) for tool in made.tools[:MAX_DYNAMIC])
+        dynamic = dynamic_tools(self.bench.hub.world, limit=self._name_limit)
+        targets = {tool.name: dynamic.targets[tool.name] for tool in dynamic.tools[:MAX_DYNAMIC]}
+        offered = (
+            _bounded(tool, targets[tool.name].argument) for tool in dynamic.tools[:MAX_DYNAMIC]
+        )
         return ToolSet((*ALL_TOOLS, *offered), targets)
 
     @property
@@ -118,7 +120,7 @@ class Toolbox:
             return await invoke(self.bench, target, last)
         if call.name in _LOOK:
             return await run_look(self.bench, call.name, call.arguments, may_read)
-        return await asyncio.to_thread(run_own, self.bench, call.name, call.arguments)
+        return await asyncio.to_thread(run_ledger, self.bench, call.name, call.arguments)
 
 
 def definitions_of(tools: ToolSet) -> tuple[dict[str, Any], ...]:

@@ -109,7 +109,7 @@ PATIENCE_S: Final = 300.0  # a vendor that wants us to wait longer has to be ask
 
 
 class TurnLimits(msgspec.Struct, frozen=True):
-    """How far a turn may go. 0 tokens is no limit."""
+    """How far one turn may go. 0 tokens is no limit."""
 
     rounds: int = 25
     turn_tokens: int = 0
@@ -117,7 +117,7 @@ class TurnLimits(msgspec.Struct, frozen=True):
 
 
 class TurnMachine:
-    """One turn. `step` takes what happened and returns what is to be done."""
+    """One turn as a machine. `step` takes what happened and returns what is to be done."""
 
     def __init__(self, limits: TurnLimits | None = None) -> None:
         self._limits = limits or TurnLimits()
@@ -132,7 +132,7 @@ class TurnMachine:
         self._round = Round()
         self._call_ids: set[str] = set()
         # What is told once the Append it belongs to is on the disk, one entry per Append.
-        self._told_when_stored: deque[tuple[Announced, ...]] = deque()
+        self._announcements: deque[tuple[Announced, ...]] = deque()
         self._ending: events.TurnEnded | None = None
         self._over = False
 
@@ -143,7 +143,7 @@ class TurnMachine:
 
     @property
     def asking(self) -> ToolCall | None:
-        """The call that waits for an answer."""
+        """The call that waits for the user's answer."""
         return self._round.asking
 
     def step(self, event: TurnEvent) -> list[Effect]:
@@ -206,7 +206,8 @@ class TurnMachine:
         message = self._with_new_ids(stopped.message)
         if stopped.incomplete:
             reply.failure = reply.failure or stopped.code
-            message = Message("assistant", tuple(p for p in message.parts if _is_said(p)))
+            kept = tuple(part for part in message.parts if not isinstance(part, ToolCall))
+            message = Message("assistant", kept)
         self._replies += 1
         self._failures = 0
         usage = reply.usage or Usage()
@@ -269,17 +270,17 @@ class TurnMachine:
     def _with_new_ids(self, message: Message) -> Message:
         """Give a call whose id was there before in this turn another one.
 
-        Some vendors name no calls, and then the same call has the same name again.
+        Ollama's chat API gives calls no id, and then the same call has the same id again.
         """
         parts: list[Part] = []
         for part in message.parts:
             if isinstance(part, ToolCall):
-                own, number = part.id, 1
-                while own in self._call_ids:
+                call_id, number = part.id, 1
+                while call_id in self._call_ids:
                     number += 1
-                    own = f"{part.id}-{number}"
-                self._call_ids.add(own)
-                part = part if own == part.id else msgspec.structs.replace(part, id=own)
+                    call_id = f"{part.id}-{number}"
+                self._call_ids.add(call_id)
+                part = part if call_id == part.id else msgspec.structs.replace(part, id=call_id)
             parts.append(part)
         return Message(message.role, tuple(parts))
 
@@ -299,8 +300,8 @@ class TurnMachine:
         if event.overflow and not self._folded:
             self._folded = True
             self._phase = "folding"
-            told = f"the vendor finds the prompt too long ({event.detail}); the window is folded"
-            return [Emit(events.Noticed(code="overflow", message=told)), Fold()]
+            message = f"the vendor finds the prompt too long ({event.detail}); the window is folded"
+            return [Emit(events.Noticed(code="overflow", message=message)), Fold()]
         if event.retryable and self._failures < self._limits.retries:
             after_s = event.retry_after_s
             if after_s is None:
@@ -308,10 +309,10 @@ class TurnMachine:
             if after_s <= PATIENCE_S:
                 self._failures += 1
                 self._phase = "waiting"
-                told_retry = events.Retrying(
+                retrying = events.Retrying(
                     attempt=self._failures, after_s=after_s, reason=event.detail
                 )
-                return [Emit(told_retry), Wait(after_s)]
+                return [Emit(retrying), Wait(after_s)]
         return self._end("failed", event.code, event.detail)
 
     def _waited(self, _: Waited) -> list[Effect]:
@@ -352,12 +353,12 @@ class TurnMachine:
             effects.append(Emit(started))
         match event.decision.verdict:
             # What was agreed to and changed is nobody's to approve but the user's.
-            case "approve" if call.id not in current.asked:
+            case "approve" if call.id not in current.questions:
                 current.run(call)
                 effects.append(RunCall(call))
             case "approve" | "ask":
                 current.asking = call
-                current.asked.add(call.id)
+                current.questions.add(call.id)
                 effects.append(AskApproval(call, event.decision.reason))
             case "deny":
                 current.results[call.id] = _refused(call, event.decision.reason)
@@ -406,14 +407,14 @@ class TurnMachine:
         ready = self._round.take_ready()
         if not ready:
             return []
-        told = tuple(
+        finished = tuple(
             events.CallFinished(
                 call_id=result.call_id, name=result.name, ok=not result.is_error,
                 content=result.content,
             )
             for result in ready
         )  # fmt: skip
-        return [self._append(tuple(Message("tool", (result,)) for result in ready), told)]
+        return [self._append(tuple(Message("tool", (result,)) for result in ready), finished)]
 
     def _close_calls(self, why: str) -> list[Effect]:
         """Give every open call a result that says what became of it."""
@@ -453,7 +454,7 @@ class TurnMachine:
         return effects + self._end("cancelled", "cancelled", event.reason, text)
 
     def _broken(self, event: Broken) -> list[Effect]:
-        self._told_when_stored.clear()
+        self._announcements.clear()
         self._ending = None
         return [Stop(), *self._end("failed", event.code, event.detail)]
 
@@ -468,7 +469,7 @@ class TurnMachine:
 
     def _say_the_end(self) -> list[Effect]:
         """Tell the end once all that came before it is stored and told."""
-        if self._ending is None or self._told_when_stored:
+        if self._ending is None or self._announcements:
             return []
         self._over = True
         return [Emit(self._ending)]
@@ -478,21 +479,21 @@ class TurnMachine:
     def _append(
         self,
         messages: tuple[Message, ...],
-        told: tuple[Announced, ...],
+        announced: tuple[Announced, ...],
         *,
         incomplete: bool = False,
         spent: Spent | None = None,
     ) -> Append:
-        self._told_when_stored.append(told)
+        self._announcements.append(announced)
         return Append(messages, incomplete, spent)
 
     def _stored(self, event: Stored) -> list[Effect]:
-        if not self._told_when_stored:
+        if not self._announcements:
             return []
-        told = self._told_when_stored.popleft()
+        announced = self._announcements.popleft()
         effects: list[Effect] = [
-            Emit(msgspec.structs.replace(own, message_id=message_id))
-            for own, message_id in zip(told, event.message_ids, strict=True)
+            Emit(msgspec.structs.replace(one, message_id=message_id))
+            for one, message_id in zip(announced, event.message_ids, strict=True)
         ]
         return effects + self._say_the_end()
 
@@ -501,12 +502,8 @@ def _unusable(usage: Usage) -> list[Effect]:
     """Tell which counts of a vendor's are none, so that nobody takes them for zero."""
     if not usage.unusable:
         return []
-    told = f"the vendor's {', '.join(usage.unusable)} make no sense and count as not reported"
-    return [Emit(events.Noticed(code="usage", message=told))]
-
-
-def _is_said(part: Part) -> bool:
-    return not isinstance(part, ToolCall)
+    message = f"the vendor's {', '.join(usage.unusable)} make no sense and count as not reported"
+    return [Emit(events.Noticed(code="usage", message=message))]
 
 
 def _refused(call: ToolCall, why: str) -> ToolResult:

@@ -14,7 +14,7 @@ __all__ = ["ReplyProgress", "Round"]
 
 
 class ReplyProgress(msgspec.Struct):
-    """What has come of the reply so far."""
+    """What has arrived of a model's reply so far."""
 
     prompt_tokens: int = 0
     text: str = ""
@@ -38,7 +38,7 @@ class ReplyProgress(msgspec.Struct):
 
 
 class Round(msgspec.Struct):
-    """The calls of one reply, and how far each of them is."""
+    """The tool calls of one reply, and how far each of them is."""
 
     calls: tuple[ToolCall, ...] = ()
     parallel: frozenset[str] = frozenset()
@@ -48,7 +48,7 @@ class Round(msgspec.Struct):
     asking: ToolCall | None = None
     alone: bool = False
     begun: set[str] = msgspec.field(default_factory=set)
-    asked: set[str] = msgspec.field(default_factory=set)
+    questions: set[str] = msgspec.field(default_factory=set)  # the ids of calls put to the user
     # What changed before it ran, to be judged again; and how often that was so of each call.
     again: list[ToolCall] = msgspec.field(default_factory=list)
     changes: dict[str, int] = msgspec.field(default_factory=dict)

@@ -78,14 +78,14 @@ class PromptReady(msgspec.Struct, frozen=True):
 
 
 class PromptFailed(msgspec.Struct, frozen=True):
-    """There is no request to be made of this."""
+    """No request can be built; the code and detail of the error say why."""
 
     code: str
     detail: str
 
 
 class Streamed(msgspec.Struct, frozen=True):
-    """Something came from the model."""
+    """A piece of the model's reply has arrived."""
 
     event: TextArrived | ReasoningArrived | ToolCalled | UsageArrived
 
@@ -108,7 +108,7 @@ class ModelError(msgspec.Struct, frozen=True):
 
 
 class Waited(msgspec.Struct, frozen=True):
-    """The wait is over."""
+    """The seconds that `Wait` named have passed."""
 
 
 class Folded(msgspec.Struct, frozen=True):
@@ -128,14 +128,14 @@ class Judged(msgspec.Struct, frozen=True):
 
 
 class Approved(msgspec.Struct, frozen=True):
-    """A call may run."""
+    """The user, or whom `by` names, lets a call run."""
 
     call_id: str
     by: str = "user"
 
 
 class Denied(msgspec.Struct, frozen=True):
-    """A call may not run."""
+    """The user, or whom `by` names, does not let a call run."""
 
     call_id: str
     by: str = "user"
@@ -156,7 +156,7 @@ class Changed(msgspec.Struct, frozen=True):
 
 
 class Cancel(msgspec.Struct, frozen=True):
-    """Stop, whatever is under way."""
+    """The user stops the turn, whatever is under way."""
 
     reason: str = "cancelled by the user"
 
@@ -251,11 +251,11 @@ class UsageReport(msgspec.Struct, frozen=True):
 
 
 class Stop(msgspec.Struct, frozen=True):
-    """End everything that was begun."""
+    """End every effect that was begun: request, wait, question, calls."""
 
 
 class Emit(msgspec.Struct, frozen=True):
-    """Tell whoever watches."""
+    """Send an event to everybody who watches the host."""
 
     event: HostEvent
 

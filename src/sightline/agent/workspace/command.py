@@ -34,8 +34,8 @@ TAIL: Final = 32 * 1024
 _TICK_S: Final = 0.05
 _GRACE_S: Final = 5.0  # a reaper gives a command a second, and then ends what is left
 _CHUNK: Final = 64 * 1024
-# Sequences go whole, in their 7-bit and their 8-bit form; then what could begin one, for what
-# is left on both sides of a sequence that went may be another.
+# ECMA-48 §5.4: control sequences, in their 7-bit and their 8-bit form. They go whole; then what
+# could begin one, for what is left on both sides of a sequence that went may be another.
 _ANSI: Final = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]"
     r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)"

@@ -54,9 +54,9 @@ def withheld_by_name(
     given: Iterable[str], also: Collection[str], texts: Iterable[str]
 ) -> list[str]:
     """Find the variables that a command was not given and that it, or its output, names."""
-    said = set(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", " ".join(texts)))
+    named = set(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", " ".join(texts)))
     unset = (name for name in given if not _is_passed(name, also) and name not in _PLAIN)
-    return sorted(said.intersection(unset))
+    return sorted(named.intersection(unset))
 
 
 def _is_passed(name: str, also: Collection[str]) -> bool:

@@ -97,7 +97,7 @@ class GitView:
 
 
 class Git:
-    """The git of one directory, if there is one."""
+    """What git says of one directory, if a repository governs it."""
 
     def __init__(self, root: Path, *, timeout_s: float = TIMEOUT_S) -> None:
         self._root = root.resolve()
@@ -124,8 +124,8 @@ class Git:
             settings = [*self._users_settings, *self._settings(repository)]
             if repository.git_dir == repository.common and _is_bare(settings):
                 return GitView()  # its files are elsewhere
-            with lent(repository, settings) as place:
-                return self._view(repository, {**place, **_NO_USER})
+            with lent(repository, settings) as variables:
+                return self._view(repository, {**variables, **_NO_USER})
         except InvalidInput as error:
             return GitView(status=GitStatus(problem=str(error)))
         except OSError as error:  # it goes away while we look
@@ -135,17 +135,17 @@ class Git:
         listed = self._ask(
             variables, "ls-files", "-z", "--cached", "--others", "--exclude-standard"
         )
-        told = self._ask(
+        status = self._ask(
             variables, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all",
             "--ignore-submodules=all", "--", ".",
         )  # fmt: skip
-        if listed is None or told is None:
+        if listed is None or status is None:
             return GitView(status=GitStatus(problem="git does not answer"))
         # A file in conflict is listed once for each side.
         names = dict.fromkeys(os.fsdecode(name) for name in listed.split(b"\0") if name)
         files = tuple(tuple(name.rstrip("/").split("/")) for name in sorted(names))
         within = self._root.relative_to(repository.top)
-        return GitView(files, parse_status(told, f"{within}/" if within.parts else ""))
+        return GitView(files, parse_status(status, f"{within}/" if within.parts else ""))
 
     def _settings(self, repository: Repository) -> list[Setting]:
         """Read what a repository's configuration says of reading it, by git's own rules."""
@@ -191,12 +191,12 @@ class Git:
         if self._program is None or self._stopped.is_set():
             return None
         empty = variables["GIT_DIR"]  # nothing in it is a program, or settings of a user
-        places = {"HOME": empty, "XDG_CONFIG_HOME": empty, "PATH": empty, "GIT_EXEC_PATH": empty}
+        folders = {"HOME": empty, "XDG_CONFIG_HOME": empty, "PATH": empty, "GIT_EXEC_PATH": empty}
         loader = {name: _absolute(os.environ[name]) for name in _LOADER if name in os.environ}
         try:
             process = subprocess.Popen(
                 [self._program, "--no-pager", *arguments],
-                cwd=self._root, env={**loader, **places, **_FENCE, **variables},
+                cwd=self._root, env={**loader, **folders, **_FENCE, **variables},
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )  # fmt: skip
@@ -233,8 +233,8 @@ class Git:
 
 def _program(root: Path) -> str | None:
     """Find git: no script, which would need our variables, and none that the directory brought."""
-    for place in os.get_exec_path():
-        found = shutil.which("git", path=place) if Path(place).is_absolute() else None
+    for folder in os.get_exec_path():
+        found = shutil.which("git", path=folder) if Path(folder).is_absolute() else None
         if found is not None:
             program = Path(found).resolve()
             if program.is_relative_to(root) or not program.is_file():
@@ -245,10 +245,10 @@ def _program(root: Path) -> str | None:
     return None
 
 
-def _absolute(places: str) -> str:
+def _absolute(folders: str) -> str:
     """Leave the current directory out of a list of directories: an empty one means it."""
     # ld.so(8): directories are separated by colons or semicolons.
-    return ":".join(place for place in re.split("[:;]", places) if place.startswith("/"))
+    return ":".join(folder for folder in re.split("[:;]", folders) if folder.startswith("/"))
 
 
 def _limit_memory(pid: int) -> None:
@@ -262,12 +262,12 @@ def _is_bare(settings: list[Setting]) -> bool:
     return dict(settings).get("core.bare", "false").lower() in _TRUE
 
 
-def parse_status(told: bytes, prefix: str = "") -> GitStatus:
+def parse_status(output: bytes, prefix: str = "") -> GitStatus:
     """Read `status --porcelain=v2 --branch -z`; paths are made relative to `prefix`."""
     branch = upstream = ""
     ahead = behind = 0
     changes: list[Change] = []
-    fields = iter(os.fsdecode(field) for field in told.split(b"\0") if field)
+    fields = iter(os.fsdecode(field) for field in output.split(b"\0") if field)
     for line in fields:
         kind, _, rest = line.partition(" ")
         if kind == "#":
@@ -286,7 +286,7 @@ def parse_status(told: bytes, prefix: str = "") -> GitStatus:
     return GitStatus(branch, upstream, ahead, behind, tuple(changes))
 
 
-# How many fields stand before the path, by the kind of an entry.
+# git-status(1), porcelain format version 2: fields before the path, by the kind of an entry.
 _PATH_AT: Final = {"1": 7, "2": 8, "u": 9}
 
 

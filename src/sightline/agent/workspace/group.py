@@ -16,7 +16,7 @@ __all__ = ["is_over", "kill_group"]
 
 
 def is_over(process: subprocess.Popen[bytes]) -> bool:
-    """Tell whether the leader has ended."""
+    """Tell whether the leading process of a command has ended."""
     if process.returncode is None and hasattr(os, "waitid"):
         options = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return os.waitid(os.P_PID, process.pid, options) is not None

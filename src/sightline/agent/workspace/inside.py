@@ -83,7 +83,7 @@ def _is_forbidden(part: str) -> bool:
 
 
 class Inside:
-    """The directory. What goes wrong is an ActionError that names the path."""
+    """One directory, opened. What goes wrong is an ActionError that names the path."""
 
     def __init__(self, root: Path) -> None:
         self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -59,12 +59,14 @@ def git_node(git: GitStatus | None, *, is_late: bool = False) -> Descriptor | No
         "type": "status",
         "props": state,
         "summary": f"{summary} when last seen; now not known yet" if is_late else summary,
+        # SLOP, state tree: windowed collections.
         "window": {"items": items, "total": count, "offset": 0},
     }
 
 
 def files_node(listing: Listing) -> Descriptor:
     """The top of the tree of files: the names in it, and that there is more to ask for."""
+    # SLOP, scaling: a lazy subtree says how many children it has.
     top = listing.entries(())
     names = [shown(f"{name}/" if is_dir else name) for name, is_dir in top[:ENTRIES]]
     many = f"{len(listing.files):,} file{'' if len(listing.files) == 1 else 's'}"
@@ -87,6 +89,7 @@ def directory_node(name: str, total: int, *, listed: bool) -> Descriptor:
 
 def file_node(name: str, status: os.stat_result | None) -> Descriptor:
     """A file with a reference to its content; something else that has a name, without."""
+    # SLOP, state tree: content_ref.
     node = _named(name)
     if status is None:
         return {**node, "type": "item", "summary": "gone, or not for us to read"}

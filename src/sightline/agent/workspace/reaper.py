@@ -60,8 +60,8 @@ def _followed(shell: int) -> int:
         if deadline is not None and left <= 0:
             os.killpg(shell, signal.SIGKILL)
             left = _GRACE_S
-        told = signal.sigtimedwait(_AWAITED, left)
-        if told is not None and told.si_signo == signal.SIGTERM and deadline is None:
+        received = signal.sigtimedwait(_AWAITED, left)
+        if received is not None and received.si_signo == signal.SIGTERM and deadline is None:
             os.killpg(shell, signal.SIGTERM)
             deadline = time.monotonic() + _GRACE_S
     return status
@@ -101,6 +101,7 @@ def _descendants() -> list[int]:
     for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib costs more than all of this
         try:
             with open(f"/proc/{int(name)}/stat", "rb") as file:  # noqa: PTH123 - as above
+                # proc(5): field 4, after a name that may contain anything.
                 parent = int(file.read().rpartition(b")")[2].split()[1])
         except (ValueError, OSError):  # no process, or no longer one
             continue

@@ -109,22 +109,22 @@ def read_regular(path: Path, limit: int = _MAX_CONFIG) -> bytes | None:
 def lent(repository: Repository, settings: Iterable[Setting]) -> Iterator[Mapping[str, str]]:
     """Make a git directory for asking about a repository, and yield the variables that name it."""
     chosen = [*settings]
-    with tempfile.TemporaryDirectory(prefix="sightline-git-") as made:
-        place = Path(made)
-        (place / "config").write_text(_config_text(chosen), "utf-8", "surrogateescape")
-        (place / "HEAD").write_bytes(_head(repository))
-        (place / "info").mkdir()
+    with tempfile.TemporaryDirectory(prefix="sightline-git-") as directory:
+        lent_dir = Path(directory)
+        (lent_dir / "config").write_text(_config_text(chosen), "utf-8", "surrogateescape")
+        (lent_dir / "HEAD").write_bytes(_head(repository))
+        (lent_dir / "info").mkdir()
         if dict(chosen).get("extensions.refstorage", "files") != "files":
             if repository.git_dir != repository.common:
                 raise InvalidInput("a linked worktree whose refs are in tables is not read")
-            _link(repository.common, place, "reftable")
+            _link(repository.common, lent_dir, "reftable")
         for name in ("refs", "packed-refs", "shallow", "info/exclude", "info/attributes"):
-            _link(repository.common, place, name)
+            _link(repository.common, lent_dir, name)
         shared = sorted(repository.git_dir.glob("sharedindex.*"))[:_MAX_SHARED]
         for name in ("index", "info/sparse-checkout", *(found.name for found in shared)):
-            _link(repository.git_dir, place, name)
+            _link(repository.git_dir, lent_dir, name)
         yield {
-            "GIT_DIR": made,
+            "GIT_DIR": directory,
             "GIT_WORK_TREE": str(repository.top),
             "GIT_OBJECT_DIRECTORY": str(repository.common / "objects"),
         }
@@ -155,6 +155,7 @@ def _repository_at(top: Path) -> Repository | None:
 
 def _common(git_dir: Path) -> Path:
     """Find what a linked worktree shares with the others. It lies in it: `worktrees/NAME`."""
+    # gitrepository-layout(5): commondir.
     pointer = read_regular(git_dir / "commondir", _MAX_POINTER)
     if pointer is None:
         return git_dir
@@ -179,7 +180,7 @@ def _check_owner(repository: Repository, directory: Path) -> None:
     """Refuse a repository laid around the directory by somebody else (CVE-2022-24765)."""
     # Whoever owns the directory could have put one into it.
     known = {os.geteuid(), directory.stat().st_uid}
-    if any(place.stat().st_uid not in known for place in (repository.top, repository.git_dir)):
+    if any(path.stat().st_uid not in known for path in (repository.top, repository.git_dir)):
         raise InvalidInput("the repository belongs to another user")
 
 
@@ -194,7 +195,7 @@ def _head(repository: Repository) -> bytes:
     return head
 
 
-def _link(source: Path, place: Path, name: str) -> None:
+def _link(source: Path, lent_dir: Path, name: str) -> None:
     """Link one thing of the repository's, if it is there and can be read without waiting."""
     found = source / name
     try:
@@ -209,7 +210,7 @@ def _link(source: Path, place: Path, name: str) -> None:
         raise InvalidInput(f"{name} is not a regular file")
     if stat.S_ISDIR(status.st_mode):
         _check_refs(found, name)
-    (place / name).symlink_to(found)
+    (lent_dir / name).symlink_to(found)
 
 
 def _check_refs(directory: Path, name: str) -> None:

@@ -1,22 +1,33 @@
-"""Text files: read a part of one, change one by exact replacement, say what changed.
+"""Text files: read a part of one, find a text in many, change one by exact replacement.
 
 Nothing is guessed: a file that is not UTF-8 text is not changed, and a passage that is not
-there exactly once is not replaced.
+there exactly once is not replaced. A search is bounded in time and in bytes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import unified_diff
+from fnmatch import fnmatchcase
 from io import BufferedReader
 from typing import Final
 
 from sightline.agent.workspace.inside import Inside, Parts, shown
 from sightline.errors import ActionError
 
-__all__ = ["MAX_EDIT", "Excerpt", "content", "edit", "is_binary", "read_lines"]
+__all__ = [
+    "MAX_EDIT",
+    "Excerpt",
+    "SearchResult",
+    "content",
+    "edit",
+    "is_binary",
+    "read_lines",
+    "search",
+]
 
 MAX_EDIT: Final = 4 * 1024 * 1024
 MAX_CONTENT: Final = 8 * 1024 * 1024
@@ -28,6 +39,11 @@ _SNIFFED: Final = 8_192
 _DIFF_LINES: Final = 200
 # As `projection.escape` writes what it cannot show as it is.
 _ESCAPE: Final = re.compile(r"\\u([0-9a-f]{4})")
+_MATCHES: Final = 200
+_SEARCHED_FILE: Final = 2 * 1024 * 1024
+_SEARCHED_BYTES: Final = 128 * 1024 * 1024
+_SEARCH_S: Final = 8.0
+_LINE_CHARS: Final = 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,3 +190,77 @@ def _hint(text: str, old: str) -> str:
 
 def _path(parts: Parts) -> str:
     return shown("/".join(parts))
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """Lines that have the text, as `path:line: text`; `stopped` says why there may be more."""
+
+    lines: tuple[str, ...]
+    searched: int
+    stopped: str = ""
+
+
+def search(
+    inside: Inside,
+    files: Iterable[Parts],
+    query: str,
+    *,
+    glob: str = "",
+    ignore_case: bool = False,
+    limit: int = 50,
+) -> SearchResult:
+    """Find a text, taken literally, in text files. `glob` chooses paths, e.g. `src/*.py`."""
+    if not query or "\n" in query:
+        raise ActionError("invalid_params", "query: a text of one line to look for")
+    wanted = _folded(query.encode(), ignore_case=ignore_case)
+    limit = max(1, min(limit, _MATCHES))
+    deadline = time.monotonic() + _SEARCH_S
+    lines: list[str] = []
+    searched = read = 0
+    for parts in files:
+        path = "/".join(parts)
+        if glob and not fnmatchcase(path, glob):
+            continue
+        if time.monotonic() > deadline or read > _SEARCHED_BYTES:
+            return SearchResult(
+                tuple(lines), searched, "the search took too long: narrow it by glob"
+            )
+        try:
+            with inside.file(parts) as (file, status):
+                if status.st_size > _SEARCHED_FILE:
+                    continue
+                data = file.read(_SEARCHED_FILE + 1)
+        except ActionError:  # a link, no file, or not ours to read: nothing to find in it
+            continue
+        read += len(data)
+        if is_binary(data):
+            continue
+        searched += 1
+        for number, line in _lines_with(data, wanted, ignore_case=ignore_case):
+            if len(lines) >= limit:
+                return SearchResult(tuple(lines), searched, f"there are more than {limit} lines")
+            lines.append(f"{shown(path)}:{number}: {_short(line)}")
+    return SearchResult(tuple(lines), searched)
+
+
+def _lines_with(data: bytes, wanted: bytes, *, ignore_case: bool) -> Iterable[tuple[int, bytes]]:
+    folded = _folded(data, ignore_case=ignore_case)
+    if wanted not in folded:
+        return []
+    return [
+        (number, line)
+        for number, line in enumerate(data.splitlines(), 1)
+        if wanted in _folded(line, ignore_case=ignore_case)
+    ]
+
+
+def _folded(data: bytes, *, ignore_case: bool) -> bytes:
+    if not ignore_case:
+        return data
+    return data.lower() if data.isascii() else data.decode(errors="replace").casefold().encode()
+
+
+def _short(line: bytes) -> str:
+    text = line.decode(errors="replace").strip()
+    return shown(text if len(text) <= _LINE_CHARS else f"{text[:_LINE_CHARS]}…")

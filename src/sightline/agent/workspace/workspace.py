@@ -45,8 +45,7 @@ from sightline.agent.workspace.nodes import (
     git_node,
     runs_node,
 )
-from sightline.agent.workspace.search import search
-from sightline.agent.workspace.text import content, edit, read_lines
+from sightline.agent.workspace.text import content, edit, read_lines, search
 from sightline.errors import ActionError, InvalidInput
 from sightline.slop.app.app import App
 from sightline.slop.app.call import Call
@@ -117,7 +116,7 @@ class Workspace:
         self._runs: deque[Run] = deque(maxlen=_RUNS)
         self._run_count = 0
         self._pool = ThreadPoolExecutor(_COMMANDS_AT_ONCE, "sightline-run")
-        self.app = self._made()
+        self.app = self._build_app()
 
     @property
     def dial(self) -> Callable[[], Awaitable[Link]]:
@@ -194,7 +193,7 @@ class Workspace:
         *above, name = Path(path).relative_to(self._root).parts or ("",)
         return SKIPPED.isdisjoint(above) or (above == [".git"] and name in {"HEAD", "index"})
 
-    def _made(self) -> App:
+    def _build_app(self) -> App:
         app = App(
             APP_ID, self._root.name or "/", description="The current directory",
             invoke_timeout_s=MAX_RUN_S + PATIENCE_S,
@@ -250,11 +249,11 @@ class Workspace:
         return {"items": items, "total": len(found), "offset": offset}
 
     def content_of(self, call: Call) -> str | bytes:
-        """A file's content, whole."""
+        """The whole content of a file."""
         return content(self._inside, self._file_at(call.path))
 
     def output_of(self, run: str) -> str | None:
-        """What a command said."""
+        """The output of a command that was run."""
         found = next((item for item in self._runs if item.id == run), None)
         return None if found is None or found.finished is None else found.finished.output
 

@@ -17,9 +17,11 @@ from sightline.context.messages.state import HEADING
 
 __all__ = ["Blocks", "Ending"]
 
+# CommonMark 4.5, 4.2 and 5.2: fences, ATX headings, list items.
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})([^\n]*)")
 _HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)")
 _ITEM: Final = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
+# std::slop, context management §3: the state block.
 _STATE_LEVEL: Final = HEADING.count("#")
 
 

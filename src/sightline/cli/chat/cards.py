@@ -26,7 +26,7 @@ from sightline.events import (
     TurnEnded,
 )
 
-__all__ = ["call_card", "card", "error_line", "result_card", "said_card"]
+__all__ = ["call_card", "card", "error_line", "result_card", "user_card"]
 
 _RESULT_LINES: Final = 4
 _ENDINGS: Final = {
@@ -66,11 +66,11 @@ def card(event: HostEvent, width: int) -> list[Line]:
 
 
 def error_line(message: str) -> Line:
-    """Write an error."""
+    """Write an error as a line of its own."""
     return line_of(f"✗ {message}", "error")
 
 
-def said_card(text: str) -> list[Line]:
+def user_card(text: str) -> list[Line]:
     """Repeat what the user said, so that it stays in the scrollback."""
     first, *more = clean(text).split("\n")
     return [(("user", f"> {first}"),), *((("user", f"  {line}"),) for line in more)]
@@ -94,8 +94,8 @@ def result_card(event: CallFinished, width: int) -> list[Line]:
     lines = clean(event.content).rstrip("\n").expandtabs(4).split("\n")
     style = "dim" if event.ok else "error"
     shown: list[Line] = [
-        ((style, f"  {'└' if place == 0 else ' '} {cut(text, max(1, width - 4))}"),)
-        for place, text in enumerate(lines[:_RESULT_LINES])
+        ((style, f"  {'└' if index == 0 else ' '} {cut(text, max(1, width - 4))}"),)
+        for index, text in enumerate(lines[:_RESULT_LINES])
     ]
     more = len(lines) - _RESULT_LINES
     if more > 0:

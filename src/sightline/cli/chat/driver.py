@@ -22,7 +22,9 @@ from sightline.agent.host import Host
 from sightline.cli.approval import consent_to
 from sightline.cli.attach import attach
 from sightline.cli.chat.blocks import Blocks
-from sightline.cli.chat.cards import card, error_line, said_card
+from sightline.cli.chat.cards import card, error_line, user_card
+from sightline.cli.chat.main import ChatOptions
+from sightline.cli.chat.opening import opened
 from sightline.cli.chat.outside import edit_text, page_text, pager_command
 from sightline.cli.chat.paint import Colors, paint_lines, paint_markdown
 from sightline.cli.chat.status import Status, after, status_line
@@ -39,6 +41,7 @@ from sightline.events import (
     ApprovalAnswered,
     ApprovalAsked,
     HostEvent,
+    Noticed,
     ReasoningDelta,
     ReplyEnded,
     RequestBuilt,
@@ -46,9 +49,10 @@ from sightline.events import (
     TurnEnded,
 )
 
-__all__ = ["ChatDriver"]
+__all__ = ["ChatDriver", "on_screen"]
 
 _YES_NO: Final = {"y": "yes", "yes": "yes", "n": "", "no": ""}
+_NANO: Final = 1_000_000_000
 
 
 class ChatDriver:
@@ -96,7 +100,7 @@ class ChatDriver:
         return waiting
 
     async def run(self) -> None:
-        """Work on lines in their order, for ever."""
+        """Work on the entered lines in their order, for ever."""
         try:
             while True:
                 while not self._lines:
@@ -108,13 +112,13 @@ class ChatDriver:
                 task.cancel()
 
     def greet(self) -> None:
-        """Say where we are."""
+        """Say which session this is."""
         session = self._host.session
         many = "1 group" if session.groups == 1 else f"{session.groups} groups"
-        said = f", {many}" if session.groups else ""
+        size = f", {many}" if session.groups else ""
         number = f"session {session.id}"
         name = "" if session.name == number else f", {session.name}"
-        where = f"{number}{name}{said}"
+        where = f"{number}{name}{size}"
         self.paint([line_of(f"{where}. /help lists commands.", "dim")])
 
     def note(self, event: HostEvent) -> None:
@@ -143,7 +147,7 @@ class ChatDriver:
         return [(f"class:{style}", text) for style, text in status_line(status, width)]
 
     def complete(self, text: str) -> Iterable[tuple[str, int, str]]:
-        """Say what could follow."""
+        """Say what could follow the text before the cursor."""
         found: Sequence[Completion] = complete(text, self._sources)
         return found
 
@@ -156,13 +160,13 @@ class ChatDriver:
             self.paint(lines)
 
     async def _take(self, line: str) -> None:
-        self._draw(said_card(line))
-        said: str | None = registry.said(line)
+        self._draw(user_card(line))
+        message: str | None = registry.message_of(line)
         if registry.is_command(line):
-            said = await self._stoppable(line)
+            message = await self._stoppable(line)
             self._status = replace(self._status, model=(await self._host.model()).label)
-        if said:
-            await self._turn(said)
+        if message:
+            await self._turn(message)
 
     async def _stoppable(self, line: str) -> str | None:
         """Run a command that a key can stop, as it can a turn."""
@@ -178,9 +182,9 @@ class ChatDriver:
         return task.result()
 
     async def _look(self, line: str) -> None:
-        self._draw(said_card(line))
-        if said := await self._command(line):
-            self.submit(said)
+        self._draw(user_card(line))
+        if message := await self._command(line):
+            self.submit(message)
 
     async def _command(self, line: str) -> str | None:
         try:
@@ -260,7 +264,7 @@ class ChatDriver:
 
 
 class TerminalConsole:
-    """The console of commands in a terminal."""
+    """Where slash commands write and ask, in a terminal."""
 
     def __init__(self, terminal: Terminal, paint: Callable[[Iterable[Line]], None]) -> None:
         self._terminal = terminal
@@ -308,3 +312,38 @@ def _only_looks(line: str) -> bool:
         return not registry.find(line).command.idle
     except SightlineError:
         return True  # an error can be told at once
+
+
+async def on_screen(terminal: Terminal, options: ChatOptions) -> None:
+    """Drive a terminal until it ends. Raises what keeps the model from being used."""
+    colors: Colors = "none" if os.environ.get("NO_COLOR") else "full"
+    async with opened(options) as (host, refused):
+        driver = ChatDriver(host, terminal, colors, await _status(host))
+        watching = asyncio.create_task(_watch(host, driver))
+        try:
+            driver.greet()
+            for line in refused:
+                driver.note(Noticed(code="config", message=line))
+            terminal.start(driver)
+            await driver.run()
+        finally:
+            watching.cancel()
+
+
+async def _status(host: Host) -> Status:
+    model = await host.model()
+    session_id = host.session.id
+    totals = await asyncio.to_thread(host.ledger.accounts.totals, session_id)
+    return Status(
+        model=model.label,
+        mode=host.mode,
+        cost_usd=totals.cost_nanousd / _NANO,
+        unpriced=bool(totals.unpriced),
+        apps=tuple(app.id for app in host.world.apps if app.status == "connected"),
+    )
+
+
+async def _watch(host: Host, driver: ChatDriver) -> None:
+    async for event in host.events():
+        if isinstance(event, AppChanged) or (isinstance(event, Noticed) and not driver.busy):
+            driver.note(event)

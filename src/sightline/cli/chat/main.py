@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from sightline.cli.place import DB_HELP
+from sightline.cli.ledger_path import DB_HELP
 from sightline.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 __all__ = ["ChatOptions", "chat"]
 
 _WITHOUT_SCREEN: Final = "sightline.cli.chat.opening"
-_ON_SCREEN: Final = "sightline.cli.chat.screen"
+_ON_SCREEN: Final = "sightline.cli.chat.driver"
 
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
-    """What was asked for on the command line."""
+    """What the command line of `sightline chat` says."""
 
     model: str | None = None
     mode: str | None = None

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 from sightline.agent.host import Host
 from sightline.cli.ask import latest_session
 from sightline.cli.chat.main import ChatOptions
-from sightline.cli.chat.pipe import PipeChat
-from sightline.cli.chat.stdin import lines_of
+from sightline.cli.chat.pipe import PipeChat, lines_of
 from sightline.cli.keyfile import keyed
 from sightline.cli.out import Outlet, forget_typed, notice
 from sightline.config import load
@@ -46,8 +45,8 @@ async def without_screen(options: ChatOptions) -> int:
     async with opened(options) as (host, refused):
         for ignored in refused:
             notice(ignored)
-        asked = ask if prompt else None
-        chat = PipeChat(host, Outlet(), Outlet(err=True), ask=asked, yes=options.yes)
+        asker = ask if prompt else None
+        chat = PipeChat(host, Outlet(), Outlet(err=True), ask=asker, yes=options.yes)
         if prompt:
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, chat.interrupt)
         while (line := await _next(lines, prompt)) is not None and await chat.take(line):
@@ -85,10 +84,10 @@ async def opened(options: ChatOptions) -> AsyncIterator[tuple[Host, tuple[str, .
             await host.connect(address)
         if app is not None:
             if loaded.settings.apps.discover:
-                own = _id_at(at) or app.info.id
+                app_id = _id_at(at) or app.info.id
             else:
-                own = await host.connect(at)
-            await _until_seen(host.hub, own)
+                app_id = await host.connect(at)
+            await _until_seen(host.hub, app_id)
         yield host, loaded.refused
 
 

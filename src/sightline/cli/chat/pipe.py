@@ -8,7 +8,8 @@ the model is told so, and the exit code says it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import os
+from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from typing import Final
 
@@ -24,16 +25,18 @@ from sightline.cli.commands.console import PlainConsole
 from sightline.cli.commands.lines import Line, line_of, text_of
 from sightline.cli.out import Writable
 from sightline.context.messages.state import strip_state
-from sightline.errors import ApprovalNeeded, NotFound, SightlineError
+from sightline.errors import ApprovalNeeded, NotFound, SightlineError, TooLarge
 from sightline.events import AppChanged, ApprovalAsked, RequestBuilt, TurnEnded
 
-__all__ = ["PipeChat"]
+__all__ = ["PipeChat", "lines_of"]
 
+MAX_LINE: Final = 1024 * 1024
 _WIDTH: Final = 100
+_CHUNK: Final = 64 * 1024
 
 
 class PipeChat:
-    """Answers lines. `exit_code` is that of the first line that failed, or 0."""
+    """A chat that answers line by line. `exit_code` is that of the first line that failed, or 0."""
 
     def __init__(
         self,
@@ -59,12 +62,12 @@ class PipeChat:
         """Do what a line says; return False when it says to leave."""
         if not line.strip():
             return True
-        said: str | None = registry.said(line)
+        message: str | None = registry.message_of(line)
         try:
             if registry.is_command(line):
-                said = await registry.run(line, self._host, self._console)
-            if said:
-                await self._turn(said)
+                message = await registry.run(line, self._host, self._console)
+            if message:
+                await self._turn(message)
         except Leave:
             return False
         except SightlineError as error:
@@ -146,3 +149,43 @@ class _AskingConsole(PlainConsole):
         if self._question is None:
             return await super().ask(question)
         return (await self._question(f"{clean(question)} [y/n] ")).strip().lower() in ("y", "yes")
+
+
+async def lines_of(descriptor: int) -> AsyncIterator[str]:
+    """Yield the lines of a pipe, a terminal or a file, without their ends.
+
+    Raises TooLarge for a line over the limit. Bytes that are no text become signs for that.
+    """
+    rest = b""
+    while chunk := await _read(descriptor):
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield _text(line)
+        if len(rest) > MAX_LINE:
+            raise TooLarge(f"a line of more than {MAX_LINE:,} bytes")
+    if rest:
+        yield _text(rest)
+
+
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", "replace").removesuffix("\r")
+
+
+async def _read(descriptor: int) -> bytes:
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    try:
+        loop.add_reader(descriptor, _resolve, ready)
+    except PermissionError:  # a file on a disk: it is always ready, and cannot be waited for
+        return await asyncio.to_thread(os.read, descriptor, _CHUNK)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(descriptor)
+    # What is ready does not block: there are bytes, or the end.
+    return os.read(descriptor, _CHUNK)
+
+
+def _resolve(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)

@@ -30,7 +30,7 @@ _EXPECTED: Final = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What the line says. Tokens are of the last request; `cost_usd` is the session's."""
+    """What the status line says. Tokens are of the last request; `cost_usd` is the session's."""
 
     model: str = ""
     mode: str = "ask"
@@ -93,7 +93,7 @@ def _used(status: Status, event: UsageReported) -> Status:
 
 
 def status_line(status: Status, width: int) -> Line:
-    """Draw it: as many of its pieces as fit, in a fixed order."""
+    """Draw the status line: as many of its pieces as fit, in a fixed order."""
     # The number is what must go first: the highest goes when there is no room.
     pieces = [(keep, piece) for keep, piece in _pieces(status) if piece[1]]
     while len(pieces) > 1 and _width(pieces) > width:

@@ -54,7 +54,7 @@ _ESCAPE_S: Final = 0.05  # an arrow key is one write; a person's Escape stands a
 
 
 class Driver(Protocol):
-    """Does what is typed. Everything is called in the event loop but `complete`."""
+    """Does what is typed at a terminal. All is called in the event loop but `complete`."""
 
     @property
     def busy(self) -> bool:
@@ -70,7 +70,7 @@ class Driver(Protocol):
         """Give what is still being written, in at most so many lines."""
 
     def status(self, width: int) -> StyleAndTextTuples:
-        """Give the status line."""
+        """Give the line below the prompt."""
 
     def complete(self, text: str) -> Iterable[tuple[str, int, str]]:
         """Say what could follow: texts, how much they replace, what they are. In a thread."""
@@ -87,7 +87,7 @@ class Question:
 
 
 class Terminal:
-    """One terminal. `run` returns when the user leaves, or raises what `fail` was given."""
+    """One terminal. `run` returns when the user leaves, or raises what `leave` was given."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class Terminal:
         self.redraw()
 
     def leave(self, error: BaseException | None = None) -> None:
-        """End; with an error, `run` raises it."""
+        """End the prompt; with an error, `run` raises it."""
         self._ending = error or EOFError()
         self._exit()
 
@@ -254,10 +254,10 @@ class Terminal:
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
         busy = Condition(self._is_busy)
-        asked = Condition(lambda: self._question is not None)
+        asking = Condition(lambda: self._question is not None)
         empty = Condition(lambda: not self._session.default_buffer.text)
 
-        @keys.add("enter", filter=~asked)
+        @keys.add("enter", filter=~asking)
         def _(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
             if buffer.complete_state is not None and buffer.complete_state.current_completion:
@@ -268,7 +268,7 @@ class Terminal:
             else:
                 buffer.validate_and_handle()
 
-        @keys.add("enter", filter=asked)
+        @keys.add("enter", filter=asking)
         def _(event: KeyPressEvent) -> None:
             question = self._question
             typed = event.current_buffer.text.strip().lower()
@@ -281,7 +281,7 @@ class Terminal:
             event.current_buffer.newline(copy_margin=False)
 
         # With something typed, Escape may be the first half of Alt-Enter: wait and see.
-        @keys.add("escape", filter=(busy & empty) | asked, eager=True)
+        @keys.add("escape", filter=(busy & empty) | asking, eager=True)
         @keys.add("escape", filter=busy & ~empty)
         def _(_: KeyPressEvent) -> None:
             self._cancel()

@@ -9,10 +9,10 @@ import msgspec
 
 from sightline.agent.host.judge import shown_by
 from sightline.cli.approval import visible
+from sightline.cli.commands.app_path import AppPath, find_app, find_path
 from sightline.cli.commands.command import CommandCall, Section, rest
 from sightline.cli.commands.lines import columns, cut
 from sightline.cli.commands.offers import offering
-from sightline.cli.commands.place import AppPath, find_app, find_place
 from sightline.cli.io import read_object
 from sightline.context.projection import tools
 from sightline.context.projection.temporal import changes_between
@@ -25,8 +25,8 @@ __all__ = ["COMMANDS"]
 COMMANDS: Final = Section("Apps")
 _app: Final = click.argument("app", shell_complete=offering(lambda here, *_: here.apps()))
 _nodes: Final = offering(lambda here, word, _: here.nodes(word))
-_node: Final = click.argument("place", shell_complete=_nodes)
-_any_node: Final = click.argument("place", default="", shell_complete=_nodes)
+_node: Final = click.argument("path", metavar="PLACE", shell_complete=_nodes)
+_any_node: Final = click.argument("path", metavar="[PLACE]", default="", shell_complete=_nodes)
 _SHOWN_CHANGES: Final = 50
 
 
@@ -64,11 +64,11 @@ async def _disconnect(call: CommandCall, app: str) -> None:
 
 @COMMANDS.command("tree", example="/tree desk/inbox")
 @_any_node
-async def _tree(call: CommandCall, place: str) -> None:
+async def _tree(call: CommandCall, path: str) -> None:
     """Show what the apps show, or one node and all below it."""
     world = call.host.world
-    if place:
-        await call.console.page(format_tree(find_place(world, place).node))
+    if path:
+        await call.console.page(format_tree(find_path(world, path).node))
         return
     trees = [
         f"## {app.id} ({app.status})\n{'' if app.tree is None else format_tree(app.tree)}"
@@ -79,41 +79,41 @@ async def _tree(call: CommandCall, place: str) -> None:
 
 @COMMANDS.command("focus", example="/focus desk/inbox")
 @_any_node
-async def _focus(call: CommandCall, place: str) -> None:
+async def _focus(call: CommandCall, path: str) -> None:
     """Always show the model a node; without one, list what is in focus."""
-    if place:
-        found = find_place(call.host.world, place)
+    if path:
+        found = find_path(call.host.world, path)
         call.host.focus(found.app.id, found.path)
     _tell_focus(call)
 
 
 @COMMANDS.command("unfocus")
 @_node
-async def _unfocus(call: CommandCall, place: str) -> None:
+async def _unfocus(call: CommandCall, path: str) -> None:
     """Leave a node to the budget again."""
-    found = find_place(call.host.world, place)
+    found = find_path(call.host.world, path)
     call.host.unfocus(found.app.id, found.path)
     _tell_focus(call)
 
 
 def _tell_focus(call: CommandCall) -> None:
-    places = [app + ("" if path == "/" else path) for app, path in call.host.focused]
-    shown = ", ".join(places)
+    paths = [app + ("" if path == "/" else path) for app, path in call.host.focused]
+    shown = ", ".join(paths)
     call.console.write(f"Always shown: {shown}" if shown else "Nothing is in focus.")
 
 
 @COMMANDS.command("invoke", example='/invoke desk/inbox/msg-103 reply {"body": "Gladly"}')
 @_node
 @click.argument(
-    "action", shell_complete=offering(lambda here, _, given: here.actions(given["place"]))
+    "action", shell_complete=offering(lambda here, _, given: here.actions(given["path"]))
 )
 @rest("json", required=False)
-async def _invoke(call: CommandCall, place: str, action: str, json: str) -> None:
+async def _invoke(call: CommandCall, path: str, action: str, json: str) -> None:
     """Do something in an app yourself."""
     if action.startswith("/"):  # as on the command line: APP PATH ACTION [JSON]
-        place += action
+        path += action
         action, _, json = json.partition(" ")
-    found, params = find_place(call.host.world, place), read_object(json or "{}", "JSON")
+    found, params = find_path(call.host.world, path), read_object(json or "{}", "JSON")
     if _is_dangerous(found, action) and not await _may_do(call, found, action):
         return
     outcome = await call.host.invoke(found.app.id, found.path, action, params)
@@ -121,18 +121,18 @@ async def _invoke(call: CommandCall, place: str, action: str, json: str) -> None
     call.console.write(f"{outcome.status}{data}")
 
 
-async def _may_do(call: CommandCall, place: AppPath, action: str) -> bool:
+async def _may_do(call: CommandCall, found: AppPath, action: str) -> bool:
     """Ask before something dangerous; a yes is to what is there when it is given."""
-    host, target = call.host, tools.ToolTarget(place.app.id, place.path, action, {})
+    host, target = call.host, tools.ToolTarget(found.app.id, found.path, action, {})
 
     def look() -> tuple[object, dict[str, str]]:
         return host.hub.origin(target.app), shown_by(host.hub.world, target).picture()
 
     origin, before = look()
     label = visible(shown_by(host.world, target).label)
-    what = f"{visible(action)} on {place.path}" + (f' ("{label}")' if label else "")
-    asked = f"{place.app.id} (from {visible(str(origin))}) calls {what} dangerous. Do it?"
-    if not await call.console.ask(asked):
+    what = f"{visible(action)} on {found.path}" + (f' ("{label}")' if label else "")
+    question = f"{found.app.id} (from {visible(str(origin))}) calls {what} dangerous. Do it?"
+    if not await call.console.ask(question):
         call.console.write("Nothing was done.")
         return False
     if look() != (origin, before):
@@ -141,11 +141,11 @@ async def _may_do(call: CommandCall, place: AppPath, action: str) -> bool:
     return True
 
 
-def _is_dangerous(place: AppPath, action: str) -> bool:
-    found = find_action(place.tree, place.path, action)
-    if found is None:
-        raise InvalidInput(f"{place.app.id}{place.path} has no action {action[:80]!r}")
-    return bool(found.affordance.dangerous)
+def _is_dangerous(found: AppPath, action: str) -> bool:
+    scoped = find_action(found.tree, found.path, action)
+    if scoped is None:
+        raise InvalidInput(f"{found.app.id}{found.path} has no action {action[:80]!r}")
+    return bool(scoped.affordance.dangerous)
 
 
 @COMMANDS.command("pin", idle=True)

@@ -61,7 +61,7 @@ class CommandCall:
 
 
 class SlashCommand(click.Command):
-    """A command. `idle` ones wait for the turn to end; `chat` ones need a terminal.
+    """One slash command. `idle` ones wait for the turn to end; `chat` ones need a terminal.
 
     Its function is called with a `CommandCall` and what was given; what it returns, if
     anything, is said to the model next.
@@ -78,7 +78,7 @@ class SlashCommand(click.Command):
 
     @property
     def usage(self) -> str:
-        """How it is called."""
+        """How the command is typed, with its arguments."""
         return " ".join((f"/{self.name}", *self.collect_usage_pieces(click.Context(self))))
 
     def read(self, text: str, call: CommandCall | None = None) -> click.Context:
@@ -90,7 +90,7 @@ class SlashCommand(click.Command):
             raise InvalidInput(f"{complaint}; usage: {self.usage}") from None
 
     def run(self, context: click.Context) -> Awaitable[str | None]:
-        """Begin what it does, with what was read."""
+        """Begin the command's work, with what `read` gave."""
         function = cast(Callable[..., Awaitable[str | None]], self.callback)
         return function(context.obj, **context.params)
 

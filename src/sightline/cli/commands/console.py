@@ -17,7 +17,7 @@ __all__ = ["Console", "PlainConsole"]
 
 
 class Console(Protocol):
-    """Writes, shows what is long, and asks."""
+    """Where a slash command writes, shows what is long, and asks."""
 
     @property
     def width(self) -> int:

@@ -9,10 +9,10 @@ from typing import Final
 import click
 
 from sightline.agent.host import Composed
+from sightline.cli.commands.app_path import AppPath, find_path
 from sightline.cli.commands.command import CommandCall, Section
 from sightline.cli.commands.lines import columns
 from sightline.cli.commands.offers import offering
-from sightline.cli.commands.place import AppPath, find_place
 from sightline.context.ledger import StoredUsage, Totals
 from sightline.context.projection.select import Omission, Selection
 from sightline.context.slots.receipt import RULES, Receipt, SlotLine
@@ -60,8 +60,8 @@ async def _why(call: CommandCall, wanted: str) -> None:
         lines = list(_why_slot(receipt, receipt.slot(wanted)))
         lines += _blame(preview, wanted)
     else:
-        place = find_place(call.host.world, wanted)
-        lines = [_why_place(preview.selection, place)]
+        found = find_path(call.host.world, wanted)
+        lines = [_why_node(preview.selection, found)]
     for line in lines:
         call.console.write(line)
 
@@ -73,12 +73,12 @@ def _why_slot(receipt: Receipt, line: SlotLine) -> Iterator[str]:
     )
     for rule, count in Counter(message.rule for message in line.messages).items():
         yield f"  {count} {'message' if count == 1 else 'messages'}: {RULES[rule]}"
-    places = {
+    positions = {
         "frozen": "the same bytes in every request",
         "append": "before the boundary: it only grows",
         "volatile": "behind the boundary: written anew for every request",
     }
-    yield f"  {places[line.stability]}"
+    yield f"  {positions[line.stability]}"
 
 
 def _blame(preview: Composed, slot: str) -> list[str]:
@@ -88,12 +88,12 @@ def _blame(preview: Composed, slot: str) -> list[str]:
     return [f"  the next request departs from the last one here: {drift}"]
 
 
-def _why_place(selection: Selection, place: AppPath) -> str:
-    name = f"{place.app.id}{place.path}"
-    cut = _cut_over(selection, place.app.id, place.path)
+def _why_node(selection: Selection, found: AppPath) -> str:
+    name = f"{found.app.id}{found.path}"
+    cut = _cut_over(selection, found.app.id, found.path)
     if cut is None:
         return f"{name} is shown whole"
-    if cut.path == place.path and cut.reason == "stub":
+    if cut.path == found.path and cut.reason == "stub":
         return f"{name} is shown without the {cut.nodes} nodes below it: {_REASONS[cut.reason]}"
     return f"{name} is not shown: {_REASONS[cut.reason]} (cut at {cut.app_id}{cut.path})"
 
@@ -105,8 +105,8 @@ def _cut_over(selection: Selection, app_id: str, path: str) -> Omission | None:
     shown = 0
     if app is not None and app.tree is not None:
         node = app.tree
-        for own in ids:
-            child = next((child for child in node.children if child.id == own), None)
+        for node_id in ids:
+            child = next((child for child in node.children if child.id == node_id), None)
             if child is None:
                 break
             node, shown = child, shown + 1

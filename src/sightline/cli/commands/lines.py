@@ -22,7 +22,7 @@ _GAP = "  "
 
 
 def line_of(text: str, style: str = "") -> Line:
-    """Make a line of one text from anywhere."""
+    """Make a styled line of one text, made harmless."""
     return ((style, clean_line(text)),)
 
 

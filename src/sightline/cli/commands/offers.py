@@ -18,8 +18,8 @@ from click.shell_completion import CompletionItem
 from sightline.agent.host import Host
 from sightline.agent.models.choose import Choice, usable
 from sightline.cli.clean import clean_line
+from sightline.cli.commands.app_path import AppPath, find_path
 from sightline.cli.commands.command import Completer
-from sightline.cli.commands.place import AppPath, find_place
 from sightline.context.ledger.place import expanded
 from sightline.errors import InvalidInput, SightlineError
 from sightline.slop.protocol.path import join
@@ -75,14 +75,14 @@ class Sources:
             return
         if word.startswith("/") and len(world.apps) != 1:
             return
-        place = _place(self._host, word.rpartition("/")[0] or "/")
-        if place is not None:
-            head = "" if word.startswith("/") else place.app.id
-            for child in place.node.children:
-                yield head + join(place.path, child.id), _label(child)
+        found = _known_path(self._host, word.rpartition("/")[0] or "/")
+        if found is not None:
+            head = "" if word.startswith("/") else found.app.id
+            for child in found.node.children:
+                yield head + join(found.path, child.id), _label(child)
 
-    def actions(self, place: str) -> Iterator[Offer]:
-        found = _place(self._host, place)
+    def actions(self, path: str) -> Iterator[Offer]:
+        found = _known_path(self._host, path)
         if found is not None:
             for scoped in actions_in_scope(found.tree, found.path):
                 about = scoped.affordance.label or scoped.affordance.description or ""
@@ -125,9 +125,9 @@ def fitting(word: str, offers: Iterable[Offer]) -> list[CompletionItem]:
     return list(islice(found, MOST))
 
 
-def _place(host: Host, text: str) -> AppPath | None:
+def _known_path(host: Host, text: str) -> AppPath | None:
     try:
-        return find_place(host.world, text) if text else None
+        return find_path(host.world, text) if text else None
     except SightlineError:
         return None
 

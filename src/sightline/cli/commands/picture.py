@@ -45,7 +45,7 @@ _KNOWN: Final = {
 
 @dataclass(frozen=True, slots=True)
 class PictureShare:
-    """What one slot has. `shrink` says how to make it smaller; `volatile` ones are the tail."""
+    """What one slot has of the window. `shrink` says how to have less; `volatile` is the tail."""
 
     name: str
     letter: str
@@ -121,7 +121,7 @@ def cells_of(tokens: Sequence[int], width: int) -> list[int]:
 
 
 def draw(picture: Picture, width: int) -> list[Line]:
-    """Draw it for so many columns: a sum, the bar, and a line for each share."""
+    """Draw a picture in so many columns: a sum, the bar, and a line for each share."""
     lines: list[Line] = [_sum(picture)]
     lines.extend(_bar(picture.shares, width))
     name_width = max(width_of(clean_line(share.name)) for share in picture.shares)

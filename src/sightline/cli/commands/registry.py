@@ -22,7 +22,7 @@ from sightline.cli.commands.lines import columns, cut
 from sightline.cli.commands.offers import fitting
 from sightline.errors import InvalidInput
 
-__all__ = ["COMMANDS", "FoundCommand", "find", "is_command", "run", "said", "to_markdown"]
+__all__ = ["COMMANDS", "FoundCommand", "find", "is_command", "message_of", "run", "to_markdown"]
 
 MARK: Final = "/"
 ALIASES: Final = {"messages": "message", "exit": "quit"}
@@ -44,7 +44,7 @@ def is_command(line: str) -> bool:
     return line.startswith(MARK) and not line.startswith(MARK * 2)
 
 
-def said(line: str) -> str:
+def message_of(line: str) -> str:
     """Return what a line says to the model: without the first of two slashes."""
     return line[1:] if line.startswith(MARK * 2) else line
 

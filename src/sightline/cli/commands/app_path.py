@@ -1,4 +1,4 @@
-"""Places in apps as a person types them: `desk`, `desk/inbox/msg-104`, or `/inbox`.
+"""Nodes of apps as a person types them: `desk`, `desk/inbox/msg-104`, or `/inbox`.
 
 The app's id comes first and the path follows it. With one app there is no doubt which one
 is meant, and the path alone is enough.
@@ -12,7 +12,7 @@ from sightline.errors import InvalidInput
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World
 
-__all__ = ["AppPath", "find_app", "find_place"]
+__all__ = ["AppPath", "find_app", "find_path"]
 
 
 class AppPath(NamedTuple):
@@ -35,14 +35,14 @@ def find_app(world: World, app_id: str) -> AppState:
     return app
 
 
-def find_place(world: World, text: str) -> AppPath:
+def find_path(world: World, text: str) -> AppPath:
     """Find a node. Raises InvalidInput for an unknown app, InvalidPath for an unknown node."""
     app, path = _split(world, text)
     if app.tree is None:
         raise InvalidInput(f"{app.id} has shown no state yet ({app.status})")
-    place = AppPath(app, path, app.tree)
-    _ = place.node
-    return place
+    found = AppPath(app, path, app.tree)
+    _ = found.node
+    return found
 
 
 def _split(world: World, text: str) -> tuple[AppState, str]:

@@ -19,8 +19,8 @@ from sightline.context.ledger import Ledger
 from sightline.context.slots.budget import Budget
 from sightline.context.slots.slots import Slots
 from sightline.context.tokens.tokens import counter_for
-from sightline.inspector.curl import curl
 from sightline.inspector.reader import RecordReader
+from sightline.inspector.wires import curl
 
 SAID = 'it\'s $HOME, `id` and "quotes"'
 OWN = Settings(

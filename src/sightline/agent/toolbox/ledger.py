@@ -16,7 +16,7 @@ from sightline.context.messages.memos import Memo
 from sightline.context.projection.tools import Tool
 from sightline.errors import InvalidInput
 
-__all__ = ["OWN_TOOLS", "run_own"]
+__all__ = ["LEDGER_TOOLS", "run_ledger"]
 
 SHELVES: Final = ("project", "user")
 _FOUND: Final = 10
@@ -32,7 +32,8 @@ def _text(about: str) -> dict[str, Any]:
 
 _TAGS: Final = {"type": "array", "items": {"type": "string"}, "maxItems": 32}
 
-OWN_TOOLS: Final = (
+LEDGER_TOOLS: Final = (
+    # std::slop, context management §5: SQL-based retrieval.
     Tool(
         "query_db",
         "Look something up in the history of this conversation with one SQL SELECT. Use ORDER BY "
@@ -44,6 +45,7 @@ OWN_TOOLS: Final = (
         "List the tables and columns that query_db can read, with an example.",
         _schema(),
     ),
+    # std::slop, context management §4: the scratchpad.
     Tool(
         "manage_scratchpad",
         "Read or change your scratchpad: plans and notes of this session, shown with every "
@@ -60,6 +62,7 @@ OWN_TOOLS: Final = (
             new=_text("What takes its place"),
         ),
     ),
+    # std::slop, context management §7: semantic memos.
     Tool(
         "save_memo",
         "Keep something for later sessions that cannot be read in the code or an app: the reason "
@@ -87,8 +90,8 @@ OWN_TOOLS: Final = (
 )
 
 
-def run_own(bench: Bench, name: str, arguments: Mapping[str, Any]) -> Ran:
-    """Run one of them; its arguments were checked. Raises what the ledger raises."""
+def run_ledger(bench: Bench, name: str, arguments: Mapping[str, Any]) -> Ran:
+    """Run one of these tools; its arguments were checked. Raises what the ledger raises."""
     return _RUN[name](bench, arguments)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from sightline.config import Settings
 
-__all__ = ["DB_HELP", "ledger_place", "place_in"]
+__all__ = ["DB_HELP", "configured_path", "ledger_path"]
 
 DB_HELP: Final = (
     "The ledger file. Default: $SIGHTLINE_LEDGER, else ledger.path of your settings, "
@@ -20,8 +20,8 @@ DB_HELP: Final = (
 )
 
 
-def ledger_place(db: Path | None) -> Path:
-    """Give the ledger to open; `db` is what `--db` said.
+def ledger_path(db: Path | None) -> Path:
+    """Give the path of the ledger to open; `db` is what `--db` said.
 
     Raises `InvalidInput` if the user's configuration is to say it, and cannot be read.
     """
@@ -34,11 +34,11 @@ def ledger_place(db: Path | None) -> Path:
     if os.environ.get("SIGHTLINE_LEDGER"):
         return default_path()
     # The file of a directory has no say in this, so it is not read.
-    return place_in(load(None, os.environ, {}, project=None).settings)
+    return configured_path(load(None, os.environ, {}, project=None).settings)
 
 
-def place_in(settings: Settings) -> Path:
-    """Give the ledger that settings in force name, which is the user's own if they name none."""
+def configured_path(settings: Settings) -> Path:
+    """Give the path of the ledger that settings name, which is the user's if they name none."""
     from sightline.context.ledger.place import default_path, expanded
 
     given = settings.ledger.path
