@@ -145,7 +145,7 @@ class Ledger:
                         draft.message,
                         outcome=outcome_of(draft.message, incomplete=draft.incomplete),
                         strategy=strategy,
-                        tokens=draft.tokens,
+                        tokens=draft.tokens or 0,
                         basis=draft.basis,
                         key=key,
                         usage_id=usage_id if draft.message.role == "assistant" else None,

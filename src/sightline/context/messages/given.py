@@ -104,7 +104,8 @@ def _content(content: object) -> Iterator[Part]:
             case {"type": "image_url", "image_url": {"url": str(uri)}}:
                 yield File(uri, _mime(uri, "image/*"))
             case {"type": "file", "file": {"file_data": str(uri), **more}}:
-                yield File(uri, _mime(uri, "application/octet-stream"), more.get("filename") or "")
+                name = str(more.get("filename") or "")
+                yield File(uri, _mime(uri, "application/octet-stream"), name)
             case _:
                 raise InvalidInput(f"{item!r:.60} is no part of a message's content")
 
