@@ -179,3 +179,13 @@ def test_life_is_asked_of_the_system() -> None:
     assert is_alive(os.getpid())
     assert not any(map(is_alive, (0, -1, 2**70)))
     assert process_start(2**22 + 1) == ""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")
+def test_a_writer_that_ended_and_waits_for_its_parent_is_not_alive() -> None:
+    child = subprocess.Popen(["sleep", "600"])
+    assert is_alive(child.pid)
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # ended, and still to be fetched
+    assert not is_alive(child.pid)
+    child.wait()

@@ -85,6 +85,32 @@ def test_an_input_with_files_is_content_too(shell: Any) -> None:
     answer = json.loads(out)
     assert answer["receipt"]["total"] == 6
     assert answer["messages"][0]["parts"][1] == photo
+    _, again, _ = shell("slots", stdin=request(input=({"text": "see", "attachments": [photo]}, {})))
+    assert again == out
+
+
+def test_messages_may_be_written_as_chat_apis_do(shell: Any) -> None:
+    function = {"name": "find", "arguments": '{"q": "x"}'}
+    history = [
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "Where?"}]},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "1", "type": "function", "function": function}],
+        },
+        {"role": "tool", "tool_call_id": "1", "content": "found"},
+    ]
+    code, out, _ = shell("slots", stdin=request(history=(history, {})))
+    assert code == 0
+    call = {"kind": "tool_call", "id": "1", "name": "find", "arguments": {"q": "x"}}
+    result = {"kind": "tool_result", "call_id": "1", "content": "found"}
+    assert json.loads(out)["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Where?"},
+        {"role": "assistant", "content": "", "parts": [call]},
+        {"role": "tool", "content": "found", "parts": [result]},
+    ]
 
 
 def test_the_receipt_may_be_a_table_and_the_request_a_file(shell: Any, tmp_path: Path) -> None:
@@ -142,6 +168,11 @@ def test_what_does_not_fit_exits_with_6_and_the_arithmetic_in_one_line(shell: An
         (request(h=({"role": "user", "content": 5}, {})), "slot 'h', content: a message has"),
         (request(h=([{"role": "user", "says": "x"}], {})), "slot 'h', content: not a message"),
         (request(h=({"text": 5}, {})), "slot 'h', content"),
+        (request(h=({"text": "x", "files": [], "attachments": []}, {})), "not both"),
+        (request(h=({"role": "tool", "content": "x"}, {})), "needs the tool_call_id"),
+        (request(h=({"role": "assistant", "tool_calls": [{"id": 1}]}, {})), "no tool call with"),
+        (request(h=({"role": "user", "content": [{"type": "video"}]}, {})), "no part of a"),
+        (request(h=({"role": "user"}, {})), "neither content nor parts"),
         (request(-5), "budget, max_input_tokens: -5"),
         (request("many"), "budget, max_input_tokens: 'many'"),
         (request({"tokens": 5}), "budget: "),

@@ -109,9 +109,9 @@ def test_a_state_that_is_written_is_found_and_taken_out(before: str, block: str)
 
 # Lines that a block begins at, ends at, or goes on over, and some that only look like it.
 state_lines = st.sampled_from(
-    [HEADING, f"{HEADING}\r", f"{HEADING} ", f" {HEADING}", f"{HEADING}\u2028", "## Next", "#",
-     "###", "##\u2028", "#### Detail", "```", "~~~", "```not a fence```", "", " ", "\r", "Goal: x",
-     "b \t"]
+    [HEADING, f"{HEADING}\r", f"{HEADING} ", f" {HEADING}", f"{HEADING}:", "### State : ",
+     f"    {HEADING}", f"{HEADING} x", f"{HEADING}\u2028", "## Next", "#", "###", "##\u2028",
+     "#### Detail", "```", "````", "~~~", "```not a fence```", "", " ", "\r", "Goal: x", "b \t"]
 )  # fmt: skip
 state_texts = st.lists(st.lists(state_lines, max_size=6).map("\n".join), min_size=1, max_size=4)
 
@@ -125,13 +125,19 @@ def outside_states(text: str) -> list[str]:
     """The lines in no state block, told line by line."""
     outside: list[str] = []
     fence, inside = "", False
-    for line in written(text):
-        mark = line if line in ("```", "~~~") else ""
+    lines = written(text)
+    for at, line in enumerate(lines):
+        mark = line if line in ("```", "````", "~~~") else ""
         if not fence and re.match(r" {0,3}#{1,3}( |$)", line):
-            inside = line == HEADING
+            inside = line.lower().replace(" ", "").rstrip(":") == "###state"
         if not inside:
             outside.append(line)
-        fence = fence or mark if mark != fence else ""
+        if fence:
+            fence = "" if mark.startswith(fence) else fence
+        elif mark and any(
+            later.startswith(mark) for later in lines[at + 1 :] if set(later) <= set(mark)
+        ):
+            fence = mark
     return outside
 
 

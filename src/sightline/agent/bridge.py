@@ -126,8 +126,8 @@ def read_bridge(
 
 
 def is_alive(pid: int) -> bool:
-    """Tell whether a process exists, whoever owns it."""
-    if pid <= 0:
+    """Tell whether a process runs, whoever owns it; a zombie has ended."""
+    if pid <= 0 or _status(pid)[:1] in (["Z"], ["X"]):
         return False
     try:
         os.kill(pid, 0)
@@ -140,11 +140,16 @@ def is_alive(pid: int) -> bool:
 
 def process_start(pid: int) -> str:
     """Say when a process began, in its system's own count; empty where that is not told."""
-    with suppress(OSError, IndexError):
-        # proc(5): field 22. The name may contain anything, so count from the last parenthesis.
+    return "".join(_status(pid)[19:20])
+
+
+def _status(pid: int) -> list[str]:
+    """What Linux tells of a process from its state on, field 3 of proc_pid_stat(5); or nothing."""
+    with suppress(OSError):
+        # The name may contain anything, so count from the last parenthesis.
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        return stat.rpartition(")")[2].split()[19]
-    return ""
+        return stat.rpartition(")")[2].split()
+    return []
 
 
 def _replace(path: Path, data: bytes) -> None:

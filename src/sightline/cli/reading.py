@@ -11,11 +11,12 @@ from typing import Any, get_args
 
 import msgspec
 
+from sightline.context.messages.given import message_given
 from sightline.context.messages.parts import Message, Part, Text, ToolResult
 from sightline.errors import InvalidInput, InvalidJson
 from sightline.slop.protocol.jsontext import NESTING, loads, nests_deeper, text_from_bytes
 
-__all__ = ["message_from_json", "message_to_json", "read_json", "read_session"]
+__all__ = ["message_to_json", "read_json", "read_session"]
 
 PARTS: Mapping[str, type[msgspec.Struct]] = {
     kind.__struct_config__.tag: kind for kind in get_args(Part)
@@ -32,22 +33,6 @@ def read_json(data: bytes | str) -> Any:
     except UnicodeEncodeError as error:
         raise InvalidInput("the JSON has a lone surrogate, which no text can hold") from error
     return value
-
-
-def message_from_json(value: object) -> Message:
-    """Read `{"role", "content"}` or `{"role", "parts"}`; raise `InvalidInput` with the place."""
-    if not isinstance(value, dict):
-        raise InvalidInput(f"{value!r:.60} is not a message")
-    given = dict(value)
-    content = given.pop("content", None)
-    if isinstance(content, str) and "parts" not in given:
-        given["parts"] = [{"kind": "text", "text": content}] if content else []
-    elif content is not None:
-        raise InvalidInput("a message has a content, which is a string, or parts")
-    try:
-        return msgspec.convert(given, Message)
-    except msgspec.ValidationError as error:
-        raise InvalidInput(f"not a message: {error}") from error
 
 
 def message_to_json(message: Message) -> dict[str, Any]:
@@ -72,7 +57,7 @@ def read_session(data: bytes) -> list[Message]:
     text = text_from_bytes(data)
     if text.lstrip().startswith("["):
         listed = read_json(text)
-        return [message_from_json(item) for item in listed]
+        return [message_given(item) for item in listed]
     messages = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
@@ -95,9 +80,7 @@ def _exported_message(row: Mapping[str, Any]) -> Message:
     parts = row.get("parts")
     if not isinstance(parts, Sequence):
         raise InvalidInput("a message without parts")
-    return message_from_json(
-        {"role": row.get("role"), "parts": [_known_keys(part) for part in parts]}
-    )
+    return message_given({"role": row.get("role"), "parts": [_known_keys(part) for part in parts]})
 
 
 def _known_keys(part: object) -> object:

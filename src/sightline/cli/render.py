@@ -10,10 +10,11 @@ import msgspec
 
 from sightline.cli.io import max_bytes_option, naming, read_as
 from sightline.cli.out import write_json
-from sightline.cli.reading import message_from_json, read_json
+from sightline.cli.reading import read_json
 from sightline.context.dialects import Options, Request, encode, profile_for
 from sightline.context.dialects.drift import drift
 from sightline.context.dialects.request import Thinking
+from sightline.context.messages.given import message_given
 from sightline.context.messages.parts import Message
 from sightline.context.slots.prompt import Prompt, digest_of
 from sightline.context.slots.receipt import Receipt
@@ -172,7 +173,7 @@ def prompt_from_json(
 
 def _message(number: int, item: object) -> Message:
     try:
-        return message_from_json(item)
+        return message_given(item)
     except InvalidInput as error:
         raise InvalidInput(f"messages[{number}]: {error}") from error
 

@@ -9,8 +9,8 @@ import msgspec
 
 from sightline.cli.io import max_bytes_option, read_as, source_argument
 from sightline.cli.out import write_json, write_text
-from sightline.cli.reading import message_from_json, message_to_json, read_json
-from sightline.context.messages.parts import Input
+from sightline.cli.reading import message_to_json, read_json
+from sightline.context.messages.given import input_given
 from sightline.context.slots.budget import Budget
 from sightline.context.slots.options import SlotOptions
 from sightline.context.slots.slots import Content, Slots
@@ -89,15 +89,13 @@ def _add(pending: Slots, number: int, slot: object) -> None:
 
 
 def _content(name: str, value: object) -> Content:
-    if value is None or isinstance(value, str):
+    if value is None or isinstance(value, str | list):
         return value
+    if not isinstance(value, dict):
+        raise InvalidSlot(name, "content", f"{value!r:.60} is not a message")
     try:
-        if isinstance(value, list):
-            return [message_from_json(item) for item in value]
-        if isinstance(value, dict) and "text" in value:
-            return msgspec.convert(value, Input)
-        return message_from_json(value)
-    except (InvalidInput, msgspec.ValidationError) as error:
+        return input_given(value) if "text" in value else value
+    except InvalidInput as error:
         raise InvalidSlot(name, "content", str(error)) from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -86,7 +87,7 @@ def check(
     runner = StrategyRunner(load_strategy(Path(file) if Path(file).is_file() else file), settings)
     user_input, history = _turn_of(read_as(read_session, session, max_bytes), turn)
     counter = default_counter() if model is None else counter_for(model)
-    given = Turn(user_input, history, Budget(budget), counter, Layers(system=system))
+    given = Turn(user_input, history, Budget(budget), counter, Layers(system=system), clock=_Now())
     built = asyncio.run(runner.build(given, {}))
     if built.failure is not None:
         raise built.failure
@@ -95,6 +96,13 @@ def check(
         write_json_lines([receipt.encode()])
     else:
         say(receipt.table())
+
+
+class _Now:
+    """The machine's own clock."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
 
 
 def _turn_of(messages: list[Message], turn: int) -> tuple[Input, list[Message]]:

@@ -40,6 +40,7 @@ from sightline.events import (
     Noticed,
     RequestBuilt,
     Retrying,
+    TurnEnded,
     TurnStarted,
 )
 from sightline.slop.transports.link import Link
@@ -58,6 +59,17 @@ async def test_an_answer_is_told_and_stored(tmp_path: Path) -> None:
         assert [m.text for m in messages(tmp_path)] == ["hi", "Hello, Ada."]
         assert '"hi"' in sent(model)
     check_ledger(tmp_path)
+
+
+async def test_who_leaves_at_the_end_of_a_turn_may_ask_again_at_once(tmp_path: Path) -> None:
+    async def answer(question: str) -> str:
+        async for event in host.ask(question):
+            if isinstance(event, TurnEnded):
+                return event.text
+        raise AssertionError("no end")
+
+    async with hosted(tmp_path, ["One.", "Two.", "Three."]) as (host, _):
+        assert [await answer(question) for question in "abc"] == ["One.", "Two.", "Three."]
 
 
 async def test_a_call_that_cannot_be_read_is_answered_and_not_tried_again(tmp_path: Path) -> None:

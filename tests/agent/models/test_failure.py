@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -14,6 +15,7 @@ from sightline.agent.models.failure import MAX_MESSAGE, broken, refused, stream_
 from sightline.agent.models.keys import Key
 from sightline.context.dialects import profile_for
 from sightline.errors import ModelFailed, Overflow, RateLimited, TimedOut, Unauthorized
+from support.vendors.asking import request_for
 
 CANARY = "canary-7f3a9c51e2d84b06"
 ACCESS = Access(
@@ -45,6 +47,28 @@ OVERFLOWS = [
 def test_every_vendors_words_for_too_long_are_known(status: int, said: str) -> None:
     assert isinstance(refused(ACCESS, status, {}, said.encode()), Overflow)
     assert isinstance(stream_error(ACCESS, said), Overflow)
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (("anthropic", "claude-sonnet-5-5"), "messages.1: tool_use ids were found without results"),
+        (("openai-chat", "gpt-5.5"), "Invalid value for 'messages[2].content'"),
+        (("openai-responses", "gpt-5.6"), "Invalid 'input[2].content': too long"),
+    ],
+)
+def test_a_message_that_a_vendor_names_by_number_is_shown(
+    model: tuple[str, str], said: str
+) -> None:
+    request = request_for(profile_for(*model), "first", "second", "third")
+    body = json.dumps({"error": {"type": "invalid_request_error", "message": said}}).encode()
+    error = refused(ACCESS, 400, {}, body, request=request)
+    assert isinstance(error, ModelFailed)
+    assert said in str(error)
+    assert "; it begins {" in str(error)
+    assert "second" in str(error)
+    body = body.replace(said.encode(), b"messages.99: what?")
+    assert "it begins" not in str(refused(ACCESS, 400, {}, body, request=request))
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ async def test_describe_db_says_what_can_be_queried(box: Box) -> None:
 
 async def test_the_scratchpad_is_read_written_and_edited(box: Box) -> None:
     assert await box.ok("manage_scratchpad", action="read") == "(the scratchpad is empty)"
-    await box.ok("manage_scratchpad", action="replace", content="- [ ] plan")
+    await box.ok("manage_scratchpad", action="update", content="- [ ] plan")
     await box.ok("manage_scratchpad", action="append", content="- [ ] build")
     await box.ok("manage_scratchpad", action="edit", old="[ ] plan", new="[x] plan")
     assert await box.ok("manage_scratchpad", action="read") == "- [x] plan\n- [ ] build"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +14,8 @@ from sightline.context.messages.state import extract_state
 PIECES = st.lists(
     st.sampled_from(
         ["text ", "\n", "\n\n", "```\n", "```python\n", "~~~~\n", "- item\n", "  more\n",
-         "1. one\n", "# Title\n", "### STATE\n", "Goal: x\n", "## Next\n", "| a | b |\n", "`",
+         "1. one\n", "# Title\n", "### STATE\n", " ### State:\n", "Goal: x\n", "## Next\n",
+         "| a | b |\n", "`",
          "\r\n", "    "]
     )
 )  # fmt: skip
@@ -28,9 +31,9 @@ def fed(*pieces: str) -> tuple[list[str], str, str]:
 
 @given(PIECES)
 def test_nothing_is_lost_or_added_without_a_state(pieces: list[str]) -> None:
-    text = "".join(pieces).replace("### STATE", "### Other")
-    given_out, rest, state = fed(*(piece.replace("### STATE", "### Other") for piece in pieces))
-    assert "".join(given_out) + rest == text
+    pieces = [re.sub("(?i)### STATE", "### Other", piece) for piece in pieces]
+    given_out, rest, state = fed(*pieces)
+    assert "".join(given_out) + rest == "".join(pieces)
     assert state == ""
 
 
@@ -39,6 +42,8 @@ def test_with_a_state_everything_is_in_one_of_the_two(pieces: list[str]) -> None
     given_out, rest, state = fed(*pieces)
     shown = "".join(given_out) + rest
     assert sorted(shown + state) == sorted("".join(pieces))
+    if state:
+        assert extract_state(state) == extract_state("".join(pieces))
 
 
 @given(PIECES, st.integers(1, 7))
@@ -96,6 +101,12 @@ def test_a_state_in_a_fence_is_an_example() -> None:
     given_out, rest, state = fed("```\n### STATE\nGoal: x\n```\n")
     assert "### STATE" in "".join(given_out) + rest
     assert state == ""
+
+
+def test_a_fence_that_was_never_closed_hides_no_state() -> None:
+    given_out, rest, state = fed("```python\nx = 1\n~~~\n### State:\nGoal: x\n")
+    assert [*given_out, rest] == ["```python\nx = 1\n~~~\n"]
+    assert state == "### State:\nGoal: x\n"
 
 
 def test_while_the_state_is_written_nothing_is_previewed() -> None:

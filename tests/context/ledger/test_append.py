@@ -21,6 +21,7 @@ from sightline.context.messages.parts import (
     ToolCall,
     ToolResult,
 )
+from sightline.context.messages.window import TokenWindow
 from sightline.errors import InvalidInput, NotFound, NotStorable, TooLarge
 
 
@@ -258,3 +259,12 @@ def test_a_reply_with_calls_has_the_status_tool_call(ledger: Ledger, session: Se
         ("tool", "complete", "openai", "c1"),
         ("assistant", "complete", "openai", None),
     )
+
+
+def test_what_comes_without_a_weight_is_weighed(ledger: Ledger, session: Session) -> None:
+    question, answer = Message.of("user", "word " * 100), Message.of("assistant", "word " * 100)
+    entries = ledger.append(session.id, [question, Draft(answer)], strategy="openai")
+    assert all(entry.tokens > 90 and entry.basis == "estimated" for entry in entries)
+    assert ledger.append(session.id, [Draft(answer, 0)], strategy="openai")[0].tokens == 0
+    ledger.append(session.id, [question], strategy="openai")
+    assert [e.message for e in ledger.window(session.id, TokenWindow(150))] == [question]

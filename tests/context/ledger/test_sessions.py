@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,22 @@ def test_a_name_is_one_printable_line(ledger: Ledger, session: Session, name: st
         ledger.sessions.rename(session.id, name)
     with pytest.raises(TooLarge):
         ledger.sessions.rename(session.id, "x" * 300)
+
+
+def test_no_two_sessions_have_one_name(ledger: Ledger) -> None:
+    first, second = ledger.sessions.create("plan"), ledger.sessions.create("draft")
+    with pytest.raises(InvalidInput, match=f"session {first.id} is called 'plan' already"):
+        ledger.sessions.create("plan")
+    with pytest.raises(InvalidInput, match="is called 'plan' already"):
+        ledger.sessions.rename(second.id, "plan")
+    with pytest.raises(InvalidInput, match="is called 'plan' already"):
+        ledger.sessions.clone(second.id, "plan")
+    assert ledger.sessions.rename(first.id, "plan").name == "plan"
+    assert [ledger.sessions.clone(first.id).name for _ in range(3)] == [
+        "plan (clone)", "plan (clone) 2", "plan (clone) 3",
+    ]  # fmt: skip
+    ledger.sessions.create(f"session {ledger.sessions.recent()[0].id + 2}")
+    assert ledger.sessions.create().name.endswith(" 2")
 
 
 def test_the_most_recently_used_comes_first_whatever_the_clock_says(ledger: Ledger) -> None:
@@ -53,8 +71,11 @@ def test_a_session_is_found_by_number_name_or_uuid(ledger: Ledger, session: Sess
 
 
 def test_a_reference_that_fits_several_sessions_is_refused(ledger: Ledger) -> None:
-    for _ in range(2):
-        ledger.sessions.create("same")
+    for name in ("same", "other"):
+        ledger.sessions.create(name)
+    # As files of earlier versions may have it.
+    with closing(sqlite3.connect(ledger.path)) as file, file:
+        file.execute("UPDATE sessions SET name = 'same'")
     with pytest.raises(InvalidInput, match="several sessions: 1, 2"):
         ledger.sessions.resolve("same")
 

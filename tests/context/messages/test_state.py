@@ -32,7 +32,7 @@ from sightline.context.slots.receipt import Receipt
         ("a\n### STATE\nGoal: 1\n## Next\nb\n\n### STATE\nGoal: 2\n# End\n",
          "### STATE\nGoal: 2", "a\n\n## Next\nb\n\n# End\n"),
         # what is taken off before a block makes no heading either
-        ("### STATE \n\n### STATE\nGoal: x", "### STATE\nGoal: x", "### STATE "),
+        ("### STATE x\n\n### STATE\nGoal: x", "### STATE\nGoal: x", "### STATE x"),
         # to the next heading of the same or a higher level, not of a lower
         ("a\n### STATE\nGoal: x\n#### Detail\nd\n## Next\nb", "### STATE\nGoal: x\n#### Detail\nd",
          "a\n\n## Next\nb"),
@@ -57,13 +57,14 @@ def test_the_block_is_found_and_taken_out(text: str, state: str, rest: str) -> N
     [
         "",
         "no block",
-        "### STATE:\nGoal",
+        "### STATE::\nGoal",
+        "### STATE: Goal",
         "### STATES",
+        "###STATE\nGoal",
         "## STATE\nGoal",
-        " ### STATE\nGoal",
-        "### STATE \nGoal",
+        "    ### STATE\nGoal",
         "text ### STATE\nGoal",
-        "### state\nGoal",
+        "### \u017ftate\nGoal",
         "```\n### STATE\nGoal: x\n```",
         "~~~~\n```\n### STATE\n```\n~~~\nstill inside",
         "````md\n```\n### STATE\n```\n````",
@@ -75,6 +76,34 @@ def test_the_block_is_found_and_taken_out(text: str, state: str, rest: str) -> N
 def test_what_is_no_block_is_left_alone(text: str) -> None:
     assert extract_state(text) is None
     assert strip_state(text) is text
+
+
+@pytest.mark.parametrize(
+    "heading",
+    ["### STATE ", "### STATE:", "### STATE : ", "### State", "### state", "   ### STATE",
+     "###  STATE\t", "### STATE\r"],
+)  # fmt: skip
+def test_a_models_own_spelling_of_the_heading_is_the_heading(heading: str) -> None:
+    text = f"Done.\n\n{heading}\nGoal: x\n"
+    state = extract_state(text)
+    assert state is not None
+    assert state.replace("\r", "") == "### STATE\nGoal: x"
+    assert strip_state(text) == "Done."
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "```python\nx = 1",
+        "~~~\n```",
+        "````\n```\na\n```\n~~~",
+        "```\na\n```\n```",
+        "`````\n````\n```",
+    ],
+)
+def test_a_fence_that_was_never_closed_quotes_nothing(before: str) -> None:
+    assert extract_state(f"{before}\n### STATE\nGoal: x") == "### STATE\nGoal: x"
+    assert strip_state(f"{before}\n### STATE\nGoal: x") == before
 
 
 def test_inline_code_does_not_open_a_fence() -> None:

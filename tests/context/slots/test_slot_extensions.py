@@ -371,6 +371,35 @@ def test_slack_is_for_a_kept_tail() -> None:
         render(9, ("h", "hi", {"slack": 0.1, "keep": "head"}))
 
 
+def test_options_may_be_a_mapping_in_either_spelling_and_keywords_have_the_last_word() -> None:
+    def added(*options: Any, **keywords: Any) -> Any:
+        slots = Slots(100, "chars/4")
+        slots.add("assistant", "s" * 40, *options, **keywords)
+        slots.add("input", "hi")
+        return slots.render()
+
+    words = added(role="assistant", max_ratio=0.05, trim_behavior="char")
+    assert words.messages[0].text == "s" * 20
+    assert added({"role": "assistant", "maxRatio": 0.05, "trimBehavior": "char"}) == words
+    assert (
+        added({"role": "user", "max_ratio": 0.05, "trimBehavior": "char"}, role="assistant")
+        == words
+    )
+    with pytest.raises(InvalidSlot, match="slot 'assistant', colour: there is no such option"):
+        added({"colour": 1})
+
+
+def test_a_call_and_its_result_in_openais_form_are_one_unit() -> None:
+    slots = Slots(12, "chars/4")
+    call = {"id": "1", "type": "function", "function": {"name": "find", "arguments": {"q": "x"}}}
+    slots.add("history", [
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "f" * 80},
+        {"role": "assistant", "content": "Found."},
+    ])  # fmt: skip
+    assert [message.text for message in slots.render().messages] == ["Found."]
+
+
 @pytest.mark.parametrize("content", [5, [5], ["text"], {"role": "user"}, b"bytes"])
 def test_content_of_another_kind_names_the_slot(content: Any) -> None:
     with pytest.raises(InvalidSlot, match="slot 'h', content"):

@@ -15,8 +15,8 @@ from sightline.context.slots.budget import Budget
 from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.settings import NoSettings, resolve
 from sightline.context.slots.strategies import BUILT_IN, DEFAULT
-from sightline.context.slots.strategy import Context, Layers, StateLog, Strategy, Turn
-from sightline.context.tokens.tokens import CharsPerFour
+from sightline.context.slots.strategy import Context, Layers, StateLog, Strategy, Turn, Utils
+from sightline.context.tokens.tokens import CharsPerFour, counter_for
 from sightline.errors import InvalidStrategy, SightlineError
 
 LAYERS = Layers(
@@ -144,6 +144,15 @@ def test_a_text_is_clipped_to_tokens() -> None:
     assert utils.clip("0123456789", 2, keep="head") == "01234567"
     assert utils.clip("0123", 2) == "0123"
     assert utils.clip("0123", 0) == ""
+
+
+@pytest.mark.parametrize("counter", ["o200k_base", "gpt-4o", "claude-opus-5-5"])
+def test_a_clipped_text_counts_what_was_asked_for(counter: str) -> None:
+    utils = Utils(counter_for(counter))
+    text = "word " * 50
+    assert utils.count(text) > 20
+    assert utils.count(utils.clip(text, 20)) == 20
+    assert utils.clip(text, utils.count(text)) == text
 
 
 def test_without_a_clock_time_is_refused() -> None:

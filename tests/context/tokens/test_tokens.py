@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 import sys
+from base64 import b64encode
 from collections.abc import Sequence
 
 import pytest
@@ -189,6 +191,18 @@ def test_other_files_are_weighed_by_declaration_or_size() -> None:
     assert counter_for("chars/4").weigh([Message("user", (File("f", "text/plain", size=8),))]) == [
         2
     ]
+
+
+def test_a_file_in_its_address_weighs_what_it_is() -> None:
+    head = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + struct.pack(">II", 2000, 500)
+    image = File(f"data:image/png;base64,{b64encode(head + bytes(200_000)).decode()}", "image/png")
+    known = File("file:///a.png", "image/png", width=2000, height=500)
+    for rule in ("openai_tiles", "anthropic", "gemini"):
+        assert file_tokens(image, rule) == file_tokens(known, rule)
+    notes = File(f"data:text/plain;base64,{b64encode(b'x' * 400).decode()}", "text/plain")
+    assert file_tokens(notes, "gemini") == pytest.approx(100, abs=1)
+    broken = File("data:image/png;base64,???", "image/png")
+    assert file_tokens(broken, "gemini") == file_tokens(File("f", "image/png"), "gemini")
 
 
 @pytest.mark.parametrize("unit", ["a", " ", "\n", "\t", "1", "'", "字", "👍", "\u200d", "ab", "a "])

@@ -48,7 +48,7 @@ from sightline.context.messages.state import StateRebuild
 from sightline.context.messages.window import Window
 from sightline.context.projection.temporal import change_note, changed_signal, pin_snapshot
 from sightline.errors import InvalidInput, NotFound, SightlineError, Unreachable
-from sightline.events import AppChanged, HostEvent, Noticed
+from sightline.events import AppChanged, HostEvent, Noticed, TurnEnded
 from sightline.slop.discovery.directory import Discovery
 from sightline.slop.hub.address import dial_address
 from sightline.slop.hub.client import Client, Outcome
@@ -168,9 +168,16 @@ class Host:
         before, self._cancelled, self._busy = self._driver, None, True
         line = self._watching.open(limit=0)
         driver = self._driver = asyncio.create_task(self._drive(message, line, before))
+        ended: TurnEnded | None = None
         try:
             async for event in line:
-                yield event
+                if isinstance(event, TurnEnded):
+                    ended = event
+                else:
+                    yield event
+            # Only now could the next turn begin, for whoever leaves the loop here.
+            if ended is not None:
+                yield ended
             if driver.done():
                 driver.result()
         finally:

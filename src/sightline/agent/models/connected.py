@@ -113,7 +113,7 @@ class ConnectedModel:
             answer = connection.refusal(error)
             if answer is None:
                 raise broken(self._access, error) from None
-            raise refused(self._access, *answer) from None
+            raise refused(self._access, *answer, request=request) from None
         chunks = _chunks(response, connection.errors)
         async with aclosing(chunks), aclosing(decoded(self._access, request, chunks)) as events:
             async for event in events:

@@ -23,6 +23,7 @@ from typing import Final
 from sightline.agent.models.access import Access
 from sightline.agent.models.keys import scrub
 from sightline.context.dialects.decoder import VendorError, read_error
+from sightline.context.dialects.request import Request
 from sightline.errors import (
     ModelFailed,
     Overflow,
@@ -57,6 +58,9 @@ OVERFLOW: Final = re.compile(
     )),
     re.IGNORECASE,
 )  # fmt: skip
+# How Anthropic (`messages.3`), OpenAI (`messages[3]`, `input[3]`), Gemini and Bedrock point at one.
+_NUMBERED: Final = re.compile(r"\b(messages|input|contents)[.\[](\d{1,6})\b")
+SHOWN: Final = 120
 TOO_LONG: Final = frozenset({400, 413, 422, 500})
 BUSY: Final = re.compile(
     "overloaded|unavailable|internal|server.{0,10}error|timed?.?out|throttl|terminated|try again",
@@ -70,9 +74,17 @@ PASSING: Final = frozenset({408, 409, 425})
 
 
 def refused(
-    access: Access, status: int, headers: Mapping[str, str], body: bytes, kind: str = ""
+    access: Access,
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes,
+    kind: str = "",
+    request: Request | None = None,
 ) -> SightlineError:
-    """Make the error of a response that is no reply. `kind` is a code that came beside the body."""
+    """Make the error of a response that is no reply. `kind` is a code that came beside the body.
+
+    A message of the request that the vendor names by its number is shown by what it says.
+    """
     whole = f"{kind} {body[:10_000].decode('utf-8', 'replace')}"
     report = read_error(body)
     detail = _line(access, report.said) or kind
@@ -88,7 +100,21 @@ def refused(
         return RateLimited(message, status=status, retry_after_s=wait)
     if wait is not None and status in (503, 529):
         return RateLimited(message, status=status, retry_after_s=wait)
+    if request is not None and (named := _named_message(report.said, request)):
+        message += f"; {_line(access, named)}"
     return ModelFailed(message, status=status, retryable=status >= 500 or status in PASSING)
+
+
+def _named_message(detail: str, request: Request) -> str:
+    """The message of a request that a vendor's words point at, and where it came from."""
+    if not (found := _NUMBERED.search(detail)):
+        return ""
+    label = f"{found[1]}[{found[2]}]"
+    for span in request.wire.spans:
+        if span.label == label:
+            text = request.wire.data[span.start : span.end].decode("utf-8", "replace")
+            return f"it begins {text[:SHOWN]}" + (f" (slot {span.slot})" if span.slot else "")
+    return ""
 
 
 def stream_error(access: Access, detail: str) -> SightlineError:

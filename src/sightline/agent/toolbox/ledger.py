@@ -54,8 +54,9 @@ LEDGER_TOOLS: Final = (
             "action",
             action={
                 "type": "string",
-                "enum": ["read", "replace", "append", "edit"],
-                "description": "replace and append take content; edit takes old and new",
+                # std::slop, context management §4: read, update and append.
+                "enum": ["read", "update", "replace", "append", "edit"],
+                "description": "update, replace and append take content; edit takes old and new",
             },
             content=_text("The text to write"),
             old=_text("A passage that is there exactly once"),
@@ -109,7 +110,7 @@ def _scratchpad(bench: Bench, arguments: Mapping[str, Any]) -> Ran:
     match arguments["action"]:
         case "read":
             return Ran.of(pad.read(session) or "(the scratchpad is empty)")
-        case "replace":
+        case "update" | "replace":
             text = pad.replace(session, _given(arguments, "content"))
         case "append":
             text = pad.append(session, _given(arguments, "content"))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from sightline.context.messages.state import HEADING
+from sightline.context.messages.state import HEADING, is_state_heading
 
 __all__ = ["Blocks", "Ending"]
 
@@ -39,6 +39,7 @@ class Blocks:
         self._partial = ""  # a line without its end
         self._block: list[str] = []
         self._fence = ""
+        self._opened_at = 0  # where in the block the fence begins
         self._state: list[str] | None = None
 
     @property
@@ -64,6 +65,13 @@ class Blocks:
         left: list[str] = []
         if self._partial:
             left.extend(self._line(self._partial))
+        while self._fence:
+            # One that was never closed is none.
+            quoted = self._block[self._opened_at + 1 :]
+            del self._block[self._opened_at + 1 :]
+            self._fence = ""
+            for line in quoted:
+                left.extend(self._line(line))
         left.extend(self._give())
         state = "".join(self._state or ())
         self._partial, self._fence, self._state = "", "", None
@@ -81,7 +89,7 @@ class Blocks:
         if self._ends_before(bare):
             given = self._give()
         heading = _HEADING.match(bare)
-        if bare == HEADING:
+        if is_state_heading(bare):
             if self._state is not None:  # only the last one is the state
                 given.append("".join(self._state))
             self._state = []
@@ -89,7 +97,7 @@ class Blocks:
             given.append("".join(self._state))
             self._state = None
         if (opened := _FENCE.fullmatch(bare)) and not ("`" in opened[1] and "`" in opened[2]):
-            self._fence = opened[1]
+            self._fence, self._opened_at = opened[1], len(self._block)
         self._block.append(line)
         # A heading is one line; a paragraph is over at its blank line, a list perhaps not.
         over = bool(heading) or not (bare.strip() or self._is_blank())

@@ -41,6 +41,7 @@ from sightline.context.messages.entries import Draft, Entry, outcome_of
 from sightline.context.messages.gate import Gate, LedgerLimits
 from sightline.context.messages.parts import Message
 from sightline.context.messages.window import TokenWindow, Window
+from sightline.context.tokens.tokens import ESTIMATE, counter_for
 from sightline.errors import InvalidInput
 
 __all__ = ["Ledger"]
@@ -144,7 +145,7 @@ class Ledger:
                         draft.message,
                         outcome=outcome_of(draft.message, incomplete=draft.incomplete),
                         strategy=strategy,
-                        tokens=draft.tokens,
+                        tokens=draft.tokens or 0,
                         basis=draft.basis,
                         key=key,
                         usage_id=usage_id if draft.message.role == "assistant" else None,
@@ -218,8 +219,11 @@ class Ledger:
         draft = item if isinstance(item, Draft) else Draft(item)
         if draft.basis not in ("counted", "estimated", "reported"):
             raise InvalidInput(f"a basis is counted, estimated or reported; not {draft.basis!r}")
-        self._gate.count(draft.tokens, "a message's tokens")
         message = self._gate.message(draft.message)
+        if draft.tokens is None:
+            [tokens] = counter_for(ESTIMATE).weigh([message], remember=False)
+            return Draft(message, tokens, "estimated", draft.incomplete)
+        self._gate.count(draft.tokens, "a message's tokens")
         return Draft(message, draft.tokens, draft.basis, draft.incomplete)
 
 

@@ -24,7 +24,7 @@ import msgspec
 from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
 from sightline.context.ledger.notes import put_strategy_state
 from sightline.context.ledger.rows import Row, find_session
-from sightline.context.ledger.sessions import Session, new_session, session_of
+from sightline.context.ledger.sessions import Session, name_for, new_session, session_of
 from sightline.context.ledger.store import Store, written
 from sightline.context.ledger.transaction import Transaction
 from sightline.context.ledger.usage import StoredUsage, add_usage, usage_fields
@@ -286,7 +286,7 @@ def _session_row(tx: Transaction, gate: Gate, header: _SessionLine, name: str) -
     window = Window(header.context_size, header.context_slack)
     session = new_session(
         tx,
-        name=gate.line(name or header.name, "a session's name"),
+        name=name_for(tx.db, gate, name, header.name),
         project=gate.text(header.project, "a session's project", 4096),
     )
     session["scratchpad"] = gate.text(header.scratchpad, "the scratchpad", gate.limits.scratchpad)

@@ -6,6 +6,7 @@ and nothing done in one of the two touches the other.
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Final
 from uuid import uuid4
 
@@ -22,7 +23,7 @@ from sightline.context.messages.gate import Gate
 from sightline.context.messages.window import Window
 from sightline.errors import InvalidInput, NotFound
 
-__all__ = ["Session", "Sessions", "new_session", "session_of"]
+__all__ = ["Session", "Sessions", "name_for", "new_session", "session_of"]
 
 _HELD: Final = (
     "messages", "groups", "session_state", "usage", "receipts", "undone", "strategy_states",
@@ -69,13 +70,14 @@ class Sessions:
     ) -> Session:
         """Begin a session; without a name it is called by its number.
 
-        `parent` is the uuid of the session that starts it, in this ledger or another.
+        `parent` is the uuid of the session that starts it, in this ledger or another. Raise
+        `InvalidInput` for the name of another session.
         """
         if parent is not None:
             parent = self._gate.line(parent, "a session's parent")
         with self._store.write() as tx:
             number = tx.db.next_id("sessions")
-            name = self._gate.line(name or f"session {number}", "a session's name")
+            name = name_for(tx.db, self._gate, name, f"session {number}")
             project = self._gate.text(project, "a session's project", 4096)
             row = new_session(tx, name=name, project=project)
             row["parent"], row["title"] = parent, self._title(title)
@@ -125,11 +127,11 @@ class Sessions:
         return session_of(row)
 
     def rename(self, session_id: int, name: str) -> Session:
-        """Give a session another name."""
-        name = self._gate.line(name, "a session's name")
+        """Give a session another name. Raise `InvalidInput` for the name of another one."""
         with self._store.write() as tx:
             row = tx.session(session_id)
-            row["name"] = name
+            if name != row["name"]:
+                row["name"] = name_for(tx.db, self._gate, name, "")
             tx.touch(row)
         return session_of(row)
 
@@ -163,7 +165,7 @@ class Sessions:
         """Copy a session: its live and dropped groups, states, scratchpad and settings."""
         with self._store.write() as tx:
             source = tx.session(session_id)
-            name = self._gate.line(name or f"{source['name']} (clone)", "a session's name")
+            name = name_for(tx.db, self._gate, name, f"{source['name']} (clone)")
             copy = new_session(tx, name=name, project=source["project"])
             copy["cloned_from"] = source["uuid"]
             for setting in ("scratchpad", "context_size", "context_slack", "title"):
@@ -183,6 +185,21 @@ class Sessions:
                 tx.db.delete(table, "session_id = ?", (session_id,))
             tx.forget_session(row)
         self._store.scrub()
+
+
+def name_for(db: RowReader, gate: Gate, given: str, otherwise: str) -> str:
+    """A name that no session has yet: the one given, or else one that begins as said."""
+    name = gate.line(given or otherwise, "a session's name")
+    if not (taken := _called(db, name)):
+        return name
+    if given:
+        raise InvalidInput(f"session {taken[0]['id']} is called {name[:80]!r} already")
+    candidates = (f"{name} {number}" for number in count(2))
+    return next(candidate for candidate in candidates if not _called(db, candidate))
+
+
+def _called(db: RowReader, name: str) -> list[Row]:
+    return db.rows("SELECT id FROM sessions WHERE name = ?", (name,))
 
 
 def new_session(tx: Transaction, *, name: str, project: str) -> Row:

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from sightline.context.messages.parts import File
 
-__all__ = ["Mention", "image_of", "mentions", "quoted"]
+__all__ = ["ImageHead", "Mention", "image_head", "image_of", "mentions", "quoted"]
 
 _MENTION: Final = re.compile(r'(?<![^\s(\[{])@(?:"([^"\n]+)"|([^\s"]+))')
 _ENDS: Final = ".,;:!?)]}'\u2026"
@@ -62,19 +62,32 @@ def quoted(name: str, text: str) -> str:
 
 def image_of(name: str, data: bytes) -> File | None:
     """Make a file part with the whole image in it; None if it is no kind that vendors take."""
-    width = height = None
-    if data.startswith(_PNG) and len(data) >= 24:
-        mime, (width, height) = "image/png", struct.unpack(">II", data[16:24])
-    elif data.startswith((b"GIF87a", b"GIF89a")) and len(data) >= 10:
-        mime, (width, height) = "image/gif", struct.unpack("<HH", data[6:10])
-    elif data.startswith(b"\xff\xd8\xff"):
-        mime, (width, height) = "image/jpeg", _jpeg_size(data)
-    elif data.startswith(b"RIFF") and data[8:12] == b"WEBP":
-        mime = "image/webp"
-    else:
+    head = image_head(data)
+    if head is None:
         return None
-    uri = f"data:{mime};base64,{b64encode(data).decode()}"
-    return File(uri, mime, name, len(data), width=width, height=height)
+    uri = f"data:{head.mime};base64,{b64encode(data).decode()}"
+    return File(uri, head.mime, name, len(data), width=head.width, height=head.height)
+
+
+class ImageHead(NamedTuple):
+    """What the beginning of an image says of it."""
+
+    mime: str
+    width: int | None = None
+    height: int | None = None
+
+
+def image_head(data: bytes) -> ImageHead | None:
+    """Read the beginning of an image; None if it is no kind that vendors take."""
+    if data.startswith(_PNG) and len(data) >= 24:
+        return ImageHead("image/png", *struct.unpack(">II", data[16:24]))
+    if data.startswith((b"GIF87a", b"GIF89a")) and len(data) >= 10:
+        return ImageHead("image/gif", *struct.unpack("<HH", data[6:10]))
+    if data.startswith(b"\xff\xd8\xff"):
+        return ImageHead("image/jpeg", *_jpeg_size(data))
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        return ImageHead("image/webp")
+    return None
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int] | tuple[None, None]:

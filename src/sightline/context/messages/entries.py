@@ -34,12 +34,12 @@ Basis: TypeAlias = Literal["counted", "estimated", "reported"]
 class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A message on its way into the ledger.
 
-    `tokens` is its weight and `basis` says where that number came from; a draft
-    without one weighs nothing. `incomplete` marks a reply whose stream broke off.
+    `tokens` is its weight and `basis` says where that number came from; what comes
+    without one is weighed by estimate. `incomplete` marks a reply whose stream broke off.
     """
 
     message: Message
-    tokens: int = 0
+    tokens: int | None = None
     basis: Basis = "estimated"
     incomplete: bool = False
 

@@ -1,10 +1,10 @@
 """The `### STATE` block: a conversation's long-term memory, kept by the model itself.
 
-The block is the last line of a reply that is exactly `### STATE`, outside any
-code fence, to the end of the text or to the next heading of the same or a higher
-level. The ledger keeps the reply as it was said and the block beside it, one per
-group; replayed history has the blocks taken out, so that only the newest state
-is in a prompt, and in one place.
+The block begins at the last line of a reply that is the heading `### STATE`, as models write
+it (`is_state_heading`), outside any closed code fence, and goes to the end of the text or to
+the next heading of the same or a higher level. The ledger keeps the reply as it was said and
+the block beside it, one per group; replayed history has the blocks taken out, so that only
+the newest state is in a prompt, and in one place.
 
     extract_state(strip_state(text)) is None
     the lines of strip_state(text) == the lines of text outside its blocks, but for blank ones
@@ -30,6 +30,7 @@ __all__ = [
     "TEMPLATE",
     "StateRebuild",
     "extract_state",
+    "is_state_heading",
     "rebuild_request",
     "strip_state",
     "strip_states",
@@ -48,6 +49,10 @@ Technical Anchors: [Ports, IPs, constant values]
 # signature over the words, or hold them, and goes when they change.
 _OF_THE_MESSAGE: Final = {"openai_responses": ("phase",)}
 
+# Any case, up to three blanks before it, blanks or one colon behind it.
+_HEADING_LINE: Final = re.compile(
+    r"^ {0,3}###[ \t]+STATE[ \t]*(?::[ \t]*)?\r?$", re.IGNORECASE | re.MULTILINE | re.ASCII
+)
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _ENDS_BLOCK: Final = re.compile(r" {0,3}#{1,3}(?:[ \t\r]|$)")
 
@@ -64,14 +69,21 @@ class StateRebuild(msgspec.Struct, frozen=True):
     history: tuple[Entry, ...]
 
 
+def is_state_heading(line: str) -> bool:
+    """Whether a line, without its end, is the heading of a state block."""
+    return _HEADING_LINE.fullmatch(line) is not None
+
+
 def extract_state(text: str) -> str | None:
-    """Return the state block of a reply, heading included, or None if it has none."""
+    """Return the state block of a reply under the plain heading, or None if it has none."""
     blocks = _blocks(text)
     if not blocks:
         return None
     start, end = blocks[-1]
     # What ends a line, and no more: a heading must not come to be by what is taken off.
-    return text[start:end].rstrip(" \t\r\n")
+    heading, _, lines = text[start:end].rstrip(" \t\r\n").partition("\n")
+    plain = HEADING + "\r" * heading.endswith("\r")
+    return f"{plain}\n{lines}" if lines else HEADING
 
 
 def strip_state(text: str) -> str:
@@ -99,7 +111,7 @@ _STRIPPED: Final = EntryMemory()
 
 def _stripped(entry: Entry) -> Entry:
     parts = entry.message.parts
-    if not any(isinstance(part, Text) and HEADING in part.text for part in parts):
+    if not any(isinstance(part, Text) and _HEADING_LINE.search(part.text) for part in parts):
         return entry
     text = entry.message.text
 
@@ -155,26 +167,46 @@ def _shortened(text: str) -> str:
 
 def _blocks(text: str) -> list[tuple[int, int]]:
     """Locate the state blocks as (start, end), in order; no fence is open at either."""
-    if HEADING not in text:
+    if not _HEADING_LINE.search(text):
         return []
     found: list[tuple[int, int]] = []
     start: int | None = None
     fence = ""
     position = 0
-    for line in text.split("\n"):
+    lines = text.split("\n")
+    for line, closing in zip(lines, _closing_after(lines), strict=True):
         bare = line.rstrip("\r")
         if fence:
             fence = "" if _closes(bare, fence) else fence
-        elif opened := _FENCE.fullmatch(bare):
-            fence = "" if "`" in opened[1] and "`" in opened[2] else opened[1]
-        elif bare == HEADING or (start is not None and _ENDS_BLOCK.match(bare)):
+        elif (opened := _opened(bare)) and closing.get(opened[0], 0) >= len(opened):
+            fence = opened
+        elif (begins := is_state_heading(bare)) or (start is not None and _ENDS_BLOCK.match(bare)):
             if start is not None:
                 found.append((start, position))
-            start = position if bare == HEADING else None
+            start = position if begins else None
         position += len(line) + 1
     if start is not None:
         found.append((start, len(text)))
     return found
+
+
+def _closing_after(lines: Sequence[str]) -> list[dict[str, int]]:
+    """How long a fence of each character, opened at a line, may be to be closed by a later one."""
+    longest: dict[str, int] = {}
+    after = []
+    for line in reversed(lines):
+        after.append(longest)
+        mark = line.strip()
+        if mark and mark[0] in "`~" and len(mark) > longest.get(mark[0], 2):
+            longest = {**longest, mark[0]: len(mark)} if set(mark) == {mark[0]} else longest
+    after.reverse()
+    return after
+
+
+def _opened(line: str) -> str:
+    """The fence that a line opens; empty if it opens none."""
+    opened = _FENCE.fullmatch(line)
+    return "" if opened is None or ("`" in opened[1] and "`" in opened[2]) else opened[1]
 
 
 def _closes(line: str, fence: str) -> bool:

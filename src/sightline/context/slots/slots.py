@@ -60,6 +60,7 @@ from typing import Any, Final, TypeAlias, get_args
 
 import msgspec
 
+from sightline.context.messages.given import message_given
 from sightline.context.messages.parts import Input, Message, Role
 from sightline.context.slots.assemble import assemble
 from sightline.context.slots.budget import Budget
@@ -72,9 +73,12 @@ from sightline.errors import InvalidInput, InvalidSlot
 
 __all__ = ["Content", "Slots"]
 
-Content: TypeAlias = str | Message | Sequence[Message] | Input | None
+Content: TypeAlias = (
+    str | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]] | Input | None
+)
 
 ROLES = get_args(Role)
+_DEFAULTS: Final = msgspec.structs.asdict(SlotOptions()).items()
 # A loop of many calls must leave room for what it works on; its oldest rounds go first, in steps.
 ROUNDS_SHARE: Final = 0.5
 ROUNDS_SLACK: Final = 0.1
@@ -117,6 +121,7 @@ class Slots:
         self,
         name: str,
         content: Content,
+        options: Mapping[str, Any] | None = None,
         *,
         priority: int = 0,
         max_ratio: float = 1.0,
@@ -131,7 +136,10 @@ class Slots:
     ) -> None:
         """Add a component; each call is a slot of its own, in the order of the calls.
 
-        Ratios are of `budget.remaining_input_tokens`, rounded down.
+        Content is a text, an input, or messages: neutral ones, or OpenAI-style dicts with
+        `content`, `tool_calls` and `tool_call_id`. Options are keywords, or a mapping of them in
+        either spelling (`max_ratio`, `maxRatio`); keywords have the last word. Ratios are of
+        `budget.remaining_input_tokens`, rounded down.
 
         priority        higher is kept before lower
         max_ratio       the slot never gets more than this share
@@ -146,7 +154,7 @@ class Slots:
 
         Raise `InvalidSlot`, naming slot and option, for anything out of range.
         """
-        options = SlotOptions(
+        chosen = SlotOptions(
             priority=priority,
             max_ratio=max_ratio,
             min_ratio=min_ratio,
@@ -158,9 +166,12 @@ class Slots:
             keep=keep,
             slack=slack,
         )
+        if options:
+            spoken = msgspec.structs.asdict(chosen).items() - _DEFAULTS
+            chosen = msgspec.structs.replace(SlotOptions.from_json(name, options), **dict(spoken))
         if own := self._overruled.get(name):
-            options = msgspec.structs.replace(options, **own)
-        self.add_slot(name, content, options)
+            chosen = msgspec.structs.replace(chosen, **own)
+        self.add_slot(name, content, chosen)
 
     def add_slot(self, name: str, content: Content, options: SlotOptions) -> None:
         """Add a component whose options are already a value."""
@@ -255,6 +266,10 @@ def _not_text(slots: Sequence[Slot]) -> InvalidInput:
     return InvalidInput("a tool's definition has a lone surrogate, which no text can hold")
 
 
+def _are_messages(items: Sequence[object]) -> bool:
+    return all(isinstance(item, Message | Mapping) for item in items)
+
+
 def _messages_of(slot: str, content: Content, role: Role) -> tuple[Message, ...]:
     """Turn what was given into messages; nothing said (None, "") is no message."""
     if content is None or content == "":
@@ -264,9 +279,14 @@ def _messages_of(slot: str, content: Content, role: Role) -> tuple[Message, ...]
     if isinstance(content, Input):
         message = content.message(role)
         return (message,) if message.parts else ()
-    messages: object = (content,) if isinstance(content, Message) else content
-    if not isinstance(messages, Sequence) or not set(map(type, messages)) <= {Message}:
+    messages: object = (content,) if isinstance(content, Message | Mapping) else content
+    if not isinstance(messages, Sequence) or not _are_messages(messages):
         raise InvalidSlot(slot, "content", "neither text, message, list of messages nor input")
+    if not set(map(type, messages)) <= {Message}:
+        try:
+            messages = tuple(map(message_given, messages))
+        except InvalidInput as error:
+            raise InvalidSlot(slot, "content", str(error)) from error
     for unknown in {message.role for message in messages}.difference(ROLES):
         raise InvalidSlot(slot, "role", f"{unknown!r} is not one of {', '.join(ROLES)}")
     return tuple(messages)

@@ -132,11 +132,11 @@ class Utils:
         return self.counter.count(text)
 
     def clip(self, text: str, tokens: int, keep: Keep = "tail") -> str:
-        """Cut a text to so many tokens, at graphemes."""
+        """Cut a text to so many tokens, as `count` counts them, at graphemes."""
         message = Message.of("user", text)
-        weights = self.counter.weigh([message])
-        ladder = CharLadder([0], weights, keep, lambda _: {0: message}, self.counter)
-        rung = ladder.highest(tokens)
+        frame, weight = self.counter.weigh([Message.of("user", ""), message])
+        ladder = CharLadder([0], [weight], keep, lambda _: {0: message}, self.counter)
+        rung = ladder.highest(tokens + frame)
         if rung.whole:
             return text
         return rung.piece.messages[0].text if rung.piece else ""

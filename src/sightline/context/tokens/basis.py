@@ -9,11 +9,14 @@ factor that reported usage corrects (see `estimate`).
 from __future__ import annotations
 
 import math
+import re
+from base64 import b64decode
 from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
+from sightline.context.messages.attach import image_head
 from sightline.context.messages.parts import File
 
 __all__ = ["ENCODINGS", "PLAIN", "Basis", "basis_of", "file_tokens"]
@@ -89,16 +92,37 @@ def basis_of(model: str) -> Basis:
 
 
 BYTES_PER_TOKEN: Final = 4
+# RFC 2397; the first bytes of an image, of which four characters hold three, say its size.
+_BASE64: Final = re.compile(r"data:[^,]{0,200};base64,")
+_HEAD: Final = 128 * 1024
 UNKNOWN_FILE_TOKENS: Final = 3000  # the upper end of what Anthropic states for a PDF page
 
 
 def file_tokens(file: File, image_rule: str) -> int:
-    """Weigh a file by its declared cost, its vendor's image rule, or its size."""
+    """Weigh a file by its declared cost, its vendor's image rule, or its size.
+
+    What is not declared is read in the file itself, where a `data:` address has it.
+    """
     if file.tokens is not None:
         return file.tokens
+    content = _BASE64.match(file.uri)
     if file.mime.startswith("image/"):
-        return IMAGE_RULES[image_rule](file.width or 0, file.height or 0)
-    return UNKNOWN_FILE_TOKENS if file.size is None else math.ceil(file.size / BYTES_PER_TOKEN)
+        width, height = file.width or 0, file.height or 0
+        if content and not (width and height):
+            width, height = _image_size(file.uri[content.end() : content.end() + _HEAD])
+        return IMAGE_RULES[image_rule](width, height)
+    size = file.size
+    if size is None and content:
+        size = (len(file.uri) - content.end()) * 3 // 4
+    return UNKNOWN_FILE_TOKENS if size is None else math.ceil(size / BYTES_PER_TOKEN)
+
+
+def _image_size(data: str) -> tuple[int, int]:
+    try:
+        head = image_head(b64decode(data))
+    except ValueError:
+        return 0, 0
+    return (0, 0) if head is None else (head.width or 0, head.height or 0)
 
 
 def _openai_tiles(width: int, height: int) -> int:
