@@ -118,6 +118,7 @@ REQUIREMENTS: dict[str, str] = {
     "transport.lines": "Unix socket and stdio: newline-delimited JSON.",
     "transport.stdio-fds": "stdio prefers fd 3 out and fd 4 in, else stdout and stdin.",
     "transport.asgi": "The ASGI mount has a WebSocket endpoint and GET /.well-known/slop.",
+    "transport.well-known": "So has a port of an app's own; what it says never has a token.",
     "transport.large": "A snapshot of 5 MiB passes over every transport.",
     "capability.state": "state is always declared, and what is not the protocol's has an x-.",
     "discovery.fields": "A descriptor says id, name, version, transport, pid, capabilities.",
