@@ -103,7 +103,7 @@ class App(Scope):
         self.description = description
         self.views = Views()
         self.registry = Registry(root, marks_changes=mark_changed)
-        self.resolvers = Resolvers(self.registry.patterns)
+        self.resolvers = Resolvers(self.registry.patterns, self.views.hides)
         self._provider = Provider(self.info, root, limits)
         self._tasks = Tasks(self.registry, self.notify, clock, task_linger_s)
         self._invoker = Invoker(

@@ -62,8 +62,9 @@ class Scope:
     ) -> Callable[[F], F]:
         """Like `node`, for one of several views of which a session has one open.
 
-        The open one is shown in full with `meta.focus`; the others are stubs with their
-        summary. The first view is open until `focus` opens another.
+        The open one is shown in full with `meta.focus`; the others are closed: stubs with their
+        summary, of which nothing else is shown and in which nothing can be done, whatever is
+        registered below them. The first view is open until `focus` opens another.
         """
         full_path = self._full(path)
         ids = checked_ids(full_path)
