@@ -95,6 +95,7 @@ REQUIREMENTS: dict[str, str] = {
     "view.stub": "A depth stub is id, type and meta only, with total_children.",
     "view.compacted": "A compacted node keeps properties, affordances and meta, no children.",
     "view.not-blurred": "Providers MUST NOT blur the two shapes.",
+    "view.told-apart": "A consumer can always distinguish a compacted node from a depth stub.",
     "view.compact-spares": "The root, its children and what is pinned are never collapsed.",
     "view.compact-score": "The lowest score goes first: salience - depth*0.01 - descendants*0.001.",
     "view.compact-ties": "Equal scores go in document order.",
@@ -156,6 +157,10 @@ REQUIREMENTS: dict[str, str] = {
     "served.said": "x-served: a snapshot says what was really applied.",
     # scaling
     "scaling.focus": "The active view has focus and is whole, the others are summaries.",
+    "scaling.closed": "An inactive view has no properties, children or affordances.",
+    "scaling.max-depth": "Beyond a provider's depth nodes are stubs; a query of a path has them.",
+    "scaling.max-nodes": "A provider's budget of nodes collapses the least salient subtrees.",
+    "scaling.window-only": "Only the windowed items appear as children in the tree.",
     "scaling.summary": "The summary of a node stays when the node is collapsed.",
     "scaling.no-resubscribe": "Navigation needs no new subscription: the mirror updates.",
     "scaling.actions-on-stubs": "A stub has no affordances; a query of its path shows them.",

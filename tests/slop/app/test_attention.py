@@ -121,7 +121,7 @@ async def test_a_view_that_is_closed_meanwhile_does_nothing_any_more() -> None:
     app = App("a", "A", coalesce_s=0)
     done: list[str] = []
     for name in ("one", "two"):
-        app.view(name)(lambda: {})
+        app.view(name)(lambda: {"type": "view"})
         app.action(name, "go", authorize=lambda: app.focus("two"))(lambda: done.append("went"))
     async with connect(app) as client:
         with pytest.raises(ActionError) as caught:
@@ -144,9 +144,9 @@ def test_closed_views_cost_a_line_each_whatever_they_hold() -> None:
 
 def test_a_view_around_the_open_one_is_open_without_the_focus() -> None:
     app = App("a", "A")
-    app.view("mail", summary="mail")(lambda: {})
+    app.view("mail", summary="mail")(lambda: {"type": "view"})
     app.view("mail/drafts", summary="2 drafts")(lambda: {"items": [{"id": "d1"}]})
-    app.view("settings")(lambda: {})
+    app.view("settings")(lambda: {"type": "view"})
     app.action("mail", "fetch")(lambda: None)
 
     def lines() -> list[str]:

@@ -45,6 +45,7 @@ from sightline.slop.app.scope import Scope
 from sightline.slop.app.serving import COALESCE_S, Answer, Serving
 from sightline.slop.app.tasks import Clock, Task, Tasks, system_clock
 from sightline.slop.app.values import as_json
+from sightline.slop.protocol.bounds import Bound
 from sightline.slop.protocol.connection import Connection, QueryRequested, event_body
 from sightline.slop.protocol.ids import app_id_problem, id_problem, suggested_app_id
 from sightline.slop.protocol.limits import ProviderLimits
@@ -85,10 +86,15 @@ class App(Scope):
         clock: Clock = system_clock,
         limits: ProviderLimits | None = None,
         patience: Patience | None = None,
+        max_depth: int | None = None,
+        max_nodes: int | None = None,
     ) -> None:
         """Make an app; without a name it is called by its id.
 
-        Raises InvalidTree if its id is not a legal one, and says which would be.
+        `max_depth` and `max_nodes` limit what any subscription is shown at once: beyond so many
+        levels nodes are stubs, and of more nodes the least salient subtrees are collapsed.
+        Queries of their paths have them whole. Raises InvalidTree if its id is not a legal one,
+        and says which would be; InvalidInput for a limit that means nothing.
         """
         problem = id_problem(id) or app_id_problem(id)
         if problem:
@@ -105,6 +111,7 @@ class App(Scope):
         self.registry = Registry(root, marks_changes=mark_changed)
         self.resolvers = Resolvers(self.registry.patterns, self.views.hides)
         self._provider = Provider(self.info, root, limits)
+        self.limit((), max_depth, max_nodes)
         self._tasks = Tasks(self.registry, self.notify, clock, task_linger_s)
         self._invoker = Invoker(
             self.registry, self.resolvers, self._tasks.action_at, self._publish,
@@ -183,6 +190,10 @@ class App(Scope):
             self._serving.wake()
 
         self._in_loop(send)
+
+    def limit(self, ids: tuple[str, ...], max_depth: int | None, max_nodes: int | None) -> None:
+        """Show no more than so many levels and nodes from a path on, unless it is queried."""
+        self._provider.bounds.set(ids, Bound(max_depth, max_nodes))
 
     def makes_nodes(self) -> None:
         """Note that some nodes are made when they are asked for."""
