@@ -328,6 +328,41 @@ async def test_each_session_sees_and_changes_its_own() -> None:
         assert b"ana" not in encode(bob.tree)
 
 
+@pytest.mark.proves("scaling.closed", "scaling.window-only")
+async def test_what_is_registered_elsewhere_opens_no_view_and_widens_no_window() -> None:
+    app = App("shop", "Shop", coalesce_s=0)
+    window = {"items": [{"id": "mouse"}], "total": 142, "offset": 25}
+    app.view("cart", summary="3 items")(lambda: {"window": window})
+    app.register("cart/keyboard", {"type": "item"})
+    app.view("orders", summary="12 orders")(lambda: {"props": {"n": 12}})
+    app.register("orders/o1", {"type": "item"})
+    app.action("orders", "cancel")(lambda: "cancelled")
+    async with connect(app) as client:
+        assert [child.id for child in client.tree.at("/cart").children] == ["mouse"]
+        stub = json.loads(encode(client.tree.at("/orders")))
+        assert stub == {"id": "orders", "type": "view", "meta": {"summary": "12 orders"}}
+        with pytest.raises(ActionError) as refused:
+            await client.invoke("/orders", "cancel")
+        assert refused.value.code == "not_found"
+
+
+@pytest.mark.proves("scaling.max-depth", "scaling.max-nodes")
+async def test_an_app_bounds_what_it_shows_at_once() -> None:
+    thread = {"id": "t42", "summary": "15 replies", "items": [{"id": f"r{n}"} for n in range(15)]}
+    quiet = {"id": "t1", "props": {"n": 2}, "meta": {"salience": 0.1}, "items": [{"id": "r"}]}
+    for limits, shape in (
+        ({"max_depth": 2}, {"id", "type", "meta"}),
+        ({"max_nodes": 4}, {"id", "type", "meta", "properties"}),
+    ):
+        app = App("forum", "Forum", coalesce_s=0, **limits)  # type: ignore[arg-type] # as written
+        app.node("threads")(lambda: {"items": [thread, quiet]})
+        async with connect(app) as client:
+            shown = json.loads(encode(client.tree.at("/threads/t42")))
+            assert shown.keys() == shape
+            assert shown["meta"] == {"summary": "15 replies", "total_children": 15}
+            assert len((await client.query("/threads/t42")).children) == 15
+
+
 @pytest.mark.proves("scaling.focus", "scaling.patch-navigation", "node.changed")
 @pytest.mark.proves("view.registered-window", "scaling.no-resubscribe")
 async def test_attention_follows_the_user() -> None:

@@ -137,4 +137,4 @@ def test_a_limit_that_means_nothing_is_refused(limits: dict[str, int]) -> None:
     with pytest.raises(InvalidInput):
         forum(**limits)
     with pytest.raises(InvalidInput):
-        App("a", "A").view("x", **limits)
+        App("a", "A").view("x", **limits)  # type: ignore[arg-type] # test input

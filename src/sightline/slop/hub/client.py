@@ -139,6 +139,11 @@ class Client:
         """Who is at the other end of the connection, as its transport knows; None without one."""
         return None if self._link is None else self._link.peer
 
+    @property
+    def watches(self) -> int:
+        """How many parts of the app are watched."""
+        return len(self._watches)
+
     async def __aenter__(self) -> Self:
         self.start()
         return self

@@ -4,7 +4,10 @@ The hub keeps a `Client` with one subscription for each app that is wanted: thos
 were added, those that were asked for, and, unless it is lazy, every app that announces
 itself. Whatever happens to any of them makes the next `World`. After the idle time the hub
 lets go of an app that has withdrawn its announcement and cannot be reached, and, if it is
-lazy, of one that nobody has asked anything of.
+lazy, of one that nobody has asked anything of, nor watches.
+
+The world holds what is `wanted` of every app, a shallow overview perhaps; `watch` gives a detail
+of one beside it, on the same connection.
 """
 
 from __future__ import annotations
@@ -201,6 +204,13 @@ class Hub:
         await seat.client.ready()
         return seat.client
 
+    async def watch(self, app_id: str, path: str = "/", **options: Any) -> Watch:
+        """Watch a part of an app beside what the world shows of it; see `Client.subscribe`.
+
+        It goes on until it is closed or the app is let go. Raises Unreachable.
+        """
+        return (await self.client(app_id)).subscribe(path, **options)
+
     async def query(self, app_id: str, path: str = "/", **options: Any) -> Node:
         """Ask an app for one view; see `Client.query`."""
         return await (await self.client(app_id)).query(path, **options)
@@ -275,7 +285,9 @@ class Hub:
         seat.idle = loop.call_later(self._idle_s, self._expire, own, seat) if running else None
 
     def _expire(self, own: str, seat: _Seat) -> None:
-        if self._lazy or seat.client.state != "connected":
+        if seat.client.state == "connected" and seat.client.watches > 1:
+            self._set_timer(own, seat, running=True)
+        elif self._lazy or seat.client.state != "connected":
             task = asyncio.create_task(self._leave(own))
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
