@@ -108,6 +108,9 @@ REQUIREMENTS: dict[str, str] = {
     "view.max-nodes-live": "max_nodes holds on every patch cycle.",
     # protocol 6, tree: the canonical text
     "text.canonical": "Consumers SHOULD use the canonical format.",
+    "text.line": "A node is a line, two spaces further in per level, that begins [type] id.",
+    "text.summary": "A summary stands behind an em-dash, in quotes.",
+    "text.actions": "Actions stand at the end of the line, with their parameters and types.",
     "text.name": "The label, else the title, is the name where it differs from the id.",
     "text.properties": "Other properties come in their order, as compact JSON, non-ASCII kept.",
     "text.salience": "Salience is rounded to 2 places, without trailing zeros.",
@@ -158,6 +161,10 @@ REQUIREMENTS: dict[str, str] = {
     # scaling
     "scaling.focus": "The active view has focus and is whole, the others are summaries.",
     "scaling.closed": "An inactive view has no properties, children or affordances.",
+    "scaling.cheap": "A collapsed view with a summary is some 50 bytes.",
+    "scaling.context-always": "App-level context and its actions are there from any view.",
+    "scaling.overview": "On navigation the detail is subscribed anew; the overview stays.",
+    "scaling.descriptor": "Summary and salience of a descriptor are the node's own.",
     "scaling.max-depth": "Beyond a provider's depth nodes are stubs; a query of a path has them.",
     "scaling.max-nodes": "A provider's budget of nodes collapses the least salient subtrees.",
     "scaling.window-only": "Only the windowed items appear as children in the tree.",
@@ -175,6 +182,10 @@ REQUIREMENTS: dict[str, str] = {
 
 ADVICE: dict[str, str] = {
     "scaling.views": "Structure the tree around views; keep the root small.",
+    "scaling.navigate": "The root shows all sections and offers to navigate or to search.",
+    "scaling.lazy-detail": "Leave bodies, contents and threads lazy until they are asked for.",
+    "scaling.patterns": "Subscribe to all of a small app, to two levels of a medium one.",
+    "scaling.agents": "Prefer a budget of nodes to a depth, or query before acting.",
     "scaling.summaries": "Summarize what you collapse, in under 100 characters, and keep it fresh.",
     "scaling.inline": "Large collections should never be fully inlined: window them.",
     "scaling.parents": "A parent should be at least as salient as its most important child.",
@@ -182,4 +193,6 @@ ADVICE: dict[str, str] = {
     "scaling.salience": "Update salience with what the user is doing.",
     "scaling.sessions": "Scope trees per session in apps with several users.",
     "tree.properties": "Properties should be flat or shallow.",
+    "tree.names": "Some property names have a conventional meaning; we read label and title.",
+    "tree.types": "The core types say what a node means; any other may be used.",
 }

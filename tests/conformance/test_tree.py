@@ -300,7 +300,7 @@ def test_a_window_is_a_slice_that_says_so() -> None:
     assert shown["meta"]["total_children"] == 3
 
 
-@pytest.mark.proves("text.canonical")
+@pytest.mark.proves("text.canonical", "text.line", "text.summary", "text.actions")
 def test_the_text_of_the_reference_example() -> None:
     search = {"type": "object", "properties": {"query": {"type": "string"}}}
     add = {"type": "object", "properties": {"quantity": {"type": "number"}}}
