@@ -161,7 +161,7 @@ class Node(
         """
         if props is not UNSET and properties is not UNSET:
             raise InvalidTree([Violation("/props", "is given twice, as 'properties' too")])
-        for word in unknown.keys() & _DESCRIPTOR_WORDS.keys():
+        for word in _DESCRIPTOR_WORDS.keys() & unknown if unknown else ():
             rule = f"is a descriptor's word: a Node has {_DESCRIPTOR_WORDS[word]!r}"
             raise InvalidTree([Violation(f"/{word}", rule)])
         fields = {
