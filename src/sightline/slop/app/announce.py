@@ -3,6 +3,7 @@
 The Unix socket is for this user alone. A port on loopback is for every user of the machine, so
 who comes there shows a token, which is made where none is given, unless the app's author says in
 so many words that it is open, perhaps because the app asks itself who comes (`authenticate`).
+Who asks the port for `/.well-known/slop` is told where the WebSocket is, and no token.
 
 The note (a descriptor file, mode 0600) names one way in: the Unix socket, or the WebSocket and
 its token where there is no other. All of it ends with the block.
