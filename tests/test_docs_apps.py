@@ -42,6 +42,11 @@ async def test_its_test_passes() -> None:
     await run_until("test_adding")["test_adding"]()
 
 
+async def test_a_large_app_shows_stubs_that_a_query_opens() -> None:
+    name = "test_a_stub_is_opened_by_a_query"
+    await run_until(name)[name]()
+
+
 async def test_the_large_app_does_what_the_page_says() -> None:
     early = run_until("navigate")["shop"]
     assert format_tree(early.tree()) == blocks("text")[1].rstrip("\n")

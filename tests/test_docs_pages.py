@@ -89,6 +89,9 @@ def test_the_limits_are_the_real_ones() -> None:
         "unreadable messages of a consumer": f"{PATIENCE.faults:,} in {PATIENCE.faults_s:g} s",
         "before an app that was let go is tried again": f"{patience.rest_s:g} s",
         "an action": f"{client.INVOKE_S:g} s",
+        "a connected app that says nothing": (
+            f"asked after {client.SILENT_S / 2:g} s, {client.SILENT_S:g} s in all"
+        ),
         "connecting and hello": f"{client.HANDSHAKE_S:g} s",
         "a descriptor file": in_binary(DESCRIPTOR_BYTES),
         "a stored message": in_binary(ledger.message),

@@ -133,7 +133,8 @@ class ApprovalAsked(_Event, frozen=True, tag="approval_asked"):
     """The turn waits for the user, who is shown all of this.
 
     `name` is what the app calls itself and `origin` where it comes from; `type`, `label`,
-    `summary` and `properties` are the node's, `about` is what the app says of the action.
+    `summary` and `properties` are the node's, `context` is what the context nodes around it
+    say, `about` is what the app says of the action.
     `changes` says what is different since the model looked. On a call that changed after
     it was agreed to, `differences` says in what, and it is asked about again. `rules` are
     what an answer can be remembered as, the narrowest first.
@@ -153,6 +154,7 @@ class ApprovalAsked(_Event, frozen=True, tag="approval_asked"):
     label: str = ""
     summary: str = ""
     properties: dict[str, Any] = {}
+    context: dict[str, Any] = {}
     about: str = ""
     differences: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()

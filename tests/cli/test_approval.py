@@ -53,6 +53,11 @@ def test_a_card_shows_all_that_a_person_decides_by() -> None:
     ]  # fmt: skip
 
 
+def test_a_card_says_in_which_context_the_node_stands() -> None:
+    lines = shown(approval_card(asked(context={"user": "ana", "org": "acme"}), 80)).splitlines()
+    assert '  in the context of: {"user":"ana","org":"acme"}' in lines
+
+
 def test_a_card_says_what_is_not_known() -> None:
     text = shown(approval_card(asked(origin="", type="", params={}), 80))
     assert "from nobody knows where: it is not connected" in text

@@ -18,7 +18,9 @@ from support.wire import PATIENCE_S
 
 
 @contextmanager
-def demo(directory: Path, *options: str) -> Iterator[list[str]]:
+def demo(
+    directory: Path, *options: str, ending: signal.Signals = signal.SIGINT, code: int = 130
+) -> Iterator[list[str]]:
     """Run the demo while the block runs; gives the addresses that it printed."""
     process = subprocess.Popen([PROGRAM, "demo", *options], stdout=subprocess.PIPE, cwd=directory)
     assert process.stdout is not None
@@ -26,9 +28,9 @@ def demo(directory: Path, *options: str) -> Iterator[list[str]]:
         count = len(options) // 2 or 1
         yield [process.stdout.readline().decode().strip() for _ in range(count)]
     finally:
-        process.send_signal(signal.SIGINT)
+        process.send_signal(ending)
         process.communicate(timeout=30)
-    assert process.returncode == 130
+    assert process.returncode == code
     assert not (directory / "providers" / "desk.json").exists()
 
 
@@ -77,6 +79,12 @@ def test_a_bridge_follows_it_until_it_is_stopped(tmp_path: Path) -> None:
             following.terminate()
             assert following.wait(timeout=PATIENCE_S) == 0
     assert not (tmp_path / "tail").exists()
+
+
+def test_it_leaves_nothing_behind_when_it_is_ended(tmp_path: Path) -> None:
+    with demo(tmp_path, ending=signal.SIGTERM, code=0) as [address]:
+        assert (tmp_path / "providers" / "desk.json").exists()
+    assert not Path(address.removeprefix("unix:")).exists()
 
 
 def test_it_serves_where_it_is_told(tmp_path: Path) -> None:

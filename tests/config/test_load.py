@@ -213,8 +213,8 @@ ALLOWED = {
 IN_PART = {"mode": ("plan", "auto"), "strategy": ("classic", "./steal.py")}
 REFUSED = {
     "model", "isolate", "policy", "limits.rounds", "limits.turn_tokens", "limits.retries",
-    "limits.invoke_s", "apps.connect", "apps.discover", "apps.workspace", "ledger.path",
-    "ledger.record", "endpoints", "profiles", "strategy_config", "workspace.env",
+    "limits.invoke_s", "apps.connect", "apps.discover", "apps.workspace", "apps.silent_s",
+    "ledger.path", "ledger.record", "endpoints", "profiles", "strategy_config", "workspace.env",
     "reply.silence_s", "reply.idle_s", "reply.total_s", "reply.max_bytes",
 }  # fmt: skip
 

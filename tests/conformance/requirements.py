@@ -95,6 +95,7 @@ REQUIREMENTS: dict[str, str] = {
     "view.stub": "A depth stub is id, type and meta only, with total_children.",
     "view.compacted": "A compacted node keeps properties, affordances and meta, no children.",
     "view.not-blurred": "Providers MUST NOT blur the two shapes.",
+    "view.told-apart": "A consumer can always distinguish a compacted node from a depth stub.",
     "view.compact-spares": "The root, its children and what is pinned are never collapsed.",
     "view.compact-score": "The lowest score goes first: salience - depth*0.01 - descendants*0.001.",
     "view.compact-ties": "Equal scores go in document order.",
@@ -107,6 +108,9 @@ REQUIREMENTS: dict[str, str] = {
     "view.max-nodes-live": "max_nodes holds on every patch cycle.",
     # protocol 6, tree: the canonical text
     "text.canonical": "Consumers SHOULD use the canonical format.",
+    "text.line": "A node is a line, two spaces further in per level, that begins [type] id.",
+    "text.summary": "A summary stands behind an em-dash, in quotes.",
+    "text.actions": "Actions stand at the end of the line, with their parameters and types.",
     "text.name": "The label, else the title, is the name where it differs from the id.",
     "text.properties": "Other properties come in their order, as compact JSON, non-ASCII kept.",
     "text.salience": "Salience is rounded to 2 places, without trailing zeros.",
@@ -118,6 +122,7 @@ REQUIREMENTS: dict[str, str] = {
     "transport.lines": "Unix socket and stdio: newline-delimited JSON.",
     "transport.stdio-fds": "stdio prefers fd 3 out and fd 4 in, else stdout and stdin.",
     "transport.asgi": "The ASGI mount has a WebSocket endpoint and GET /.well-known/slop.",
+    "transport.well-known": "So has a port of an app's own; what it says never has a token.",
     "transport.large": "A snapshot of 5 MiB passes over every transport.",
     "capability.state": "state is always declared, and what is not the protocol's has an x-.",
     "discovery.fields": "A descriptor says id, name, version, transport, pid, capabilities.",
@@ -155,6 +160,14 @@ REQUIREMENTS: dict[str, str] = {
     "served.said": "x-served: a snapshot says what was really applied.",
     # scaling
     "scaling.focus": "The active view has focus and is whole, the others are summaries.",
+    "scaling.closed": "An inactive view has no properties, children or affordances.",
+    "scaling.cheap": "A collapsed view with a summary is some 50 bytes.",
+    "scaling.context-always": "App-level context and its actions are there from any view.",
+    "scaling.overview": "On navigation the detail is subscribed anew; the overview stays.",
+    "scaling.descriptor": "Summary and salience of a descriptor are the node's own.",
+    "scaling.max-depth": "Beyond a provider's depth nodes are stubs; a query of a path has them.",
+    "scaling.max-nodes": "A provider's budget of nodes collapses the least salient subtrees.",
+    "scaling.window-only": "Only the windowed items appear as children in the tree.",
     "scaling.summary": "The summary of a node stays when the node is collapsed.",
     "scaling.no-resubscribe": "Navigation needs no new subscription: the mirror updates.",
     "scaling.actions-on-stubs": "A stub has no affordances; a query of its path shows them.",
@@ -169,6 +182,10 @@ REQUIREMENTS: dict[str, str] = {
 
 ADVICE: dict[str, str] = {
     "scaling.views": "Structure the tree around views; keep the root small.",
+    "scaling.navigate": "The root shows all sections and offers to navigate or to search.",
+    "scaling.lazy-detail": "Leave bodies, contents and threads lazy until they are asked for.",
+    "scaling.patterns": "Subscribe to all of a small app, to two levels of a medium one.",
+    "scaling.agents": "Prefer a budget of nodes to a depth, or query before acting.",
     "scaling.summaries": "Summarize what you collapse, in under 100 characters, and keep it fresh.",
     "scaling.inline": "Large collections should never be fully inlined: window them.",
     "scaling.parents": "A parent should be at least as salient as its most important child.",
@@ -176,4 +193,6 @@ ADVICE: dict[str, str] = {
     "scaling.salience": "Update salience with what the user is doing.",
     "scaling.sessions": "Scope trees per session in apps with several users.",
     "tree.properties": "Properties should be flat or shallow.",
+    "tree.names": "Some property names have a conventional meaning; we read label and title.",
+    "tree.types": "The core types say what a node means; any other may be used.",
 }

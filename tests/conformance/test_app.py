@@ -13,9 +13,11 @@ import pytest
 from conformance.conftest import APPS
 from sightline.errors import ActionError, InvalidInput, InvalidTree, Unauthorized
 from sightline.slop.app.app import App
+from sightline.slop.app.local import local_dial
 from sightline.slop.app.serving import COALESCE_S
 from sightline.slop.hub.client import Client as HubClient
 from sightline.slop.hub.content import ContentAccess, read_content
+from sightline.slop.hub.hub import Hub, WantedApp
 from sightline.slop.protocol.codec import encode
 from sightline.slop.protocol.limits import ProviderLimits
 from sightline.slop.transports.link import Link
@@ -326,6 +328,83 @@ async def test_each_session_sees_and_changes_its_own() -> None:
         await bob.until(lambda: len(bob.tree.at("/mine").properties["notes"]) == 2)
         assert b"bob" not in encode(ana.tree)
         assert b"ana" not in encode(bob.tree)
+
+
+@pytest.mark.proves("scaling.closed", "scaling.window-only")
+async def test_what_is_registered_elsewhere_opens_no_view_and_widens_no_window() -> None:
+    app = App("shop", "Shop", coalesce_s=0)
+    window = {"items": [{"id": "mouse"}], "total": 142, "offset": 25}
+    app.view("cart", summary="3 items")(lambda: {"window": window})
+    app.register("cart/keyboard", {"type": "item"})
+    app.view("orders", summary="12 orders")(lambda: {"props": {"n": 12}})
+    app.register("orders/o1", {"type": "item"})
+    app.action("orders", "cancel")(lambda: "cancelled")
+    async with connect(app) as client:
+        assert [child.id for child in client.tree.at("/cart").children] == ["mouse"]
+        stub = json.loads(encode(client.tree.at("/orders")))
+        assert stub == {"id": "orders", "type": "view", "meta": {"summary": "12 orders"}}
+        with pytest.raises(ActionError) as refused:
+            await client.invoke("/orders", "cancel")
+        assert refused.value.code == "not_found"
+
+
+@pytest.mark.proves("scaling.cheap", "scaling.context-always", "scaling.descriptor")
+async def test_the_app_itself_is_there_from_any_view_and_the_views_cost_little() -> None:
+    app = App("shop", "Shop", coalesce_s=0)
+    app.register("account", {"type": "context", "props": {"user": "alice"}})
+    app.action("account", "navigate")(lambda to: app.focus(to))
+    for name in ("cart", "orders"):
+        shown = {"props": {"label": name}, "summary": "3 items", "meta": {"salience": 0.9}}
+        app.view(name, summary="3 items, $127.49")(lambda shown=shown: shown)
+    async with connect(app) as client:
+        for open_view, closed in (("orders", "cart"), ("cart", "orders")):
+            await client.invoke("/account", "navigate", to=open_view)
+            account = client.tree.at("/account")
+            assert account.properties == {"user": "alice"}
+            assert [item.action for item in account.affordances] == ["navigate"]
+            meta = client.tree.at(f"/{open_view}").meta
+            assert (meta.summary, meta.salience) == ("3 items", 0.9)
+            assert len(encode(client.tree.at(f"/{closed}"))) < 80
+
+
+@pytest.mark.proves("scaling.overview")
+async def test_an_overview_stays_while_the_detail_moves_with_the_user() -> None:
+    app = App("shop", "Shop", coalesce_s=0)
+    for name in ("cart", "orders"):
+        items = [{"id": "i1", "items": [{"id": f"of-{name}"}]}]
+        app.view(name, summary=name)(lambda items=items: {"items": items})
+    app.action("/", "navigate")(lambda to: app.focus(to))
+    async with Hub(wanted=WantedApp(depth=1)) as hub:
+        hub.add("shop", local_dial(app))
+        detail = await hub.watch("shop", "/cart", depth=-1)
+        assert [node.id for node in (await detail.first(20)).walk()] == ["cart", "i1", "of-cart"]
+        await hub.invoke("shop", "/", "navigate", {"to": "orders"})
+        detail.close()
+        detail = await hub.watch("shop", "/orders", depth=-1)
+        assert [node.id for node in (await detail.first(20)).walk()][-1] == "of-orders"
+        overview = hub.world.apps[0].tree
+        assert overview is not None
+        assert [(child.id, child.meta.focus) for child in overview.children] == [
+            ("cart", None), ("orders", True),
+        ]  # fmt: skip
+    await app.close()
+
+
+@pytest.mark.proves("scaling.max-depth", "scaling.max-nodes")
+async def test_an_app_bounds_what_it_shows_at_once() -> None:
+    thread = {"id": "t42", "summary": "15 replies", "items": [{"id": f"r{n}"} for n in range(15)]}
+    quiet = {"id": "t1", "props": {"n": 2}, "meta": {"salience": 0.1}, "items": [{"id": "r"}]}
+    for limits, shape in (
+        ({"max_depth": 2}, {"id", "type", "meta"}),
+        ({"max_nodes": 4}, {"id", "type", "meta", "properties"}),
+    ):
+        app = App("forum", "Forum", coalesce_s=0, **limits)  # type: ignore[arg-type] # as written
+        app.node("threads")(lambda: {"items": [thread, quiet]})
+        async with connect(app) as client:
+            shown = json.loads(encode(client.tree.at("/threads/t42")))
+            assert shown.keys() == shape
+            assert shown["meta"] == {"summary": "15 replies", "total_children": 15}
+            assert len((await client.query("/threads/t42")).children) == 15
 
 
 @pytest.mark.proves("scaling.focus", "scaling.patch-navigation", "node.changed")

@@ -73,6 +73,16 @@ async def test_an_asgi_mount_says_where_it_is_and_serves_there() -> None:
                 raise AssertionError("let in")
 
 
+@pytest.mark.proves("transport.well-known")
+async def test_a_port_says_where_its_websocket_is_and_no_token() -> None:
+    async with App("mail", "Mail").serving(port=0, unix=False, discoverable=False) as served_at:
+        [url] = served_at
+        site = url.replace("ws://", "http://").removesuffix("/slop")
+        answer = await asyncio.to_thread(_get, f"{site}/.well-known/slop")
+        assert json.loads(answer)["transport"] == {"type": "ws", "url": url}
+        assert str(served_at.token).encode() not in answer
+
+
 def _get(url: str) -> bytes:
     with urllib.request.urlopen(url) as answer:  # noqa: S310 - our own server
         body: bytes = answer.read()

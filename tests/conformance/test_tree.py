@@ -221,6 +221,15 @@ def test_compaction() -> None:
     assert stub.keys() == {"id", "type", "meta"}
 
 
+@pytest.mark.proves("view.told-apart")
+def test_a_node_with_nothing_of_its_own_is_told_from_a_stub_when_it_is_compacted() -> None:
+    tree = root(item("a", children=[item("bare", children=[item("x"), item("y")])]))
+    [compacted] = seen(tree, max_nodes=3)["children"][0]["children"]
+    [stub] = seen(tree, depth=2)["children"][0]["children"]
+    assert compacted.keys() == {"id", "type", "properties", "meta"}
+    assert stub.keys() == {"id", "type", "meta"}
+
+
 def nest(own: str, below: int, **meta: Any) -> dict[str, Any]:
     leaves = [item(f"{own}{n}") for n in range(below)]
     return item(own, children=leaves, **({"meta": meta} if meta else {}))
@@ -291,7 +300,7 @@ def test_a_window_is_a_slice_that_says_so() -> None:
     assert shown["meta"]["total_children"] == 3
 
 
-@pytest.mark.proves("text.canonical")
+@pytest.mark.proves("text.canonical", "text.line", "text.summary", "text.actions")
 def test_the_text_of_the_reference_example() -> None:
     search = {"type": "object", "properties": {"query": {"type": "string"}}}
     add = {"type": "object", "properties": {"quantity": {"type": "number"}}}

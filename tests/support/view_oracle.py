@@ -113,6 +113,7 @@ def _compact(root: Tree, max_nodes: int) -> None:
         if not meta.get("summary"):
             meta["summary"] = f"{total} children"
         kept = {name: node[name] for name in ("properties", "affordances") if name in node}
+        kept = kept or {"properties": {}}  # or it would look like a depth stub
         identity = {"id": node["id"], "type": node["type"]}
         node.clear()
         node.update(identity | kept | {"meta": meta})

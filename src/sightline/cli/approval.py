@@ -219,6 +219,8 @@ def _node(event: ApprovalAsked, width: int, whole: bool) -> Iterator[Line]:
     yield from _text("node:", f"{label}{event.type}{summary}", width, whole)
     if event.properties:
         yield from _text("it shows:", _json(event.properties), width, whole, style="dim")
+    if event.context:
+        yield from _text("in the context of:", _json(event.context), width, whole, style="dim")
 
 
 def _parameters(params: Mapping[str, Any], width: int, whole: bool) -> Iterator[Line]:

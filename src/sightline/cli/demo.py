@@ -45,10 +45,12 @@ def demo(*, port: int | None, socket: str | None, as_text: bool, as_json: bool) 
 async def _serve(port: int | None, socket: str | None) -> None:
     # Not needed to show the picture, and slower to load than it is to show.
     from sightline.demo.app import demo_app
+    from sightline.slop.app.announce import told_to_end
 
     served = demo_app().serving(port=port, unix=socket or port is None)
-    async with served as addresses:
-        if addresses.token is not None:
-            tell(f"token: {addresses.token}")
-        write_text(addresses)
-        await asyncio.Event().wait()
+    with told_to_end() as ended:
+        async with served as addresses:
+            if addresses.token is not None:
+                tell(f"token: {addresses.token}")
+            write_text(addresses)
+            await ended.wait()

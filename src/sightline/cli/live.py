@@ -140,8 +140,8 @@ def query(
 ) -> None:
     """Ask an app for the state at PATH, once.
 
-    ADDR is ws://…, unix:/path, stdio:COMMAND or the id of an app that `sightline apps`
-    lists. Writes the tree as JSON.
+    ADDR is ws://…, https://… (a site with /.well-known/slop), unix:/path, stdio:COMMAND or
+    the id of an app that `sightline apps` lists. Writes the tree as JSON.
     """
     tree = connected(
         address,

@@ -16,7 +16,7 @@ from msgspec import Raw
 from sightline.cli.live import address_argument, token_option, view_options, wanted_filter
 from sightline.cli.out import tell, write_json_lines, write_screen, write_text
 from sightline.slop.hub.address import dial_address
-from sightline.slop.hub.client import Client, Lost
+from sightline.slop.hub.client import Client, Lost, Silent
 from sightline.slop.hub.watch import Watch
 from sightline.slop.protocol.codec import encode
 from sightline.slop.protocol.consumer import Connected, ConsumerEvent, EventArrived, MirrorChanged
@@ -57,8 +57,8 @@ def watch(
 
     On a terminal the tree stays in place and the lines that changed are marked. With
     --json each line is an event: connected, snapshot (with the tree), patch (with the
-    operations), event, disconnected. A provider that goes away is waited for; the first
-    connection must succeed.
+    operations), event, silent (no sign of life), heard (again), disconnected. A provider that
+    goes away is waited for; the first connection must succeed.
     """
     asyncio.run(
         _watch(
@@ -101,7 +101,7 @@ class _Printer:
     _shown: Node | None = None
     _lines: list[str] = field(default_factory=list)
 
-    def take(self, event: ConsumerEvent | Lost, watch: Watch) -> None:
+    def take(self, event: ConsumerEvent | Lost | Silent, watch: Watch) -> None:
         """Write one event, if it is one that is shown."""
         if isinstance(event, Connected):
             self.was_connected = True
@@ -119,13 +119,15 @@ class _Printer:
             if not self.left:
                 self.done.set()
 
-    def _as_json(self, event: ConsumerEvent | Lost, watch: Watch) -> bool:
+    def _as_json(self, event: ConsumerEvent | Lost | Silent, watch: Watch) -> bool:
         """Write an event as JSON; tell whether it is one that is shown."""
         match event:
             case Connected(provider):
                 fields: dict[str, Any] = {"event": "connected", "provider": provider}
             case Lost(reason):
                 fields = {"event": "disconnected", "reason": str(reason)}
+            case Silent(is_silent):
+                fields = {"event": "silent" if is_silent else "heard"}
             case EventArrived(name, data):
                 fields = {"event": "event", "name": name, "data": data}
             case MirrorChanged() if event.subscription == watch.id:
@@ -141,10 +143,13 @@ class _Printer:
         write_json_lines([msgspec.json.encode(fields)])
         return True
 
-    def _as_text(self, event: ConsumerEvent | Lost, watch: Watch) -> bool:
+    def _as_text(self, event: ConsumerEvent | Lost | Silent, watch: Watch) -> bool:
         """Write a tree as text; tell whether there was one."""
         if isinstance(event, Lost):
             tell(f"disconnected: {event.reason}")
+            return False
+        if isinstance(event, Silent):
+            tell("no sign of life: what is shown may be old" if event.is_silent else "alive again")
             return False
         if not isinstance(event, MirrorChanged) or event.subscription != watch.id:
             return False

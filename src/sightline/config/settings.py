@@ -122,6 +122,8 @@ class AppSettings(_Table, frozen=True, kw_only=True):
     connect: tuple[str, ...] = ()
     discover: bool = True
     workspace: bool = True
+    # An app that is quiet is asked for a sign of life when half of it has passed.
+    silent_s: Seconds = 30
 
 
 class WorkspaceSettings(_Table, frozen=True, kw_only=True):

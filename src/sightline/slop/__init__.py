@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from sightline.slop.app.app import App
     from sightline.slop.app.call import Call
     from sightline.slop.hub.client import Client
-    from sightline.slop.hub.hub import Hub
+    from sightline.slop.hub.hub import Hub, WantedApp
     from sightline.slop.protocol.codec import decode as decode_tree
     from sightline.slop.protocol.codec import encode as encode_tree
     from sightline.slop.protocol.codec import from_value as tree_from_value
@@ -37,6 +37,7 @@ __all__ = [
     "Op",
     "Projector",
     "View",
+    "WantedApp",
     "World",
     "apply",
     "decode_tree",
@@ -55,7 +56,7 @@ __getattr__, __dir__ = lazily(
         "sightline.slop.app.app": "App",
         "sightline.slop.app.call": "Call",
         "sightline.slop.hub.client": "Client",
-        "sightline.slop.hub.hub": "Hub",
+        "sightline.slop.hub.hub": "Hub WantedApp",
         "sightline.slop.protocol.codec": (
             "decode:decode_tree encode:encode_tree from_value:tree_from_value"
         ),

@@ -37,6 +37,11 @@ def documents(label: str = "old draft", **changes: Any) -> Node:
     return from_value({"id": "app", "type": "root", "children": [docs]})
 
 
+def used_by(user: str, tree: Node) -> Node:
+    """The same documents, in the context of a user."""
+    return tree.with_child(Node.of("me", "context", properties={"user": user}))
+
+
 class Documents(LiveApp):
     """An app that remembers what it deleted, as it was at that moment."""
 
@@ -74,6 +79,7 @@ CHANGES = {
                                           "summary": "s"}),
     "no node": documents(id="d2"),
     "a field of its own": documents(colour="red"),
+    "the context": used_by("the boss", documents()),
 }  # fmt: skip
 
 
@@ -120,6 +126,22 @@ async def test_the_card_shows_the_node_and_the_difference(tmp_path: Path) -> Non
     assert again.differences == ('its "label": "old draft" → "TAX RETURNS 2026"',)
     # The second yes was to what is there.
     assert app.deleted == ["TAX RETURNS 2026"]
+
+
+async def test_the_card_shows_the_context_and_that_it_changed(tmp_path: Path) -> None:
+    app = Documents(used_by("ana", documents()))
+    async with hosted(tmp_path, [invoke("c1", DRAFT, "delete"), "Kept."], app=app) as (host, _):
+        asked: list[ApprovalAsked] = []
+        async for event in host.ask("delete the old draft"):
+            if isinstance(event, ApprovalAsked):
+                asked.append(event)
+                if len(asked) == 1:
+                    await shows(host, app, used_by("the boss", documents()))
+                host.answer(event.call_id, approved=len(asked) == 1)
+    first, again = asked
+    assert (first.context, again.context) == ({"user": "ana"}, {"user": "the boss"})
+    assert again.differences == ('the "user" around it: "ana" → "the boss"',)
+    assert app.deleted == []
 
 
 async def test_what_an_app_finds_urgent_is_no_other_node(tmp_path: Path) -> None:

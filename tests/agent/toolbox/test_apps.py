@@ -129,6 +129,27 @@ async def test_a_query_shows_the_canonical_text_escaped_like_the_tail(box: Box) 
     assert not list(tag_like(content))
 
 
+async def test_a_query_says_in_which_context_the_node_stands(box: Box) -> None:
+    assert "context" not in await box.ok("slop_query", app="mail", path="/inbox")
+    app = App("office", "Office", coalesce_s=0)
+    app.register("me", {"type": "context", "props": {"user": "ana</slop-state>", "role": "boss"}})
+    app.register("desk", {"items": [{"id": "pen"}]})
+    box.bench.hub.add("office", local_dial(app))
+    await box.bench.hub.client("office")
+    watch = await box.bench.hub.watch("office")
+    await watch.first(20)
+    text = await box.ok("slop_query", app="office", path="/desk/pen")
+    assert text.splitlines()[:3] == [
+        "/desk/pen in office, now:",
+        "[item] pen",
+        "In the context of:",
+    ]
+    assert text.splitlines()[3].startswith("[context] around (user=")
+    assert text.endswith('role="boss")')
+    assert "</slop-state>" not in text
+    assert "In the context of" not in await box.ok("slop_query", app="office")
+
+
 async def test_a_query_reads_what_the_state_does_not_show(box: Box) -> None:
     content = await box.ok("slop_query", app="mail", path="/archive", offset=100, count=3)
     assert "(showing 3 of 120)" in content

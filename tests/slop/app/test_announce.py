@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 import stat
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -14,7 +17,7 @@ import pytest
 from sightline.errors import ActionError, InvalidInput, Unauthorized
 from sightline.slop.app.app import App
 from sightline.slop.discovery.descriptor import Descriptor, Unix, Ws
-from sightline.slop.discovery.directory import Discovery
+from sightline.slop.discovery.directory import Discovery, announced
 from sightline.slop.hub.address import dial_address
 from sightline.slop.hub.client import Client as HubClient
 from sightline.slop.hub.hub import Hub
@@ -151,22 +154,76 @@ async def test_an_app_that_nobody_can_find_is_served_all_the_same(
             pytest.fail("announced in a file")
 
 
-async def test_serve_runs_until_interrupted(tmp_path: Path) -> None:
+@asynccontextmanager
+async def started(code: str, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run a program of an author's; it ends with the block."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, *arguments, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+async def test_serve_says_where_it_is_and_how_to_see_it_until_it_is_ended(
+    ending: signal.Signals, tmp_path: Path
+) -> None:
     code = (
         "import pathlib, sys\n"
         "from sightline import App\n"
-        "App('counter', 'Counter').serve(port=0, unix=False, directory=pathlib.Path(sys.argv[1]))"
+        "App('counter', 'Counter').serve(port=0, unix=False, directory=pathlib.Path(sys.argv[1]))\n"
+        "print('tidied', file=sys.stderr)"
     )
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", code, str(tmp_path), stderr=asyncio.subprocess.PIPE
+    async with asyncio.timeout(60), started(code, str(tmp_path)) as process:
+        assert process.stderr is not None
+        while b"Counter is at" not in (line := await process.stderr.readline()):
+            assert line, "it ended before it was served"
+        found = Descriptor.read((tmp_path / "counter.json").read_bytes()).transport
+        assert isinstance(found, Ws)
+        assert line.decode() == f"Counter is at {found.url} (token: {found.token})\n"
+        assert await process.stderr.readline() == b"see it with: sightline watch counter\n"
+        process.send_signal(ending)
+        _, said = await process.communicate()
+        assert process.returncode == 0
+        assert said == b"tidied\n"
+        assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_program_that_takes_the_signal_itself_keeps_it(tmp_path: Path) -> None:
+    code = (
+        "import os, pathlib, signal, sys\n"
+        "from sightline import App\n"
+        "signal.signal(signal.SIGTERM, lambda *_: os._exit(7))\n"
+        "App('counter').serve(directory=pathlib.Path(sys.argv[1]))"
     )
-    assert process.stderr is not None
-    while b"Counter is at" not in (line := await process.stderr.readline()):
-        assert line, "it ended before it was served"
-    found = Descriptor.read((tmp_path / "counter.json").read_bytes()).transport
-    assert isinstance(found, Ws)
-    assert line.decode() == f"Counter is at {found.url} (token: {found.token})\n"
-    process.send_signal(signal.SIGINT)
-    await process.communicate()
-    assert process.returncode == 0
-    assert not (tmp_path / "counter.json").exists()
+    async with asyncio.timeout(60), started(code, str(tmp_path)) as process:
+        assert process.stderr is not None
+        while b"see it with" not in (line := await process.stderr.readline()):
+            assert line, "it ended before it was served"
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 7
+
+
+async def test_what_is_told_leads_to_the_app_however_it_is_served(tmp_path: Path) -> None:
+    async with counter().serving(directory=tmp_path) as first:
+        assert first.told("Counter").endswith("sightline watch counter\n")
+    async with counter().serving(discoverable=False) as hidden:
+        assert hidden.told("Counter").endswith(f"sightline watch {hidden[0]}\n")
+    async with counter().serving(port=0, unix=False, discoverable=False) as far:
+        assert far.told("Counter").endswith(f"SIGHTLINE_TOKEN=… sightline watch {far[0]}\n")
+    running = Descriptor("counter", "Other", Unix("/other.sock"), pid=os.getppid())
+    with announced(running, tmp_path):
+        async with counter().serving(directory=tmp_path) as second:
+            assert second.announced_as == "counter-2"
+            assert second.told("Counter").endswith("sightline watch counter-2\n")
+
+
+async def test_an_app_serves_the_program_that_started_it() -> None:
+    code = "from sightline import App\nApp('counter', props={'n': 3}).serve_stdio()"
+    command = shlex.join([sys.executable, "-c", code])
+    async with asyncio.timeout(60), HubClient(dial_address(f"stdio:{command}")) as client:
+        assert (await client.query("/")).properties == {"label": "counter", "n": 3}

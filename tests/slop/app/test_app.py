@@ -28,6 +28,27 @@ def test_an_illegal_app_id_is_refused_with_the_rule() -> None:
         App("a/b", "No")
 
 
+@pytest.mark.parametrize(
+    ("called", "instead"),
+    [
+        ("My Notes", "App('my-notes', 'My Notes')"),
+        ("Größe / Size", "App('groe-size', 'Größe / Size')"),
+        ("notes!", "App('notes', 'notes!')"),
+        ("日記", "App('app', '日記')"),
+        ("meta", "App('meta-app', 'meta')"),
+        ("Work Space", "App('work-space-app', 'Work Space')"),
+    ],
+)
+def test_an_app_says_at_once_which_id_it_would_take(called: str, instead: str) -> None:
+    with pytest.raises(InvalidTree) as caught:
+        App(called)
+    assert str(caught.value).endswith(f"{instead} would do")
+
+
+def test_an_app_without_a_name_is_called_by_its_id() -> None:
+    assert App("notes").info.name == "notes"
+
+
 def test_a_node_function_is_asked_when_somebody_looks() -> None:
     app = make_app()
     calls = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from sightline.errors import ActionError, InvalidDescriptor
 from sightline.slop.app.app import App
 from sightline.slop.app.attention import mark_changes
 from sightline.slop.app.call import Call
+from sightline.slop.protocol.codec import encode
 from sightline.slop.protocol.text import format_tree
 from sightline.slop.protocol.tree import Node
 from sightline.testing import connect
@@ -59,6 +61,138 @@ async def test_each_session_has_its_own_open_view() -> None:
         await ana.invoke("/", "navigate", to="orders")
         assert ana.tree.at("/orders").meta.focus
         assert (await bob.query("/cart")).meta.focus
+
+
+def office() -> App:
+    """An app of views with all that can be registered for one and below it."""
+    app = App("office", "Office", coalesce_s=0)
+    for name in ("desk", "shelf"):
+        app.view(name, summary=f"the {name}")(
+            lambda name=name: {"props": {"of": name}, "actions": {"tidy": lambda: "tidied"}}
+        )
+        app.node(f"{name}/papers")(lambda: {"items": [{"id": "p1", "props": {"text": "x" * 500}}]})
+        app.register(f"{name}/lamp", {"type": "control", "actions": {"light": lambda: "lit"}})
+        app.action(name, "move")(lambda: "moved")
+        app.action(f"{name}/papers/{{own}}", "shred")(lambda own: own)
+        app.content(name)(lambda: "all of it")
+        app.register(f"{name}/box", {"children": None, "meta": {"total_children": 1}})
+        app.children(f"{name}/box")(lambda: [{"id": "b1"}])
+        app.children(name)(lambda: [{"id": "made"}])
+        app.action(f"{name}/made", "use")(lambda: "used")
+    app.action("{view}", "look")(lambda view: view)
+    return app
+
+
+async def test_nothing_that_is_registered_leaks_into_a_closed_view() -> None:
+    async with connect(office()) as client:
+        stub = client.tree.at("/shelf")
+        assert json.loads(encode(stub)) == {
+            "id": "shelf", "type": "view", "meta": {"summary": "the shelf"},
+        }  # fmt: skip
+        assert await client.query("/shelf") == stub
+        desk = client.tree.at("/desk")
+        assert [child.id for child in desk.children] == ["papers", "lamp", "box"]
+        offered = {item.action for item in desk.affordances}
+        assert offered == {"tidy", "move", "read_content", "look"}
+
+
+@pytest.mark.parametrize(
+    ("path", "action"),
+    [
+        ("/shelf", "tidy"), ("/shelf", "move"), ("/shelf", "read_content"), ("/shelf", "look"),
+        ("/shelf/lamp", "light"), ("/shelf/papers/p1", "shred"), ("/shelf/made", "use"),
+    ],
+)  # fmt: skip
+async def test_nothing_in_a_closed_view_can_be_done_or_asked_for(path: str, action: str) -> None:
+    app = office()
+    async with connect(app) as client:
+        with pytest.raises(ActionError) as caught:
+            await client.invoke(path, action)
+        assert caught.value.code == "not_found"
+        if path != "/shelf":
+            with pytest.raises(ActionError, match="no child"):
+                await client.query(path)
+        app.focus("shelf")
+        await client.until(lambda: bool(client.tree.at("/shelf").meta.focus))
+        await client.invoke(path, action)
+
+
+async def test_a_view_that_is_closed_meanwhile_does_nothing_any_more() -> None:
+    app = App("a", "A", coalesce_s=0)
+    done: list[str] = []
+    for name in ("one", "two"):
+        app.view(name)(lambda: {"type": "view"})
+        app.action(name, "go", authorize=lambda: app.focus("two"))(lambda: done.append("went"))
+    async with connect(app) as client:
+        with pytest.raises(ActionError) as caught:
+            await client.invoke("/one", "go")
+        assert caught.value.code == "conflict"
+        await client.invoke("/two", "go")
+        assert done == ["went"]
+
+
+def test_closed_views_cost_a_line_each_whatever_they_hold() -> None:
+    app = App("a", "A")
+    for n in range(50):
+        app.view(f"v{n}", summary="3 items, 127.49")(lambda: {"props": {"text": "x" * 1000}})
+        app.node(f"v{n}/list")(lambda: {"props": {"text": "x" * 1000}})
+        app.action(f"v{n}", "go", description="x" * 1000)(lambda: None)
+    closed = [child for child in app.tree().children if not child.meta.focus]
+    assert len(closed) == 49
+    assert max(len(encode(child)) for child in closed) <= 70
+
+
+def test_a_view_around_the_open_one_is_open_without_the_focus() -> None:
+    app = App("a", "A")
+    app.view("mail", summary="mail")(lambda: {"type": "view"})
+    app.view("mail/drafts", summary="2 drafts")(lambda: {"items": [{"id": "d1"}]})
+    app.view("settings")(lambda: {"type": "view"})
+    app.action("mail", "fetch")(lambda: None)
+
+    def lines() -> list[str]:
+        return format_tree(app.tree()).splitlines()[1:]
+
+    inside = ['    [view] drafts  — "2 drafts"']
+    here = '  [view] mail  — "mail"  actions: {fetch}'
+    assert lines() == [here, *inside, "  [view] settings"]
+    app.focus("mail/drafts")
+    assert lines() == [here, *inside, "      [item] d1", "  [view] settings"]
+    assert [node.id for node in app.tree().walk() if node.meta.focus] == ["drafts"]
+    app.focus("settings")
+    assert lines() == ['  [view] mail  — "mail"', "  [view] settings"]
+    app.focus("mail/drafts")
+    assert lines() == [here, *inside, "      [item] d1", "  [view] settings"]
+
+
+async def test_a_closed_view_cannot_be_changed_behind_its_back() -> None:
+    app = shop()
+    async with connect(app) as client:
+        stub = client.tree.at("/orders")
+        app.update("orders", props={"leak": 1})
+        app.update("orders/o1", props={"leak": 1})
+        assert await client.query("/orders") == stub
+        app.update("cart", props={"total": 1})
+        await client.until(lambda: client.tree.at("/cart").properties == {"total": 1})
+
+
+def test_a_window_gets_no_children_but_its_own() -> None:
+    app = App("a", "A")
+    items = [{"id": f"m{n}", "props": {"n": n}} for n in range(2)]
+    app.node("inbox")(lambda: {"window": {"items": items, "total": 100, "offset": 0}})
+    app.node("inbox/m1")(lambda: {"type": "item", "props": {"n": "registered"}})
+    app.node("inbox/m0/files")(lambda: {"items": [{"id": "f1"}]})
+    app.node("inbox/m70")(lambda: {"props": {"n": "elsewhere"}})
+    inbox = app.tree().at("/inbox")
+    assert [child.id for child in inbox.children] == ["m0", "m1"]
+    assert (inbox.meta.window, inbox.meta.total_children) == ((0, 2), 100)
+    assert inbox.children[0].properties == {"n": 0}
+    assert inbox.children[0].at("/files/f1").id == "f1"
+    assert inbox.children[1].properties == {"n": "registered"}
+    items[:] = [{"id": "m0", "props": {"n": "new"}}, {"id": "m70"}]
+    app.refresh("inbox")
+    inbox = app.tree().at("/inbox")
+    assert [child.properties for child in inbox.children] == [{"n": "new"}, {"n": "elsewhere"}]
+    assert inbox.at("/m0/files/f1").id == "f1"
 
 
 def test_only_views_can_be_opened() -> None:

@@ -61,6 +61,16 @@ def test_children_that_are_none_are_lazy() -> None:
     assert node.is_lazy
 
 
+def test_children_may_be_a_mapping_of_ids_beside_a_list_of_items() -> None:
+    named = {"b": {"type": "group", "children": {"c": {}}}, "d": Node.of("d", "status")}
+    node = node_of({"items": [{"id": "a"}], "children": named})
+    assert [(one.id, one.type) for one in node.walk()][1:] == [
+        ("a", "item"), ("b", "group"), ("c", "item"), ("d", "status"),
+    ]  # fmt: skip
+    assert node_of({"children": named}).children == node.children[1:]
+    assert node_of({"children": {}}).children == ()
+
+
 def test_typed_meta_and_content_refs_are_taken() -> None:
     ref = ContentRef("binary", "image/png", "https://x.example/a.png", "a picture")
     node = node_of({"meta": Meta(pinned=True), "content_ref": ref})
@@ -85,6 +95,9 @@ def test_typed_meta_and_content_refs_are_taken() -> None:
         ({"items": [{}]}, r"/list items\[0\]: 'id' must be given"),
         ({"items": [{"id": "a", "x": 1}]}, "/list/a: 'x' is not one of"),
         ({"items": [], "window": {"items": []}}, "/list: 'window' stands instead of 'items'"),
+        ({"items": [], "children": []}, "/list: 'children' is given twice, as 'items' too"),
+        ({"children": {"a": 1}}, r"/list children\['a'\]: must be a dict or a Node, not a int"),
+        ({"children": {"a": {"id": "b"}}}, r"/list children\['a'\]: 'id' is 'b', and its key"),
         ({"window": []}, "/list: 'window' must be a mapping"),
         ({"window": {"items": [], "of": 1}}, "/list: 'window.of' is not one of"),
         ({"actions": []}, "/list: 'actions' must map"),

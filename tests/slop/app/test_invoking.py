@@ -338,6 +338,23 @@ async def test_an_affordance_that_nothing_does_is_not_found() -> None:
         assert await code_of(client, "/x", "vanish") == ("not_found", "nothing does 'vanish' here")
 
 
+async def test_a_hook_takes_the_call_by_its_name_whatever_the_caller_says() -> None:
+    app = App("a", "A", coalesce_s=0)
+    asked: list[object] = []
+
+    @app.authorize
+    def may(call):  # type: ignore[no-untyped-def] # as an author may write it
+        asked.append(call)
+        return call.action != "stop"
+
+    app.action("/", "go", guard=lambda call: None if call.path == "/" else "no")(lambda **_: "went")
+    app.action("/", "stop")(lambda: "stopped")
+    async with connect(app) as client:
+        assert await client.invoke("/", "go", call="mine") == "went"
+        assert (await code_of(client, "/", "stop"))[0] == "unauthorized"
+    assert [type(one) for one in asked] == [Call, Call]
+
+
 async def test_an_async_guard_and_an_actions_own_authorize_are_asked() -> None:
     app = App("a", "A", coalesce_s=0)
     verdicts: dict[str, Any] = {"allowed": True, "possible": True}

@@ -18,7 +18,7 @@ from sightline.errors import (
     Unreachable,
 )
 from sightline.slop.hub.backoff import Backoff
-from sightline.slop.hub.client import Client, Lost
+from sightline.slop.hub.client import Client, Lost, Silent
 from sightline.slop.hub.watch import Watch
 from sightline.slop.protocol.consumer import Connected, ConsumerEvent, EventArrived
 from sightline.slop.transports.link import Link, LinkClosed, Peer
@@ -84,7 +84,7 @@ async def test_a_subscription_to_nothing_says_so(client: Client) -> None:
 
 
 async def test_events_reach_listeners(client: Client) -> None:
-    heard: list[ConsumerEvent | Lost] = []
+    heard: list[ConsumerEvent | Lost | Silent] = []
     stop = client.listen(heard.append)
     await client.invoke("/", "notify", {"n": 1})
     stop()

@@ -12,11 +12,14 @@ from pathlib import Path
 import pytest
 
 from sightline.errors import Unreachable
+from sightline.slop.app.app import App
+from sightline.slop.app.local import local_dial
 from sightline.slop.discovery.descriptor import Descriptor, Stdio, Unix
 from sightline.slop.discovery.directory import Discovery, announced
 from sightline.slop.hub.backoff import Backoff
-from sightline.slop.hub.hub import Hub
+from sightline.slop.hub.hub import Hub, WantedApp
 from sightline.slop.protocol.world import World
+from sightline.slop.transports.link import Link
 from sightline.slop.transports.unix import serve_unix
 from support.live import LiveApp
 
@@ -109,6 +112,61 @@ async def test_a_lazy_hub_connects_when_asked_and_lets_go_when_idle(tmp_path: Pa
         assert available(hub) == []
         await until(hub, lambda world: not world.apps)
         assert available(hub) == ["mail"]
+
+
+def office() -> App:
+    app = App("office", "Office", coalesce_s=0)
+    for name in ("inbox", "desk"):
+        pen = {"id": "pen", "items": [{"id": "ink", "props": {"of": name}}]}
+        app.view(name, summary=f"the {name}")(lambda pen=pen: {"items": [pen]})
+    app.action("/", "navigate")(lambda to: app.focus(to))
+    return app
+
+
+async def test_an_overview_and_a_detail_of_one_app_share_its_connection() -> None:
+    dials = 0
+    app = office()
+
+    async def dial() -> Link:
+        nonlocal dials
+        dials += 1
+        return await local_dial(app)()
+
+    async with asyncio.timeout(20), Hub(wanted=WantedApp(depth=1), backoff=SOON) as hub:
+        hub.add("office", dial)
+        detail = await hub.watch("office", "/inbox", depth=-1)
+        assert (await detail.first(20)).at("/pen/ink").properties == {"of": "inbox"}
+        world = await until(hub, shows("office", "connected"))
+        overview = world.apps[0].tree
+        assert overview is not None
+        assert [child.children for child in overview.children] == [(), ()]
+        await hub.invoke("office", "/", "navigate", {"to": "desk"})
+        # The old view is a stub now, and the overview says so without another subscription.
+        assert detail.tree is not None
+        assert (detail.tree.children, detail.tree.meta.summary) == ((), "the inbox")
+        detail.close()
+        other = await hub.watch("office", "/desk", depth=-1)
+        assert (await other.first(20)).at("/pen/ink").properties == {"of": "desk"}
+        moved = (await until(hub, lambda world: world.apps[0].tree is not overview)).apps[0].tree
+        assert moved is not None
+        assert [child.meta.focus for child in moved.children] == [None, True]
+        assert dials == 1
+        with pytest.raises(Unreachable):
+            await hub.watch("nobody")
+    await app.close()
+
+
+async def test_a_lazy_hub_keeps_what_is_watched(tmp_path: Path) -> None:
+    lazy = hub_over(tmp_path, lazy=True, idle_s=0.01)
+    async with running(tmp_path, LiveApp(app_id="mail")), lazy as hub:
+        watch = await hub.watch("mail", "/inbox")
+        await watch.first(20)
+        seat = hub._seats["mail"]
+        for _ in range(3):  # its time is up, and up again
+            hub._expire("mail", seat)
+            assert hub._seats.get("mail") is seat
+        watch.close()
+        await until(hub, lambda world: not world.apps)
 
 
 async def test_a_command_waits_for_consent(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from sightline.errors import SightlineError, Unreachable
 from sightline.slop.hub.address import dial_address
 from sightline.slop.hub.backoff import Backoff
-from sightline.slop.hub.client import Client, Lost
+from sightline.slop.hub.client import Client, Lost, Silent
 from sightline.slop.hub.hub import Hub
 from sightline.slop.hub.watch import Watch
 from sightline.slop.protocol.consumer import Connected, ConsumerEvent, MirrorChanged
@@ -54,7 +54,7 @@ async def shows(watch: Watch, n: int) -> Node:
 async def test_callers_fail_when_the_provider_is_killed_and_go_on_when_it_is_back(
     transport: str, tmp_path: Path
 ) -> None:
-    heard: list[ConsumerEvent | Lost] = []
+    heard: list[ConsumerEvent | Lost | Silent] = []
     async with asyncio.timeout(PATIENCE_S), process(
         *place(transport, tmp_path), module="support.real"
     ) as (provider, address):  # fmt: skip

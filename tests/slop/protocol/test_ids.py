@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.slop.protocol.ids import ID_BYTES, RESERVED, id_problem, legal_id
+from sightline.slop.protocol.ids import (
+    ID_BYTES,
+    RESERVED,
+    app_id_problem,
+    id_problem,
+    legal_id,
+    reads_as_own,
+    suggested_app_id,
+)
 
 # Any text at all: lone surrogates, controls and the escape character itself included.
 ANY_TEXT = st.text(alphabet=st.characters(codec=None, exclude_categories=())) | st.text("%2F/~-t")
@@ -86,6 +94,14 @@ def test_a_long_string_keeps_its_beginning_and_its_digest() -> None:
 @given(ANY_TEXT | ANY_TEXT.map(lambda text: text * 60))
 def test_any_text_has_a_legal_id(text: str) -> None:
     assert id_problem(legal_id(text)) is None
+
+
+@given(ANY_TEXT)
+def test_any_text_suggests_an_id_that_an_app_can_have(text: str) -> None:
+    made = suggested_app_id(text)
+    assert app_id_problem(made) is None
+    assert id_problem(made) is None
+    assert not reads_as_own(made)
 
 
 @given(st.lists(ANY_TEXT | ANY_TEXT.map(lambda text: text * 60), min_size=2, max_size=6))

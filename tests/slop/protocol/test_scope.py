@@ -6,7 +6,12 @@ import pytest
 
 from sightline.errors import InvalidPath
 from sightline.slop.protocol.codec import from_value
-from sightline.slop.protocol.scope import actions_in_scope, find_action, inherited_context
+from sightline.slop.protocol.scope import (
+    actions_in_scope,
+    find_action,
+    inherited_context,
+    nearest_context,
+)
 
 
 def actions(*names: str) -> list[dict[str, str]]:
@@ -75,6 +80,10 @@ def test_context_is_inherited_and_the_inner_word_is_the_last() -> None:
     assert inherited_context(TREE, "/inbox/msg-1") == {**outer, "locale": "de", "box": 1}
     assert inherited_context(TREE, "/me") == outer
     assert inherited_context(TREE, "/") == outer
+    assert nearest_context(TREE, "/inbox/msg-1/not/shown") == inherited_context(
+        TREE, "/inbox/msg-1"
+    )
+    assert nearest_context(TREE, "/nowhere") == outer
 
 
 def test_a_path_that_leads_nowhere_is_an_error() -> None:

@@ -100,6 +100,16 @@ def test_a_node_is_made_from_mappings_of_any_kind() -> None:
     assert node.properties == {"x": {"y": 1}}
 
 
+def test_the_short_word_for_properties_is_taken_and_other_words_of_descriptors_are_not() -> None:
+    assert Node.of("a", "item", props={"n": 1}) == Node.of("a", "item", properties={"n": 1})
+    with pytest.raises(InvalidTree, match="/props: is given twice"):
+        Node.of("a", "item", props={}, properties={})
+    for word in ("items", "window", "summary", "actions", "contentRef"):
+        with pytest.raises(InvalidTree, match=f"/{word}: is a descriptor's word: a Node has"):
+            Node.of("a", "item", **{word: None})
+    assert Node.of("a", "item", colour="red").unknown == {"colour": "red"}
+
+
 def test_an_illegal_node_is_refused_with_every_rule() -> None:
     with pytest.raises(InvalidTree) as caught:
         Node.of("a/b", "", properties={"x": {1}}, meta={"salience": 7})

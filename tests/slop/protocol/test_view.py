@@ -196,6 +196,28 @@ def test_a_stub_and_a_compacted_node_are_never_blurred() -> None:
     assert truncate(tree, 3) is tree
 
 
+def test_a_consumer_can_always_tell_a_compacted_node_from_a_depth_stub() -> None:
+    told = {"stub": 0, "compacted": 0}
+    for seed in range(200):
+        rng = random.Random(seed)
+        tree, depth = from_value(bushy(rng, 60)), rng.randrange(1, 6)
+        seen = project(tree, View(depth=depth, max_nodes=rng.randrange(1, 40)))
+        stack = [(tree, seen, 0)]
+        while stack:
+            whole, left, distance = stack.pop()
+            stack += [
+                (below, child, distance + 1)
+                for child in left.children
+                if (below := whole.child(child.id)) is not None
+            ]
+            if whole.children and not left.children:
+                says = shown(left).keys() & {"properties", "affordances"}
+                shape = "compacted" if says else "stub"
+                assert shape == ("stub" if distance == depth else "compacted"), seed
+                told[shape] += 1
+    assert min(told.values()) > 100
+
+
 def test_a_leaf_at_the_limit_stays_whole_and_depth_0_stubs_the_root() -> None:
     leaf = Node.of("leaf", "item", properties={"n": 1}, content_ref=REF)
     tree = Node.of("r", "root", properties={"p": 1}, children=[leaf])

@@ -132,7 +132,8 @@ class Host:
                 ledger = stack.enter_context(opened)
             is_ours = hub is None
             if hub is None:
-                hub = Hub(Discovery() if settings.apps.discover else None, clock=clock)
+                found = Discovery() if settings.apps.discover else None
+                hub = Hub(found, clock=clock, silent_s=settings.apps.silent_s)
                 stack.push_async_exit(hub)
             memos = None
             if user_ledger is not None:

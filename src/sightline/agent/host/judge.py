@@ -21,7 +21,7 @@ from sightline.context.projection.temporal import changes_between
 from sightline.context.projection.tools import ToolTarget
 from sightline.errors import InvalidPath
 from sightline.slop.protocol.jsontext import canonical, members, text_of
-from sightline.slop.protocol.scope import ScopedAction, find_action
+from sightline.slop.protocol.scope import ScopedAction, find_action, inherited_context
 from sightline.slop.protocol.tree import Affordance, Node
 from sightline.slop.protocol.world import AppState, World
 
@@ -39,11 +39,15 @@ class Lapsed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """An app's node and the action on it, as far as the app shows them."""
+    """An app's node and the action on it, as far as the app shows them.
+
+    `context` is what the context nodes around the node say: who the user is there, say.
+    """
 
     name: str = ""
     node: Node | None = None
     offered: ScopedAction | None = None
+    context: dict[str, Any] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -73,6 +77,9 @@ class Shown:
             properties = members(self.node.properties_json)
             told |= {
                 f"its {_text(key)}": canonical(value).decode() for key, value in properties.items()
+            }
+            told |= {
+                f"the {_text(key)} around it": _text(value) for key, value in self.context.items()
             }
             told["its content"] = _text(self.node.content_ref)
             told["its other fields"] = _text(self.node.unknown)
@@ -189,7 +196,8 @@ def shown_by(world: World, target: ToolTarget) -> Shown:
 def _at(app: AppState, tree: Node, target: ToolTarget) -> Shown:
     try:
         offered = find_action(tree, target.path, target.action)
-        return Shown(app.name, tree.at(target.path), offered)
+        around = inherited_context(tree, target.path)
+        return Shown(app.name, tree.at(target.path), offered, around)
     except InvalidPath:
         return Shown(app.name)
 

@@ -220,6 +220,7 @@ class TurnRun:
                 label=facts.label,
                 summary="" if node is None else node.meta.summary or "",
                 properties={} if node is None else node.properties,
+                context=safe.context,
                 about=safe.about,
                 differences=() if agreed is None else differences(agreed, case),
                 rules=tuple(map(in_words, rules_for(facts))),

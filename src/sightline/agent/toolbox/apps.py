@@ -27,6 +27,7 @@ from sightline.errors import (
 from sightline.slop.hub.client import Outcome
 from sightline.slop.hub.content import ContentAccess, path_in_app, read_text
 from sightline.slop.protocol.path import format_path, parse_path
+from sightline.slop.protocol.scope import nearest_context
 from sightline.slop.protocol.tree import Affordance, ContentRef, Node
 from sightline.slop.protocol.world import World
 
@@ -97,9 +98,22 @@ async def _query(
     except Unreachable as error:
         return _unreachable(app, error)
     lines = [f"{path} in {app}, now:", reveal(tree_body(tree, "text")), danger_line(tree)]
+    lines.append(_context(bench.hub.world, app, path))
     if tree.content_ref is not None:
         lines.append(await _content(bench, app, path, tree, tree.content_ref, may_read))
     return Ran.of("\n".join(filter(None, lines)))
+
+
+def _context(world: World, app: str, path: str) -> str:
+    """Write what holds at a node by the context around it, which its own tree does not show."""
+    state = world.app(app)
+    if path == "/" or state is None or state.tree is None or state.status != "connected":
+        return ""
+    found = nearest_context(state.tree, path)
+    if not found:
+        return ""
+    around = Node.of("around", "context", properties=found)
+    return f"In the context of:\n{reveal(tree_body(around, 'text'))}"
 
 
 async def _content(

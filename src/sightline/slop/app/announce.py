@@ -3,6 +3,7 @@
 The Unix socket is for this user alone. A port on loopback is for every user of the machine, so
 who comes there shows a token, which is made where none is given, unless the app's author says in
 so many words that it is open, perhaps because the app asks itself who comes (`authenticate`).
+Who asks the port for `/.well-known/slop` is told where the WebSocket is, and no token.
 
 The note (a descriptor file, mode 0600) names one way in: the Unix socket, or the WebSocket and
 its token where there is no other. All of it ends with the block.
@@ -10,12 +11,15 @@ its token where there is no other. All of it ends with the block.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import secrets
+import signal
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -23,12 +27,13 @@ from typing import Final
 from sightline.errors import InvalidInput
 from sightline.slop.discovery.descriptor import Descriptor, Transport, Unix, Ws
 from sightline.slop.discovery.directory import announced
+from sightline.slop.discovery.wellknown import WELL_KNOWN, describe_app
 from sightline.slop.protocol.messages import ProviderInfo
 from sightline.slop.transports.link import Link
 from sightline.slop.transports.unix import serve_unix
 from sightline.slop.transports.websocket import serve_websocket
 
-__all__ = ["Addresses", "Air", "on_air"]
+__all__ = ["Addresses", "Air", "on_air", "told_to_end"]
 
 _TOKEN_BYTES: Final = 32
 _log: Final = logging.getLogger(__name__)
@@ -58,15 +63,31 @@ class Air:
 
 
 class Addresses(tuple[str, ...]):
-    """Where an app is served, the Unix socket first; `token` is what its port asks for, if any."""
+    """Where an app is served, the Unix socket first.
+
+    `token` is what its port asks for, if any; `announced_as` is the id by which it is found,
+    which has a number behind it where another app has the id already; None if it is not.
+    """
 
     token: str | None
+    announced_as: str | None
 
-    def __new__(cls, addresses: Iterable[str], token: str | None) -> Addresses:
-        """Put addresses and the token together."""
+    def __new__(
+        cls, addresses: Iterable[str], token: str | None, announced_as: str | None = None
+    ) -> Addresses:
+        """Put addresses, the token and the id together."""
         made = super().__new__(cls, addresses)
         made.token = token
+        made.announced_as = announced_as
         return made
+
+    def told(self, name: str) -> str:
+        """Say for who started the app where it is, and how to see it."""
+        shown = "" if self.token is None else f" (token: {self.token})"
+        where = self.announced_as or self[0]
+        needs = self.announced_as is None and self[0].startswith("ws") and self.token is not None
+        see = f"{'SIGHTLINE_TOKEN=… ' if needs else ''}sightline watch {where}"
+        return f"{name} is at {', '.join(self)}{shown}\nsee it with: {see}\n"
 
 
 @asynccontextmanager
@@ -92,23 +113,52 @@ async def on_air(
             served = serve_websocket(
                 handle, air.host, air.port,
                 token=token, origins=air.origins, hosts=air.hosts,
+                pages={WELL_KNOWN: lambda url: describe_app(info, url, description)},
             )  # fmt: skip
             addresses.append(await stack.enter_async_context(served))
             ways.append(Ws(addresses[-1], token))
         if not ways:
             raise InvalidInput("an app needs a port or a Unix socket to be served at")
+        announced_as: str | None = None
         if air.discoverable:
             descriptor = Descriptor(
                 info.id, info.name, ways[0], info.capabilities, os.getpid(), version, description
             )
             try:
-                stack.enter_context(announced(descriptor, air.directory))
+                announced_as = stack.enter_context(announced(descriptor, air.directory)).stem
             except InvalidInput as error:
                 if air.directory is not None:
                     raise
                 # Whoever has the address can still come: other users' directories stop nothing.
                 _log.warning("%s is not announced: %s", info.id, error)
-        yield Addresses(addresses, token)
+        yield Addresses(addresses, token, announced_as)
+
+
+@contextmanager
+def told_to_end() -> Iterator[asyncio.Event]:
+    """Give what is set when the process is asked to end (SIGTERM), so that it can tidy up first.
+
+    A second time ends it at once. A program that takes the signal itself keeps it, and so does
+    one whose loop runs in a thread that signals do not come to.
+    """
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    is_ours = (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    )
+
+    def end() -> None:
+        loop.remove_signal_handler(signal.SIGTERM)
+        ended.set()
+
+    if is_ours:
+        loop.add_signal_handler(signal.SIGTERM, end)
+    try:
+        yield ended
+    finally:
+        if is_ours:
+            loop.remove_signal_handler(signal.SIGTERM)
 
 
 def _socket_path(stack: AsyncExitStack, app_id: str) -> Path:

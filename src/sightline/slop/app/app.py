@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from sightline.errors import ActionError, InvalidInput, InvalidPath, InvalidTree, Violation
-from sightline.slop.app.announce import Addresses, Air, on_air
+from sightline.slop.app.announce import Addresses, Air, on_air, told_to_end
 from sightline.slop.app.asgi import AsgiApp
 from sightline.slop.app.attention import Views
 from sightline.slop.app.invoking import Invoker, running
@@ -45,8 +45,9 @@ from sightline.slop.app.scope import Scope
 from sightline.slop.app.serving import COALESCE_S, Answer, Serving
 from sightline.slop.app.tasks import Clock, Task, Tasks, system_clock
 from sightline.slop.app.values import as_json
+from sightline.slop.protocol.bounds import Bound
 from sightline.slop.protocol.connection import Connection, QueryRequested, event_body
-from sightline.slop.protocol.ids import id_problem
+from sightline.slop.protocol.ids import app_id_problem, id_problem, suggested_app_id
 from sightline.slop.protocol.limits import ProviderLimits
 from sightline.slop.protocol.messages import ErrorInfo, ErrorMessage, ProviderInfo, serialize
 from sightline.slop.protocol.path import parse_path
@@ -55,6 +56,7 @@ from sightline.slop.protocol.provider import CAPABILITIES, Provider
 from sightline.slop.protocol.tree import Node
 from sightline.slop.transports.door import Door
 from sightline.slop.transports.link import Link, LinkClosed, Peer
+from sightline.slop.transports.stdio import serve_stdio
 
 __all__ = ["App"]
 
@@ -71,7 +73,7 @@ class App(Scope):
     def __init__(
         self,
         id: str,  # noqa: A002 - the protocol's own name for it
-        name: str,
+        name: str | None = None,
         *,
         props: Mapping[str, Any] | None = None,
         version: str | None = None,
@@ -84,12 +86,22 @@ class App(Scope):
         clock: Clock = system_clock,
         limits: ProviderLimits | None = None,
         patience: Patience | None = None,
+        max_depth: int | None = None,
+        max_nodes: int | None = None,
     ) -> None:
-        """Make an app. Raises InvalidTree if its id is not a legal one."""
-        problem = id_problem(id)
+        """Make an app; without a name it is called by its id.
+
+        `max_depth` and `max_nodes` limit what any subscription is shown at once: beyond so many
+        levels nodes are stubs, and of more nodes the least salient subtrees are collapsed.
+        Queries of their paths have them whole. Raises InvalidTree if its id is not a legal one,
+        and says which would be; InvalidInput for a limit that means nothing.
+        """
+        problem = id_problem(id) or app_id_problem(id)
         if problem:
-            raise InvalidTree([Violation("/id", problem)])
+            instead = f"App({suggested_app_id(str(id))!r}, {name or str(id)!r}) would do"
+            raise InvalidTree([Violation("/id", f"{problem}; {instead}")])
         super().__init__(self, "")
+        name = name or id
         root = Node.of(id, "root", properties={"label": name, **(props or {})})
         capabilities = (*CAPABILITIES, "async", "content_refs")
         self.info = ProviderInfo(id, name, capabilities=capabilities, epoch=uuid.uuid4().hex)
@@ -97,8 +109,9 @@ class App(Scope):
         self.description = description
         self.views = Views()
         self.registry = Registry(root, marks_changes=mark_changed)
-        self.resolvers = Resolvers(self.registry.patterns)
+        self.resolvers = Resolvers(self.registry.patterns, self.views.hides)
         self._provider = Provider(self.info, root, limits)
+        self.limit((), max_depth, max_nodes)
         self._tasks = Tasks(self.registry, self.notify, clock, task_linger_s)
         self._invoker = Invoker(
             self.registry, self.resolvers, self._tasks.action_at, self._publish,
@@ -129,7 +142,7 @@ class App(Scope):
         return hook
 
     def authorize(self, hook: F) -> F:
-        """Let a function decide on every invoke; False is `unauthorized`. It may take a Call."""
+        """Let a function decide on every invoke; False is `unauthorized`. It may take `call`."""
         self._invoker.authorize = hook
         return hook
 
@@ -177,6 +190,10 @@ class App(Scope):
             self._serving.wake()
 
         self._in_loop(send)
+
+    def limit(self, ids: tuple[str, ...], max_depth: int | None, max_nodes: int | None) -> None:
+        """Show no more than so many levels and nodes from a path on, unless it is queried."""
+        self._provider.bounds.set(ids, Bound(max_depth, max_nodes))
 
     def makes_nodes(self) -> None:
         """Note that some nodes are made when they are asked for."""
@@ -244,18 +261,36 @@ class App(Scope):
                 await self.close()
 
     def serve(self, **options: Any) -> None:
-        """Serve until interrupted, as `serving` does. Says where, and the token, on stderr."""
+        """Serve as `serving` does, until interrupted or ended; then leave nothing behind.
+
+        Says on stderr where it is, the token, and how to see it.
+        """
 
         async def forever() -> None:
-            async with self.serving(**options) as addresses:
-                # Not on the log, which others may keep: the token is for who started the app.
-                shown = "" if addresses.token is None else f" (token: {addresses.token})"
-                sys.stderr.write(f"{self.info.name} is at {', '.join(addresses)}{shown}\n")
-                sys.stderr.flush()
-                await asyncio.Event().wait()
+            with told_to_end() as ended:
+                async with self.serving(**options) as addresses:
+                    # Not on the log, which others may keep: the token is for who started the app.
+                    sys.stderr.write(addresses.told(self.info.name))
+                    sys.stderr.flush()
+                    await ended.wait()
 
         with contextlib.suppress(KeyboardInterrupt):
             asyncio.run(forever())
+
+    def serve_stdio(self) -> None:
+        """Serve the program that started this one, on the standard streams, until it goes.
+
+        Where an event loop runs already: `await serve_stdio(app.handle)`.
+        """
+
+        async def until_gone() -> None:
+            try:
+                await serve_stdio(self.handle)
+            finally:
+                await self.close()
+
+        with contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(until_gone())
 
     async def close(self) -> None:
         """Cancel actions and tasks that still run."""

@@ -13,8 +13,7 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
-import msgspec
-
+from sightline.slop.discovery.wellknown import WELL_KNOWN, describe_app
 from sightline.slop.protocol.messages import ProviderInfo
 from sightline.slop.transports.door import SUBPROTOCOL, Door, Refusal, Visitor
 from sightline.slop.transports.link import Link, LinkClosed, Peer
@@ -26,10 +25,8 @@ Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
-_WELL_KNOWN: Final = "/.well-known/slop"
 _DENIAL: Final = "websocket.http.response"
 _POLICY_VIOLATION: Final = 1008
-_encoder: Final = msgspec.json.Encoder()
 
 
 class AsgiLink:
@@ -118,27 +115,16 @@ class AsgiApp:
 
     async def _describe(self, scope: Scope, send: Send) -> None:
         visitor = _visitor(scope)
-        if _path_of(scope) != _WELL_KNOWN or scope["method"] not in {"GET", "HEAD"}:
+        if _path_of(scope) != WELL_KNOWN or scope["method"] not in {"GET", "HEAD"}:
             await _answer(send, HTTPStatus.NOT_FOUND, b"not found", "text/plain")
         elif refusal := self._door.refusal(visitor, asks_token=False):
             await _answer(send, refusal.status, refusal.reason.encode(), "text/plain")
         else:
             [host] = visitor.values("host")
-            await _answer(send, HTTPStatus.OK, _encoder.encode(self._descriptor(scope, host)))
-
-    def _descriptor(self, scope: Scope, host: str) -> dict[str, Any]:
-        scheme = "wss" if scope.get("scheme") == "https" else "ws"
-        url = f"{scheme}://{host}{scope.get('root_path', '')}{self._path}"
-        described = {
-            "id": self._info.id,
-            "name": self._info.name,
-            "slop_version": self._info.slop_version,
-            "transport": {"type": "ws", "url": url},
-            "capabilities": self._info.capabilities,
-        }
-        if self._description is not None:
-            described["description"] = self._description
-        return described
+            scheme = "wss" if scope.get("scheme") == "https" else "ws"
+            url = f"{scheme}://{host}{scope.get('root_path', '')}{self._path}"
+            described = describe_app(self._info, url, self._description)
+            await _answer(send, HTTPStatus.OK, described)
 
 
 def _path_of(scope: Scope) -> str:

@@ -1,5 +1,9 @@
 """Where to look: marks on what just changed, and views of which one is open.
 
+A view that is not open is *closed*: nothing but its type and summary is shown, whatever is
+registered for it or below it, and nothing below it can be asked for or acted on. A view around
+the open one is open, too.
+
 `mark_changes` sets `meta.changed` on every node whose own fields are new or
 different since the tree before; the next different tree clears them, because each
 is marked afresh from the unmarked one. Work is proportional to what changed.
@@ -9,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec import UnsetType
@@ -17,7 +22,14 @@ from sightline.errors import InvalidDescriptor
 from sightline.slop.protocol.jsontext import members, text_of
 from sightline.slop.protocol.tree import Node
 
-__all__ = ["Views", "mark_changes"]
+__all__ = ["Closed", "Views", "mark_changes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """What a view says while it is closed; it hides whatever is registered below it."""
+
+    descriptor: dict[str, Any]
 
 
 def mark_changes(before: Node, after: Node) -> Node:
@@ -69,6 +81,18 @@ class Views:
         with self._lock:
             return self._open.get(session) or next(iter(self._order), None)
 
+    def is_open(self, path: str, session: Hashable = None) -> bool:
+        """Tell whether a session has a view open, or one inside it."""
+        focused = self.focused(session)
+        return focused is not None and f"{focused}/".startswith(f"{path}/")
+
+    def hides(self, ids: tuple[str, ...], session: Hashable = None) -> bool:
+        """Tell whether a path is that of a closed view, or below one."""
+        with self._lock:
+            views = set(self._order)
+        around = ("/".join(ids[: end + 1]) for end in range(len(ids))) if views else ()
+        return any(path in views and not self.is_open(path, session) for path in around)
+
     def forget(self, session: Hashable) -> None:
         """Drop what is known of a session that ended."""
         with self._lock:
@@ -81,17 +105,21 @@ class Views:
         full: Callable[[], Any],
         summary: Callable[[], str] | str | None,
     ) -> Any:
-        """Describe a view: in full and in focus, or as a stub."""
+        """Describe a view: in full and in focus, or closed."""
         text = summary() if callable(summary) else summary
-        if self.focused(session) != path:
+        if not self.is_open(path, session):
             stub: dict[str, Any] = {"type": "view"}
-            return stub if text is None else {**stub, "summary": text}
+            return Closed(stub if text is None else {**stub, "summary": text})
         given = full()
+        has_focus = self.focused(session) == path
         if isinstance(given, Node):
-            return given.with_text("meta", text_of({**_meta_of(given), "focus": text_of(True)}))
+            focus = {"focus": text_of(True)} if has_focus else {}
+            return given.with_text("meta", text_of({**_meta_of(given), **focus}))
         if not isinstance(given, Mapping):
             return given
-        shown = {"type": "view", **given, "meta": {**(given.get("meta") or {}), "focus": True}}
+        shown = {"type": "view", **given}
+        if has_focus:
+            shown["meta"] = {**(given.get("meta") or {}), "focus": True}
         if text is not None:
             shown.setdefault("summary", text)
         return shown

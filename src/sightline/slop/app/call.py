@@ -13,7 +13,7 @@ __all__ = ["Call"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One invoke. A handler, guard or `authorize` hook that annotates a parameter so gets it."""
+    """One invoke. Whoever annotates a parameter so gets it; so does a hook's `call`."""
 
     path: str
     action: str

@@ -5,7 +5,8 @@ A descriptor is a dict:
     type        semantic type; `group` if absent, `item` for children
     props       the state itself (also `properties`)
     summary     one line that stands for the subtree where it is not shown
-    items       the children, descriptors with an `id` each (also `children`; None is "lazy")
+    items       the children, descriptors with an `id` each, or a mapping of ids to descriptors
+                (also `children`, beside `items` if it is a mapping; None is "lazy")
     window      {items, total, offset}: a part of many children, instead of `items`
     meta        salience, urgency, focus, …
     actions     name → function, or {handler, params, label, …}
@@ -48,7 +49,7 @@ _KEYS: Final = {
     "props": "properties",
     "properties": "properties",
     "summary": "summary",
-    "items": "children",
+    "items": "items",
     "children": "children",
     "window": "window",
     "meta": "meta",
@@ -191,20 +192,28 @@ def _wire(
             actions[ids] = own
     if fields.get("content_ref") is not None:
         value["content_ref"] = _content_ref(fields["content_ref"], ids)
+    listed = [fields[name] for name in ("items", "children") if name in fields]
+    if len(listed) == 2 and not isinstance(fields["children"], Mapping):
+        raise InvalidDescriptor(format_path(ids), "children", "is given twice, as 'items' too")
     if "window" in fields:
-        if "children" in fields:
+        if listed:
             raise InvalidDescriptor(format_path(ids), "window", "stands instead of 'items'")
-        value["children"] = _children(fields["window"]["items"], ids, actions, level)
-    elif "children" in fields:
-        children = fields["children"]
-        value["children"] = None if children is None else _children(children, ids, actions, level)
+        listed = [fields["window"]["items"]]
+    if listed and listed[0] is None:
+        value["children"] = None
+    elif listed:
+        value["children"] = _children(listed[0], ids, actions, level)
+        for more in listed[1:]:
+            value["children"] += _children(more, ids, actions, level)
     return value
 
 
 def _children(
     items: object, ids: Ids, actions: dict[Ids, dict[str, Action]], level: int
 ) -> list[Any]:
-    if not isinstance(items, Iterable) or isinstance(items, (str, bytes, Mapping)):
+    if isinstance(items, Mapping):
+        items = [_named(own, item, ids) for own, item in items.items()]
+    if not isinstance(items, Iterable) or isinstance(items, (str, bytes)):
         raise InvalidDescriptor(format_path(ids), "items", "must be a list of descriptors")
     children: list[Any] = []
     for at, item in enumerate(items):
@@ -220,6 +229,18 @@ def _children(
             raise InvalidDescriptor(where, "id", "must be given, a string or a whole number")
         children.append(_wire(item, (*ids, child_id), child_id, "item", actions, level + 1))
     return children
+
+
+def _named(own: object, given: object, ids: Ids) -> Mapping[str, Any] | Node:
+    """Give a child of a mapping the id that is its key."""
+    where = f"{format_path(ids)} children[{own!r}]"
+    if not isinstance(given, Mapping | Node):
+        kind = type(given).__name__
+        raise InvalidDescriptor(where, None, f"must be a dict or a Node, not a {kind}")
+    said = given.id if isinstance(given, Node) else given.get("id", own)
+    if said != own:
+        raise InvalidDescriptor(where, "id", f"is {said!r}, and its key says another")
+    return given if isinstance(given, Node) else {**given, "id": own}
 
 
 def _meta(fields: Mapping[str, Any], ids: Ids) -> dict[str, Any]:

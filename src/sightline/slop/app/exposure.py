@@ -8,7 +8,7 @@ the rest of the list comes from last time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final, TypeAlias
 
 from msgspec import UnsetType
@@ -36,6 +36,8 @@ class Exposure:
         self._source: Node | None = None
         self._result: Node | None = None
         self._chunks: _Chunks = {}
+        self._closed: frozenset[int] = frozenset()
+        self._turned: frozenset[int] = frozenset()
 
     def expose_below(self, node: Node, ids: tuple[str, ...]) -> Node:
         """Return a node that stands at a path, with the actions of it and all below it."""
@@ -50,9 +52,12 @@ class Exposure:
         """Take over what another has made of a tree by the same patterns."""
         self._source, self._result, self._chunks = other._source, other._result, other._chunks
 
-    def expose(self, tree: Node) -> Node:
-        """Return the tree with the actions that apply to each node."""
+    def expose(self, tree: Node, closed: Collection[Node] = ()) -> Node:
+        """Return the tree with the actions that apply to each node; closed ones get none."""
         if self._result is None or tree is not self._source:
+            # Whoever gives them holds them, so that their ids stay their own.
+            before, self._closed = self._closed, frozenset(map(id, closed))
+            self._turned = before ^ self._closed
             fresh: _Chunks = {}
             self._result = self._exposed(tree, (self._patterns,), self._source, self._result, fresh)
             self._source = tree
@@ -67,6 +72,8 @@ class Exposure:
         past: Node | None,
         fresh: _Chunks,
     ) -> Node:
+        if id(node) in self._closed:
+            return node
         result = _with_actions(node, branches)
         onward = tuple(branch for branch in branches if branch.goes_on)
         if not onward or not node.child_list:
@@ -78,7 +85,7 @@ class Exposure:
             if not further:
                 return child
             before, became = known(child.id)
-            if before is child and became is not None:
+            if before is child and became is not None and id(child) not in self._turned:
                 self._keep(child, further, fresh)
                 return became
             return self._exposed(child, further, before, became, fresh)

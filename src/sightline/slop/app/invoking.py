@@ -244,8 +244,8 @@ def _check_guard(call: Call, verdict: object) -> None:
 
 
 def _arguments(hook: Callable[..., Any], call: Call) -> dict[str, Any]:
-    """What of a call a hook asks for: its params and holes by name, `session`, a Call."""
-    parameters = Parameters.of(hook, placeholders=tuple(call.placeholders))
+    """What of a call a hook asks for: its params and holes by name, `session`, the Call."""
+    parameters = Parameters.of(hook, placeholders=tuple(call.placeholders), is_hook=True)
     return parameters.arguments(call.params, call.placeholders, call)
 
 

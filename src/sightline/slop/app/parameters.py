@@ -7,7 +7,7 @@ handler's hint says before the handler sees it.
 
 Three kinds of parameter are not the caller's and stay out of the schema:
 placeholders of the action's path (`list/{id}` gives `id`), `session`, and whatever
-is annotated with `Call`.
+is annotated with `Call`; of a hook also `call` without an annotation.
 
 A given schema may be short: `{"query": "string", "limit": {"type": "integer"}}`
 stands for an object with these members, all required.
@@ -52,8 +52,10 @@ class Parameters:
         handler: Handler,
         given: Mapping[str, Any] | None = None,
         placeholders: Collection[str] = (),
+        *,
+        is_hook: bool = False,
     ) -> Parameters:
-        """Read a handler's signature. Raises InvalidInput, naming the parameter."""
+        """Read the signature of a handler or a hook. Raises InvalidInput, naming the parameter."""
         fields: list[tuple[str, Any, Any]] = []
         defaults: dict[str, Any] = {}
         own: set[str] = set()
@@ -66,7 +68,7 @@ class Parameters:
                 continue
             elif parameter.kind is parameter.POSITIONAL_ONLY:
                 raise InvalidInput(f"parameter {name!r} must be one that can be given by name")
-            elif hint is Call:
+            elif hint is Call or (is_hook and name == "call" and hint is Any):
                 call_name = name
             elif name in placeholders:
                 own.add(name)

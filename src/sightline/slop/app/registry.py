@@ -29,7 +29,7 @@ from typing import Any, Final
 
 from sightline.errors import InvalidInput, InvalidPath
 from sightline.slop.app.action import Action
-from sightline.slop.app.attention import mark_changes
+from sightline.slop.app.attention import Closed, mark_changes
 from sightline.slop.app.composition import Composition
 from sightline.slop.app.descriptor import Described, describe, fingerprint
 from sightline.slop.app.exposure import Exposure
@@ -57,6 +57,7 @@ class _Part:
     digest: bytes
     node: Node | None
     actions: dict[Ids, dict[str, Action]]
+    is_closed: bool = False
 
 
 _NOTHING: Final = _Part(-1, b"", None, {})
@@ -98,7 +99,7 @@ class Rendering:
 
     def tree(self, *, mark: bool) -> Node:
         """The tree as it is now; with marks on what changed since the last different one."""
-        tree = self.exposure.expose(self.composition.tree)
+        tree = self.exposure.expose(self.composition.tree, self.composition.closed)
         if not mark:
             return tree
         if self._marked is None or self._shown is None:
@@ -335,6 +336,9 @@ class Registry:
         assert registration.function is not None  # noqa: S101 - callers have looked
         try:
             given = registration.function(**arguments)
+            is_closed = isinstance(given, Closed)
+            if isinstance(given, Closed):
+                given = given.descriptor
             if inspect.isawaitable(given):
                 _discard(given)
                 raise InvalidInput("a node function must not be async: read the state, don't wait")  # noqa: TRY301 - one place says what failed
@@ -342,14 +346,14 @@ class Registry:
                 return _Part(ticket, b"", None, {})
             mark = fingerprint(given)
             if mark is not None and (node := _node_with(mark, known, registration)) is not None:
-                return _Part(ticket, mark, node, {})
+                return _Part(ticket, mark, node, {}, is_closed)
             described = self._describe(given, registration.ids)
             # An action is new each time, even where its words are the same.
             digest = described.digest if mark is None or described.actions else mark
             node = _node_with(digest, known, registration)
             if node is None:
                 node = self._built(described, registration.ids)
-            return _Part(ticket, digest, node, described.actions)
+            return _Part(ticket, digest, node, described.actions, is_closed)
         except Exception:  # noqa: BLE001 - the app's own code; it must not reach other parts
             path = format_path(registration.ids)
             _log.exception("%s could not be refreshed and keeps its last good state", path)
@@ -363,7 +367,7 @@ class Registry:
                 node = share(known.node, node)
             if registration.takes_session:
                 registration.seen[fresh.digest] = node
-        return _Part(fresh.ticket, fresh.digest, node, fresh.actions)
+        return _Part(fresh.ticket, fresh.digest, node, fresh.actions, fresh.is_closed)
 
     def _forget_unseen(self, registration: Registration) -> None:
         with self._lock:
@@ -382,8 +386,10 @@ class Registry:
         node = part.node
         if not registration.ids and node is None:
             node = self._root
-        if rendering.composition.own(registration.ids) is not node:
-            rendering.composition.place(registration.ids, node, registration.rank)
+        if not rendering.composition.shows(registration.ids, node, is_closed=part.is_closed):
+            rendering.composition.place(
+                registration.ids, node, registration.rank, is_closed=part.is_closed
+            )
 
     def _show_failure(
         self, registration: Registration, renderings: Iterable[Rendering], *, failed: bool
@@ -419,6 +425,8 @@ class Registry:
     def _changed(
         self, registration: Registration, part: _Part, below: Ids, how: Callable[[Node], Node]
     ) -> _Part:
+        if part.is_closed:
+            return part  # whoever opens the view gets it as it is then
         if part.node is None:
             raise InvalidPath(format_path(registration.ids), "nothing is shown there now")
         node = part.node.change_at(below, how)

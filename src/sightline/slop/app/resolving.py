@@ -39,6 +39,7 @@ LOOK_UP: Final = 10_000
 _KEY: Final = "children"
 Ids = tuple[str, ...]
 Actions = dict[Ids, dict[str, Action]]
+Hides = Callable[[Ids, Hashable], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,10 @@ class _Resolver:
 class Resolvers:
     """The resolvers of an app."""
 
-    def __init__(self, patterns: Branch[Action]) -> None:
+    def __init__(self, patterns: Branch[Action], hides: Hides = lambda *_: False) -> None:
+        """Take the actions of the app, and what tells which paths a session is not shown."""
         self._patterns = patterns
+        self._hides = hides
         self._branch: Branch[_Resolver] = Branch()
 
     def add(self, path: str, function: Callable[..., Any]) -> None:
@@ -72,7 +75,7 @@ class Resolvers:
         ids = parse_path(query.path)
         tree, _ = await self._walk(ids, tree, session)
         node = tree.at(query.path)
-        resolver = self._branch.find(ids, _KEY)
+        resolver = None if self._hides(ids, session) else self._branch.find(ids, _KEY)
         if resolver is None or query.depth == 0 or not _lacks(node, query.window):
             return query, tree
         window = query.window or (0, WINDOW)
@@ -93,7 +96,7 @@ class Resolvers:
         actions: Actions = {}
         node = tree
         for depth in range(len(ids)):
-            if node.child(ids[depth]) is None:
+            if node.child(ids[depth]) is None and not self._hides(ids[:depth], session):
                 resolver = self._branch.find(ids[:depth], _KEY)
                 if resolver is not None:
                     window = (0, max(WINDOW, min(node.total_children, LOOK_UP)))

@@ -58,17 +58,25 @@ class Scope:
         return register
 
     def view(
-        self, path: str, *, summary: Callable[[], str] | str | None = None
+        self,
+        path: str,
+        *,
+        summary: Callable[[], str] | str | None = None,
+        max_depth: int | None = None,
+        max_nodes: int | None = None,
     ) -> Callable[[F], F]:
         """Like `node`, for one of several views of which a session has one open.
 
-        The open one is shown in full with `meta.focus`; the others are stubs with their
-        summary. The first view is open until `focus` opens another.
+        The open one is shown in full with `meta.focus`; the others are closed: stubs with their
+        summary, of which nothing else is shown and in which nothing can be done, whatever is
+        registered below them. The first view is open until `focus` opens another. `max_depth`,
+        counted from the view, and `max_nodes` limit what of it is shown at once, as the app's do.
         """
         full_path = self._full(path)
         ids = checked_ids(full_path)
         views = self._app.views
         key = "/".join(ids)
+        self._app.limit(ids, max_depth, max_nodes)
         views.add(key)
 
         def register(function: F) -> F:

@@ -1,6 +1,8 @@
 """Addresses, as people write them, and how to get there.
 
 ws://127.0.0.1:8765/slop      a WebSocket (`wss://` too)
+https://app.example           a web site that says where its WebSocket is (`/.well-known/slop`);
+                              http:// on this machine
 unix:/run/user/1000/app.sock  a Unix socket
 stdio:python app.py           a program to start
 mail                          the id of an app that has announced itself
@@ -8,10 +10,14 @@ mail                          the id of an app that has announced itself
 
 from __future__ import annotations
 
+import asyncio
+
 from sightline.errors import InvalidInput, Unauthorized, Unreachable
 from sightline.slop.discovery.descriptor import Descriptor, Stdio, Unix, Ws
 from sightline.slop.discovery.directory import Discovery
+from sightline.slop.discovery.wellknown import document_url
 from sightline.slop.hub.client import Dial
+from sightline.slop.hub.website import find_websocket
 from sightline.slop.transports.link import Link
 from sightline.slop.transports.stdio import spawn_stdio
 from sightline.slop.transports.unix import connect_unix
@@ -32,17 +38,30 @@ def dial_address(
     if scheme in {"ws", "wss"}:
         shown = _announced_token(address, discovery) if token is None else token
         return lambda: connect_websocket(address, shown)
+    if scheme in {"http", "https"}:
+        return _dial_site(document_url(address), token, discovery)
     if scheme == "unix" and rest:
         return lambda: connect_unix(rest)
     if scheme == "stdio" and rest.strip():
         return lambda: spawn_stdio(rest)
     if ":" in address or "/" in address or not address:
-        known = "ws://…, unix:/path, stdio:COMMAND or an app's id"
+        known = "ws://…, https://…, unix:/path, stdio:COMMAND or an app's id"
         raise InvalidInput(f"not an address ({known}): {address!r}")
     for descriptor in (discovery or Discovery()).look().descriptors:
         if descriptor.id == address:
             return dial_descriptor(descriptor, token=token)
     raise Unreachable(f"no app {address!r} has announced itself here")
+
+
+def _dial_site(document: str, token: str | None, discovery: Discovery | None) -> Dial:
+    async def dial() -> Link:
+        url = await find_websocket(document)
+        shown = token
+        if shown is None:
+            shown = await asyncio.to_thread(_announced_token, url, discovery)
+        return await connect_websocket(url, shown)
+
+    return dial
 
 
 def _announced_token(url: str, discovery: Discovery | None) -> str | None:

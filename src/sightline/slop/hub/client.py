@@ -10,6 +10,12 @@ way a request waits for it; between attempts it fails at once.
 Nothing is awaited without a limit: connecting and the hello have the handshake time
 together, a snapshot that does not come in that time is asked for again.
 
+*Signs of life.* A provider that says nothing may have nothing to say, or be stopped, or hang. So
+one that is quiet is asked for a node without its children, which every provider must answer; if
+nothing at all comes for `silent_s`, what is known of it no longer counts as current, until
+something comes. A ping of the transport would not do: the library, the kernel or a proxy
+answers that for a program that hangs, and a Unix socket and a pipe have none.
+
 And no provider holds us: what it sends is read piece by piece, with a turn for everybody
 else in between, and one that takes more than its share, or sends rubbish, is let go (`pace`).
 """
@@ -59,13 +65,14 @@ from sightline.slop.protocol.tree import Node
 from sightline.slop.transports.link import Link, LinkClosed, Peer
 from sightline.slop.transports.pace import Pace
 
-__all__ = ["Client", "Dial", "Lost", "Outcome", "State"]
+__all__ = ["Client", "Dial", "Lost", "Outcome", "Silent", "State"]
 
 Dial: TypeAlias = Callable[[], Awaitable[Link]]
 State: TypeAlias = Literal["connecting", "connected", "resting", "closed"]
 
 HANDSHAKE_S: Final = 5.0
 INVOKE_S: Final = 30.0
+SILENT_S: Final = 30.0
 # What may yet come true without our doing; anything else is refused for good.
 _PASSING: Final = frozenset({"not_found", "internal"})
 # A provider that does not let us in may say why, in so many characters.
@@ -82,6 +89,13 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
+class Silent:
+    """The provider gives no sign of life, though the connection is open; True until it does."""
+
+    is_silent: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of an invoke: done (`ok`), or begun (`accepted`, with a task to watch)."""
 
@@ -89,7 +103,7 @@ class Outcome:
     data: Any = None
 
 
-Listener: TypeAlias = Callable[[ConsumerEvent | Lost], None]
+Listener: TypeAlias = Callable[[ConsumerEvent | Lost | Silent], None]
 
 
 class Client:
@@ -104,7 +118,9 @@ class Client:
         handshake_s: float = HANDSHAKE_S,
         invoke_s: float = INVOKE_S,
         patience: Patience | None = None,
+        silent_s: float = SILENT_S,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        pulse: Callable[[float], Awaitable[None]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.state: State = "closed"
@@ -115,6 +131,12 @@ class Client:
         self._handshake_s = handshake_s
         self._invoke_s = invoke_s
         self._patience = patience or Patience()
+        self._silent_s = silent_s
+        self._pulse = pulse
+        self._life: str | None = None
+        self._heard = 0
+        self._heard_at = 0.0
+        self._is_silent = False
         self._sleep = sleep
         self._chance = chance
         self._consumer = Consumer()
@@ -138,6 +160,21 @@ class Client:
     def peer(self) -> Peer | None:
         """Who is at the other end of the connection, as its transport knows; None without one."""
         return None if self._link is None else self._link.peer
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the provider is connected and has given no sign of life for too long."""
+        return self._is_silent
+
+    @property
+    def quiet_s(self) -> float:
+        """For how many seconds nothing has come from the provider."""
+        return asyncio.get_running_loop().time() - self._heard_at
+
+    @property
+    def watches(self) -> int:
+        """How many parts of the app are watched."""
+        return len(self._watches)
 
     async def __aenter__(self) -> Self:
         self.start()
@@ -186,7 +223,7 @@ class Client:
         """Watch a part of the app, on this connection and all later ones."""
         own = self._consumer.subscribe(path, depth=depth, max_nodes=max_nodes, filter=filter)
         watch = Watch(own, self._consumer.mirrors[own], lambda: self._unsubscribe(own))
-        watch.is_connected = self.state == "connected"
+        watch.is_connected = self.state == "connected" and not self._is_silent
         self._watches[own] = watch
         self._has_output.set()
         return watch
@@ -291,9 +328,13 @@ class Client:
 
     async def _talk(self, link: Link, limit: asyncio.Timeout) -> SightlineError:
         pace = Pace(self._patience)
-        helpers = [asyncio.create_task(self._write(link)), asyncio.create_task(self._remind())]
+        helpers = [
+            asyncio.create_task(work)
+            for work in (self._write(link), self._remind(), self._ask_for_life())
+        ]
         try:
             while (message := await link.receive()) is not None:
+                self._hear()
                 for event in await pace.run(self._consumer.receive_steps(message)):
                     if isinstance(event, Connected):
                         self._meet(event.provider)
@@ -332,6 +373,31 @@ class Client:
             waited = waits
             self._has_output.set()
 
+    async def _ask_for_life(self) -> None:
+        """Note when nothing has come for too long; half that time before, ask for something."""
+        while True:
+            heard = self._heard
+            await self._pulse(self._silent_s / 2)
+            if heard != self._heard or self._is_silent:
+                continue
+            if self._life is None:
+                self._life = self._consumer.query("/", depth=0, max_nodes=1)
+                self._has_output.set()
+            await self._pulse(self._silent_s / 2)
+            if heard == self._heard and self.state == "connected":
+                self._set_silent(True)
+
+    def _hear(self) -> None:
+        self._heard += 1
+        self._heard_at = asyncio.get_running_loop().time()
+        if self._is_silent:
+            self._set_silent(False)
+
+    def _set_silent(self, is_silent: bool) -> None:
+        self._is_silent = is_silent
+        self._enter(self.state)
+        self._tell(Silent(is_silent))
+
     def _may_come(self, subscription_id: str) -> bool:
         refusal = self._watches[subscription_id].refusal
         return not isinstance(refusal, RequestRefused) or refusal.reason in _PASSING
@@ -349,12 +415,13 @@ class Client:
     def _enter(self, state: State) -> None:
         self.state = state
         for watch in self._watches.values():
-            watch.is_connected = state == "connected"
+            watch.is_connected = state == "connected" and not self._is_silent
         self._changed.fire()
 
     def _lose(self, error: SightlineError, state: State) -> None:
         was_open = self.state in {"connecting", "connected"}
         self.error = error
+        self._is_silent = False
         for event in self._consumer.connection_lost(str(error)):
             self._take(event)
         self._enter(state)
@@ -384,6 +451,10 @@ class Client:
             self._take(Garbled(f"its name, for which its id stands: {unshowable}"))
 
     def _take(self, event: ConsumerEvent) -> None:
+        if isinstance(event, QueryAnswered | Refused | RequestFailed) and (
+            event.request == self._life
+        ):
+            self._life = None
         match event:
             case Connected():
                 self.error = self._turned_away = None
@@ -410,7 +481,7 @@ class Client:
                 pass  # for listeners
         self._tell(event)
 
-    def _tell(self, event: ConsumerEvent | Lost) -> None:
+    def _tell(self, event: ConsumerEvent | Lost | Silent) -> None:
         for listener in list(self._listeners):
             listener(event)
 

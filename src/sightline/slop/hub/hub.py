@@ -2,9 +2,13 @@
 
 The hub keeps a `Client` with one subscription for each app that is wanted: those that
 were added, those that were asked for, and, unless it is lazy, every app that announces
-itself. Whatever happens to any of them makes the next `World`. After the idle time the hub
+itself. Whatever happens to any of them makes the next `World`: an app that is connected and
+gives no sign of life shows no current state either. After the idle time the hub
 lets go of an app that has withdrawn its announcement and cannot be reached, and, if it is
-lazy, of one that nobody has asked anything of.
+lazy, of one that nobody has asked anything of, nor watches.
+
+The world holds what is `wanted` of every app, a shallow overview perhaps; `watch` gives a detail
+of one beside it, on the same connection.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ import asyncio
 import operator
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final, Self
 
@@ -22,7 +26,7 @@ from sightline.slop.discovery.descriptor import Descriptor, Stdio
 from sightline.slop.discovery.directory import Discovery, FoundApps
 from sightline.slop.hub.address import dial_descriptor
 from sightline.slop.hub.backoff import Backoff
-from sightline.slop.hub.client import Client, Dial, Outcome
+from sightline.slop.hub.client import SILENT_S, Client, Dial, Outcome
 from sightline.slop.hub.origin import Origin
 from sightline.slop.hub.signal import Signal
 from sightline.slop.hub.watch import Watch
@@ -56,12 +60,12 @@ class _Seat:
 
     def __init__(
         self, own: str, name: str, dial: Dial, descriptor: Descriptor | None, wanted: WantedApp,
-        backoff: Backoff | None, patience: Patience | None, *, is_own: bool,
+        backoff: Backoff | None, patience: Patience | None, silent_s: float, *, is_own: bool,
     ) -> None:  # fmt: skip
         self.state = AppState(own, name, "awaiting")
         self.descriptor = descriptor
         self.is_own = is_own
-        self.client = Client(dial, backoff=backoff, patience=patience)
+        self.client = Client(dial, backoff=backoff, patience=patience, silent_s=silent_s)
         self.watch: Watch = self.client.subscribe(
             wanted.path, depth=wanted.depth, max_nodes=wanted.max_nodes, filter=wanted.filter
         )
@@ -82,15 +86,20 @@ class _Seat:
         status: Status = "awaiting"
         reason = "" if watch.refusal is None else str(watch.refusal)
         last_seen = None
+        quiet_s = 0.0
         if client.state in {"resting", "closed"}:
             status, reason, last_seen = "disconnected", str(client.error or ""), was.last_seen
+        elif client.is_silent:
+            status, last_seen, quiet_s = "disconnected", was.last_seen, client.quiet_s
+            reason = was.reason if was.status == status else _no_sign(quiet_s)
         elif watch.is_current:
             status = "connected"
         elif client.state == "connecting" and was.status == "disconnected":
             # An attempt is no connection: nothing is new until it succeeds.
             status, reason, last_seen = was.status, was.reason, was.last_seen
         if status == "disconnected" and was.status == "connected":
-            last_seen = clock().astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+            seen_at = clock().astimezone(UTC) - timedelta(seconds=quiet_s)
+            last_seen = seen_at.isoformat(timespec="seconds").replace("+00:00", "Z")
         seen = AppState(
             was.id,
             was.name if client.provider is None else client.provider.name,
@@ -119,6 +128,7 @@ class Hub:
         clock: Callable[[], datetime] = _now,
         backoff: Backoff | None = None,
         patience: Patience | None = None,
+        silent_s: float = SILENT_S,
     ) -> None:
         self.world = World()
         self._discovery = discovery
@@ -130,6 +140,7 @@ class Hub:
         self._clock = clock
         self._backoff = backoff
         self._patience = patience
+        self._silent_s = silent_s
         self._seats: dict[str, _Seat] = {}
         self._found: dict[str, Descriptor] = {}
         self._changed = Signal()
@@ -201,6 +212,13 @@ class Hub:
         await seat.client.ready()
         return seat.client
 
+    async def watch(self, app_id: str, path: str = "/", **options: Any) -> Watch:
+        """Watch a part of an app beside what the world shows of it; see `Client.subscribe`.
+
+        It goes on until it is closed or the app is let go. Raises Unreachable.
+        """
+        return (await self.client(app_id)).subscribe(path, **options)
+
     async def query(self, app_id: str, path: str = "/", **options: Any) -> Node:
         """Ask an app for one view; see `Client.query`."""
         return await (await self.client(app_id)).query(path, **options)
@@ -247,7 +265,7 @@ class Hub:
     ) -> _Seat:  # fmt: skip
         seat = _Seat(
             own, name, dial, descriptor, self._wanted, self._backoff, self._patience,
-            is_own=is_own,
+            self._silent_s, is_own=is_own,
         )  # fmt: skip
         self._seats[own] = seat
         seat.client.listen(lambda _: self._publish())
@@ -275,7 +293,9 @@ class Hub:
         seat.idle = loop.call_later(self._idle_s, self._expire, own, seat) if running else None
 
     def _expire(self, own: str, seat: _Seat) -> None:
-        if self._lazy or seat.client.state != "connected":
+        if seat.client.state == "connected" and seat.client.watches > 1:
+            self._set_timer(own, seat, running=True)
+        elif self._lazy or seat.client.state != "connected":
             task = asyncio.create_task(self._leave(own))
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
@@ -298,6 +318,10 @@ class Hub:
 
     def _has_news(self, seen: int) -> bool:
         return self._count != seen or self._closed
+
+
+def _no_sign(quiet_s: float) -> str:
+    return f"it is connected, and has given no sign of life for {quiet_s:.0f} s"
 
 
 def _is_same(a: World, b: World) -> bool:

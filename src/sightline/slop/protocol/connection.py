@@ -51,7 +51,6 @@ from sightline.slop.protocol.view import View
 
 if TYPE_CHECKING:
     from sightline.slop.protocol.provider import Audience, Provider, ViewGroup
-    from sightline.slop.protocol.showing import Showing
 
 __all__ = [
     "Connection",
@@ -201,7 +200,7 @@ class Connection:
         except TooLarge as error:
             self.refuse(query.id, "bad_request", str(error))
         else:
-            self._queue(self._snapshot_head(query.id, None, showing), Body(body))
+            self._queue(self._snapshot_head(query.id, None, showing.served), Body(body))
 
     def send_result(
         self, request: str, data: object = UNSET, *, error: ErrorInfo | None = None,
@@ -390,9 +389,10 @@ class Connection:
             return serialize(ErrorMessage(ErrorInfo("bad_request", str(error)), subscription.id))
         subscription.stale = False
         subscription.seq, subscription.version = 0, self._provider.version
-        return b"".join((self._snapshot_head(subscription.id, 0, showing), body, b"}"))
+        head = self._snapshot_head(subscription.id, 0, subscription.group.served)
+        return b"".join((head, body, b"}"))
 
-    def _snapshot_head(self, request: str, seq: int | None, showing: Showing) -> bytes:
+    def _snapshot_head(self, request: str, seq: int | None, served: View | None) -> bytes:
         """A snapshot message up to its tree, which follows, and one closing brace."""
         fields: dict[str, object] = {
             "type": "snapshot",
@@ -401,7 +401,6 @@ class Connection:
         }
         if seq is not None:
             fields["seq"] = seq
-        served = showing.served
         if served is not None and self._provider.supports("x-served"):
             fields["served"] = {"depth": served.depth, "max_nodes": served.max_nodes}
         return _JSON.encode(fields)[:-1] + b',"tree":'

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from typing import Final
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "id_problem",
     "legal_id",
     "reads_as_own",
+    "suggested_app_id",
 ]
 
 RESERVED: Final = frozenset(
@@ -56,6 +58,7 @@ _UNSEEN: Final = re.compile(
     "|[\u200c\u200d\ufe0f]{3}"
 )
 _SEPARATORS: Final = re.compile("[._-]")
+_NOT_IN_APP_ID: Final = re.compile("[^a-z0-9._]+")
 _NUMBERED: Final = re.compile("[._-]*[0-9]*[._-]*$")
 _READS_AS: Final = str.maketrans("013457", "oleast")
 
@@ -97,6 +100,13 @@ def app_name_problem(name: str) -> str | None:
     if _UNSEEN.search(name):
         return "an app's name must not contain control characters, nor invisible ones"
     return None
+
+
+def suggested_app_id(text: str) -> str:
+    """Make an app's id of what an author calls the app: `My Notes` would be `my-notes`."""
+    plain = unicodedata.normalize("NFKD", text[:_NAME_CHARS]).encode("ascii", "ignore").decode()
+    made = _NOT_IN_APP_ID.sub("-", plain.lower())[:100].strip("-._") or "app"
+    return f"{made}-app" if reads_as_own(made) or made in RESERVED else made
 
 
 def reads_as_own(app_id: str) -> bool:

@@ -28,6 +28,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from sightline.errors import InvalidPath
+from sightline.slop.protocol.bounds import Bounding, Bounds
 from sightline.slop.protocol.connection import Connection, Subscription
 from sightline.slop.protocol.limits import ProviderLimits
 from sightline.slop.protocol.messages import ProviderInfo, ResumePoint
@@ -51,6 +52,7 @@ CAPABILITIES: Final = (
     "x-served",
 )
 _NO_CHANGE: Final = Body(b"[]")
+_BOUNDED: Final = 64
 
 
 class Provider:
@@ -61,12 +63,15 @@ class Provider:
     ) -> None:
         self.info = info
         self.limits = limits or ProviderLimits()
+        self.bounds = Bounds(hints=self.supports("x-actions-hint"))
         self.version = 0
         # Whether the app makes nodes when they are asked for, beyond those in its tree.
         self.makes_nodes = False
         self.ready: set[Connection] = set()
         self._audiences: dict[Hashable, Audience] = {}
         self._showings: WeakValueDictionary[tuple[int, View], Showing] = WeakValueDictionary()
+        # (limits, path, id of a tree) → that tree, which is held, and what of it is shown.
+        self._bounded: dict[tuple[int, tuple[str, ...], int], tuple[Node, Node]] = {}
         self.publish(tree)
 
     def supports(self, capability: str) -> bool:
@@ -116,6 +121,16 @@ class Provider:
         if found is None:
             found = self._showings[key] = Showing.of(source, view, self.limits)
         return found
+
+    def bounded(self, path: tuple[str, ...], source: Node, bounding: Bounding) -> Node:
+        """Cut what a subscription to a path is shown, once for all who share the tree."""
+        key = (self.bounds.version, path, id(source))
+        found = self._bounded.get(key)
+        if found is None:
+            if len(self._bounded) >= _BOUNDED:
+                self._bounded.clear()
+            found = self._bounded[key] = (source, bounding(source))
+        return found[1]
 
     def take_ready(self) -> set[Connection]:
         """Return the connections that got something to send since this was last asked."""
@@ -178,13 +193,15 @@ class ViewGroup:
         self.path = path
         self.view = view
         self.subscriptions: set[Subscription] = set()
-        self.showing: Showing | None = audience.provider.showing(subtree(audience.tree, path), view)
+        self._bounds_version = -1
+        self._bounding: Bounding | None = None
+        self.showing: Showing | None = audience.provider.showing(self._source(audience.tree), view)
 
     def advance(self, version: int, steps: Steps) -> None:
         """Show the audience's new tree; queue what changed for every subscription."""
         before = self.showing
         try:
-            source = subtree(self.audience.tree, self.path)
+            source = self._source(self.audience.tree)
         except InvalidPath:
             self.showing = None
             if before is not None:
@@ -201,13 +218,34 @@ class ViewGroup:
         for subscription in self.subscriptions:
             subscription.change(version, ops)
 
+    @property
+    def served(self) -> View | None:
+        """What is really shown, where it is less than was asked for."""
+        if self.showing is None:
+            return None
+        applied = self.showing.served or self.view
+        if self._bounding is not None:
+            applied = self._bounding.own.applied_to(applied)
+        return None if applied == self.view else applied
+
+    def _source(self, tree: Node) -> Node:
+        """The part of a tree that is watched, as far as the app shows it at once."""
+        provider = self.audience.provider
+        if self._bounds_version != provider.bounds.version:
+            self._bounds_version = provider.bounds.version
+            self._bounding = provider.bounds.at(self.path)
+        source = subtree(tree, self.path)
+        if self._bounding is None:
+            return source
+        return provider.bounded(self.path, source, self._bounding)
+
     def shown_at(self, point: ResumePoint) -> Node | None:
         """What a subscription of this group had seen when it was last heard of, if known."""
         tree = self.audience.tree_at(point.version)
         if tree is None:
             return None
         try:
-            source = subtree(tree, self.path)
+            source = self._source(tree)
         except InvalidPath:
             return None
         return Showing.of(source, self.view, self.audience.provider.limits).shown

@@ -14,7 +14,13 @@ from sightline.errors import InvalidPath
 from sightline.slop.protocol.path import format_path, join, parse_path
 from sightline.slop.protocol.tree import Affordance, Node
 
-__all__ = ["ScopedAction", "actions_in_scope", "find_action", "inherited_context"]
+__all__ = [
+    "ScopedAction",
+    "actions_in_scope",
+    "find_action",
+    "inherited_context",
+    "nearest_context",
+]
 
 _CONTEXT: Final = "context"
 
@@ -54,6 +60,17 @@ def inherited_context(tree: Node, path: str) -> dict[str, Any]:
         if node.type == _CONTEXT:
             context.update(node.properties)
     return context
+
+
+def nearest_context(tree: Node, path: str) -> dict[str, Any]:
+    """Like `inherited_context`, from as far down a path as the tree goes: the rest is not shown."""
+    ids = parse_path(path)
+    for end in range(len(ids), 0, -1):
+        try:
+            return inherited_context(tree, format_path(ids[:end]))
+        except InvalidPath:
+            continue
+    return inherited_context(tree, "/")
 
 
 def _outward(tree: Node, path: str) -> Iterator[tuple[str, Node]]:

@@ -111,6 +111,10 @@ else:  # what the wire can hold: a Siblings appears only where a tuple was chang
 
 _NO_META: Final = Meta()
 _NULL: Final = Raw(b"null")
+_DESCRIPTOR_WORDS: Final = {
+    "items": "children", "window": "meta", "summary": "meta", "actions": "affordances",
+    "contentRef": "content_ref",
+}  # fmt: skip
 _read_meta: Final = msgspec.json.Decoder(Meta)
 _read_affordances: Final = msgspec.json.Decoder(tuple[Affordance, ...] | None)
 _read_content_ref: Final = msgspec.json.Decoder(ContentRef)
@@ -143,15 +147,25 @@ class Node(
         type: str,  # noqa: A002 - likewise
         *,
         properties: Mapping[str, Any] | UnsetType | None = UNSET,
+        props: Mapping[str, Any] | UnsetType | None = UNSET,
         children: Sequence[Node] | UnsetType | None = UNSET,
         affordances: Sequence[Mapping[str, Any] | Affordance] | UnsetType | None = UNSET,
         meta: Mapping[str, Any] | Meta | UnsetType | None = UNSET,
         content_ref: Mapping[str, Any] | ContentRef | UnsetType | None = UNSET,
         **unknown: Any,
     ) -> Node:
-        """Make a node from Python values. Raises InvalidTree naming every broken rule."""
+        """Make a node from Python values. Raises InvalidTree naming every broken rule.
+
+        `props` is short for `properties`. Other words of descriptors are refused: a field that
+        the protocol does not know would say nothing to anybody.
+        """
+        if props is not UNSET and properties is not UNSET:
+            raise InvalidTree([Violation("/props", "is given twice, as 'properties' too")])
+        for word in _DESCRIPTOR_WORDS.keys() & unknown if unknown else ():
+            rule = f"is a descriptor's word: a Node has {_DESCRIPTOR_WORDS[word]!r}"
+            raise InvalidTree([Violation(f"/{word}", rule)])
         fields = {
-            "properties": properties,
+            "properties": properties if props is UNSET else props,
             "meta": meta,
             "affordances": affordances,
             "content_ref": content_ref,

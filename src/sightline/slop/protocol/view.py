@@ -26,6 +26,7 @@ from functools import partial
 from typing import Final
 
 import msgspec
+from msgspec import Raw, UnsetType
 
 from sightline.errors import InvalidInput
 from sightline.slop.protocol.jsontext import members, text_of
@@ -36,6 +37,7 @@ from sightline.slop.protocol.tree import Meta, Node
 __all__ = ["Projector", "View", "compact", "filter_tree", "project", "truncate", "window"]
 
 DEFAULT_SALIENCE: Final = 0.5
+_NO_PROPERTIES: Final = Raw(b"{}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +156,15 @@ def depth_stub(node: Node, *, available_actions: bool = False) -> Node:
 
 
 def compacted_node(node: Node) -> Node:
-    """The node without its subtree and content reference."""
-    bare = Node(node.id, node.type, node.properties_json, affordances_json=node.affordances_json)
+    """The node without its subtree and content reference.
+
+    One that has neither properties nor affordances says that it has no properties: a consumer
+    tells it from a depth stub, which says nothing of them.
+    """
+    properties = node.properties_json
+    if isinstance(properties, UnsetType) and isinstance(node.affordances_json, UnsetType):
+        properties = _NO_PROPERTIES
+    bare = Node(node.id, node.type, properties, affordances_json=node.affordances_json)
     hints: dict[str, object] = {}
     if not node.meta.summary:
         hints["summary"] = f"{node.total_children} children"

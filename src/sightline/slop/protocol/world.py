@@ -22,7 +22,7 @@ class AppState:
 
     `awaiting` is connected without a first snapshot. `tree` is what was last seen;
     `last_seen` is when, as UTC in RFC 3339, for an app that is disconnected, and `reason`
-    says why it is.
+    says why it is. One that gives no sign of life counts as disconnected while it is silent.
     """
 
     id: str

@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
@@ -43,6 +44,10 @@ class LinkClosed(ConnectionError):
 
 def why(error: OSError) -> str:
     """Say what the system said, without the numbers."""
+    if isinstance(error, ssl.SSLCertVerificationError):  # its number is not one of the system's
+        return f"its certificate is not believed: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"no encrypted connection: {error.reason}"
     return os.strerror(error.errno) if error.errno else str(error)
 
 

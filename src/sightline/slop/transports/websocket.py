@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
@@ -113,12 +113,15 @@ async def serve_websocket(
     origins: Iterable[str] = (),
     hosts: Iterable[str] | None = None,
     max_bytes: int = PROVIDER_BYTES,
+    pages: Mapping[str, Callable[[str], bytes]] | None = None,
 ) -> AsyncIterator[str]:
     """Serve WebSockets while the block runs; gives the address, `ws://host:port/path`.
 
     `origins` are the pages that may connect, `hosts` the values of the `Host` header that
-    are this server; by default the loopback names with the port. Raises InvalidInput for a
-    host beyond loopback without a token, or one whose names cannot be known.
+    are this server; by default the loopback names with the port. `pages` are answered as JSON
+    without a token, each made from the URL of the WebSocket as the visitor names its host.
+    Raises InvalidInput for a host beyond loopback without a token, or one whose names cannot
+    be known.
     """
     # Whoever listens beyond loopback needs a token, whatever the names are.
     door = Door.of([host, *(hosts or ())], origins, token)
@@ -127,10 +130,15 @@ async def serve_websocket(
     handlers = Handlers(handler)
 
     def check(socket: ServerConnection, request: Request) -> Response | None:
-        refusal = door.refusal(_visitor(request))
+        visitor, asked = _visitor(request), request.path.partition("?")[0]
+        page = (pages or {}).get(asked)
+        refusal = door.refusal(visitor, asks_token=page is None)
         if refusal is not None:
             return socket.respond(refusal.status, f"{refusal.reason}\n")
-        if request.path.partition("?")[0] != path:
+        if page is not None:
+            [named] = visitor.values("host")
+            return _json(socket, page(f"ws://{named}{path}"))
+        if asked != path:
             return socket.respond(HTTPStatus.NOT_FOUND, f"the endpoint is {path}\n")
         return None
 
@@ -206,6 +214,14 @@ class _Connect(connect):
 
     def process_redirect(self, exc: Exception) -> Exception | str:
         return exc
+
+
+def _json(socket: ServerConnection, body: bytes) -> Response:
+    response = socket.respond(HTTPStatus.OK, body.decode())
+    del response.headers["Content-Type"]
+    response.headers["Content-Type"] = "application/json"
+    response.headers["Cache-Control"] = "no-store"
+    return response
 
 
 def _visitor(request: Request) -> Visitor:

@@ -1,0 +1,106 @@
+"""`/.well-known/slop`: what an app says of itself over HTTP, and what of it is believed. Pure.
+
+It says where the WebSocket is, and never a token: it is how a client learns where to bring one.
+Whoever answers at a host and port speaks for that host and port alone: a document that points
+anywhere else is refused, or it could lead what is meant for one app to another.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+from urllib.parse import SplitResult, urlsplit
+
+import msgspec
+
+from sightline.errors import InvalidInput
+from sightline.slop.discovery.descriptor import DESCRIPTOR_BYTES, Transport, Ws
+from sightline.slop.protocol.jsontext import NESTING, nests_deeper, text_from_bytes
+from sightline.slop.protocol.messages import ProviderInfo
+from sightline.slop.transports.door import is_loopback
+
+__all__ = ["WELL_KNOWN", "describe_app", "document_url", "websocket_url"]
+
+WELL_KNOWN: Final = "/.well-known/slop"
+_PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443}
+_UNSAFE: Final = re.compile(r"[^!-~]")  # RFC 3986: a URL is printable ASCII without blanks
+_encoder: Final = msgspec.json.Encoder()
+
+
+class _Document(msgspec.Struct, frozen=True):
+    transport: Transport
+
+
+# Made once, at import: msgspec crashes where two threads are the first to read a type.
+_documents: Final = msgspec.json.Decoder(_Document)
+
+
+def describe_app(info: ProviderInfo, url: str, description: str | None = None) -> bytes:
+    """Write the document of an app whose WebSocket is at a URL."""
+    described: dict[str, Any] = {
+        "id": info.id,
+        "name": info.name,
+        "slop_version": info.slop_version,
+        "transport": {"type": "ws", "url": url},
+        "capabilities": info.capabilities,
+    }
+    if description is not None:
+        described["description"] = description
+    return _encoder.encode(described)
+
+
+def document_url(address: str) -> str:
+    """Say where the document of an address is. Raises InvalidInput for one that is not safe."""
+    parts = _parts(address)
+    if parts is None or parts.scheme not in {"http", "https"}:
+        raise InvalidInput(f"not an address of an app: {address[:200]!r}")
+    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+        raise InvalidInput(f"{address[:200]}: http:// goes to this machine only, use https://")
+    path = parts.path.rstrip("/").removesuffix(WELL_KNOWN)
+    return f"{parts.scheme}://{parts.netloc}{path}{WELL_KNOWN}"
+
+
+def websocket_url(document: bytes, asked: str) -> str:
+    """Read where the WebSocket is from the document that was asked for at a URL.
+
+    Raises InvalidInput unless it is at the same host and port; from https it is wss.
+    """
+    if len(document) > DESCRIPTOR_BYTES:
+        raise InvalidInput(f"{asked}: a description has at most {DESCRIPTOR_BYTES} bytes")
+    try:
+        if nests_deeper(document, NESTING):
+            raise InvalidInput(f"{asked}: nested deeper than {NESTING} levels")
+        transport = _documents.decode(text_from_bytes(document)).transport
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"{asked}: does not describe an app: {error}") from None
+    if not isinstance(transport, Ws):
+        raise InvalidInput(f"{asked}: describes an app without a WebSocket")
+    here, there = _parts(asked), _parts(transport.url)
+    if here is None or there is None or there.scheme not in {"ws", "wss"} or there.fragment:
+        raise InvalidInput(f"{asked}: names no WebSocket: {transport.url[:200]!r}")
+    # What ends the encryption before the app does not always tell it.
+    scheme = "wss" if here.scheme == "https" else there.scheme
+    if not _same_place(here, there, scheme):
+        raise InvalidInput(
+            f"{asked}: points to another place, {transport.url[:200]!r}; "
+            "give that address itself if it is the one you mean"
+        )
+    query = f"?{there.query}" if there.query else ""
+    return f"{scheme}://{here.netloc}{there.path or '/'}{query}"
+
+
+def _parts(url: str) -> SplitResult | None:
+    """Take a URL apart; None for what is none, or carries a user's name."""
+    try:
+        parts = urlsplit(url)  # raises where a bracket is not closed
+        _ = parts.port  # raises where it is no number
+    except ValueError:
+        return None
+    is_plain = not _UNSAFE.search(url) and parts.username is None and parts.password is None
+    return parts if is_plain and parts.hostname else None
+
+
+def _same_place(here: SplitResult, there: SplitResult, scheme: str) -> bool:
+    hosts = {here.hostname or "", there.hostname or ""}
+    same_host = len(hosts) == 1 or all(map(is_loopback, hosts))
+    return same_host and (here.port or _PORTS[here.scheme]) == (there.port or _PORTS[scheme])
