@@ -19,9 +19,9 @@ separates messages with tokens of its own.
                                   which stays in place until the user speaks again; results
                                   behind it shrink then, for they were in no prefix
 
-All show the last 20 groups at least, with the same truncation tiers. (e) is the host as
-it comes, (f) is `tail.repeat = "brief"`; the repeats are decided by the function that
-writes requests (`dialects.observations`), what shrinks by `context.replay`.
+All show the last 20 groups at least, with the same truncation tiers. (e) is the host with
+`truncation.settle`, (f) with `tail.repeat = "brief"` as well; the repeats are decided by the
+function that writes requests (`dialects.observations`), what shrinks by `messages.replay`.
 """
 
 from __future__ import annotations

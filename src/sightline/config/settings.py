@@ -47,14 +47,15 @@ class TruncationSettings(_Table, frozen=True, kw_only=True):
     """How many characters of a tool result are replayed: see `context.truncate`.
 
     The `count` newest results of the active group keep `recent`, its older ones
-    `degraded`, all others `inactive`. `settle` degrades in batches, for the cache.
+    `degraded`, all others `inactive`. `settle` degrades in batches, and a group that is over
+    not before the window folds: fewer tokens are evaluated, more are sent.
     """
 
     recent: Count = 5000
     degraded: Count = 1000
     inactive: Count = 300
     count: Count = 5
-    settle: bool = True
+    settle: bool = False
 
 
 class TailSettings(_Table, frozen=True, kw_only=True):
