@@ -37,14 +37,18 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WindowSettings(_Table, frozen=True, kw_only=True):
-    """How many groups of the conversation are replayed: see `context.window`."""
+    """How many groups of the conversation are replayed: see `messages.window`.
+
+    A window is what it says: who gives a size and no slack gets that many groups and no more.
+    Only the one of `Settings`, which nobody has asked for, grows of itself.
+    """
 
     size: Count = 50
-    slack: Count = 25
+    slack: Count = 0
 
 
 class TruncationSettings(_Table, frozen=True, kw_only=True):
-    """How many characters of a tool result are replayed: see `context.truncate`.
+    """How many characters of a tool result are replayed: see `messages.truncate`.
 
     The `count` newest results of the active group keep `recent`, its older ones
     `degraded`, all others `inactive`. `settle` degrades in batches, and a group that is over
@@ -163,7 +167,7 @@ class Settings(_Table, frozen=True, kw_only=True):
     strategy: str = "sightline"
     strategy_config: dict[str, Plain] = {}
     isolate: Literal["isolate", "translate"] = "isolate"
-    window: WindowSettings = WindowSettings()
+    window: WindowSettings = WindowSettings(size=50, slack=25)
     truncation: TruncationSettings = TruncationSettings()
     tail: TailSettings = TailSettings()
     tools: ToolSettings = ToolSettings()
