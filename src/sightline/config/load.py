@@ -58,6 +58,7 @@ HARMLESS: Final[frozenset[Key]] = frozenset(
         ("truncation", "count"),
         ("truncation", "settle"),
         ("tail", "format"),
+        ("tail", "max_tokens"),
         ("tail", "max_share"),
         ("tail", "repeat"),
         ("tail", "changes"),

@@ -63,7 +63,12 @@ class TruncationSettings(_Table, frozen=True, kw_only=True):
 
 
 class TailSettings(_Table, frozen=True, kw_only=True):
-    """How live state is written, and the share of the budget it may have.
+    """How live state is written, and how much of a request it may be.
+
+    `<slop-state>` and `<slop-apps-available>` weigh at most `max_tokens` together (0 is no
+    limit), and the state at most `max_share` of the budget. What the model and the user wrote
+    down (anchor, scratchpad, memos) is not counted. What is left out is counted where it is
+    missing, and `slop_query` reads it.
 
     `repeat = "brief"` sends a state that has not changed since the last request of the same
     turn as a reference to it: see `dialects.observations`. `changes` writes into the
@@ -72,6 +77,7 @@ class TailSettings(_Table, frozen=True, kw_only=True):
     """
 
     format: Literal["text", "json", "yaml"] = "text"
+    max_tokens: Count = 4_000
     max_share: Share = 0.15
     repeat: Literal["whole", "brief"] = "whole"
     changes: Literal["off", "note", "signal"] = "off"

@@ -166,7 +166,11 @@ class HostStage:
             layers=self._layers(session, profile, draft or _asked(conversation.entries)),
             world=self.safe(world),
             at=self.now(),
-            sight=SightRules(format=tail.format, pins=session.toolbox.bench.attention.pins()),
+            sight=SightRules(
+                format=tail.format,
+                pins=session.toolbox.bench.attention.pins(),
+                max_tokens=tail.max_tokens,
+            ),
             share=tail.max_share,
             tools=definitions_of(tools),
             targets=tools,
