@@ -222,7 +222,7 @@ class Keeping:
         prefix = [*FIXED, *(entry.message for entry in shown)]
         tail = (*(p for note in _notes(moment) for p in note.parts), Text(moment.state))
         kept = running(self._sent, prefix)
-        kept, newest = observe(tail, kept, len(prefix), repeat="brief", bound=False)
+        kept, newest = observe(tail, kept, len(prefix), repeat="brief")
         self._sent = (*kept, newest)
         behind = len(prefix) - self._sent[0].after
         self._loose[shown[-1].group_id] = shown[-behind].id if behind else 0

@@ -238,7 +238,7 @@ ALLOWED = {
     "window.size": 3, "window.slack": 3, "truncation.recent": 3, "truncation.degraded": 3,
     "truncation.inactive": 3, "truncation.count": 3, "truncation.settle": False,
     "tail.format": "json", "tail.max_tokens": 3, "tail.max_share": 0.5, "tail.repeat": "brief",
-    "tail.changes": "note", "tools.style": "dynamic",
+    "tail.kept_tokens": 3, "tail.changes": "note", "tools.style": "dynamic",
 }  # fmt: skip
 IN_PART = {"mode": ("plan", "auto"), "strategy": ("classic", "./steal.py")}
 REFUSED = {

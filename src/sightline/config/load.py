@@ -60,6 +60,7 @@ HARMLESS: Final[frozenset[Key]] = frozenset(
         ("tail", "format"),
         ("tail", "max_tokens"),
         ("tail", "max_share"),
+        ("tail", "kept_tokens"),
         ("tail", "repeat"),
         ("tail", "changes"),
         ("tools", "style"),

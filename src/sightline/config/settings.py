@@ -70,6 +70,9 @@ class TailSettings(_Table, frozen=True, kw_only=True):
     down (anchor, scratchpad, memos) is not counted. What is left out is counted where it is
     missing, and `slop_query` reads it.
 
+    `kept_tokens` is what the earlier tails of a turn may weigh that a model's reasoning is bound
+    to; beyond that the reasoning of the turn is left out, and they with it.
+
     `repeat = "brief"` sends a state that has not changed since the last request of the same
     turn as a reference to it: see `dialects.observations`. `changes` writes into the
     conversation what changed between two turns, or only that something did: see
@@ -79,6 +82,7 @@ class TailSettings(_Table, frozen=True, kw_only=True):
     format: Literal["text", "json", "yaml"] = "text"
     max_tokens: Count = 4_000
     max_share: Share = 0.15
+    kept_tokens: Count = 12_000
     repeat: Literal["whole", "brief"] = "whole"
     changes: Literal["off", "note", "signal"] = "off"
 

@@ -25,7 +25,14 @@ import msgspec
 
 from sightline.context.dialects.drift import ByteSpan, Wire
 from sightline.context.dialects.names import Names
-from sightline.context.dialects.observations import Repeat, SentTail, observe, running, with_sent
+from sightline.context.dialects.observations import (
+    Repeat,
+    SentTail,
+    observe,
+    reasoned_until,
+    running,
+    with_sent,
+)
 from sightline.context.dialects.profile import CacheStyle, Profile
 from sightline.context.dialects.segments import Joined, Segments, memory_of, to_json
 from sightline.context.dialects.tools import read_tools
@@ -288,9 +295,8 @@ def assemble(
     if thinking == "turn_append":
         sent = running(options.sent, prompt.prefix)
         if tail:
-            sent, newest = observe(
-                tail, sent, prompt.boundary, repeat=options.repeat, bound=profile.reasoning.bound
-            )
+            bound = reasoned_until(prompt.prefix) if profile.reasoning.bound else None
+            sent, newest = observe(tail, sent, prompt.boundary, repeat=options.repeat, bound=bound)
             tail, now = newest.parts, (newest,)
     kept = with_sent(stable, sent, profile)
     placed, moved = place_tail(kept, tail, profile, prepend=options.prepend)
