@@ -71,7 +71,7 @@ def test_state_and_catalogue_keep_to_their_limit_and_count_what_is_missing(
     rows: int, apps: int, most: int, form: Format
 ) -> None:
     shown_world = World(
-        (AppState("app", "App", tree=MANY.with_child_list(MANY.children[:rows])),),
+        (AppState("app", "App", tree=MANY.with_child_list(tuple(MANY.children[:rows]))),),
         NOT_CONNECTED[:apps],
     )
     rules = SightRules(10_000, form, max_tokens=most)

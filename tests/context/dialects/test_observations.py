@@ -171,7 +171,8 @@ def test_bound_reasoning_finds_all_before_it_as_it_was_and_other_tails_are_gone(
     endpoint: str, repeat: str, rounds: list[tuple[bool, World]]
 ) -> None:
     raw = Raw("anthropic", {"type": "thinking", "thinking": "t", "signature": "s"})
-    stored, sent = [ASK], ()
+    stored = [ASK]
+    sent: tuple[SentTail, ...] = ()
     depended_on: list[bytes] = []
     whole = 0
     for number, (reasoned, world) in enumerate([*rounds, (False, STILL)]):

@@ -29,7 +29,7 @@ from sightline.slop.hub.client import Outcome
 from sightline.slop.hub.content import ContentAccess, path_in_app, read_text
 from sightline.slop.protocol.path import format_path, parse_path
 from sightline.slop.protocol.tree import Affordance, ContentRef, Node
-from sightline.slop.protocol.world import AppState, World
+from sightline.slop.protocol.world import AppState, AvailableApp, World
 
 __all__ = ["LOOK_TOOLS", "MayRead", "invoke", "normal_path", "run_look"]
 
@@ -124,7 +124,7 @@ async def _content(
 
 def _every_app(world: World, arguments: Mapping[str, Any]) -> Ran:
     """List the apps by name and id, those that show their state first."""
-    apps = (*world.apps, *world.available)
+    apps: tuple[AppState | AvailableApp, ...] = (*world.apps, *world.available)
     first, count = arguments.get("offset", 0), arguments.get("count", NODES)
     shown = apps[first : first + count]
     listed = (

@@ -308,8 +308,10 @@ def assemble(
     if thinking == "turn_append":
         sent = running(options.sent, prompt.prefix)
         if tail:
-            bound = reasoned_until(prompt.prefix) if profile.reasoning.bound else None
-            sent, newest = observe(tail, sent, prompt.boundary, repeat=options.repeat, bound=bound)
+            reasoned = reasoned_until(prompt.prefix) if profile.reasoning.bound else None
+            sent, newest = observe(
+                tail, sent, prompt.boundary, repeat=options.repeat, bound=reasoned
+            )
             tail, now = newest.parts, (newest,)
     kept = with_sent(stable, sent, profile)
     placed, moved = place_tail(kept, tail, profile, prepend=options.prepend)
