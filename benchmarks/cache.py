@@ -19,9 +19,9 @@ separates messages with tokens of its own.
                                   which stays in place until the user speaks again; results
                                   behind it shrink then, for they were in no prefix
 
-All show the last 20 groups at least, with the same truncation tiers. (e) is the host as
-it comes, (f) is `tail.repeat = "brief"`; the repeats are decided by the function that
-writes requests (`dialects.observations`), what shrinks by `context.replay`.
+All show the last 20 groups at least, with the same truncation tiers. (e) is the host with
+`truncation.settle`, (f) with `tail.repeat = "brief"` as well; the repeats are decided by the
+function that writes requests (`dialects.observations`), what shrinks by `messages.replay`.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class Keeping:
         prefix = [*FIXED, *(entry.message for entry in shown)]
         tail = (*(p for note in _notes(moment) for p in note.parts), Text(moment.state))
         kept = running(self._sent, prefix)
-        kept, newest = observe(tail, kept, len(prefix), repeat="brief", bound=False)
+        kept, newest = observe(tail, kept, len(prefix), repeat="brief")
         self._sent = (*kept, newest)
         behind = len(prefix) - self._sent[0].after
         self._loose[shown[-1].group_id] = shown[-behind].id if behind else 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sightline.config import Loaded, PolicyRule, Settings, load, user_file
+from sightline.config import Loaded, PolicyRule, Settings, WindowSettings, load, user_file
 from sightline.config.keys import LEAVES, TABLES, spell
 from sightline.config.load import ENVIRONMENT
 from sightline.errors import InvalidInput
@@ -62,7 +62,7 @@ def test_the_users_file_is_read_whole(at: Path) -> None:
         PolicyRule(decision="ask"),
     )
     assert settings.window.size == 7
-    assert settings.window.slack == Settings().window.slack
+    assert settings.window.slack == 0
     assert settings.apps.connect == ("unix:/tmp/a.sock",)
     assert settings.endpoints["work"].api_key_env == "WORK_KEY"
     assert settings.profiles["work:gpt-*"] == {"window_tokens": 64000, "cache.min_tokens": 10}
@@ -89,6 +89,36 @@ def test_the_nearest_source_decides_and_is_named(at: Path) -> None:
     assert read(at).settings.window.size == 8
     (at / "project.toml").unlink()
     assert read(at).settings.window.size == 7
+
+
+@pytest.mark.parametrize(
+    ("file", "env", "flags", "expected"),
+    [
+        ("", {}, {}, (50, 25)),
+        ("[window]\nsize = 3\n", {}, {}, (3, 0)),
+        ("[window]\nsize = 50\n", {}, {}, (50, 0)),
+        ("[window]\nsize = 0\n", {}, {}, (0, 0)),
+        ("[window]\nslack = 4\n", {}, {}, (50, 4)),
+        ("[window]\nsize = 3\nslack = 4\n", {}, {}, (3, 4)),
+        ("", {"SIGHTLINE_WINDOW": "3"}, {}, (3, 0)),
+        ("[window]\nslack = 4\n", {"SIGHTLINE_WINDOW": "3"}, {}, (3, 4)),
+        ("", {}, {"window.size": "3"}, (3, 0)),
+    ],
+)
+def test_a_window_has_the_size_it_was_given_and_only_the_slack_it_was_given(
+    tmp_path: Path,
+    file: str,
+    env: dict[str, str],
+    flags: dict[str, str],
+    expected: tuple[int, int],
+) -> None:
+    (tmp_path / "own.toml").write_text(file)
+    loaded = load(tmp_path / "own.toml", env, flags, project=None)
+    window = loaded.settings.window
+    assert (window.size, window.slack) == expected
+    if "slack" not in file:
+        assert loaded.sources["window.slack"] == loaded.sources["window.size"]
+    assert Settings(window=WindowSettings(size=3)).window.slack == 0
 
 
 def test_every_variable_of_the_environment_sets_its_key(at: Path) -> None:
@@ -207,8 +237,8 @@ def test_a_directory_may_shape_the_prompt_and_ask_for_care(at: Path) -> None:
 ALLOWED = {
     "window.size": 3, "window.slack": 3, "truncation.recent": 3, "truncation.degraded": 3,
     "truncation.inactive": 3, "truncation.count": 3, "truncation.settle": False,
-    "tail.format": "json", "tail.max_share": 0.5, "tail.repeat": "brief", "tail.changes": "note",
-    "tools.style": "dynamic",
+    "tail.format": "json", "tail.max_tokens": 3, "tail.max_share": 0.5, "tail.repeat": "brief",
+    "tail.kept_tokens": 3, "tail.changes": "note", "tools.style": "dynamic",
 }  # fmt: skip
 IN_PART = {"mode": ("plan", "auto"), "strategy": ("classic", "./steal.py")}
 REFUSED = {

@@ -47,18 +47,23 @@ SCRIPT: list[Any] = [
     "Five.",
 ]  # fmt: skip
 REQUESTS = [(4, 2), (5, 1)]
+SETTLED = TruncationSettings(settle=True)
+FOLDING = WindowSettings(size=3, slack=1)
 # By name: what is set, and how many results of ended turns the last request has in part.
 SETTINGS: dict[str, tuple[dict[str, Any], int]] = {
-    "default": ({}, 0),
+    "default": ({}, 4),
     "kept tails": ({}, 4),
-    "translated": ({"isolate": "translate"}, 0),
+    "translated": ({"isolate": "translate"}, 4),
     "hard cuts": ({"truncation": TruncationSettings(recent=100, inactive=50)}, 4),
-    "exact cuts": ({"truncation": TruncationSettings(settle=False, count=1)}, 1),
-    "little state": ({"tail": TailSettings(max_share=0.0002)}, 0),
+    "few in full": ({"truncation": TruncationSettings(count=1)}, 4),
+    "settled": ({"truncation": SETTLED}, 0),
+    "settled and brief": ({"truncation": SETTLED, "tail": TailSettings(repeat="brief")}, 4),
+    "settled and folding": ({"truncation": SETTLED, "window": FOLDING}, 1),
+    "little state": ({"tail": TailSettings(max_share=0.0002)}, 4),
     "brief": ({"tail": TailSettings(repeat="brief")}, 4),
-    "folding": ({"window": WindowSettings(size=3, slack=1)}, 1),
+    "folding": ({"window": FOLDING}, 1),
     "sliding": ({"window": WindowSettings(size=2, slack=0)}, 1),
-    "classic": ({"strategy": "classic"}, 0),
+    "classic": ({"strategy": "classic"}, 4),
 }
 
 
@@ -111,8 +116,11 @@ def test_a_wish_for_what_was_is_the_prompt_that_was(tmp_path: Path, name: str) -
 def test_more_room_brings_back_what_was_cut_and_the_same_room_cuts_the_same(
     tmp_path: Path,
 ) -> None:
-    record(tmp_path, {"strategy_config": {"history_share": 0.1, "slack": 0}}, NARROW)
-    settings = Settings(strategy_config={"history_share": 0.1, "slack": 0})
+    given: dict[str, Any] = {
+        "strategy_config": {"history_share": 0.1, "slack": 0}, "truncation": SETTLED,
+    }  # fmt: skip
+    record(tmp_path, given, NARROW)
+    settings = Settings(**given)
     with Ledger(tmp_path / "work.db", mode="read") as ledger:
         reader = RecordReader(ledger, settings)
         sent = reader.request(1, 5, 1)

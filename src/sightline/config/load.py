@@ -35,6 +35,8 @@ MAX_BYTES: Final = 256 * 1024
 # The parser's time grows with the square of a key's length; what a directory may say is short.
 MAX_PROJECT_BYTES: Final = 16 * 1024
 _ROOT: Final = 0
+_SIZE: Final = ("window", "size")
+_SLACK: Final = ("window", "slack")
 ENVIRONMENT: Final[dict[str, Key]] = {
     "SIGHTLINE_MODEL": ("model",),
     "SIGHTLINE_MODE": ("mode",),
@@ -56,7 +58,9 @@ HARMLESS: Final[frozenset[Key]] = frozenset(
         ("truncation", "count"),
         ("truncation", "settle"),
         ("tail", "format"),
+        ("tail", "max_tokens"),
         ("tail", "max_share"),
+        ("tail", "kept_tokens"),
         ("tail", "repeat"),
         ("tail", "changes"),
         ("tools", "style"),
@@ -103,6 +107,8 @@ def load(
         values[given.key] = read_value(given.key, given.value, given.source, lenient=given.is_text)
         sources[given.key] = given.source
     settings = msgspec.convert(_nested(values), Settings)
+    if _SIZE in sources:
+        sources.setdefault(_SLACK, sources[_SIZE])  # which says that there is none
     every = [*LEAVES, *((name,) for name in TABLES), *(key for key in values if key[0] in TABLES)]
     return Loaded(
         settings,

@@ -37,28 +37,41 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WindowSettings(_Table, frozen=True, kw_only=True):
-    """How many groups of the conversation are replayed: see `context.window`."""
+    """How many groups of the conversation are replayed: see `messages.window`.
+
+    A window is what it says: who gives a size and no slack gets that many groups and no more.
+    Only the one of `Settings`, which nobody has asked for, grows of itself.
+    """
 
     size: Count = 50
-    slack: Count = 25
+    slack: Count = 0
 
 
 class TruncationSettings(_Table, frozen=True, kw_only=True):
-    """How many characters of a tool result are replayed: see `context.truncate`.
+    """How many characters of a tool result are replayed: see `messages.truncate`.
 
     The `count` newest results of the active group keep `recent`, its older ones
-    `degraded`, all others `inactive`. `settle` degrades in batches, for the cache.
+    `degraded`, all others `inactive`. `settle` degrades in batches, and a group that is over
+    not before the window folds: fewer tokens are evaluated, more are sent.
     """
 
     recent: Count = 5000
     degraded: Count = 1000
     inactive: Count = 300
     count: Count = 5
-    settle: bool = True
+    settle: bool = False
 
 
 class TailSettings(_Table, frozen=True, kw_only=True):
-    """How live state is written, and the share of the budget it may have.
+    """How live state is written, and how much of a request it may be.
+
+    `<slop-state>` and `<slop-apps-available>` weigh at most `max_tokens` together (0 is no
+    limit), and the state at most `max_share` of the budget. What the model and the user wrote
+    down (anchor, scratchpad, memos) is not counted. What is left out is counted where it is
+    missing, and `slop_query` reads it.
+
+    `kept_tokens` is what the earlier tails of a turn may weigh that a model's reasoning is bound
+    to; beyond that the reasoning of the turn is left out, and they with it.
 
     `repeat = "brief"` sends a state that has not changed since the last request of the same
     turn as a reference to it: see `dialects.observations`. `changes` writes into the
@@ -67,7 +80,9 @@ class TailSettings(_Table, frozen=True, kw_only=True):
     """
 
     format: Literal["text", "json", "yaml"] = "text"
+    max_tokens: Count = 4_000
     max_share: Share = 0.15
+    kept_tokens: Count = 12_000
     repeat: Literal["whole", "brief"] = "whole"
     changes: Literal["off", "note", "signal"] = "off"
 
@@ -164,7 +179,7 @@ class Settings(_Table, frozen=True, kw_only=True):
     strategy: str = "sightline"
     strategy_config: dict[str, Plain] = {}
     isolate: Literal["isolate", "translate"] = "isolate"
-    window: WindowSettings = WindowSettings()
+    window: WindowSettings = WindowSettings(size=50, slack=25)
     truncation: TruncationSettings = TruncationSettings()
     tail: TailSettings = TailSettings()
     tools: ToolSettings = ToolSettings()

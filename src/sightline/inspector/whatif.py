@@ -22,7 +22,6 @@ from typing import Final
 import msgspec
 
 from sightline.agent.host.compose import (
-    FRAME_TOKENS,
     SMALL_WINDOW,
     Composed,
     Conversation,
@@ -33,7 +32,7 @@ from sightline.agent.host.compose import (
     kept_tokens,
 )
 from sightline.agent.host.journal import Recorded
-from sightline.agent.host.sight import Sight, SightRules, look
+from sightline.agent.host.sight import FRAME_TOKENS, Sight, SightRules, look
 from sightline.agent.host.stage import LedgerMemory, tiers_of
 from sightline.agent.models.choose import label_of, profile_of
 from sightline.agent.plugins.run import StrategyRunner

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -21,6 +22,7 @@ from agent.host.helpers import (
 from context.projection.requirements import proves
 from sightline.agent.models.scripted import Cut, ScriptedModel, Stall
 from sightline.config import AppSettings, LimitSettings, PolicyRule, WindowSettings
+from sightline.context.dialects.drift import drift
 from sightline.context.dialects.profiles import profile_for
 from sightline.context.messages.parts import UNREADABLE, ToolCall
 from sightline.errors import (
@@ -238,7 +240,7 @@ async def test_memos_and_scratchpad_are_shown_behind_the_conversation(tmp_path: 
         assert "1. look 2. act" in tail
 
 
-async def test_the_prefix_holds_from_request_to_request(tmp_path: Path) -> None:
+async def test_the_prefix_holds_up_to_the_results_of_the_turn_that_is_over(tmp_path: Path) -> None:
     script = [[ToolCall("c1", "describe_db", {})], "one", "two", "three"]
     async with hosted(tmp_path, script, app=LiveApp()) as (host, model):
         events = []
@@ -248,8 +250,12 @@ async def test_the_prefix_holds_from_request_to_request(tmp_path: Path) -> None:
         assert len(built) == 4
         assert not any(request.regression for request in built)
         assert all(request.reused_tokens > 0 for request in built[1:])
-        for before, after in zip(model.requests, model.requests[1:], strict=False):
-            assert after.wire.data.startswith(before.prefix)
+        changes = [drift(one.wire, other.wire) for one, other in pairwise(model.requests)]
+        assert [change.kind for change in changes] == ["appended", "tier", "appended"]
+        cut = changes[1]
+        assert b"[TRUNCATED." not in model.requests[1].data
+        assert b"[TRUNCATED." in model.requests[2].wire.data[cut.common_bytes :]
+        assert (cut.slot, cut.label) == ("history", "messages[4]")
 
 
 async def test_what_may_pass_is_tried_again(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from agent.host.helpers import hosted, invoke, of_kind, turn
 from agent.host.test_repeat import BRIEF, look
+from sightline.agent.models.scripted import Reply
 from sightline.config import TailSettings, WindowSettings
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.profiles import profile_for
@@ -51,7 +52,8 @@ async def test_kept_tails_are_counted_and_go_when_they_crowd(
     tmp_path: Path, tail: TailSettings
 ) -> None:
     profile = profile_for("anthropic", "claude-opus-5-5", SMALL)
-    script = [*([invoke(f"c{number}", "/", "count")] for number in range(9)), "Done.", "Yes."]
+    calls = (invoke(f"c{number}", "/", "count") for number in range(9))
+    script = [*(Reply(reasoning="hm", calls=(call,)) for call in calls), "Done.", "Yes."]
     async with hosted(
         tmp_path, script, app=LiveApp(CROWD), profile=profile, mode="auto", tail=tail
     ) as (host, model):

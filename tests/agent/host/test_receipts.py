@@ -9,8 +9,8 @@ import pytest
 
 from agent.host.helpers import hosted, invoke, of_kind, turn
 from sightline.agent.host.journal import Journal
-from sightline.agent.models.scripted import ScriptedModel
-from sightline.config import LedgerSettings, WindowSettings
+from sightline.agent.models.scripted import Reply, ScriptedModel
+from sightline.config import LedgerSettings, TailSettings, WindowSettings
 from sightline.context.dialects import encode
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.profiles import profile_for
@@ -19,6 +19,13 @@ from sightline.context.messages.parts import Raw, Reasoning, ToolCall
 from sightline.errors import NotFound, Overflow, RateLimited
 from sightline.events import RequestBuilt
 from support.live import LiveApp
+
+STATE = b"<slop-state generated_at"
+
+
+def reasons(call_id: str) -> Reply:
+    return Reply(reasoning="hm", calls=(ToolCall(call_id, "describe_db", {}),))
+
 
 SCRIPT = [
     ["Let me look.", ToolCall("q1", "slop_query", {"app": "live"}), invoke("c1", "/", "count")],
@@ -78,12 +85,7 @@ def check_all(directory: Path, session: int, *models: ScriptedModel) -> None:
 async def test_bound_reasoning_is_carried_through_a_turn_and_reproduced(tmp_path: Path) -> None:
     profile = profile_for("anthropic", "claude-opus-5-5")
     assert profile.reasoning.bound
-    script = [
-        [ToolCall("c1", "describe_db", {})],
-        [ToolCall("c2", "describe_db", {})],
-        "done",
-        "next",
-    ]
+    script = [reasons("c1"), reasons("c2"), "done", "next"]
     async with hosted(tmp_path, script, app=LiveApp(), profile=profile) as (host, model):
         await turn(host, "one")
         assert [request.thinking for request in model.requests] == ["turn_append"] * 3
@@ -99,12 +101,53 @@ async def test_bound_reasoning_is_carried_through_a_turn_and_reproduced(tmp_path
     check_all(tmp_path, session, model)
 
 
+async def test_without_reasoning_a_bound_model_gets_one_state_however_long_the_turn(
+    tmp_path: Path,
+) -> None:
+    profile = profile_for("anthropic", "claude-opus-5-5")
+    script = [*([ToolCall(f"c{n}", "describe_db", {})] for n in range(12)), "done"]
+    async with hosted(tmp_path, script, app=LiveApp(), profile=profile) as (host, model):
+        await turn(host, "one")
+        session = host.session.id
+    assert [request.data.count(STATE) for request in model.requests] == [1] * 13
+    check_all(tmp_path, session, model)
+
+
+async def test_only_the_states_that_reasoning_depends_on_stay_and_within_their_budget(
+    tmp_path: Path,
+) -> None:
+    profile = profile_for("anthropic", "claude-opus-5-5")
+    calls = [[ToolCall(f"c{n}", "describe_db", {})] for n in range(3)]
+    script = [calls[0], reasons("r1"), calls[1], reasons("r2"), calls[2], "done"]
+    async with hosted(tmp_path, script, app=LiveApp(), profile=profile) as (host, model):
+        await turn(host, "one")
+        session = host.session.id
+    assert [request.data.count(STATE) for request in model.requests] == [1, 1, 2, 2, 3, 3]
+    assert {request.thinking for request in model.requests} == {"turn_append"}
+    check_all(tmp_path, session, model)
+
+
+async def test_kept_states_have_a_budget_in_tokens(tmp_path: Path) -> None:
+    profile = profile_for("anthropic", "claude-opus-5-5")
+    script = [*(reasons(f"r{n}") for n in range(5)), "done"]
+    tail = TailSettings(kept_tokens=500)
+    async with hosted(tmp_path, script, app=LiveApp(), profile=profile, tail=tail) as (
+        host,
+        model,
+    ):
+        await turn(host, "one")
+    counts = [request.data.count(STATE) for request in model.requests]
+    modes = [request.thinking for request in model.requests]
+    assert counts == [1, 2, 3, 1, 1, 1]
+    assert modes == [*["turn_append"] * 3, *["strip"] * 3]
+
+
 async def test_reasoning_is_left_out_once_its_prefix_is_gone(tmp_path: Path) -> None:
     profile = profile_for("anthropic", "claude-opus-5-5")
     script = [
         "one",
         "two",
-        [ToolCall("c1", "describe_db", {})],
+        reasons("c1"),
         Overflow("too long"),
         "done",
     ]

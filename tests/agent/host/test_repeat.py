@@ -11,7 +11,7 @@ from agent.host.helpers import hosted, invoke, turn
 from agent.host.test_receipts import PROFILES, check_all
 from context.projection.requirements import proves
 from sightline.agent.models.scripted import ScriptedModel
-from sightline.config import TailSettings, WindowSettings
+from sightline.config import TailSettings, TruncationSettings, WindowSettings
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.profiles import profile_for
 from sightline.context.dialects.request import Request
@@ -21,6 +21,7 @@ from sightline.context.tokens.tokens import counter_for
 from support.live import LiveApp
 
 BRIEF = TailSettings(repeat="brief")
+SETTLED = TruncationSettings(settle=True)
 PROFILE = profile_for("openai-chat", "gpt-5.5")
 WHOLE = "Message 1"  # a line of the app's tree
 REFERENCE = "unchanged since observation 1 of this turn"
@@ -74,8 +75,13 @@ async def test_what_changed_is_sent_whole_at_the_end(tmp_path: Path) -> None:
     assert third.index("(n=1)") > third.index('"tool_call_id":"b"')
 
 
-async def test_results_behind_a_kept_state_are_traces_in_the_next_turn(tmp_path: Path) -> None:
-    async with hosted(tmp_path, LOOKS, app=LiveApp(), profile=PROFILE, tail=BRIEF) as (host, model):
+@pytest.mark.parametrize("truncation", [TruncationSettings(), SETTLED], ids=["exact", "settled"])
+async def test_results_behind_a_kept_state_are_traces_in_the_next_turn(
+    tmp_path: Path, truncation: TruncationSettings
+) -> None:
+    async with hosted(
+        tmp_path, LOOKS, app=LiveApp(), profile=PROFILE, tail=BRIEF, truncation=truncation
+    ) as (host, model):
         await turn(host, "look")
         await turn(host, "and?")
     *running, after = bodies(model)
@@ -91,11 +97,12 @@ def tokens(request: Request) -> int:
     return counter_for("estimate").count(request.data.decode())
 
 
-async def test_results_that_were_in_a_prefix_stay_whole(tmp_path: Path) -> None:
+async def test_settled_results_that_were_in_a_prefix_stay_whole(tmp_path: Path) -> None:
     script = [[look("a"), invoke("b", "/", "count")], [look("c")], "Done.", "Yes."]
     async with hosted(
-        tmp_path, script, app=LiveApp(), profile=PROFILE, tail=BRIEF, mode="auto"
-    ) as (host, model):
+        tmp_path, script, app=LiveApp(), profile=PROFILE, tail=BRIEF, mode="auto",
+        truncation=SETTLED,
+    ) as (host, model):  # fmt: skip
         await turn(host, "count", answer=lambda _: True)
         await turn(host, "and?")
     assert model.requests[3].wire.data.startswith(model.requests[2].prefix)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from agent.host.helpers import NOW, hosted
+from agent.host.helpers import NOW, hosted, turn
 from sightline.agent.host.sight import LONGEST_TEXT, SafeWorlds, SightRules, look
 from sightline.context.dialects.profiles import profile_for
+from sightline.context.messages.parts import ToolCall
+from sightline.context.projection.body import Format
 from sightline.context.projection.select import quarter_chars
 from sightline.slop.protocol.codec import decode, encode
 from sightline.slop.protocol.tree import Node
-from sightline.slop.protocol.world import AppState, World
+from sightline.slop.protocol.world import AppState, AvailableApp, World
 from support.live import TREE, LiveApp
 
 KEY = "sk-ant-" + "a1B2" * 8
@@ -48,6 +54,73 @@ def test_a_key_is_blanked_however_an_app_spells_it_in_json(known: str) -> None:
     assert "[redacted:anthropic-key]" in shown
     assert "[redacted:url-password]" in shown
     assert "hunter2" not in shown
+
+
+MANY = Node.of(
+    "app", "root",
+    children=[Node.of(f"i{n}", "item", properties={"t": f"row {n} " * 20}) for n in range(2_000)],
+)  # fmt: skip
+NOT_CONNECTED = tuple(AvailableApp(f"app-{n}", f"App {n}", "unix", "local") for n in range(300))
+
+
+forms = st.sampled_from(["text", "json"])
+
+
+@given(st.integers(0, 60), st.integers(0, 200), st.integers(0, 3_000), forms)
+def test_state_and_catalogue_keep_to_their_limit_and_count_what_is_missing(
+    rows: int, apps: int, most: int, form: Format
+) -> None:
+    shown_world = World(
+        (AppState("app", "App", tree=MANY.with_child_list(tuple(MANY.children[:rows]))),),
+        NOT_CONNECTED[:apps],
+    )
+    rules = SightRules(10_000, form, max_tokens=most)
+    tail = look(shown_world, NOW, rules, quarter_chars).tail
+    weight = quarter_chars(tail.state) + quarter_chars(tail.available)
+    least = 150  # the frames of both blocks, the app's heading and its root
+    assert most == 0 or weight <= max(most, least)
+    listed = tail.available.count("- App ")
+    left = re.search(r"\((\d+) more; slop_query", tail.available)
+    assert listed + (int(left[1]) if left else 0) == apps
+    if form == "text" and most > 400:
+        items = tail.state.count("[item]")
+        assert items == rows or f"(showing {items} of {rows})" in tail.state or items == 0
+    if most == 0:
+        assert (listed, tail.state.count("row 0 ") > 0) == (apps, rows > 0)
+
+
+async def test_a_large_app_on_a_large_window_costs_no_more_than_on_a_small_one(
+    tmp_path: Path,
+) -> None:
+    big = profile_for("anthropic", "claude-opus-4-8")
+    assert big.window_tokens == 1_000_000
+    rest = ToolCall("q", "slop_query", {"app": "live", "path": "/", "offset": 1_990, "count": 9})
+    notes = "a plan of many steps " * 2_000
+    async with hosted(tmp_path, [[rest], "Seen."], app=LiveApp(MANY), profile=big) as (host, model):
+        host.ledger.scratchpad.replace(host.session.id, notes)
+        await turn(host)
+        receipt = host.last.prompt.receipt if host.last else None
+    assert receipt is not None
+    assert 3_500 < receipt.slot("state").kept + receipt.slot("apps").kept <= 4_000
+    assert receipt.slot("scratchpad").cut == 0
+    first, second = (request.data.decode() for request in model.requests)
+    items = first.count("[item]")
+    assert f"(showing {items} of 2000)" in first
+    assert "[item] i1995" not in first
+    assert "[item] i1995" in second, "one slop_query away"
+
+
+async def test_a_long_catalogue_is_one_query_away(tmp_path: Path) -> None:
+    every = ToolCall("q", "slop_query", {"app": "*"})
+    async with hosted(tmp_path, [[every], "Seen."], app=LiveApp()) as (host, model):
+        host.hub.world = replace(host.hub.world, available=NOT_CONNECTED)
+        await turn(host)
+    first, second = (request.data.decode() for request in model.requests)
+    [left] = re.findall(r"\((\d+) more; slop_query with app", first)
+    assert first.count("- App ") + int(left) == 300
+    assert "301 of 301 apps" in second
+    assert "- App 299 (app-299), not connected" in second
+    assert "- Live (live), connected" in second
 
 
 def test_an_escape_alone_changes_nothing() -> None:

@@ -16,9 +16,11 @@ from sightline.agent.models.scripted import ScriptedModel
 from sightline.agent.policy import Facts, rules_for
 from sightline.cli.commands.complete import complete
 from sightline.cli.commands.console import PlainConsole
+from sightline.cli.commands.groups import _window_of
 from sightline.cli.commands.offers import Sources
 from sightline.cli.commands.registry import run
-from sightline.config import PolicyRule, TailSettings
+from sightline.config import PolicyRule, TailSettings, WindowSettings
+from sightline.context.messages.window import Window
 from sightline.demo.app import Desk, demo_app
 from sightline.errors import InvalidInput, NotFound, SightlineError
 from sightline.slop.protocol.tree import Node
@@ -89,8 +91,29 @@ async def test_context_window_is_kept_in_the_session(at_desk: Desktop) -> None:
     shown = await at_desk.does("/context show")
     assert "Answer to three" in shown
     assert "Answer to two" not in shown
-    assert "all of the conversation" in await at_desk.does("/context window 0")
+    assert "all of the conversation." in await at_desk.does("/context window 0")
     assert "Answer to one" in await at_desk.does("/context show")
+
+
+async def test_context_window_shows_what_it_says_and_loses_no_slack(at_desk: Desktop) -> None:
+    async def shows(line: str) -> str:
+        return (await at_desk.does(f"/context window {line}")).strip()
+
+    assert await shows("3") == "The window shows the last 3 groups."
+    assert await shows("3 2") == "The window shows the last 3 groups, up to 2 more before it folds."
+    assert await shows("4") == "The window shows the last 4 groups."
+    built_in = "The window shows the last 50 groups, up to 25 more before it folds."
+    assert await shows("50") == built_in
+    host = at_desk.host
+    assert host.ledger.sessions.get(host.session.id).window == Window(50, 25)
+
+
+@pytest.mark.parametrize("slack", [0, 6])
+def test_the_slack_of_the_settings_is_there_for_every_size(slack: int) -> None:
+    configured = WindowSettings(size=10, slack=slack)
+    for size in (3, 10, 50, 10):
+        assert _window_of(size, None, configured) == Window(size, slack)
+        assert _window_of(size, 1, configured) == Window(size, 1)
 
 
 async def test_drop_and_restore_take_a_group_out_and_back(at_desk: Desktop) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from context.messages.entry_values import entry
 from sightline.context.dialects import encode, profile_for
 from sightline.context.dialects.drift import ByteSpan, Wire, common_bytes, drift
 from sightline.context.dialects.request import Request
-from sightline.context.messages.parts import Message
+from sightline.context.messages.entries import Entry
+from sightline.context.messages.parts import Message, ToolCall, ToolResult
+from sightline.context.messages.truncate import Tiers, truncate
 from sightline.context.slots.slots import Slots
 
 PROFILE = profile_for("anthropic", "claude-sonnet-5-5")
@@ -74,6 +80,24 @@ def test_a_window_that_folded_is_told_apart() -> None:
     after = request(["three", "four", "five", "six", "seven"])
     found = drift(before.wire, after.wire)
     assert (found.kind, found.expected) == ("fold", False)
+
+
+@pytest.mark.parametrize("tail_share", [0, 0.25])
+@pytest.mark.parametrize("content", ["ab" * 3_000, "a\n" * 3_000, "\n[…]" * 1_500, "é" * 6_000])
+def test_a_result_that_is_cut_shorter_is_told_apart(content: str, tail_share: float) -> None:
+    def wire(entries: list[Entry], **more: Any) -> Wire:
+        said = [e.message for e in truncate(entries, Tiers(tail_share=tail_share), **more)]
+        slots = Slots(100_000, "chars/4", tools=[{"name": "run"}])
+        slots.add("history", said)
+        return encode(slots.render(), PROFILE).wire
+
+    call = Message("assistant", (ToolCall("c", "run"),))
+    talk = [entry(1, Message.of("user", "run")), entry(2, call)]
+    talk += [entry(3, Message("tool", (ToolResult("c", content),)))]
+    found = drift(wire(talk), wire(talk, active_group=-1))
+    assert (found.kind, found.expected) == ("tier", False)
+    changed = [*talk[:2], entry(3, Message("tool", (ToolResult("c", "no" + content),)))]
+    assert drift(wire(talk), wire(changed, active_group=-1)).kind == "regression"
 
 
 def test_a_prepended_state_is_a_regression() -> None:

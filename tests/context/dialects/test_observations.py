@@ -9,6 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from context.dialects.cases import ASK, CALL, FOUND, prompt
 from context.projection.requirements import proves
@@ -157,8 +159,34 @@ def test_bound_reasoning_keeps_what_is_outdated_and_labels_it() -> None:
 @pytest.mark.parametrize("endpoint", endpoints())
 def test_without_brief_every_observation_is_whole(endpoint: str) -> None:
     *_, last = loop(endpoint, [STILL, STILL], repeat="whole")
-    assert text_of(last).count(SHOWN) == 2
+    # Where reasoning is bound, none was there that needs the first.
+    assert text_of(last).count(SHOWN) == (1 if profile_for(endpoint).reasoning.bound else 2)
     assert "unchanged" not in text_of(last)
+
+
+@pytest.mark.parametrize("repeat", ["whole", "brief"])
+@pytest.mark.parametrize("endpoint", ["anthropic", "bedrock"])
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from([STILL, READ])), max_size=7))
+def test_bound_reasoning_finds_all_before_it_as_it_was_and_other_tails_are_gone(
+    endpoint: str, repeat: str, rounds: list[tuple[bool, World]]
+) -> None:
+    raw = Raw("anthropic", {"type": "thinking", "thinking": "t", "signature": "s"})
+    stored = [ASK]
+    sent: tuple[SentTail, ...] = ()
+    depended_on: list[bytes] = []
+    whole = 0
+    for number, (reasoned, world) in enumerate([*rounds, (False, STILL)]):
+        request = ask(endpoint, stored, tail(world, number), sent, repeat=repeat)
+        assert all(request.wire.data.startswith(begins) for begins in depended_on)
+        if repeat == "whole":
+            assert request.data.count(b"<slop-state generated_at") == whole + 1
+        sent = request.sent
+        call, result = round_of(number)
+        if reasoned:
+            call = Message("assistant", (Reasoning("t", raw), *call.parts))
+            depended_on.append(request.wire.data.removesuffix(b"]}]}"))
+            whole += 1
+        stored = [*stored, call, result]
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])

@@ -9,6 +9,7 @@ import pytest
 from context.dialects.cases import ASK, CALL, CASES, FOUND, prompt, state
 from context.projection.requirements import proves
 from sightline.context.dialects import Options, encode, endpoints, profile_for, usage_from
+from sightline.context.dialects.drift import common_bytes
 from sightline.context.dialects.gemini import cached_content_body
 from sightline.context.dialects.request import CachedContent, Request
 from sightline.context.messages.parts import Message, Raw, Reasoning, Text, ToolCall, ToolResult
@@ -120,6 +121,9 @@ def test_a_tail_is_state_and_nothing_else() -> None:
             encode(Prompt((ASK, wrong), 1, receipt), profile_for("anthropic"))
 
 
+MARKS = ("cache_control", "cachePoint", "prompt_cache_breakpoint")
+
+
 @proves("CI-5", "CI-5a")
 def test_the_mark_is_on_the_last_stable_block() -> None:
     body = written("anthropic", CASES["tool_loop"]()).body
@@ -129,7 +133,37 @@ def test_the_mark_is_on_the_last_stable_block() -> None:
     chat = written("openai-chat", CASES["plain"]()).body
     assert chat["messages"][-2]["content"][-1]["prompt_cache_breakpoint"] == {"mode": "explicit"}
     assert chat["prompt_cache_options"] == {"mode": "explicit", "ttl": "30m"}
-    assert str(chat).count("prompt_cache_breakpoint") == 1
+    assert str(chat).count("prompt_cache_breakpoint") == 2, "one for the instructions"
+
+
+@pytest.mark.parametrize("endpoint", ["anthropic", "bedrock", "openai-chat", "openai-responses"])
+def test_after_a_fold_there_is_a_mark_to_read_the_instructions_from(endpoint: str) -> None:
+    talk = [f"{n} " * 40 for n in range(9)]
+    before, after = (written(endpoint, prompt(say(*talk[at : at + 5]))) for at in (0, 4))
+    assert before.marks == after.marks == 2
+    common = common_bytes(before.wire.data, after.wire.data)
+    first, last = (offset for offset, _ in before.inserts)
+    assert first <= common < last
+    instructions = before.wire.data[:first]
+    assert b"You help with mail" in instructions
+    assert talk[0].encode() not in instructions
+
+
+@proves("CI-5c")
+@pytest.mark.parametrize("endpoint", endpoints())
+def test_no_mark_stands_behind_live_state_that_a_layout_puts_before_the_history(
+    endpoint: str,
+) -> None:
+    given = CASES["tool_loop"]()
+    system = next(i for i, message in enumerate(given.messages) if message.role != "system")
+    moved = (*given.messages[:system], *given.tail, *given.messages[system : given.boundary])
+    request = written(endpoint, Prompt(moved, len(moved), given.receipt, given.tools))
+    body = request.data.decode()
+    before, state, after = body.partition("<slop-state generated_at")
+    assert state
+    assert not any(mark in after for mark in MARKS)
+    assert request.marks == sum(before.count(f'"{mark}":') for mark in MARKS)
+    assert request.marks == int(request.profile.cache.max_marks > 0)
 
 
 @proves("CI-5d")
@@ -161,9 +195,6 @@ def test_a_far_previous_end_gets_a_mark_of_its_own() -> None:
         prompt([ASK, Message("assistant", calls), results]), profile_for("dashscope", "", own)
     )
     assert qwen.marks == 2
-
-
-MARKS = ("cache_control", "cachePoint", "prompt_cache_breakpoint")
 
 
 @proves("CI-5c")

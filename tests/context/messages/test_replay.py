@@ -1,4 +1,4 @@
-"""Replay: between two folds nothing that was sent changes."""
+"""Replay: what of a conversation is said again, and when its results become shorter."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def talk(groups: int) -> list[Entry]:
 
 
 @pytest.mark.parametrize("window", [Window(4, slack=3), Window(1, slack=1), Window(5, slack=8)])
-def test_between_folds_a_replay_begins_with_the_previous_one(window: Window) -> None:
+def test_settled_and_between_folds_a_replay_begins_with_the_previous_one(window: Window) -> None:
     previous = replay(talk(1), window, Tiers(settle=True))
     folds = 0
     for groups in range(2, 40):
@@ -41,17 +41,28 @@ def test_between_folds_a_replay_begins_with_the_previous_one(window: Window) -> 
     assert folds == (39 - window.size) // (window.slack + 1)
 
 
-def test_at_a_fold_finished_groups_keep_a_trace_of_their_results() -> None:
-    shown = replay(talk(8), Window(4, slack=3), Tiers())
-    lengths = [len(r.content) for entry in shown for r in entry.message.tool_results]
-    assert [length < 500 for length in lengths] == [True, True, True, False]
+def is_trace(entries: list[Entry]) -> list[bool]:
+    return [len(r.content) < 500 for entry in entries for r in entry.message.tool_results]
 
 
-def test_a_window_without_slack_is_the_exact_truncation() -> None:
+def test_a_group_that_is_over_keeps_a_trace_of_its_results_whatever_the_slack() -> None:
+    for window in (Window(9), Window(9, slack=9), Window(0), Window(0, slack=9)):
+        assert is_trace(replay(talk(4), window, Tiers())) == [True, True, True, False]
+
+
+def test_settled_groups_keep_their_results_until_the_window_folds() -> None:
+    settled = Tiers(settle=True)
+    assert not any(is_trace(replay(talk(7), Window(4, slack=3), settled)))
+    assert is_trace(replay(talk(8), Window(4, slack=3), settled)) == [True, True, True, False]
+
+
+@pytest.mark.parametrize("slack", [0, 5])
+def test_what_the_window_shows_is_truncated_exactly(slack: int) -> None:
     entries = talk(9)
-    assert replay(entries, Window(3), Tiers()) == truncate(entries[-6:], Tiers())
-    assert replay(entries, Window(0), Tiers()) == truncate(entries, Tiers())
-    assert replay([], Window(3), Tiers()) == []
+    shown = Window(3, slack).shown(9)
+    assert replay(entries, Window(3, slack), Tiers()) == truncate(entries[-2 * shown :], Tiers())
+    assert replay(entries, Window(0, slack), Tiers()) == truncate(entries, Tiers())
+    assert replay([], Window(3, slack), Tiers()) == []
 
 
 def test_the_newest_groups_are_enough_if_the_total_is_told() -> None:
@@ -67,7 +78,9 @@ def test_a_window_of_everything_never_folds() -> None:
 
 
 @given(st.integers(0, 2**32))
-def test_with_kept_tails_what_stood_before_the_first_stays_until_a_fold(seed: int) -> None:
+def test_settled_and_with_kept_tails_what_stood_before_the_first_stays_until_a_fold(
+    seed: int,
+) -> None:
     """A turn of some rounds; after each the state has changed, and the tail moves, or has not."""
     chance = random.Random(seed)
     window, tiers = Window(3, slack=4), Tiers(settle=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -79,6 +80,25 @@ def test_sightline_folds_its_history_only_now_and_then() -> None:
         starts.append(build("sightline", turn(1000, history)).prefix[0])
     changes = sum(a != b for a, b in pairwise(starts[40:]))
     assert 0 < changes <= len(starts[40:]) // 4
+
+
+def test_a_budget_cut_in_a_window_of_32k_keeps_most_of_the_prefix() -> None:
+    standing = Layers(system=text(786, "s"), guidelines=text(508, "g"))
+    history: list[Message] = []
+    before: Sequence[Message] = ()
+    cuts = 0
+    for number in range(120):
+        for role, size in (("user", 60), ("assistant", 100), ("assistant", 300)):
+            history.append(Message.of(role, f"{number:04}" + "x" * (4 * size)))  # type: ignore[arg-type]
+        prefix = build("sightline", turn(24_576, history, layers=standing)).prefix
+        shown = {message.text for message in prefix}
+        left = [message for message in before if message.text not in {*shown, "input"}]
+        if left:
+            cuts += 1
+            weigh = CharsPerFour().weigh
+            assert sum(weigh(left)) <= 0.15 * sum(weigh(before))
+        before = prefix
+    assert cuts > 10
 
 
 def test_classic_keeps_the_order_of_the_layers() -> None:

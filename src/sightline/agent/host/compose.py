@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
-from sightline.agent.host.sight import Sight, SightRules, look
+from sightline.agent.host.sight import FRAME_TOKENS, Sight, SightRules, look
 from sightline.agent.plugins.run import StrategyRunner
 from sightline.context.dialects import encode
 from sightline.context.dialects.drift import Drift, Wire, drift
@@ -56,7 +56,6 @@ from sightline.slop.protocol.world import World
 __all__ = ["Composed", "Conversation", "Inputs", "compose"]
 
 SMALL_WINDOW: Final = 16_384  # models with less get the shorter standing texts
-FRAME_TOKENS: Final = 16  # what a message weighs beside its text, at most
 REMINDER_CHARS: Final = 300
 
 _NO_TARGETS: Final = ToolSet(())
@@ -103,7 +102,7 @@ class Inputs:
     layers         the texts that stand in every prompt; a state in them is shown as it is
     world          what the apps show, with nothing in it that must not be sent
     at             when: what the state is dated, and a strategy's clock
-    sight          how of the world is chosen; its budget is `share` of the input
+    sight          how of the world is chosen; the state's budget is `share` of the input
     tools          as the prompt has them; `targets` is where calls of them lead
     budget         the room; what kept tails take is set aside in it
     options        what the request asks for; `asked_at` is where the input stood when its

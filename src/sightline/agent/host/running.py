@@ -35,7 +35,7 @@ from sightline.agent.turn.machine import TurnLimits, TurnMachine
 from sightline.context.dialects.events import ReasoningArrived, Stopped, TextArrived, UsageArrived
 from sightline.context.dialects.usage import cost
 from sightline.context.ledger.work import CallState
-from sightline.context.messages.parts import ToolCall
+from sightline.context.messages.parts import Reasoning, ToolCall
 from sightline.context.projection.tools import ToolTarget
 from sightline.errors import (
     InvalidInput,
@@ -313,9 +313,13 @@ class TurnRun:
         """Remember what a cache has seen now."""
         request, now = composed.request, self._now
         label, answer = self._model.label, stopped.response_id
+        sent = request.sent
+        reasoned = any(isinstance(part, Reasoning) for part in stopped.message.parts)
+        if request.profile.reasoning.bound and composed.options.repeat == "whole" and not reasoned:
+            sent = sent[:-1]  # nothing depends on the newest, and no later one refers to it
         now.keep(
             replace(now.session, wire=request.wire, model=label, response_id=answer),
-            replace(now.turn, sent=request.sent),
+            replace(now.turn, sent=sent),
         )
 
     def _parallel(self, stopped: Stopped) -> frozenset[str]:

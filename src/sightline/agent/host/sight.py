@@ -23,7 +23,7 @@ from sightline.context.messages.gate import shown_json
 from sightline.context.messages.graphemes import cut_at_or_before
 from sightline.context.projection.body import Format
 from sightline.context.projection.select import Selection, select_bounded
-from sightline.context.projection.tail import Tail, render_tail
+from sightline.context.projection.tail import Tail, render_available, render_tail
 from sightline.slop.protocol.jsontext import read, text_of
 from sightline.slop.protocol.tree import TEXT_FIELDS, Extra, Node
 from sightline.slop.protocol.world import AppState, World
@@ -31,18 +31,22 @@ from sightline.slop.protocol.world import AppState, World
 __all__ = ["SafeWorlds", "Sight", "SightRules", "look"]
 
 LONGEST_TEXT: Final = 2_000
+FRAME_TOKENS: Final = 16  # what a message weighs beside its text, at most
+CATALOGUE_PART: Final = 4  # apps that are not connected have one part in this many, at most
 _REMEMBERED: Final = 200_000
 
 
 class SightRules(msgspec.Struct, frozen=True):
     """How a request chooses what it shows: kept in its receipt, so that it can be chosen again.
 
-    `pins` are the paths of each app that are shown whatever there is room for.
+    `budget` is the state's. `pins` are the paths of each app that are shown whatever there is
+    room for. `max_tokens` is what state and catalogue weigh together, 0 for no such limit.
     """
 
     budget: int = 0
     format: Format = "text"
     pins: dict[str, tuple[str, ...]] = {}
+    max_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +119,29 @@ class SafeWorlds:
 
 def look(world: World, at: datetime, rules: SightRules, count: Callable[[str], int]) -> Sight:
     """Choose what of a safe world is shown by the rules, and write it."""
-    form = rules.format
-    selection = select_bounded(world, rules.budget, count, form=form, pins=rules.pins)
-    return Sight(world, selection, render_tail(selection.world, at, form), rules)
+    form, budget, listed = rules.format, rules.budget, len(world.available)
+    if rules.max_tokens:
+        room = rules.max_tokens - 2 * FRAME_TOKENS  # they are two messages
+        listed = _listed(world, at, min(room, budget) // CATALOGUE_PART, count)
+        budget = max(0, min(budget, room - count(render_available(world, at, listed))))
+    selection = select_bounded(world, budget, count, form=form, pins=rules.pins)
+    return Sight(world, selection, render_tail(selection.world, at, form, listed), rules)
+
+
+def _listed(world: World, at: datetime, budget: int, count: Callable[[str], int]) -> int:
+    """Count the apps that are not connected and fit into a catalogue with the first of them."""
+    every = len(world.available)
+    if count(render_available(world, at)) <= budget:
+        return every
+    # No line is shorter than a token: what is beyond that need not be written to know.
+    fits, too_many = 0, min(every, max(0, budget)) + 1
+    while too_many - fits > 1:
+        tried = (fits + too_many) // 2
+        if count(render_available(world, at, tried)) <= budget:
+            fits = tried
+        else:
+            too_many = tried
+    return fits
 
 
 def _safe_text(text: Raw) -> Raw:

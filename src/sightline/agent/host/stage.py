@@ -50,7 +50,7 @@ from sightline.slop.protocol.world import World
 
 __all__ = ["HostStage", "LedgerMemory", "counter_of", "tiers_of"]
 
-KEPT_SHARE: Final = 0.25  # of the input that the earlier tails of a turn may have
+KEPT_SHARE: Final = 0.25  # of a small input that the earlier tails of a turn may have at most
 NEWS: Final = 0.05  # a correction smaller than this is not worth counting everything again
 LEAST_TOKENS: Final = 256  # a prompt that must be shorter than this is not worth a request
 
@@ -166,7 +166,11 @@ class HostStage:
             layers=self._layers(session, profile, draft or _asked(conversation.entries)),
             world=self.safe(world),
             at=self.now(),
-            sight=SightRules(format=tail.format, pins=session.toolbox.bench.attention.pins()),
+            sight=SightRules(
+                format=tail.format,
+                pins=session.toolbox.bench.attention.pins(),
+                max_tokens=tail.max_tokens,
+            ),
             share=tail.max_share,
             tools=definitions_of(tools),
             targets=tools,
@@ -213,7 +217,8 @@ class HostStage:
     def _crowded(self, session: OpenSession, profile: Profile, turn: OpenTurn) -> bool:
         """Whether the tails that a turn has kept so far take too much of the next request."""
         kept = kept_tokens(turn.sent, profile, self.counter(profile))
-        return kept > KEPT_SHARE * self._budget(session, profile).max_input_tokens
+        share = KEPT_SHARE * self._budget(session, profile).max_input_tokens
+        return kept > min(self._settings.tail.kept_tokens, share)
 
     def conversation(self, session: OpenSession) -> Conversation:
         """Read what was said, as far as the window of the session can show it."""

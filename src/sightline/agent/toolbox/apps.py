@@ -15,6 +15,7 @@ from sightline.agent.toolbox.results import Ran, rendered
 from sightline.context.projection.body import tree_body
 from sightline.context.projection.danger import danger_line
 from sightline.context.projection.escape import reveal
+from sightline.context.projection.tail import EVERY_APP, app_heading
 from sightline.context.projection.tools import FOCUS, QUERY, UNFOCUS, ToolTarget
 from sightline.errors import (
     ActionFailed,
@@ -29,7 +30,7 @@ from sightline.slop.hub.content import ContentAccess, path_in_app, read_text
 from sightline.slop.protocol.path import format_path, parse_path
 from sightline.slop.protocol.scope import nearest_context
 from sightline.slop.protocol.tree import Affordance, ContentRef, Node
-from sightline.slop.protocol.world import World
+from sightline.slop.protocol.world import AppState, AvailableApp, World
 
 __all__ = ["LOOK_TOOLS", "MayRead", "invoke", "normal_path", "run_look"]
 
@@ -75,6 +76,8 @@ async def run_look(bench: Bench, name: str, arguments: Mapping[str, Any], may_re
     `may_read` says whether an app may be asked for the content of a node, unasked.
     """
     app, path = arguments["app"], normal_path(arguments.get("path", "/"))
+    if name == QUERY.name and app == EVERY_APP:
+        return _every_app(bench.hub.world, arguments)
     if not _is_known(bench.hub.world, app):
         return Ran.failed(missing_app(bench.hub.world, app))
     if name == QUERY.name:
@@ -131,6 +134,18 @@ async def _content(
         return f"Its content:\n{await read_text(await bench.hub.client(app), ref, CONTENT)}"
     except SightlineError as error:
         return f"Its content cannot be shown: {error}"
+
+
+def _every_app(world: World, arguments: Mapping[str, Any]) -> Ran:
+    """List the apps by name and id, those that show their state first."""
+    apps: tuple[AppState | AvailableApp, ...] = (*world.apps, *world.available)
+    first, count = arguments.get("offset", 0), arguments.get("count", NODES)
+    shown = apps[first : first + count]
+    listed = (
+        f"- {app_heading(app)}, {app.status if isinstance(app, AppState) else 'not connected'}"
+        for app in shown
+    )
+    return Ran.of("\n".join((f"{len(shown)} of {len(apps)} apps, from {first} on:", *listed)))
 
 
 def _focus(bench: Bench, app: str, path: str) -> Ran:

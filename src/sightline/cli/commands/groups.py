@@ -12,6 +12,7 @@ from sightline.cli.commands.command import NUMBER, CommandCall, Section
 from sightline.cli.commands.lines import columns, cut
 from sightline.cli.commands.offers import offering
 from sightline.cli.commands.picture import draw, picture_of
+from sightline.config import Settings, WindowSettings
 from sightline.context.ledger import Group
 from sightline.context.messages.entries import Entry
 from sightline.context.messages.parts import (
@@ -56,17 +57,28 @@ async def _show(call: CommandCall) -> None:
 
 @COMMANDS.command("context window", idle=True, example="/context window 20")
 @click.argument("n", type=NUMBER)
-async def _window(call: CommandCall, n: int) -> None:
-    """Show the model the last N groups, the running turn among them; 0 is all."""
-    session = call.host.session
+@click.argument("slack", type=NUMBER, required=False)
+async def _window(call: CommandCall, n: int, slack: int | None) -> None:
+    """Show the model the last N groups, the running turn among them; 0 is all.
 
-    # Slack keeps the cache warm, but who asks for a few groups shall not get many more.
-    window = Window(n, min(session.window.slack, n // 2))
+    With SLACK so many more may gather before the window folds back to N; without it, as many
+    as your settings say, if they do.
+    """
+    session = call.host.session
+    window = _window_of(n, slack, call.host.settings.window)
     await call.ledger(lambda ledger: ledger.sessions.set_window(session.id, window))
     groups = "1 group" if n == 1 else f"{n} groups"
     shown = f"the last {groups}" if n else "all of the conversation"
-    slack = f", up to {window.slack} more before it folds" if window.slack else ""
-    call.console.write(f"The window shows {shown}{slack}.")
+    more = f", up to {window.slack} more before it folds" if n and window.slack else ""
+    call.console.write(f"The window shows {shown}{more}.")
+
+
+def _window_of(size: int, slack: int | None, configured: WindowSettings) -> Window:
+    """Make a window of what was typed; the slack of the settings is theirs to give and to keep."""
+    if slack is None:
+        built_in = configured == Settings().window
+        slack = 0 if built_in and size != configured.size else configured.slack
+    return Window(size, slack)
 
 
 @COMMANDS.command("context rebuild", idle=True)

@@ -37,7 +37,7 @@ _KNOWN: Final = {
     "anchor": ("A", "/context rebuild"),
     "scratchpad": ("P", "/session scratchpad edit"),
     "apps": ("C", "announce fewer apps"),
-    "state": ("V", "/unfocus, /disconnect APP, config: tail.max_share"),
+    "state": ("V", "/unfocus, /disconnect APP, config: tail.max_tokens"),
     FREE: ("·", ""),
     RESERVE: ("░", "kept for the answer"),
 }

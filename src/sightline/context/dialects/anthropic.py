@@ -15,8 +15,9 @@ was made. A tail that is gone from the next request is such a change. The modes:
     drop         blocks are sent back, and the API is told to drop those that no longer
                  fit instead of refusing the request (the default for these models)
     strip        we leave all of them out ourselves
-    turn_append  the tails of the running user turn stay where they were, numbered, so
-                 that blocks stay valid inside a tool loop; both go at the next user turn
+    turn_append  the tails that blocks of the running user turn depend on stay where they
+                 were, numbered, so that these stay valid inside a tool loop; both go at
+                 the next user turn
 
 A fourth way exists and is not taken: a system message that clears itself would put what
 apps say, which is untrusted, in the system's role.

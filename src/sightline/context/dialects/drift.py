@@ -3,7 +3,8 @@
     same        byte for byte
     appended    all of the previous prefix is still there; only the tail and what came after differ
     fold        the prefix starts further on: a window let its oldest messages go, as planned
-    regression  something inside the previous prefix changed
+    tier        a tool result is cut shorter than it was, as planned: see `messages.replay`
+    regression  something else inside the previous prefix changed
 
 A cache reads a request from its start and stops at the first difference, so that
 one byte decides what is paid again. `drift` needs the two requests only as bytes,
@@ -16,10 +17,13 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from sightline.context.messages.truncate import CUT_MARKS
+
 __all__ = ["ByteSpan", "Drift", "DriftKind", "Wire", "common_bytes", "drift"]
 
-DriftKind: TypeAlias = Literal["same", "appended", "fold", "regression"]
+DriftKind: TypeAlias = Literal["same", "appended", "fold", "tier", "regression"]
 MILLION: Final = 1_000_000
+_CUTS: Final = tuple(msgspec.json.encode(mark)[1:-1] for mark in CUT_MARKS)
 
 
 class ByteSpan(msgspec.Struct, frozen=True):
@@ -138,8 +142,18 @@ def _kind(previous: Wire, current: Wire, common: int) -> DriftKind:
     here = current.span_at(common)
     if here is not None and here.message >= 0:
         piece = current.data[here.start : here.end]
-        return "fold" if _is_later_in(previous, piece, common) else "regression"
+        if _is_later_in(previous, piece, common):
+            return "fold"
+        if _is_cut_at(current, common):
+            return "tier"
     return "regression"
+
+
+def _is_cut_at(wire: Wire, offset: int) -> bool:
+    """Whether a result is cut there, or a little before: texts may go on alike by chance."""
+    return any(
+        mark in wire.data[max(0, offset - len(mark) + 1) : offset + len(mark)] for mark in _CUTS
+    )
 
 
 def _is_later_in(previous: Wire, piece: bytes, offset: int) -> bool:

@@ -7,10 +7,13 @@ that were sent since the user last spoke stay in place, numbered, so that inside
 loop a request begins with all of the one before it. At the next user turn they are
 gone; a host that still hands them over is not believed.
 
+Where a model binds its reasoning to its prefix, a tail stays only if reasoning follows it:
+then its bytes are part of what that reasoning depends on. A reply without any needs none.
+
 With `repeat="brief"` a tail that differs from the last whole one in its times only is
 sent as a reference to it. What it refers to is in the same request, always: the whole
-tail is sent again when anything changed, and where reasoning is not bound to its prefix
-the outdated ones leave the request at the same moment.
+tail is sent again when anything changed, and where no reasoning is bound
+to them the outdated ones leave the request at the same moment.
 
 The price: what stands behind a kept tail is evaluated again at the next user turn,
 when the tail goes. So it pays while a tool round is shorter than a tail, and wherever
@@ -26,10 +29,10 @@ import msgspec
 
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.turns import PromptTurn, place_tail
-from sightline.context.messages.parts import Message, Part, Text
+from sightline.context.messages.parts import Message, Part, Reasoning, Text
 from sightline.context.projection.unchanged import brief_state, timeless
 
-__all__ = ["Repeat", "SentTail", "observe", "running", "with_sent"]
+__all__ = ["Repeat", "SentTail", "observe", "reasoned_until", "running", "with_sent"]
 
 Repeat: TypeAlias = Literal["whole", "brief"]
 
@@ -54,17 +57,28 @@ def running(sent: tuple[SentTail, ...], prefix: Sequence[Message]) -> tuple[Sent
     return sent if all(asked < tail.after <= len(prefix) for tail in sent) else ()
 
 
+def reasoned_until(prefix: Sequence[Message]) -> int:
+    """Count the messages up to the last one of the model's that holds reasoning."""
+    reasoned = (
+        at
+        for at in reversed(range(len(prefix)))
+        if any(isinstance(part, Reasoning) for part in prefix[at].parts)
+    )
+    return next(reasoned, -1) + 1
+
+
 def observe(
     tail: tuple[Part, ...],
     sent: tuple[SentTail, ...],
     after: int,
     *,
     repeat: Repeat,
-    bound: bool,
+    bound: int | None = None,
 ) -> tuple[tuple[SentTail, ...], SentTail]:
     """Return the tails that stay, and the newest one as it is to be sent.
 
-    `bound` says that reasoning depends on what stands before it: then all of them stay.
+    `bound` says that reasoning depends on what stands before it, and how many messages there
+    are up to the last that holds some: the tails among these stay. None if nothing is bound.
     """
     whole = max((n for n, earlier in enumerate(sent, 1) if not earlier.repeats), default=0)
     if repeat == "brief" and whole and _same(sent[whole - 1].parts[1:], tail):
@@ -72,7 +86,9 @@ def observe(
         texts = [part.text for part in tail if isinstance(part, Text)]
         blocks = [block for text in texts if (block := brief_state(text, whole))]
         return sent, SentTail(after, (Text(said), *map(Text, blocks)), whole)
-    if repeat == "brief" and not bound:
+    if bound is not None:
+        sent = tuple(earlier for earlier in sent if earlier.after < bound)
+    elif repeat == "brief":
         sent = ()
     said = f"Observation {len(sent) + 1} of this turn; it replaces every earlier one."
     return sent, SentTail(after, (Text(said), *tail))

@@ -4,7 +4,8 @@
 
 Instructions are developer messages, because the `instructions` field cannot carry a
 breakpoint. A breakpoint may stand on input content only: where the assistant spoke
-last, the block before it is marked. Reasoning items and the `phase` of messages come
+last, the block before it is marked. A second one is behind the instructions, which is what
+is left to read after a fold. Reasoning items and the `phase` of messages come
 back as they were given.
 """
 
@@ -78,7 +79,7 @@ def write(draft: RequestDraft) -> None:
         role = profile.messages.system_role if turn.role == "system" else turn.role
         items.add_turn(turn, partial(_pieces, draft, role), role)
     if draft.wants_marks("breakpoint"):
-        draft.mark(BREAKPOINT)
+        draft.mark(BREAKPOINT, head=True)
 
 
 def _pieces(draft: RequestDraft, role: str, parts: tuple[Part, ...]) -> list[Segment]:

@@ -15,21 +15,31 @@ it is made: what stands before it is the same with any tail and with none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from operator import itemgetter
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from sightline.context.dialects.drift import ByteSpan, Wire
 from sightline.context.dialects.names import Names
-from sightline.context.dialects.observations import Repeat, SentTail, observe, running, with_sent
+from sightline.context.dialects.observations import (
+    Repeat,
+    SentTail,
+    observe,
+    reasoned_until,
+    running,
+    with_sent,
+)
 from sightline.context.dialects.profile import CacheStyle, Profile
 from sightline.context.dialects.segments import Joined, Segments, memory_of, to_json
 from sightline.context.dialects.tools import read_tools
 from sightline.context.dialects.turns import Note, PromptTurn, place_tail, tail_of, turns_of
+from sightline.context.messages.parts import Message, Text
+from sightline.context.projection.escape import BLOCK_NAMES
 from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.receipt import Notice, Receipt
 from sightline.context.tokens.tokens import counter_for
@@ -47,6 +57,7 @@ __all__ = [
 ]
 
 Thinking: TypeAlias = Literal["auto", "drop", "strip", "turn_append"]
+OPENINGS: Final = tuple(f"<{name} " for name in BLOCK_NAMES)
 LOST: Final = {
     "drop": "the API drops reasoning of which the text before it has changed",
     "strip": "reasoning is left out: the text before it has changed, or took too much room",
@@ -145,7 +156,8 @@ class Request(msgspec.Struct, frozen=True):
 class RequestDraft:
     """What a dialect works from, and what it has written so far: fields, messages, marks, notes.
 
-    `key` is the name of the messages, which are the last field of a body.
+    `key` is the name of the messages, which are the last field of a body; `cacheable` counts
+    the messages of the prompt that a cache mark may stand behind.
     """
 
     prompt: Prompt
@@ -153,6 +165,7 @@ class RequestDraft:
     options: Options
     thinking: Thinking
     turns: list[PromptTurn]
+    cacheable: int
     fields: dict[str, Any] = field(default_factory=dict)
     key: str = ""
     headers: dict[str, str] = field(default_factory=dict)
@@ -193,9 +206,13 @@ class RequestDraft:
         """Send something in a field that is nothing of what the vendor compares."""
         self._field_inserts.append((field, before_end, data))
 
-    def mark(self, data: bytes, spent: int = 0) -> None:
-        """Set cache marks on the messages, beside those spent on tools and instructions."""
-        chosen = self._segments.marked(self.profile.cache, spent)
+    def mark(self, data: bytes, spent: int = 0, *, head: bool = False) -> None:
+        """Set cache marks on the messages, beside those spent on tools and instructions.
+
+        With `head` one of them is for the instructions, where these are messages, too.
+        """
+        first = max((turn.origin for turn in self.system_and_rest()[0]), default=-1) + 1
+        chosen = self._segments.marked(self.profile.cache, spent, first if head else 0)
         self._marked, self.marks = (chosen, data), spent + len(chosen)
 
     def wants_marks(self, *styles: CacheStyle) -> bool:
@@ -207,7 +224,7 @@ class RequestDraft:
         if cache.style not in styles:
             return False
         tokens = _json_tokens(to_json(self.prompt.tools)) if self.prompt.tools else 0
-        tokens += sum(self.weights[: self.prompt.boundary])
+        tokens += sum(self.weights[: self.cacheable])
         if tokens < cache.min_tokens:
             text = f"about {tokens} tokens of prefix, fewer than {cache.min_tokens}"
             self.note("below_cache_minimum", f"{text}: no mark")
@@ -282,19 +299,23 @@ def assemble(
     elif thinking == "auto" and profile.reasoning.bound:
         thinking = bound
     stable, mended = turns_of(prompt.prefix)
+    live = _live_from(prompt.prefix)
+    behind = next((at for at, turn in enumerate(stable) if turn.origin >= live), len(stable))
+    stable[behind:] = [replace(turn, stable=False) for turn in stable[behind:]]
     tail = tail_of(prompt.tail)
     sent: tuple[SentTail, ...] = ()
     now: tuple[SentTail, ...] = ()
     if thinking == "turn_append":
         sent = running(options.sent, prompt.prefix)
         if tail:
+            reasoned = reasoned_until(prompt.prefix) if profile.reasoning.bound else None
             sent, newest = observe(
-                tail, sent, prompt.boundary, repeat=options.repeat, bound=profile.reasoning.bound
+                tail, sent, prompt.boundary, repeat=options.repeat, bound=reasoned
             )
             tail, now = newest.parts, (newest,)
     kept = with_sent(stable, sent, profile)
     placed, moved = place_tail(kept, tail, profile, prepend=options.prepend)
-    draft = RequestDraft(prompt, profile, options, thinking, placed)
+    draft = RequestDraft(prompt, profile, options, thinking, placed, live)
     limit = profile.tools.max_tools
     if limit and len(draft.tools) > limit:
         raise InvalidInput(f"{len(draft.tools)} tools, and {profile.endpoint} takes {limit}")
@@ -317,6 +338,19 @@ def assemble(
         marks=draft.marks,
         inserts=inserts,
     )
+
+
+def _live_from(prefix: Sequence[Message]) -> int:
+    """Count the messages before the first that shows live state, which some layouts put so early.
+
+    SLOP, context injection, cache integration: no explicit cache control after live state.
+    """
+    shows = (
+        at
+        for at, message in enumerate(prefix)
+        if any(isinstance(p, Text) and p.text.startswith(OPENINGS) for p in message.parts)
+    )
+    return next(shows, len(prefix))
 
 
 def no_tools(profile: Profile) -> str:

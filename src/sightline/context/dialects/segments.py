@@ -171,16 +171,26 @@ class Segments:
             self._origins.append(origin)
             self._stable.append(stable)
 
-    def marked(self, cache: Cache, spent: int) -> list[int]:
+    def marked(self, cache: Cache, spent: int, head: int = 0) -> list[int]:
         """Choose the pieces to mark, given the marks already spent on tools and instructions.
 
         The last stable block; and, where more blocks follow it than the vendor looks back,
-        the block at which the previous request ended, so that its entry is found again.
+        the block at which the previous request ended, so that its entry is found again. With
+        `head`, the last block of the first so many messages of the prompt as well: it is what
+        is left of the prefix once a window has folded.
         """
         pieces, room = self._pieces, cache.max_marks - spent
         last = next((i for i in self._back() if pieces[i].mark), None)
         if last is None or room < 1:
             return []
+        begins = [i for i in self._back() if pieces[i].mark and 0 <= self._origins[i] < head]
+        if begins and begins[0] < last and room > 1:
+            return [begins[0], *self._latest(last, cache, room - 1)]
+        return self._latest(last, cache, room)
+
+    def _latest(self, last: int, cache: Cache, room: int) -> list[int]:
+        """The last stable block, and the previous request's if it is too far back to be found."""
+        pieces = self._pieces
         if cache.lookback_blocks and room > 1:
             # The previous request's prefix ended before the model's latest reply.
             said = dropwhile(lambda i: pieces[i].role != "assistant", self._back())

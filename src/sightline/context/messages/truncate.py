@@ -6,8 +6,9 @@ followed by the query that brings the whole of it back. Truncation is a view;
 the ledger keeps everything.
 
 The exact tiers re-cut an old result whenever a new one arrives, which changes
-the prompt in its middle. With `settle=True` results are degraded in batches and
-a result changes its form once at most:
+the prompt in its middle. With `settle=True` results are degraded in batches, a
+result changes its form once at most, and the groups that ended since the window
+last folded are left as they are (`replay`):
 
     active group, 5 kept, batch 5:   results 1…9 in full; the 10th sends 1…5 to 1000
     the group ends:                  1…5 stay at 1000, the others go to 300; then for good
@@ -26,13 +27,15 @@ from sightline.context.messages.graphemes import cut_at_or_after, cut_at_or_befo
 from sightline.context.messages.parts import Part, ToolResult
 from sightline.errors import InvalidInput
 
-__all__ = ["Tiers", "hint_for", "truncate"]
+__all__ = ["CUT_MARKS", "Tiers", "hint_for", "truncate"]
 
 _MARK: Final = "\n[…]\n"
 _HINT: Final = (
     '... [TRUNCATED. Use query_db(sql="SELECT content FROM messages WHERE id={id}")'
     " to see full output]"
 )
+# One of these stands where the text of a cut result first departs from the whole.
+CUT_MARKS: Final = (_MARK, _HINT[: _HINT.index("{")])
 
 
 @dataclass(frozen=True, slots=True)

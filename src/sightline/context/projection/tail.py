@@ -41,6 +41,7 @@ from sightline.context.projection.moment import format_moment
 from sightline.slop.protocol.world import AppState, AvailableApp, World
 
 __all__ = [
+    "EVERY_APP",
     "Tail",
     "app_frame",
     "app_heading",
@@ -51,6 +52,7 @@ __all__ = [
 ]
 
 STATE, AVAILABLE = BLOCK_NAMES
+EVERY_APP: Final = "*"  # no app's id: what `slop_query` takes for a list of all of them
 _REMEMBERED: Final = 4
 _AWAITING: Final = "status: awaiting its first state"
 
@@ -68,9 +70,11 @@ class Tail:
         return f"{self.available}\n{self.state}" if self.available else self.state
 
 
-def render_tail(world: World, at: datetime, form: Format = "text") -> Tail:
-    """Render what a model is shown of a world at a moment."""
-    return Tail(render_state(world, at, form), render_available(world, at))
+def render_tail(
+    world: World, at: datetime, form: Format = "text", listed: int | None = None
+) -> Tail:
+    """Render what a model is shown of a world at a moment; `listed` is for `render_available`."""
+    return Tail(render_state(world, at, form), render_available(world, at, listed))
 
 
 def render_state(world: World, at: datetime, form: Format = "text") -> str:
@@ -99,12 +103,17 @@ class _Bodies:
         return body
 
 
-def render_available(world: World, at: datetime) -> str:
-    """Render the apps that could be connected as a sibling block; empty where there are none."""
+def render_available(world: World, at: datetime, listed: int | None = None) -> str:
+    """Render the apps that could be connected as a sibling block; empty where there are none.
+
+    `listed` is how many of them, if not all; the others are counted.
+    """
     if not world.available:
         return ""
-    lines = "\n".join(map(_available_line, world.available))
-    return _sealed(AVAILABLE, f'generated_at="{format_moment(at)}"', lines)
+    lines = [*map(_available_line, world.available[:listed])]
+    if left := len(world.available) - len(lines):
+        lines.append(f'({left} more; slop_query with app "{EVERY_APP}" lists them all)')
+    return _sealed(AVAILABLE, f'generated_at="{format_moment(at)}"', "\n".join(lines))
 
 
 def app_heading(app: AppState | AvailableApp) -> str:

@@ -5,7 +5,7 @@
 The shares of history and tail add up to nine tenths of the budget. So a tail that
 grows takes nothing from the history while the other slots stay within the last
 tenth, and the history is cut on a grid: between two folds the prefix is the same
-bytes, turn after turn.
+bytes, turn after turn, and a fold leaves at least 85 % of it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class LayoutShares(msgspec.Struct, frozen=True):
     """Shares of the budget; `slack` is the share by which history folds more than it must."""
 
     history_share: Annotated[float, Meta(ge=0.1, le=0.9)] = 0.6
-    slack: Annotated[float, Meta(ge=0, le=0.5)] = 0.1
+    slack: Annotated[float, Meta(ge=0, le=0.5)] = 0.09
     state_share: Annotated[float, Meta(ge=0, le=1)] = 0.15
 
 
