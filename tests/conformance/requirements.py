@@ -72,6 +72,8 @@ REQUIREMENTS: dict[str, str] = {
     "version.monotonic": "Every change that yields patches increments version.",
     "seq.counts": "seq is 0 on the snapshot, then +1 per patch.",
     "gap.resubscribe": "A consumer that sees a gap in seq MUST resubscribe.",
+    "gap.unreadable": "A message that could have been a change and cannot be read is a gap.",
+    "seq.optional": "A patch without seq is followed without gap detection.",
     "gap.drop-old": "It MUST drop patches whose version is not beyond the fresh snapshot's.",
     "rebase.snapshot": "A provider that must skip sends a fresh snapshot with seq 0.",
     "rebase.taken": "A consumer takes such a snapshot as its new base.",

@@ -79,6 +79,37 @@ def test_a_gap_is_healed_by_subscribing_again() -> None:
     assert asked(consumer) == []
 
 
+@pytest.mark.proves("gap.unreadable")
+@pytest.mark.parametrize(
+    "broken",
+    [{"version": None}, {"seq": 1.5}, {"ops": float("nan")}, {"ops": 7}, {"subscription": 7}],
+    ids=str,
+)
+def test_what_cannot_be_read_is_a_gap(broken: dict[str, Any]) -> None:
+    consumer = Consumer()
+    own = consumer.subscribe("/")
+    hear(consumer, HELLO, snapshot(own, 1, 0))
+    assert asked(consumer) == ["subscribe"]
+    hear(consumer, patch(own, 2, 1, 1) | broken)
+    assert not consumer.mirrors[own].is_current
+    assert asked(consumer) == ["unsubscribe", "subscribe"]
+    hear(consumer, snapshot(own, 3, 3))
+    assert shown(consumer, own) == 3
+
+
+@pytest.mark.proves("seq.optional")
+def test_a_patch_without_a_seq_is_followed() -> None:
+    consumer = Consumer()
+    own = consumer.subscribe("/")
+    hear(consumer, HELLO, snapshot(own, 1, 0))
+    for version in (2, 4):
+        said = patch(own, version, 0, version)
+        del said["seq"]
+        hear(consumer, said)
+    assert shown(consumer, own) == 4
+    assert asked(consumer) == ["subscribe"]
+
+
 @pytest.mark.proves("batch.order", "consumer.unknown-type", "event.out-of-band")
 def test_a_consumer_unwraps_batches_and_skips_what_it_does_not_know() -> None:
     consumer = Consumer()
