@@ -160,6 +160,28 @@ def test_a_root_that_changes_as_old_mirrors_mishandle_is_told_by_a_snapshot(
     assert told["tree"] == bare | after
 
 
+@pytest.mark.proves("fields.asked")
+def test_operations_on_whole_fields_go_only_to_who_asked_for_them() -> None:
+    items = [Node.of(f"k{n}", "item") for n in range(20)]
+    app = LiveApp(Node.of("app", "root").with_children([Node.of("x", "group", children=items)]))
+    connection = opened(app)
+    tell(connection, type="subscribe", id="peer")
+    tell(connection, type="subscribe", id="ours", fields=True)
+    go = [{"action": "go"}]
+    publish(app, app.tree.change("/x", lambda node: node.with_field("affordances", go)))
+    told = {message["subscription"]: message["ops"] for message in sent(connection)}
+    assert told["ours"] == [{"op": "add", "path": "/x/affordances", "value": go}]
+    [whole] = told["peer"]
+    assert (whole["op"], whole["path"], len(whole["value"]["children"])) == ("replace", "/x", 20)
+    publish(app, app.tree.with_field("meta", {"focus": True}))
+    for message in sent(connection):
+        if message["type"] == "snapshot":
+            assert message["id"] == "peer"
+        else:
+            assert message["subscription"] == "ours"
+            assert message["ops"] == [{"op": "add", "path": "/meta", "value": {"focus": True}}]
+
+
 @pytest.mark.proves("rebase.snapshot", "subscribe.snapshot", "order.within")
 def test_a_slow_reader_gets_one_fresh_snapshot() -> None:
     app = LiveApp(limits=ProviderLimits(queue_bytes=2000))

@@ -38,6 +38,8 @@ class World:
     ) -> None:
         self.rng = random.Random(seed)
         self.steps = steps
+        # Half of the worlds are told of changes as a deployed mirror is.
+        self.unknown = ("x-fields",) if seed % 2 else ()
         # The share of messages that arrive damaged, and what each of these was.
         self.unreadable = unreadable
         self.damaged: dict[bytes, bytes] = {}
@@ -62,7 +64,8 @@ class World:
 
     def new_provider(self) -> Provider:
         self.lives += 1
-        capabilities = tuple(c for c in CAPABILITIES if c != "x-actions-hint")
+        left_out = {"x-actions-hint", *self.unknown}
+        capabilities = tuple(c for c in CAPABILITIES if c not in left_out)
         info = ProviderInfo("app", "App", capabilities=capabilities, epoch=f"life-{self.lives}")
         pick = self.rng.choice
         limits = ProviderLimits(

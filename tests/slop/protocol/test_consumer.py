@@ -100,6 +100,18 @@ def test_nothing_is_said_before_hello() -> None:
     ]  # fmt: skip
 
 
+def test_a_provider_that_knows_operations_on_fields_is_asked_for_them() -> None:
+    consumer = Consumer()
+    consumer.subscribe("/")
+    tell(consumer, hello("state", "x-fields"))
+    ask = {"type": "subscribe", "id": "s1", "fields": True}
+    assert said(consumer) == [ask]
+    consumer.subscribe_again("s1")
+    assert said(consumer) == [{"type": "unsubscribe", "id": "s1"}, ask]
+    consumer.subscribe("/", subscription_id="late")
+    assert said(consumer) == [{**ask, "id": "late"}]
+
+
 def test_a_second_hello_is_ignored() -> None:
     consumer = mirrored()
     assert tell(consumer, hello("state")) == []

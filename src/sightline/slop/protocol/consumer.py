@@ -72,7 +72,7 @@ from sightline.slop.protocol.pieces import (
     size,
     value,
 )
-from sightline.slop.protocol.tree import TEXT_FIELDS, Node
+from sightline.slop.protocol.tree import Node
 
 __all__ = [
     "Connected",
@@ -231,10 +231,10 @@ class Consumer:
         own_id = subscription_id or f"s{next(self._ids)}"
         if own_id in self.mirrors:
             raise InvalidInput(f"there is a subscription {own_id!r} already")
-        ask = Subscribe(own_id, path, depth, max_nodes, filter)
+        mirror = Mirror(Subscribe(own_id, path, depth, max_nodes, filter))
         if self._greeted:
-            self._send(ask)
-        self.mirrors[own_id] = Mirror(ask)
+            self._ask(mirror)
+        self.mirrors[own_id] = mirror
         return own_id
 
     def unsubscribe(self, subscription_id: str) -> None:
@@ -375,7 +375,7 @@ class Consumer:
             point = self._resume_point(mirror)
             mirror.awaits_resume = point is not None
             mirror.awaits_snapshot = point is None
-            self._send(msgspec.structs.replace(mirror.ask, resume=point))
+            self._ask(mirror, point)
         self._outbox.extend(asked)
         return [Connected(provider)]
 
@@ -508,7 +508,11 @@ class Consumer:
         mirror.awaits_snapshot = True
         mirror.awaits_resume = False
         self._send(Unsubscribe(mirror.ask.id))
-        self._send(mirror.ask)
+        self._ask(mirror)
+
+    def _ask(self, mirror: Mirror, resume: ResumePoint | None = None) -> None:
+        takes_fields = self._offers("x-fields")
+        self._send(msgspec.structs.replace(mirror.ask, resume=resume, fields=takes_fields))
 
     def _take_error(self, message: ErrorMessage) -> list[ConsumerEvent]:
         request = message.id
@@ -553,11 +557,7 @@ def _bytes_of(tree: Node) -> Steps[int]:
     """How many bytes a tree takes as JSON, about: its texts, its ids, and what stands between."""
     total = 0
     for number, node in enumerate(tree.walk()):
-        texts = (node.text(name) for name in TEXT_FIELDS)
-        total += sum(len(text) for text in texts if not isinstance(text, UnsetType))
-        total += NODE_BYTES + len(node.id) + len(node.type)
-        if not isinstance(node.extra, UnsetType):
-            total += len(node.extra.json)
+        total += node.own_bytes
         if not number % _MEASURED_NODES:
             yield
     return total

@@ -153,7 +153,10 @@ class ProviderInfo(msgspec.Struct, frozen=True):
 
 
 class Subscribe(msgspec.Struct, frozen=True, omit_defaults=True, tag="subscribe"):
-    """Ask for a snapshot of a subtree, and patches from then on."""
+    """Ask for a snapshot of a subtree, and patches from then on.
+
+    `fields` (`x-fields`): the mirror takes every operation on a field that the protocol allows.
+    """
 
     id: _Id
     path: _Path = "/"
@@ -161,6 +164,7 @@ class Subscribe(msgspec.Struct, frozen=True, omit_defaults=True, tag="subscribe"
     max_nodes: _Positive | None = None
     filter: Filter | None = None
     resume: ResumePoint | None = None
+    fields: bool = False
 
     def view(self) -> View:
         """What the subscriber will see."""
