@@ -151,13 +151,20 @@ class _LyingWorld(World):
     def told_of(self, frame: bytes) -> dict[str, int]:
         return {} if frame in self.lies else super().told_of(frame)
 
-    def arriving(self, frames: list[bytes], reliable: bool) -> list[bytes]:
-        if reliable:
-            return frames
-        told = []
+    def watch(self, frame: bytes) -> None:
+        mirrors = self.consumer.mirrors
+        before = {own: (mirrors[own].version, mirrors[own].seq) for own in mirrors}
+        super().watch(frame)
+        for own, mirror in mirrors.items() if frame in self.lies else ():
+            if mirror.is_current and before[own] != (mirror.version, mirror.seq):
+                self.wrong.append(f"{own} believed {frame!r}")
+
+    def arriving(self, frames: list[bytes], reliable: bool) -> Iterator[bytes]:
         for frame in frames:
-            told += [frame, *(self.lie() for _ in range(self.rng.choice([0, 0, 1, 2])))]
-        return told
+            yield frame
+            # Made when all before it has arrived: one that repeats a number could be right later.
+            for _ in range(0 if reliable else self.rng.choice([0, 0, 1, 2])):
+                yield self.lie()
 
     def lie(self) -> bytes:
         told = self._lie()
@@ -186,7 +193,8 @@ class _LyingWorld(World):
                     {**patch, "ops": [{"op": "move", "path": "/x", "index": -1}]},
                     {**patch, "ops": [{"op": "add", "path": "/a/b/c", "value": value(rng)}]},
                     {**patch, "ops": [{"op": "replace", "path": "/", "value": {"id": "/"}}]},
-                    {**patch, "ops": value(rng)},
+                    # Not an empty list: that is a change of nothing, which nobody can see through.
+                    {**patch, "ops": value(rng) or "nothing"},
                     {"type": "snapshot", "id": own, "version": "new", "tree": {}},
                     {"type": "snapshot", "id": own, "version": 1, "seq": 0, "tree": {"id": ""}},
                     {"type": "hello", "provider": {"id": "other", "name": "Other"}},

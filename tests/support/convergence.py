@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections.abc import Iterable
 from typing import Any
 
 from sightline.errors import InvalidPath
@@ -175,7 +176,7 @@ class World:
             return True
         return encode(shown) == encode(expected)
 
-    def arriving(self, frames: list[bytes], reliable: bool) -> list[bytes]:
+    def arriving(self, frames: list[bytes], reliable: bool) -> Iterable[bytes]:
         """What the consumer gets of what came through: here, just that."""
         return frames
 

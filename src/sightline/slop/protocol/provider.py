@@ -31,7 +31,7 @@ from sightline.errors import InvalidPath
 from sightline.slop.protocol.connection import Connection, Subscription
 from sightline.slop.protocol.limits import ProviderLimits
 from sightline.slop.protocol.messages import ProviderInfo, ResumePoint
-from sightline.slop.protocol.showing import ViewChange, Showing
+from sightline.slop.protocol.showing import Showing, ViewChange
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.view import View
 
