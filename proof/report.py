@@ -54,7 +54,7 @@ def part(figures: dict[str, Any]) -> str:
 
 
 def _other_seeds(rows: list[dict[str, Any]]) -> list[str]:
-    """Write the seeds that were tried on their own as a table, one line for each claim and scale."""
+    """Write the seeds that were tried on their own as a table, by claim and scale."""
     if not rows:
         return []
     lines = [
