@@ -1,6 +1,7 @@
 """Try every claim, print one table, write the figures.
 
     python -m proof [--seed N] [--scale X] [--seconds S] [--only NAME …] [--output FILE]
+    python -m proof --seeds N …       each of N seeds on its own, added to the figures in FILE
 
 A claim that fails does not end the run. The figures are written after every claim, so
 that a run that is ended has its figures up to then. Exits with 1 if anything failed, and
@@ -24,6 +25,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from proof.claim import Claim, Outcome, Trial, table
 
@@ -112,7 +114,26 @@ def write(path: Path, outcomes: list[Outcome], *, scale: float, began: str) -> N
         "cores": os.cpu_count(),
         "scale": scale,
         "claims": [asdict(outcome) for outcome in outcomes],
+        "seeds": _figures(path).get("seeds", []),
     }
+    _replace(path, report)
+
+
+def add_seed(path: Path, outcome: Outcome, *, scale: float, began: str) -> None:
+    """Add what came of one seed to the figures, in the place of an earlier run of the same."""
+    report = _figures(path)
+    row = {"scale": scale, "began": began, **asdict(outcome)}
+    same = ("claim", "seed", "scale")
+    others = [old for old in report.get("seeds", []) if any(old[key] != row[key] for key in same)]
+    _replace(path, {**report, "seeds": [*others, row]})
+
+
+def _figures(path: Path) -> dict[str, Any]:
+    figures: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    return figures
+
+
+def _replace(path: Path, report: dict[str, Any]) -> None:
     beside = path.with_name(f"{path.name}.new")
     beside.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", "utf-8")
     beside.replace(path)
@@ -130,6 +151,9 @@ def main(arguments: list[str] | None = None) -> int:
         "--seconds", type=float, default=0.0,
         help="go on with the next seeds for so long (default: one round)",
     )  # fmt: skip
+    parser.add_argument(
+        "--seeds", type=int, default=0, help="try so many seeds, each on its own (default: one)"
+    )
     parser.add_argument("--only", nargs="+", choices=every, help="try only these")
     parser.add_argument("--output", type=Path, help="write the figures there as JSON")
     options = parser.parse_args(arguments)
@@ -142,9 +166,17 @@ def main(arguments: list[str] | None = None) -> int:
         if options.output is not None:
             write(options.output, outcomes, scale=options.scale, began=began)
 
-    outcomes = rounds(
-        chosen, seed=options.seed, scale=options.scale, seconds=options.seconds, after=keep
-    )
+    if options.seeds:
+        outcomes = []
+        for seed in range(options.seed, options.seed + options.seeds):
+            for outcome in rounds(chosen, seed=seed, scale=options.scale, seconds=0):
+                outcomes.append(outcome)
+                if options.output is not None:
+                    add_seed(options.output, outcome, scale=options.scale, began=began)
+    else:
+        outcomes = rounds(
+            chosen, seed=options.seed, scale=options.scale, seconds=options.seconds, after=keep
+        )
     print(table(outcomes))
     broken = [outcome for outcome in outcomes if outcome.failed]
     for outcome in broken:

@@ -7,8 +7,9 @@ import contextlib
 import dataclasses
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from typing import Any
 
@@ -16,8 +17,8 @@ from proof.claim import Claim, Trial
 from sightline.errors import SightlineError
 from sightline.slop.hub.client import Client
 from sightline.slop.protocol.codec import decode, encode
-from sightline.slop.protocol.consumer import Consumer, ConsumerEvent, MirrorChanged
-from sightline.slop.protocol.messages import Patch
+from sightline.slop.protocol.consumer import Consumer, ConsumerEvent, Garbled, MirrorChanged
+from sightline.slop.protocol.messages import BadMessage, Patch
 from sightline.slop.protocol.pieces import Steps, Text
 from sightline.slop.transports.link import Link, LinkClosed
 from sightline.slop.transports.memory import memory_pair
@@ -37,7 +38,7 @@ class _Deaf(_Broken):
 
     def _take_patch(self, message: Patch, ops: Text) -> Steps[list[ConsumerEvent]]:
         if mirror := self.mirrors.get(message.subscription):
-            mirror.seq = message.seq - 1
+            mirror.seq = _seq(message) - 1
             mirror.version = message.base if isinstance(message.base, int) else mirror.version
         return (yield from super()._take_patch(message, ops))
 
@@ -47,10 +48,10 @@ class _Repeating(_Broken):
 
     def _take_patch(self, message: Patch, ops: Text) -> Steps[list[ConsumerEvent]]:
         mirror = self.mirrors.get(message.subscription)
-        if mirror is None or mirror.tree is None or message.seq > mirror.seq:
+        if mirror is None or mirror.tree is None or _seq(message) > mirror.seq:
             return (yield from super()._take_patch(message, ops))
         seq, version = mirror.seq, mirror.version
-        mirror.base_version, mirror.seq = message.version - 1, message.seq - 1
+        mirror.base_version, mirror.seq = message.version - 1, _seq(message) - 1
         mirror.version = message.base if isinstance(message.base, int) else version
         happened = yield from super()._take_patch(message, ops)
         mirror.seq, mirror.version = seq, version
@@ -67,9 +68,20 @@ class _Stubborn(_Broken):
 
     def _take_patch(self, message: Patch, ops: Text) -> Steps[list[ConsumerEvent]]:
         mirror = self.mirrors.get(message.subscription)
-        if mirror is not None and message.seq > mirror.seq + 1:
+        if mirror is not None and _seq(message) > mirror.seq + 1:
             return []
         return (yield from super()._take_patch(message, ops))
+
+
+class _Careless(Consumer):
+    """Takes no notice of what it cannot read."""
+
+    def _take_unreadable(self, error: BadMessage) -> list[ConsumerEvent]:
+        return [Garbled(error.reason)]
+
+
+def _seq(message: Patch) -> int:
+    return message.seq if isinstance(message.seq, int) else 0
 
 
 _BROKEN: dict[str, type[Consumer]] = {
@@ -83,7 +95,7 @@ _WORKERS, _MANY, _CHUNK = 2, 1000, 100
 _SHARE = 10
 
 
-def _seen_through(broken: type[Consumer], world: type[World], seeds: list[int]) -> int:
+def _seen_through(broken: type[Consumer], world: Callable[..., World], seeds: list[int]) -> int:
     """Count the sequences that show what is wrong with a mirror."""
     found = 0
     for seed in seeds:
@@ -94,9 +106,11 @@ def _seen_through(broken: type[Consumer], world: type[World], seeds: list[int]) 
 
 
 def convergence(trial: Trial) -> None:
-    """Drop, double, delay, reorder, reconnect, restart; then let the line be good for once."""
+    """Drop, double, delay, reorder, damage, reconnect, restart; then let the line be good."""
     seeds = [trial.random.randrange(2**48) for _ in range(trial.times(200, least=20))]
-    shown = {how: _seen_through(broken, World, seeds) for how, broken in _BROKEN.items()}
+    readable = partial(World, unreadable=0)
+    shown = {how: _seen_through(broken, readable, seeds) for how, broken in _BROKEN.items()}
+    shown["ignores what it cannot read"] = _seen_through(_Careless, World, seeds)
     trial.control(
         all(found * 100 >= _SHARE * len(seeds) for found in shown.values()),
         f"of {len(seeds)} sequences with a broken mirror this many show it: "
@@ -137,13 +151,20 @@ class _LyingWorld(World):
     def told_of(self, frame: bytes) -> dict[str, int]:
         return {} if frame in self.lies else super().told_of(frame)
 
-    def arriving(self, frames: list[bytes], reliable: bool) -> list[bytes]:
-        if reliable:
-            return frames
-        told = []
+    def watch(self, frame: bytes) -> None:
+        mirrors = self.consumer.mirrors
+        before = {own: (mirrors[own].version, mirrors[own].seq) for own in mirrors}
+        super().watch(frame)
+        for own, mirror in mirrors.items() if frame in self.lies else ():
+            if mirror.is_current and before[own] != (mirror.version, mirror.seq):
+                self.wrong.append(f"{own} believed {frame!r}")
+
+    def arriving(self, frames: list[bytes], reliable: bool) -> Iterator[bytes]:
         for frame in frames:
-            told += [frame, *(self.lie() for _ in range(self.rng.choice([0, 0, 1, 2])))]
-        return told
+            yield frame
+            # Made when all before it has arrived: one that repeats a number could be right later.
+            for _ in range(0 if reliable else self.rng.choice([0, 0, 1, 2])):
+                yield self.lie()
 
     def lie(self) -> bytes:
         told = self._lie()
@@ -172,7 +193,8 @@ class _LyingWorld(World):
                     {**patch, "ops": [{"op": "move", "path": "/x", "index": -1}]},
                     {**patch, "ops": [{"op": "add", "path": "/a/b/c", "value": value(rng)}]},
                     {**patch, "ops": [{"op": "replace", "path": "/", "value": {"id": "/"}}]},
-                    {**patch, "ops": value(rng)},
+                    # Not an empty list: that is a change of nothing, which nobody can see through.
+                    {**patch, "ops": value(rng) or "nothing"},
                     {"type": "snapshot", "id": own, "version": "new", "tree": {}},
                     {"type": "snapshot", "id": own, "version": 1, "seq": 0, "tree": {"id": ""}},
                     {"type": "hello", "provider": {"id": "other", "name": "Other"}},

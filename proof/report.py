@@ -40,6 +40,7 @@ def part(figures: dict[str, Any]) -> str:
         f"| {claim['seed']} | {claim['seconds']:,.0f} |"
         for claim in claims
     ]
+    lines += _other_seeds(figures.get("seeds", []))
     lines += [
         "",
         "What the controls found in something that is really broken, and what was noted:",
@@ -50,6 +51,28 @@ def part(figures: dict[str, Any]) -> str:
         if noted:
             lines.append(f"- `{claim['claim']}`: {noted}.")
     return "\n".join([*lines, END])
+
+
+def _other_seeds(rows: list[dict[str, Any]]) -> list[str]:
+    """Write the seeds that were tried on their own as a table, by claim and scale."""
+    if not rows:
+        return []
+    lines = [
+        "",
+        "Seeds that were tried on their own (`--seeds`):",
+        "",
+        "| name | scale | seeds | tried | failed | begun |",
+        "| --- | ---: | --- | ---: | ---: | --- |",
+    ]
+    runs: dict[tuple[str, float], list[dict[str, Any]]] = {}
+    for row in rows:
+        runs.setdefault((row["claim"], row["scale"]), []).append(row)
+    for (claim, scale), run in runs.items():
+        seeds = ", ".join(str(row["seed"]) for row in sorted(run, key=lambda row: row["seed"]))
+        tried, failed = (sum(row[name] for row in run) for name in ("tried", "failed"))
+        begun = min(row["began"] for row in run)
+        lines.append(f"| `{claim}` | {scale:g} | {seeds} | {tried:,} | {failed:,} | {begun} |")
+    return lines
 
 
 def main() -> int:

@@ -79,6 +79,37 @@ def test_a_gap_is_healed_by_subscribing_again() -> None:
     assert asked(consumer) == []
 
 
+@pytest.mark.proves("gap.unreadable")
+@pytest.mark.parametrize(
+    "broken",
+    [{"version": None}, {"seq": 1.5}, {"ops": float("nan")}, {"ops": 7}, {"subscription": 7}],
+    ids=str,
+)
+def test_what_cannot_be_read_is_a_gap(broken: dict[str, Any]) -> None:
+    consumer = Consumer()
+    own = consumer.subscribe("/")
+    hear(consumer, HELLO, snapshot(own, 1, 0))
+    assert asked(consumer) == ["subscribe"]
+    hear(consumer, patch(own, 2, 1, 1) | broken)
+    assert not consumer.mirrors[own].is_current
+    assert asked(consumer) == ["unsubscribe", "subscribe"]
+    hear(consumer, snapshot(own, 3, 3))
+    assert shown(consumer, own) == 3
+
+
+@pytest.mark.proves("seq.optional")
+def test_a_patch_without_a_seq_is_followed() -> None:
+    consumer = Consumer()
+    own = consumer.subscribe("/")
+    hear(consumer, HELLO, snapshot(own, 1, 0))
+    for version in (2, 4):
+        said = patch(own, version, 0, version)
+        del said["seq"]
+        hear(consumer, said)
+    assert shown(consumer, own) == 4
+    assert asked(consumer) == ["subscribe"]
+
+
 @pytest.mark.proves("batch.order", "consumer.unknown-type", "event.out-of-band")
 def test_a_consumer_unwraps_batches_and_skips_what_it_does_not_know() -> None:
     consumer = Consumer()
@@ -127,6 +158,28 @@ def test_a_root_that_changes_as_old_mirrors_mishandle_is_told_by_a_snapshot(
     [told] = sent(connection)
     assert (told["type"], told["seq"]) == ("snapshot", 0)
     assert told["tree"] == bare | after
+
+
+@pytest.mark.proves("fields.asked")
+def test_operations_on_whole_fields_go_only_to_who_asked_for_them() -> None:
+    items = [Node.of(f"k{n}", "item") for n in range(20)]
+    app = LiveApp(Node.of("app", "root").with_children([Node.of("x", "group", children=items)]))
+    connection = opened(app)
+    tell(connection, type="subscribe", id="peer")
+    tell(connection, type="subscribe", id="ours", fields=True)
+    go = [{"action": "go"}]
+    publish(app, app.tree.change("/x", lambda node: node.with_field("affordances", go)))
+    told = {message["subscription"]: message["ops"] for message in sent(connection)}
+    assert told["ours"] == [{"op": "add", "path": "/x/affordances", "value": go}]
+    [whole] = told["peer"]
+    assert (whole["op"], whole["path"], len(whole["value"]["children"])) == ("replace", "/x", 20)
+    publish(app, app.tree.with_field("meta", {"focus": True}))
+    for message in sent(connection):
+        if message["type"] == "snapshot":
+            assert message["id"] == "peer"
+        else:
+            assert message["subscription"] == "ours"
+            assert message["ops"] == [{"op": "add", "path": "/meta", "value": {"focus": True}}]
 
 
 @pytest.mark.proves("rebase.snapshot", "subscribe.snapshot", "order.within")

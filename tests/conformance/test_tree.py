@@ -148,8 +148,10 @@ def test_a_child_is_added_at_its_index_or_at_the_end() -> None:
 def test_what_old_mirrors_mishandle_comes_as_a_whole_child(
     before: dict[str, Any], after: dict[str, Any]
 ) -> None:
-    old, new = root(item("a") | before), root(item("a") | after)
-    assert [(op.op, op.path) for op in diff(old, new)] == [("replace", "/a")]
+    many = {"children": [item(f"k{n}") for n in range(50)]}
+    for more in ({}, many):
+        old, new = root(item("a") | before | more), root(item("a") | after | more)
+        assert [(op.op, op.path) for op in diff(old, new)] == [("replace", "/a")]
 
 
 @pytest.mark.proves("ops.exact")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from sightline.errors import ActionFailed, RequestRefused
 from sightline.slop.hub.address import dial_address
 from sightline.slop.hub.client import Client
 from sightline.slop.protocol.codec import encode
+from sightline.slop.protocol.consumer import Garbled
 from sightline.slop.protocol.messages import Filter
 from sightline.slop.protocol.view import View, project
 from sightline.slop.transports.unix import serve_unix
@@ -313,6 +315,33 @@ async def test_our_client_follows_their_app(socket: str, tmp_path: Path) -> None
             await client.invoke("/counter", "missing")
         with pytest.raises(RequestRefused, match="not_found"):
             await client.query("/nowhere")
+
+
+@SOCKETS
+async def test_a_number_that_is_none_leaves_our_mirror_in_doubt_until_it_is_gone(
+    socket: str, tmp_path: Path
+) -> None:
+    """The peer writes a NaN as it is, in patches and in snapshots."""
+    app = SlopServer("peer", "Peer")
+    app.register("counter", {"type": "group", "props": {"n": 1}})
+    async with (
+        their_app(socket, tmp_path, app) as address,
+        Client(dial_address(address), handshake_s=1.0) as client,
+        asyncio.timeout(PATIENCE_S),
+    ):
+        heard: asyncio.Queue[object] = asyncio.Queue()
+        client.listen(heard.put_nowait)
+        watch = client.subscribe()
+        await watch.first(PATIENCE_S)
+        app.register("counter", {"type": "group", "props": {"n": math.nan}})
+        while not isinstance(await heard.get(), Garbled):
+            pass
+        assert not watch.is_current
+        app.register("counter", {"type": "group", "props": {"n": 2}})
+        async for tree in watch.changes():
+            if tree.at("/counter").properties["n"] == 2:
+                break
+        assert watch.is_current
 
 
 @SOCKETS

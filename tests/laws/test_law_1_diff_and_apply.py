@@ -35,7 +35,7 @@ def test_apply_of_diff_gives_the_new_tree_and_shares_the_rest(seeds: Sequence[in
         rng = random.Random(seed)
         old_value, new_value = pair(rng)
         old, new = decode(json.dumps(old_value)), decode(json.dumps(new_value))
-        ops = diff(old, new)
+        ops = diff(old, new, fields=bool(seed % 2))
         wire = encode_ops(ops)
         result = apply(old, decode_ops(wire))
         assert result == new, f"seed {seed}"

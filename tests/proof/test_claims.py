@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from proof.__main__ import attempt, claims, main
 from proof.claim import Claim, Trial
+from proof.report import part
 
 from context.ledger.hostile import HOSTILE
 from proof import __main__ as program
@@ -76,6 +77,23 @@ def test_what_does_not_hold_is_told_and_the_program_fails(
     figures = {item["claim"]: item for item in json.loads(output.read_text())["claims"]}
     assert figures["_breaks"]["failed"] == 5
     assert figures["_breaks"]["seed"] == 7
+
+
+@pytest.mark.usefixtures("broken")
+def test_seeds_are_tried_each_on_its_own_and_added_to_the_figures(tmp_path: Path) -> None:
+    output = tmp_path / "results.json"
+    main(["--only", "_breaks", "--output", str(output)])
+    whole = json.loads(output.read_text())
+    for seed in ("3", "4"):
+        arguments = ["--only", "_breaks", "--scale", "0.2", "--seed", seed, "--seeds", "2"]
+        assert main([*arguments, "--output", str(output)]) == 1
+    figures = json.loads(output.read_text())
+    assert figures["claims"] == whole["claims"]
+    rows = [(row["seed"], row["scale"], row["tried"], row["failed"]) for row in figures["seeds"]]
+    assert rows == [(3, 0.2, 2, 1), (4, 0.2, 2, 1), (5, 0.2, 2, 1)]
+    assert "| `_breaks` | 0.2 | 3, 4, 5 | 6 | 3 |" in part(figures)
+    main(["--only", "_breaks", "--output", str(output)])
+    assert json.loads(output.read_text())["seeds"] == figures["seeds"]
 
 
 @pytest.mark.usefixtures("broken")

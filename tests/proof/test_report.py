@@ -34,6 +34,12 @@ def test_what_the_claims_name_was_tried() -> None:
     assert {name: tried[name] for name, count in least.items() if tried[name] < count} == {}
 
 
+def test_lies_were_told_with_ten_seeds_at_least() -> None:
+    tried = {row["seed"]: row["failed"] for row in RUN["seeds"] if row["claim"] == "lies"}
+    assert len(tried) >= 10
+    assert set(tried.values()) == {0}
+
+
 def test_a_control_that_the_harness_needs_was_run() -> None:
     noted = {item["claim"] for item in RUN["claims"] if "control" in item["notes"]}
     assert {

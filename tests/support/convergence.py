@@ -1,14 +1,18 @@
 """A provider and a consumer with a bad line between them, driven by chance.
 
 A mirror is held to this. Whatever it shows is what its provider showed at that version.
-Whoever hears of a later version has it, or waits for a snapshot. Whoever hears a patch over
-a good line ends right, without another connection. On a new connection, everybody does.
+Whoever hears of a later version has it, or waits for a snapshot, even if what was heard
+cannot be read. Whoever hears a patch over a good line ends right, without another connection.
+On a new connection, everybody does.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import random
+from collections.abc import Iterable
+from typing import Any
 
 from sightline.errors import InvalidPath
 from sightline.slop.protocol.codec import _from_checked, encode
@@ -31,9 +35,15 @@ class World:
         *,
         steps: tuple[int, int] = (10, 60),
         consumer: type[Consumer] = Consumer,
+        unreadable: float = 0.2,
     ) -> None:
         self.rng = random.Random(seed)
         self.steps = steps
+        # Half of the worlds are told of changes as a deployed mirror is.
+        self.unknown = ("x-fields",) if seed % 2 else ()
+        # The share of messages that arrive damaged, and what each of these was.
+        self.unreadable = unreadable
+        self.damaged: dict[bytes, bytes] = {}
         # The largest of a few: what has no nodes has no patches.
         levels = self.rng.choice([2, 2, 3, 3, 4])
         some = [tree(self.rng, levels) for _ in range(self.rng.randrange(1, 5))]
@@ -55,7 +65,8 @@ class World:
 
     def new_provider(self) -> Provider:
         self.lives += 1
-        capabilities = tuple(c for c in CAPABILITIES if c != "x-actions-hint")
+        left_out = {"x-actions-hint", *self.unknown}
+        capabilities = tuple(c for c in CAPABILITIES if c not in left_out)
         info = ProviderInfo("app", "App", capabilities=capabilities, epoch=f"life-{self.lives}")
         pick = self.rng.choice
         limits = ProviderLimits(
@@ -122,7 +133,8 @@ class World:
         self.down.extend(self.connection.frames_to_send())
         self.up.extend(self.consumer.frames_to_send())
         said = bool(self.down or self.up)
-        for frame in self.arriving(self.through(self.down, reliable), reliable):
+        arrived = self.spoiled(self.through(self.down, reliable), reliable)
+        for frame in self.arriving(arrived, reliable):
             self.watch(frame)
         for frame in self.through(self.up, reliable):
             for request in self.connection.receive(frame):
@@ -146,10 +158,14 @@ class World:
                 self.wrong.append(f"{own} heard of version {version} and stays behind")
 
     def told_of(self, frame: bytes) -> dict[str, int]:
-        """The subscriptions of which a message brings a patch, and to which version."""
-        message = json.loads(frame)
+        """The subscriptions of which a message brings news, and to which version."""
+        message = json.loads(self.damaged.get(frame, frame))
         inner = message.get("messages", [message])
-        return {item["subscription"]: item["version"] for item in inner if item["type"] == "patch"}
+        return {
+            item["subscription" if item["type"] == "patch" else "id"]: item["version"]
+            for item in inner
+            if item["type"] in {"patch", "snapshot"}
+        }
 
     def is_right(self, own: str, shown: Node, truth: Node) -> bool:
         """Whether a mirror shows what its subscription shows of a tree; no matter if it is gone."""
@@ -160,9 +176,36 @@ class World:
             return True
         return encode(shown) == encode(expected)
 
-    def arriving(self, frames: list[bytes], reliable: bool) -> list[bytes]:
+    def arriving(self, frames: list[bytes], reliable: bool) -> Iterable[bytes]:
         """What the consumer gets of what came through: here, just that."""
         return frames
+
+    def spoiled(self, frames: list[bytes], reliable: bool) -> list[bytes]:
+        """The same messages, some of which nobody can read any more."""
+        if reliable or not self.unreadable:
+            return frames
+        return [
+            self.spoil(frame) if self.rng.random() < self.unreadable else frame for frame in frames
+        ]
+
+    def spoil(self, frame: bytes) -> bytes:
+        rng = self.rng
+        at = rng.randrange(len(frame))
+        message: dict[str, Any] = json.loads(frame)
+        ways: list[object] = [frame[:at], frame[:at] + b"\xff" + frame[at:]]
+        if message["type"] in {"patch", "snapshot"}:
+            without = {key: value for key, value in message.items() if key != "version"}
+            ways += [
+                without,
+                {**message, "seq": rng.choice([None, 1.0, "1", -1])},
+                {**message, "version": rng.choice([None, 1.5, math.nan])},
+                {**message, "ops": [math.nan], "tree": {"id": "a/b", "type": "item"}},
+                {"type": "batch", "messages": [without]},
+            ]
+        way = rng.choice(ways)
+        told = way if isinstance(way, bytes) else json.dumps(way).encode()
+        self.damaged[told] = frame
+        return told
 
     def through(self, line: list[bytes], reliable: bool) -> list[bytes]:
         if reliable:

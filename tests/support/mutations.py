@@ -63,8 +63,8 @@ MUTATIONS: Final = (
     Mutation(
         "seq-check",
         "slop/protocol/consumer.py",
-        "message.seq != mirror.seq + 1",
-        "message.seq <= mirror.seq",
+        "message.seq == mirror.seq + 1",
+        "message.seq > mirror.seq",
         "slop/protocol/test_consumer.py",
     ),
     Mutation(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from decimal import Decimal
 from typing import Any
 
@@ -23,9 +24,12 @@ from sightline.slop.protocol.consumer import (
 )
 from sightline.slop.protocol.limits import Limits
 from sightline.slop.protocol.messages import ErrorInfo, Filter
+from sightline.slop.protocol.pieces import finish
 
 Json = dict[str, Any]
 
+GONE: Json = {"op": "remove", "path": "/gone"}
+LONG: Json = {"op": "add", "path": "/properties/long", "value": "x" * 1000}
 TREE: Json = {"id": "a", "type": "root", "properties": {"n": 0}}
 
 
@@ -94,6 +98,18 @@ def test_nothing_is_said_before_hello() -> None:
         },
         {"type": "query", "id": "q2", "path": "/inbox", "window": [5, 10]},
     ]  # fmt: skip
+
+
+def test_a_provider_that_knows_operations_on_fields_is_asked_for_them() -> None:
+    consumer = Consumer()
+    consumer.subscribe("/")
+    tell(consumer, hello("state", "x-fields"))
+    ask = {"type": "subscribe", "id": "s1", "fields": True}
+    assert said(consumer) == [ask]
+    consumer.subscribe_again("s1")
+    assert said(consumer) == [{"type": "unsubscribe", "id": "s1"}, ask]
+    consumer.subscribe("/", subscription_id="late")
+    assert said(consumer) == [{**ask, "id": "late"}]
 
 
 def test_a_second_hello_is_ignored() -> None:
@@ -256,15 +272,135 @@ def test_a_batch_bomb_is_cut_short() -> None:
     many = [{"type": "event", "name": "x"}] * 10_001
     events = tell(consumer, {"type": "batch", "messages": many})
     assert [type(event) for event in events] == [Garbled]
+    assert said(consumer) == AGAIN
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"type":"patch"}', '{"type":"snapshot","id":1}'])
-def test_what_is_not_a_message_is_reported_and_skipped(text: str) -> None:
+NAN = [{"op": "replace", "path": "/properties/n", "value": math.nan}]
+
+
+def without(message: Json, field: str) -> Json:
+    return {name: value for name, value in message.items() if name != field}
+
+
+# By what is wrong with it: each may have been a change of the mirror s1.
+UNREADABLE = {
+    "an empty text": b"",
+    "no object": b"[]",
+    "no text": b'{"type":"event","name":"\xff"}',
+    "no JSON": json.dumps(patch(2, 1, 7)).encode()[:-9],
+    "too long": b'{"type":"patch",' + b" " * 200_000 + b"}",
+    "no type": json.dumps(without(patch(2, 1, 7), "type")).encode(),
+    "a type that is no text": json.dumps({**patch(2, 1, 7), "type": 7}).encode(),
+    "a patch of nothing": b'{"type":"patch"}',
+    "a patch of a number": json.dumps({**patch(2, 1, 7), "subscription": 1}).encode(),
+    "no version": json.dumps(without(patch(2, 1, 7), "version")).encode(),
+    "a seq that is null": json.dumps({**patch(2, 1, 7), "seq": None}).encode(),
+    "a seq with a point": json.dumps({**patch(2, 1, 7), "seq": 1.0}).encode(),
+    "no ops": json.dumps(without(patch(2, 1, 7), "ops")).encode(),
+    "a NaN": json.dumps({**patch(2, 1, 7), "ops": NAN}).encode(),
+    "a snapshot of nothing": b'{"type":"snapshot","id":1}',
+    "a snapshot without a version": json.dumps(without(snapshot(2), "version")).encode(),
+    "a tree with an illegal id": json.dumps(
+        snapshot(2, tree={"id": "a", "type": "root", "children": [{"id": "b/c", "type": "item"}]})
+    ).encode(),
+    "a tree with a NaN": json.dumps(
+        snapshot(2, tree={"id": "a", "type": "root", "properties": {"n": math.nan}})
+    ).encode(),
+    "a batch of no messages": b'{"type":"batch","messages":7}',
+    "a batch with such a patch": b'{"type":"batch","messages":[{"type":"patch"}]}',
+}
+
+
+@pytest.mark.parametrize("text", UNREADABLE.values(), ids=UNREADABLE)
+def test_what_may_have_been_a_change_and_cannot_be_read_is_a_gap(text: bytes) -> None:
     consumer = mirrored()
+    consumer.message_bytes = 100_000
     [garbled] = consumer.receive(text)
+    assert isinstance(garbled, Garbled)
+    assert not consumer.mirrors["s1"].is_current
+    assert said(consumer) == AGAIN
+    tell(consumer, snapshot(3), patch(4, 1, 9))
+    assert shown(consumer) == 9
+    assert consumer.mirrors["s1"].is_current
+
+
+@pytest.mark.parametrize("text", UNREADABLE.values(), ids=UNREADABLE)
+def test_who_waits_for_a_snapshot_is_not_made_to_ask_once_more(text: bytes) -> None:
+    """Else a provider that only talks rubbish would be asked for as long as it answers."""
+    consumer = mirrored()
+    consumer.message_bytes = 100_000
+    for _ in range(3):
+        consumer.receive(text)
+    assert said(consumer) == AGAIN
+    consumer.subscribe_again("s1")
+    assert said(consumer) == AGAIN
+
+
+def test_only_the_mirror_that_an_unreadable_message_names_is_in_doubt() -> None:
+    consumer = mirrored()
+    consumer.subscribe("/other")
+    tell(consumer, snapshot(1, "s2"))
+    said(consumer)
+    tell(consumer, {**patch(2, 1, 7), "ops": NAN})
+    assert said(consumer) == AGAIN
+    assert consumer.mirrors["s2"].is_current
+    tell(consumer, {**patch(2, 1, 7, "s9"), "ops": NAN})
+    assert consumer.mirrors["s2"].is_current
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"type": "hello", "provider": 1},
+        {"type": "result", "id": "i1"},
+        {"type": "event", "data": 1},
+        {"type": "error", "id": "s1"},
+    ],
+    ids=lambda message: message["type"],
+)
+def test_what_cannot_have_been_a_change_is_skipped(message: Json) -> None:
+    consumer = mirrored()
+    [garbled] = tell(consumer, message)
     assert isinstance(garbled, Garbled)
     tell(consumer, patch(2, 1, 3))
     assert shown(consumer) == 3
+    assert said(consumer) == []
+
+
+def test_an_unreadable_answer_ends_its_query() -> None:
+    consumer = mirrored()
+    request = consumer.query()
+    [refused] = tell(consumer, without(snapshot(2, request), "version"))
+    assert isinstance(refused, Refused)
+    assert (refused.request, refused.code) == (request, "internal")
+    assert consumer.mirrors["s1"].is_current
+
+
+def test_before_the_hello_nothing_is_in_doubt() -> None:
+    consumer = mirrored()
+    consumer.connection_lost()
+    consumer.receive(b"rubbish")
+    tell(consumer, hello())
+    assert said(consumer) == [{"type": "subscribe", "id": "s1"}]
+
+
+def test_a_mirror_that_was_given_up_is_not_asked_for_again() -> None:
+    consumer = mirrored()
+    steps = consumer.receive_steps(json.dumps(patch(2, 1, 7, ops=[LONG, GONE])))
+    next(steps)
+    consumer.unsubscribe("s1")
+    finish(steps)
+    assert said(consumer) == [{"type": "unsubscribe", "id": "s1"}]
+
+
+def test_without_a_seq_no_gap_is_seen() -> None:
+    """As deployed consumers do: providers before 0.2 have none."""
+    consumer = mirrored()
+    tell(consumer, without(patch(2, 0, 5), "seq"), without(patch(9, 0, 7), "seq"))
+    assert shown(consumer) == 7
+    assert said(consumer) == []
+    tell(consumer, {**without(patch(11, 0, 8), "seq"), "base": 10})
+    assert said(consumer) == AGAIN
 
 
 def test_types_from_the_future_are_skipped_in_silence() -> None:

@@ -20,10 +20,12 @@ REF = {"type": "text", "mime": "text/plain", "uri": "slop://content/a", "summary
 MANY = [{"id": f"k{i}", "type": "item"} for i in range(20)]
 
 
-def ops_between(old: dict[str, Any], new: dict[str, Any]) -> list[dict[str, Any]]:
+def ops_between(
+    old: dict[str, Any], new: dict[str, Any], *, fields: bool = False
+) -> list[dict[str, Any]]:
     """The ops from one tree to another, after making sure that they lead there."""
     before, after = from_value(old), from_value(new)
-    ops = diff(before, after)
+    ops = diff(before, after, fields=fields)
     written: list[dict[str, Any]] = json.loads(encode_ops(ops))
     result = apply(before, ops)
     assert result == after
@@ -39,9 +41,8 @@ def under_root(**fields: Any) -> dict[str, Any]:
 def node_ops(old: dict[str, Any], new: dict[str, Any]) -> list[dict[str, Any]]:
     """The ops for one child whose fields change; first small, then with a large subtree."""
     small = ops_between(under_root(**old), under_root(**new))
-    large = ops_between(
-        under_root(**{"children": MANY} | old), under_root(**{"children": MANY} | new)
-    )
+    large_old, large_new = (under_root(**{"children": MANY} | fields) for fields in (old, new))
+    large = ops_between(large_old, large_new, fields=True)
     assert all(op["path"] != "/x" for op in large), "a large subtree was sent again"
     return small
 
@@ -122,15 +123,33 @@ def test_a_property_change_is_a_field_op(
             op("replace", "/x/content_ref", {**REF, "size": 1}),
         ),
         ({"content_ref": REF}, {}, op("remove", "/x/content_ref")),
-        ({"type": "item"}, {"type": "view"}, op("replace", "/x/type", "view")),
     ],
 )
-def test_what_deployed_mirrors_mishandle_is_a_whole_child_unless_it_is_large(
+def test_what_deployed_mirrors_mishandle_is_a_whole_child_however_large_it_is(
     old: dict[str, Any], new: dict[str, Any], field_op: dict[str, Any]
 ) -> None:
     assert node_ops(old, new) == whole(**new)
     large_old, large_new = ({"children": MANY} | fields for fields in (old, new))
-    assert ops_between(under_root(**large_old), under_root(**large_new)) == [field_op]
+    assert ops_between(under_root(**large_old), under_root(**large_new)) == whole(**large_new)
+    # Who takes operations on fields gets one, where that is less.
+    changed = ops_between(under_root(**large_old), under_root(**large_new), fields=True)
+    assert changed == [field_op]
+
+
+@pytest.mark.parametrize("fields", [False, True])
+def test_a_child_whose_type_changes_is_replaced_whole(fields: bool) -> None:
+    """There is no field of that name in a patch path: it would address a child."""
+    old, new = {"type": "item", "children": MANY}, {"type": "view", "children": MANY}
+    assert ops_between(under_root(**old), under_root(**new), fields=fields) == whole(**new)
+
+
+def test_a_child_is_replaced_whole_where_that_takes_fewer_bytes() -> None:
+    """By bytes, not by how many nodes there are: this one has one, and then one more."""
+    new = {"affordances": [{"action": "go"}], "meta": {"focus": True}, "properties": {"a": 1}}
+    assert ops_between(under_root(), under_root(**new), fields=True) == whole(**new)
+    long = [{"id": "y", "type": "item", "properties": {"text": "x" * 500}}]
+    changed = ops_between(under_root(children=long), under_root(children=long, **new), fields=True)
+    assert [each["path"] for each in changed] == ["/x/properties", "/x/meta", "/x/affordances"]
 
 
 def test_a_meta_change_is_a_field_op_where_there_is_meta() -> None:
@@ -251,8 +270,9 @@ def test_everything_at_once_is_one_patch() -> None:
             {"id": "a", "type": "item", "properties": {"a/b": [1, 2]}, "children": None},
         ],
     }  # fmt: skip
-    ops_between(old, new)
-    ops_between(new, old)
+    for fields in (False, True):
+        ops_between(old, new, fields=fields)
+        ops_between(new, old, fields=fields)
 
 
 def test_a_tree_differs_from_itself_in_nothing() -> None:
@@ -293,7 +313,9 @@ def test_a_change_of_the_root_that_mirrors_cannot_follow_needs_a_snapshot(
     path: str, expected: bool
 ) -> None:
     root = Node.of("r", "root", properties={"a": 1}, meta={"summary": "s"})
-    assert needs_snapshot(root, [Op("remove", "/z"), Op("replace", path)]) is expected
+    ops = [Op("remove", "/z"), Op("replace", path)]
+    assert needs_snapshot(root, ops) is expected
+    assert needs_snapshot(root, ops, fields=True) is (path == "/")
     assert not needs_snapshot(root, [])
 
 

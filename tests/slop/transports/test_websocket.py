@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+from pathlib import Path
 
 import pytest
+from playwright._impl._driver import compute_driver_executable
 from websockets.asyncio.client import connect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -66,6 +68,60 @@ async def test_any_other_path_is_not_found(path: str) -> None:
         )  # fmt: skip
         writer.write("\r\n".join(lines).encode())
         assert (await reader.readline()).split()[1] == b"404"
+        writer.close()
+        await writer.wait_closed()
+
+
+LATE = """
+const { ws: WebSocket } = require(process.argv[2]);
+(async () => {
+  for (let n = 0; n < 10; n++) {
+    const socket = new WebSocket(process.argv[1]);
+    await new Promise((done, fail) => { socket.once("open", done); socket.once("error", fail); });
+    await new Promise((done) => { socket.once("message", done); socket.once("close", done); })
+      .then((what) => console.log(String(what)));
+    socket.terminate();
+  }
+})();
+"""
+
+
+async def test_a_client_that_looks_for_messages_once_it_is_connected_misses_none() -> None:
+    """Node's `ws`, as the browser tests' driver brings it, and node itself."""
+    node, *_ = compute_driver_executable()
+    bundle = Path(node).parent / "package" / "lib" / "utilsBundle.js"
+
+    async def greet(link: Link) -> None:
+        await link.send([b"hello"])
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await link.receive()
+
+    async with serve_websocket(greet) as url:
+        program = await asyncio.create_subprocess_exec(
+            node, "-e", LATE, url, str(bundle), stdout=asyncio.subprocess.PIPE
+        )
+        heard, _ = await program.communicate()
+    assert heard.split() == [b"hello"] * 10
+
+
+async def test_who_answers_no_ping_is_spoken_to_all_the_same() -> None:
+    async def greet(link: Link) -> None:
+        await link.send([b"hello"])
+
+    async with serve_websocket(greet) as url:
+        host, _, port = url.removeprefix("ws://").removesuffix("/slop").partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        lines = (
+            "GET /slop HTTP/1.1", f"Host: {host}:{port}", "Upgrade: websocket",
+            "Connection: Upgrade", "Sec-WebSocket-Version: 13",
+            f"Sec-WebSocket-Key: {base64.b64encode(bytes(16)).decode()}", "", "",
+        )  # fmt: skip
+        writer.write("\r\n".join(lines).encode())
+        await reader.readuntil(b"\r\n\r\n")
+        assert await reader.readexactly(2) == b"\x89\x04", "a ping with four bytes"
+        await reader.readexactly(4)
+        assert await reader.readexactly(7) == b"\x81\x05hello"
         writer.close()
         await writer.wait_closed()
 

@@ -91,14 +91,17 @@ Request: TypeAlias = InvokeRequested | QueryRequested
 
 
 class Subscription:
-    """One subscriber's place in a group."""
+    """One subscriber's place in a group. `takes_fields`: its mirror applies every field op."""
 
-    __slots__ = ("connection", "group", "id", "seq", "stale", "version")
+    __slots__ = ("connection", "group", "id", "seq", "stale", "takes_fields", "version")
 
-    def __init__(self, subscription_id: str, connection: Connection, group: ViewGroup) -> None:
+    def __init__(
+        self, subscription_id: str, connection: Connection, group: ViewGroup, takes_fields: bool
+    ) -> None:
         self.id = subscription_id
         self.connection = connection
         self.group = group
+        self.takes_fields = takes_fields
         self.seq = 0
         self.version = 0
         self.stale = True
@@ -298,7 +301,8 @@ class Connection:
         except InvalidPath as error:
             self.refuse(message.id, "not_found", str(error))
             return
-        subscription = Subscription(message.id, self, group)
+        takes_fields = message.fields and provider.supports("x-fields")
+        subscription = Subscription(message.id, self, group, takes_fields)
         group.subscriptions.add(subscription)
         self._subscriptions[message.id] = subscription
         provider.ready.add(self)
@@ -311,7 +315,9 @@ class Connection:
         if not provider.supports("x-resume") or point.epoch != provider.info.epoch:
             return
         past, showing = subscription.group.shown_at(point), subscription.group.showing
-        ops = None if past is None or showing is None else showing.ops_from(past)
+        if past is None or showing is None:
+            return
+        ops = showing.ops_from(past, fields=subscription.takes_fields)
         if ops is not None:
             subscription.stale = False
             subscription.seq, subscription.version = point.seq, point.version

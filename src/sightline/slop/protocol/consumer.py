@@ -11,7 +11,14 @@ out of `frames_to_send`.
 if its `seq` is the next one and its ops apply. Anything else (a gap, a repetition,
 a patch that does not fit) makes it subscribe again with the same parameters; until
 the fresh snapshot is there, patches are dropped, and so are later ones whose
-version is not beyond that snapshot's.
+version is not beyond that snapshot's. Without a `seq`, as before SLOP 0.2, a gap is
+not seen.
+
+*What cannot be read may have been a change*, unless it says that it is none: of the
+subscription it names, of every one if it names none. A mirror that was current asks
+again, at once. One that waits for its snapshot already does not: against a provider
+whose every answer is unreadable that would never end. Whoever drives the consumer
+repeats the question in its own time (`subscribe_again`), and counts what is `Garbled`.
 
 *A mirror is bounded.* What no snapshot could bring, many small patches cannot either:
 one by which a mirror would outgrow the limits of a snapshot is refused like any other
@@ -65,7 +72,7 @@ from sightline.slop.protocol.pieces import (
     size,
     value,
 )
-from sightline.slop.protocol.tree import TEXT_FIELDS, Node
+from sightline.slop.protocol.tree import Node
 
 __all__ = [
     "Connected",
@@ -83,6 +90,8 @@ __all__ = [
 MESSAGE_BYTES: Final = 17 * 1024 * 1024
 _BATCHED_MESSAGES: Final = 10_000
 _MEASURED_NODES: Final = 1_000
+# The messages that say nothing of a tree; any other that cannot be read may have been a change.
+_STATELESS: Final = frozenset({"hello", "result", "event", "error"})
 # A patch of so many bytes is taken in one go: it has some ten ops at most.
 _SHORT_BYTES: Final = 512
 
@@ -222,10 +231,10 @@ class Consumer:
         own_id = subscription_id or f"s{next(self._ids)}"
         if own_id in self.mirrors:
             raise InvalidInput(f"there is a subscription {own_id!r} already")
-        ask = Subscribe(own_id, path, depth, max_nodes, filter)
+        mirror = Mirror(Subscribe(own_id, path, depth, max_nodes, filter))
         if self._greeted:
-            self._send(ask)
-        self.mirrors[own_id] = Mirror(ask)
+            self._ask(mirror)
+        self.mirrors[own_id] = mirror
         return own_id
 
     def unsubscribe(self, subscription_id: str) -> None:
@@ -302,14 +311,14 @@ class Consumer:
                     item, self.message_bytes, self.limits
                 )
             except BadMessage as error:
-                if error.unknown_type is None:
-                    events.append(Garbled(error.reason))
+                events += self._take_unreadable(error)
                 continue
             if isinstance(message, Batch):
                 inner = list(items(large["messages"])) if "messages" in large else message.messages
                 unwrapped += len(inner)
                 if unwrapped > _BATCHED_MESSAGES:
-                    events.append(Garbled(f"more than {_BATCHED_MESSAGES} messages in a batch"))
+                    reason = f"more than {_BATCHED_MESSAGES} messages in a batch"
+                    events += self._take_unreadable(BadMessage(reason))
                     break
                 waiting.extendleft(reversed(inner))
             else:
@@ -343,6 +352,19 @@ class Consumer:
                 return self._take_error(message)
         return []
 
+    def _take_unreadable(self, error: BadMessage) -> list[ConsumerEvent]:
+        """Skip a message, and doubt the mirrors that it may have been meant for."""
+        if error.unknown_type is not None:
+            return []
+        if error.kind == "snapshot" and error.request in self._queries:
+            self._queries.discard(error.request)
+            return [Refused(error.request, "internal", error.reason)]
+        if error.kind not in _STATELESS:
+            named = error.request if error.kind in {"patch", "snapshot"} else None
+            for own in self.mirrors if named is None else (named,):
+                self._doubt(own)
+        return [Garbled(error.reason)]
+
     def _greet(self, provider: ProviderInfo) -> list[ConsumerEvent]:
         if self._greeted:
             return []
@@ -353,7 +375,7 @@ class Consumer:
             point = self._resume_point(mirror)
             mirror.awaits_resume = point is not None
             mirror.awaits_snapshot = point is None
-            self._send(msgspec.structs.replace(mirror.ask, resume=point))
+            self._ask(mirror, point)
         self._outbox.extend(asked)
         return [Connected(provider)]
 
@@ -379,6 +401,7 @@ class Consumer:
             if is_query:
                 self._queries.discard(message.id)
                 return [Refused(message.id, "internal", reason)]
+            self._doubt(message.id)
             return [Garbled(f"snapshot of {message.id!r}: {reason}")]
         return self._show(message.id, tree, message.version, message.seq, size(text))
 
@@ -439,14 +462,15 @@ class Consumer:
             return None, None
         if message.version <= mirror.base_version and not mirror.awaits_resume:
             return None, None
+        is_next = isinstance(message.seq, UnsetType) or message.seq == mirror.seq + 1
         follows = isinstance(message.base, UnsetType) or message.base == mirror.version
-        if not follows or message.seq != mirror.seq + 1 or message.version < mirror.version:
+        if not is_next or not follows or message.version < mirror.version:
             self._ask_again(mirror)
             return None, None
         return mirror, mirror.tree
 
     def _refuse_patch(self, mirror: Mirror, error: InvalidInput) -> list[ConsumerEvent]:
-        self._ask_again(mirror)
+        self._doubt(mirror.ask.id)
         return [Garbled(f"patch of {mirror.ask.id!r}: {error}")]
 
     def _patched(self, mirror: Mirror, message: Patch, tree: Node) -> list[ConsumerEvent]:
@@ -454,7 +478,9 @@ class Consumer:
         if not mirror.is_current and not mirror.awaits_resume:
             return []
         mirror.awaits_resume = False
-        mirror.seq, mirror.version = message.seq, message.version
+        mirror.version = message.version
+        if not isinstance(message.seq, UnsetType):
+            mirror.seq = message.seq
         if tree is mirror.tree:
             return []
         mirror.tree = tree
@@ -472,11 +498,21 @@ class Consumer:
             if mirror.most_nodes > most_nodes:
                 raise TooLarge(f"the mirror would have more than {most_nodes} nodes")
 
+    def _doubt(self, subscription_id: str) -> None:
+        """Ask again for what may have changed unseen, unless a snapshot is on its way."""
+        mirror = self.mirrors.get(subscription_id)
+        if mirror is not None and self._greeted and not mirror.awaits_snapshot:
+            self._ask_again(mirror)
+
     def _ask_again(self, mirror: Mirror) -> None:
         mirror.awaits_snapshot = True
         mirror.awaits_resume = False
         self._send(Unsubscribe(mirror.ask.id))
-        self._send(mirror.ask)
+        self._ask(mirror)
+
+    def _ask(self, mirror: Mirror, resume: ResumePoint | None = None) -> None:
+        takes_fields = self._offers("x-fields")
+        self._send(msgspec.structs.replace(mirror.ask, resume=resume, fields=takes_fields))
 
     def _take_error(self, message: ErrorMessage) -> list[ConsumerEvent]:
         request = message.id
@@ -521,11 +557,7 @@ def _bytes_of(tree: Node) -> Steps[int]:
     """How many bytes a tree takes as JSON, about: its texts, its ids, and what stands between."""
     total = 0
     for number, node in enumerate(tree.walk()):
-        texts = (node.text(name) for name in TEXT_FIELDS)
-        total += sum(len(text) for text in texts if not isinstance(text, UnsetType))
-        total += NODE_BYTES + len(node.id) + len(node.type)
-        if not isinstance(node.extra, UnsetType):
-            total += len(node.extra.json)
+        total += node.own_bytes
         if not number % _MEASURED_NODES:
             yield
     return total

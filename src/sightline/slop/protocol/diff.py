@@ -16,10 +16,11 @@ it shows in the canonical text. A field op appends; what must come after a new
 member is removed and added again.
 
 *Deployed mirrors.* Mirrors of the 0.2 era mishandle some field ops (see
-`_FieldChanges.risky`). On a node with few descendants such a change is sent as a
-replacement of the whole child, which they all apply; on a large one as field
-ops. A change of the root itself has no such way out: `needs_snapshot` tells the
-caller to send a snapshot to such a mirror instead.
+`_FieldChanges.risky`). Such a change is a replacement of the whole child, which they
+all apply. With `fields` the ops are for a mirror that takes those field ops too, and
+the child is replaced only where that takes fewer bytes. A change of the root itself
+has no such way out: `needs_snapshot` tells the caller to send a snapshot instead.
+SLOP's patch paths have no field `type`: another type is another child.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from typing import Final
 
 from msgspec import UNSET, Raw, UnsetType
@@ -41,19 +42,20 @@ from sightline.slop.protocol.tree import TEXT_FIELDS, Node, same_extra, same_pre
 
 __all__ = ["diff", "needs_snapshot"]
 
-# A risky change is sent as a whole child up to this many descendants.
-FEW_DESCENDANTS: Final = 8
+# What an operation takes beside its path and its value.
+_OP_BYTES: Final = len('{"op":"replace","path":"","value":},')
 _NULL: Final = Raw(b"null")
 
 
-def diff(old: Node, new: Node) -> list[Op]:
-    """Return the operations that turn `old` into `new`."""
+def diff(old: Node, new: Node, *, fields: bool = False) -> list[Op]:
+    """Return the operations that turn `old` into `new`; see above for `fields`."""
     ops: list[Op] = []
     stack: list[tuple[Node, Node, str]] = [] if old is new else [(old, new, "")]
     while stack:
         before, after, path = stack.pop()
         changes = _field_changes(before, after, path)
-        if changes.whole or (changes.risky and path and _has_few_descendants(after)):
+        whole = changes.whole or (path and changes.risky and not (fields and changes.pay(after)))
+        if whole:
             ops.append(Op("replace", path or "/", Raw(codec.encode(after))))
             continue
         ops.extend(changes.ops)
@@ -63,13 +65,13 @@ def diff(old: Node, new: Node) -> list[Op]:
     return ops
 
 
-def needs_snapshot(before: Node, ops: Iterable[Op]) -> bool:
-    """Tell whether ops change this root in a way that deployed mirrors cannot follow."""
-    return any(_is_beyond_mirrors(before, parse_patch_path(op.path)) for op in ops)
+def needs_snapshot(before: Node, ops: Iterable[Op], *, fields: bool = False) -> bool:
+    """Tell whether ops change this root in a way that such a mirror cannot follow."""
+    return any(_is_beyond_mirrors(before, parse_patch_path(op.path), fields) for op in ops)
 
 
-def _is_beyond_mirrors(root: Node, path: PatchPath) -> bool:
-    if path.ids:
+def _is_beyond_mirrors(root: Node, path: PatchPath, fields: bool) -> bool:
+    if path.ids or (fields and path.field is not None):
         return False
     if not path.tokens or "" in path.tokens:
         return True
@@ -83,12 +85,21 @@ class _FieldChanges:
 
     `risky` ops are those that deployed mirrors mishandle: a field gained, lost or
     replaced as a whole, and the empty member name. `whole` is a change that no
-    field op can carry: another id, or a field that the protocol does not name.
+    field op can carry: another id or type, or a field that the protocol does not name.
     """
 
     ops: list[Op]
     risky: bool = False
     whole: bool = False
+
+    def pay(self, after: Node) -> bool:
+        """Whether these ops take fewer bytes than the node; it is looked at until that is known."""
+        left = sum(_OP_BYTES + len(op.path) + len(op.value or b"") for op in self.ops)
+        for node in after.walk():
+            left -= node.own_bytes
+            if left < 0:
+                return True
+        return False
 
 
 _NO_CHANGES: Final = _FieldChanges([])
@@ -100,12 +111,9 @@ def _field_changes(before: Node, after: Node, path: str) -> _FieldChanges:
     )
     if not gains_or_loses_list and before.same_fields(after):
         return _NO_CHANGES
-    if before.id != after.id or not same_extra(before, after):
+    if before.id != after.id or before.type != after.type or not same_extra(before, after):
         return _FieldChanges([], whole=True)
     changes = _FieldChanges([])
-    if before.type != after.type:
-        changes.ops.append(Op("replace", f"{path}/type", text_of(after.type)))
-        changes.risky = True
     for name in TEXT_FIELDS:
         _text_changes(name, before.text(name), after.text(name), path, changes)
     if gains_or_loses_list:
@@ -163,10 +171,6 @@ def _member_ops(old: dict[str, Raw], new: dict[str, Raw], where: str) -> list[Op
         Op("add", f"{where}/{escape(key)}", text) for key, text in new.items() if key not in kept
     )
     return ops
-
-
-def _has_few_descendants(node: Node) -> bool:
-    return sum(1 for _ in islice(node.walk(), FEW_DESCENDANTS + 2)) <= FEW_DESCENDANTS + 1
 
 
 def _child_ops(

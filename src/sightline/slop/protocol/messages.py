@@ -95,17 +95,27 @@ _Share: TypeAlias = (
 
 
 class BadMessage(SightlineError):
-    """A message that cannot be acted on. `request` is the id it carries, if it carries one."""
+    """A message that cannot be acted on.
+
+    Where they can be made out, `kind` is its type, and `request` the id it carries, of a patch
+    the subscription's.
+    """
 
     code = "bad_request"
     exit_code = 4
 
     def __init__(
-        self, reason: str, request: str | None = None, unknown_type: str | None = None
+        self,
+        reason: str,
+        request: str | None = None,
+        *,
+        kind: str | None = None,
+        unknown_type: str | None = None,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.request = request
+        self.kind = kind
         self.unknown_type = unknown_type
 
 
@@ -143,7 +153,10 @@ class ProviderInfo(msgspec.Struct, frozen=True):
 
 
 class Subscribe(msgspec.Struct, frozen=True, omit_defaults=True, tag="subscribe"):
-    """Ask for a snapshot of a subtree, and patches from then on."""
+    """Ask for a snapshot of a subtree, and patches from then on.
+
+    `fields` (`x-fields`): the mirror takes every operation on a field that the protocol allows.
+    """
 
     id: _Id
     path: _Path = "/"
@@ -151,6 +164,7 @@ class Subscribe(msgspec.Struct, frozen=True, omit_defaults=True, tag="subscribe"
     max_nodes: _Positive | None = None
     filter: Filter | None = None
     resume: ResumePoint | None = None
+    fields: bool = False
 
     def view(self) -> View:
         """What the subscriber will see."""
@@ -206,14 +220,15 @@ class Snapshot(msgspec.Struct, frozen=True, omit_defaults=True, tag="snapshot"):
 class Patch(msgspec.Struct, frozen=True, tag="patch"):
     """What changed since the subscription's last message.
 
-    `base` is that message's version (`x-base`): `seq` alone cannot tell that a snapshot
-    between two patches was lost, for a snapshot starts it again at 0.
+    Providers before 0.2 send no `seq`. `base` is that message's version (`x-base`): `seq`
+    alone cannot tell that a snapshot between two patches was lost, for a snapshot starts it
+    again at 0.
     """
 
     subscription: str
     version: _Count
-    seq: _Count
     ops: Raw
+    seq: _Count | UnsetType = UNSET
     base: _Count | UnsetType = UNSET
 
 
@@ -399,13 +414,15 @@ def _complaint(text: bytes, types: frozenset[str], reason: str) -> BadMessage:
         return BadMessage(f"not JSON: {invalid}")
     if not isinstance(value, dict):
         return BadMessage("a message must be an object")
-    kind, request = value.get("type"), value.get("id")
+    kind = value.get("type")
+    is_patch = kind == "patch" and kind in types
+    request = value.get("subscription" if is_patch else "id")
     request = request if isinstance(request, str) and _is_sendable(request) else None
     if not isinstance(kind, str):
         return BadMessage("a message must have a 'type', a string", request)
     if kind not in types:
         return BadMessage(f"unknown message type {kind[:80]!r}", request, unknown_type=kind)
-    return BadMessage(f"{kind}: {reason}", request)
+    return BadMessage(f"{kind}: {reason}", request, kind=kind)
 
 
 def _is_sendable(request: str) -> bool:

@@ -32,8 +32,7 @@ from sightline.slop.protocol.bounds import Bounding, Bounds
 from sightline.slop.protocol.connection import Connection, Subscription
 from sightline.slop.protocol.limits import ProviderLimits
 from sightline.slop.protocol.messages import ProviderInfo, ResumePoint
-from sightline.slop.protocol.outbox import Body
-from sightline.slop.protocol.showing import Showing
+from sightline.slop.protocol.showing import Showing, ViewChange
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.view import View
 
@@ -46,12 +45,12 @@ CAPABILITIES: Final = (
     "attention",
     "windowing",
     "x-base",
+    "x-fields",
     "x-resume",
     "x-retain",
     "x-actions-hint",
     "x-served",
 )
-_NO_CHANGE: Final = Body(b"[]")
 _BOUNDED: Final = 64
 
 
@@ -208,15 +207,18 @@ class ViewGroup:
                 for subscription in self.subscriptions:
                     subscription.lose_root()
             return
-        ops: Body | None = None
+        change: ViewChange | None = None
         if before is None:
             self.showing = self.audience.provider.showing(source, self.view)
+        elif source is before.source:
+            return
         else:
-            self.showing, ops = steps.step(before, source)
-        if ops is _NO_CHANGE:
+            self.showing, change = steps.step(before, source)
+        if change is not None and change.is_empty:
             return
         for subscription in self.subscriptions:
-            subscription.change(version, ops)
+            fields = subscription.takes_fields
+            subscription.change(version, None if change is None else change.body(fields=fields))
 
     @property
     def served(self) -> View | None:
@@ -257,20 +259,16 @@ class Steps:
     def __init__(self, showings: MutableMapping[tuple[int, View], Showing]) -> None:
         self._showings = showings
         # With the showing that it begins from, which is held, so that its id stays its own.
-        self._taken: dict[tuple[int, int], tuple[Showing, Showing, Body | None]] = {}
+        self._taken: dict[tuple[int, int], tuple[Showing, Showing, ViewChange | None]] = {}
 
-    def step(self, before: Showing, source: Node) -> tuple[Showing, Body | None]:
-        """Show a later tree, and tell the operations that lead to it."""
-        if source is before.source:
-            return before, _NO_CHANGE
+    def step(self, before: Showing, source: Node) -> tuple[Showing, ViewChange | None]:
+        """Show a later tree, and tell the change that leads to it, None if it is too much."""
         key = (id(before), id(source))
         if key not in self._taken:
-            after, ops = before.next(source)
-            body = None if ops is None else _NO_CHANGE if ops == b"[]" else Body(ops)
-            self._taken[key] = before, after, body
-            self._showings[id(source), after.view] = after
-        _, after, body = self._taken[key]
-        return after, body
+            self._taken[key] = before, *before.next(source)
+            self._showings[id(source), before.view] = self._taken[key][1]
+        _, after, change = self._taken[key]
+        return after, change
 
 
 def subtree(tree: Node, path: tuple[str, ...]) -> Node:

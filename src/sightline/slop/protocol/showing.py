@@ -18,11 +18,12 @@ from sightline.errors import TooLarge
 from sightline.slop.protocol.codec import encode
 from sightline.slop.protocol.diff import diff, needs_snapshot
 from sightline.slop.protocol.limits import NODE_BYTES, ProviderLimits
+from sightline.slop.protocol.outbox import Body
 from sightline.slop.protocol.patch import encode_ops
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.view import Projector, View
 
-__all__ = ["Showing"]
+__all__ = ["Showing", "ViewChange"]
 
 
 class Showing:
@@ -53,23 +54,29 @@ class Showing:
         showing._bound(limits.snapshot_nodes + 1)
         return showing
 
-    def next(self, source: Node) -> tuple[Showing, bytes | None]:
-        """Show a later tree; also the operations from here to there, as `ops_from` gives them.
+    def next(self, source: Node) -> tuple[Showing, ViewChange | None]:
+        """Show a later tree; also the change from here to there, None if a snapshot is better.
 
         The first later tree gets what this one remembers; if there is a second, it starts anew.
         """
         projector, self._projector = self._projector or Projector(self._applied), None
         later = Showing(source, self.view, self._limits, projector)
-        ops = later.ops_from(self.shown)
+        change = ViewChange(self.shown, later)
+        body = change.body(fields=True)
         # No count of the tree: an operation cannot add more nodes than its text has room for.
         limit = self._limits.snapshot_nodes
-        most_nodes = limit + 1 if ops is None else self._most_nodes + len(ops) // NODE_BYTES
-        return later, ops if later._bound(most_nodes) else None
+        most_nodes = limit + 1
+        if body is not None:
+            most_nodes = self._most_nodes + len(body.data) // NODE_BYTES
+        return later, change if later._bound(most_nodes) else None
 
-    def ops_from(self, before: Node) -> bytes | None:
-        """The operations from an earlier view to this one, or None if a snapshot is better."""
-        ops = diff(before, self.shown)
-        if len(ops) > self._limits.patch_ops or needs_snapshot(before, ops):
+    def ops_from(self, before: Node, *, fields: bool) -> bytes | None:
+        """The operations from an earlier view to this one, or None if a snapshot is better.
+
+        With `fields` they are for a mirror that takes them all, else for deployed ones.
+        """
+        ops = diff(before, self.shown, fields=fields)
+        if len(ops) > self._limits.patch_ops or needs_snapshot(before, ops, fields=fields):
             return None
         encoded = encode_ops(ops)
         return encoded if len(encoded) <= self._limits.snapshot_bytes else None
@@ -113,3 +120,27 @@ class Showing:
 
     def _counted(self, limit: int) -> int:
         return sum(1 for _ in islice(self.shown.walk(), limit + 1))
+
+
+class ViewChange:
+    """The way from one view to a later one, in operations for either kind of mirror."""
+
+    __slots__ = ("_after", "_before", "_bodies")
+
+    def __init__(self, before: Node, after: Showing) -> None:
+        self._before = before
+        self._after = after
+        self._bodies: dict[bool, Body | None] = {}
+
+    def body(self, *, fields: bool) -> Body | None:
+        """What `Showing.ops_from` gives; made when it is first asked for, and once."""
+        if fields not in self._bodies:
+            ops = self._after.ops_from(self._before, fields=fields)
+            self._bodies[fields] = None if ops is None else Body(ops)
+        return self._bodies[fields]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether both views show the same."""
+        body = self.body(fields=True)
+        return body is not None and body.data == b"[]"

@@ -31,6 +31,7 @@ from msgspec import UNSET, Raw, UnsetType
 from sightline.errors import InvalidPath, InvalidTree, Violation
 from sightline.slop.protocol.ids import ID_BYTES, RESERVED
 from sightline.slop.protocol.jsontext import JsonText, members, read, same, text_of
+from sightline.slop.protocol.limits import NODE_BYTES
 from sightline.slop.protocol.path import format_path, parse_path
 from sightline.slop.protocol.rules import field_violations, violations
 from sightline.slop.protocol.siblings import WIDE, SiblingPlace, Siblings
@@ -237,6 +238,14 @@ class Node(
     def is_lazy(self) -> bool:
         """Whether children exist of which none is here: ask for them."""
         return not self.child_list and bool(self.meta.total_children)
+
+    @property
+    def own_bytes(self) -> int:
+        """About how many bytes the node takes as JSON, without its children."""
+        texts = (self.properties_json, self.meta_json, self.affordances_json, self.content_ref_json)
+        size = NODE_BYTES + len(self.id) + len(self.type)
+        size += sum(len(text) for text in texts if not isinstance(text, UnsetType))
+        return size if isinstance(self.extra, UnsetType) else size + len(self.extra.json)
 
     def child(self, node_id: str) -> Node | None:
         """Return the inline child with this id, or None. Long lists are not scanned."""

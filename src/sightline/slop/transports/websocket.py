@@ -2,10 +2,15 @@
 
 One message per frame. A server listens on loopback unless it has a token, and lets in whom
 its `door` lets in, before the handshake is answered.
+
+A server's first message waits until the client has been heard. Sent at once, it may reach the
+client in the same piece as the answer to its handshake, and one that looks for messages only
+after it has learnt that it is connected (`await`, in node's `ws`) never sees it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -38,6 +43,8 @@ __all__ = ["WebSocketLink", "connect_websocket", "serve_websocket"]
 _SLOP: Final = Subprotocol(SUBPROTOCOL)
 _OPEN_S: Final = 5.0
 _CLOSE_S: Final = 1.0
+# Who does not answer a ping is spoken to all the same, after this.
+_HEARD_S: Final = 1.0
 _WRITE_BYTES: Final = 16 * 1024
 _READ_BYTES: Final = 8 * 1024
 # A message over the machine's limit is refused there, and the connection lives on. One that
@@ -64,6 +71,14 @@ class WebSocketLink:
         socket.process_event = self._count  # type: ignore[method-assign]
         self._controls_left, self._counted = float(_CONTROLS), time.monotonic()
         self._flood: LetGo | None = None
+        self._heard = asyncio.Event()
+
+    async def hear(self) -> None:
+        """Wait for a sign of the client: an answer to a ping (RFC 6455 asks for one), or more."""
+        with contextlib.suppress(ConnectionClosed, TimeoutError):
+            await self._socket.ping()
+            async with asyncio.timeout(_HEARD_S):
+                await self._heard.wait()
 
     async def receive(self) -> bytes | None:
         """Return the next message, or None at the end. Raises LetGo for a flood of pings."""
@@ -77,6 +92,7 @@ class WebSocketLink:
 
     def _count(self, event: Event) -> None:
         """Take what came; end the connection of who sends too many pings or pongs."""
+        self._heard.set()
         if isinstance(event, Frame) and event.opcode in {Opcode.PING, Opcode.PONG}:
             now = time.monotonic()
             earned = (now - self._counted) * _CONTROLS / _CONTROLS_S
@@ -144,7 +160,9 @@ async def serve_websocket(
 
     async def accept(socket: ServerConnection) -> None:
         visitor = Visitor(()) if socket.request is None else _visitor(socket.request)
-        await handlers.run(WebSocketLink(socket, visitor.peer("ws", socket.remote_address)))
+        link = WebSocketLink(socket, visitor.peer("ws", socket.remote_address))
+        await link.hear()
+        await handlers.run(link)
 
     try:
         server = await serve(
