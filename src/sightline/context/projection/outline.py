@@ -18,8 +18,7 @@ from typing import Final
 import msgspec
 
 from sightline.slop.protocol.path import format_path
-from sightline.slop.protocol.tree import Meta, Node
-from sightline.slop.protocol.view import DEFAULT_SALIENCE
+from sightline.slop.protocol.tree import DEFAULT_SALIENCE, Meta, Node
 
 __all__ = ["FOCUS", "PINNED", "REST", "Outline"]
 

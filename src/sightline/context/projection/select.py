@@ -41,8 +41,8 @@ from sightline.context.projection.outline import REST, Outline
 from sightline.context.projection.tail import app_frame, render_state
 from sightline.errors import InvalidInput
 from sightline.slop.protocol.jsontext import members, text_of
+from sightline.slop.protocol.shapes import depth_stub
 from sightline.slop.protocol.tree import Node
-from sightline.slop.protocol.view import depth_stub
 from sightline.slop.protocol.world import AppState, World
 
 __all__ = ["Omission", "Reason", "Selection", "quarter_chars", "select", "select_bounded"]

@@ -33,10 +33,21 @@ from sightline.slop.protocol.ids import ID_BYTES, RESERVED
 from sightline.slop.protocol.jsontext import JsonText, members, read, same, text_of
 from sightline.slop.protocol.path import format_path, parse_path
 from sightline.slop.protocol.rules import field_violations, violations
-from sightline.slop.protocol.siblings import WIDE, SiblingPlace, Siblings
+from sightline.slop.protocol.siblings import WIDE, Chunk, Run, SiblingPlace, Siblings
 
-__all__ = ["TEXT_FIELDS", "Affordance", "ChildList", "ContentRef", "Extra", "Meta", "Node"]
+__all__ = [
+    "DEFAULT_SALIENCE",
+    "TEXT_FIELDS",
+    "Affordance",
+    "ChildList",
+    "ContentRef",
+    "Extra",
+    "Meta",
+    "Node",
+]
 
+# What a salience that is not declared counts as.
+DEFAULT_SALIENCE: Final = 0.5
 # The fields that a node keeps as JSON text, in the order in which they are written.
 TEXT_FIELDS: Final = ("properties", "meta", "affordances", "content_ref")
 
@@ -235,6 +246,22 @@ class Node(
         for step in self._steps_to(parse_path(path)):
             node = step[2]
         return node
+
+    def runs(self) -> tuple[Chunk | Run, ...]:
+        """The inline children in runs of neighbours that can carry what is found out about them.
+
+        A later tree shares with this one every run in which it changes nothing.
+        """
+        children = self.child_list
+        if not isinstance(children, Run):
+            children = self._searchable()
+            if isinstance(children, Siblings):
+                return children.chunks
+            if not children:
+                return ()
+            children = Run.of(children)
+            msgspec.structs.force_setattr(self, "child_list", children)
+        return (children,)
 
     def walk(self) -> Iterator[Node]:
         """Go through this node and all below it, in document order."""
