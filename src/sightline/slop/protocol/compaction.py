@@ -30,6 +30,7 @@ from math import inf, nextafter
 from operator import is_
 from typing import Final, TypeAlias
 
+from sightline.slop.protocol.rewrite import settled
 from sightline.slop.protocol.shapes import compacted_node
 from sightline.slop.protocol.share import share
 from sightline.slop.protocol.siblings import Chunk, Run, Siblings
@@ -118,9 +119,12 @@ class _Parent:
     is_pinned: bool
     holds_pinned: bool
     runs: tuple[_Run, ...]
+    # What is shown of it where it is collapsed, and where it was open last.
     compacted: Node | None = None
-    # What was shown of it last while it was open.
     opened: Node | None = None
+    # The same of the node that stood here before this one.
+    was_compacted: Node | None = None
+    was_opened: Node | None = None
 
     def score(self, distance: int) -> float:
         """The threshold at which it collapses; infinity if it never does."""
@@ -171,7 +175,7 @@ def _look_at(root: Node, past: Node | None) -> None:
     `past` is what the node was when it was last looked at: what is known of the nodes of a run
     that changed, but did not change themselves, is found there.
     """
-    new: list[tuple[_Run, dict[int, _Parent]]] = []
+    new: list[tuple[_Run, dict[str, _Parent]]] = []
     stack = [(root, past)]
     while stack:
         node, past = stack.pop()
@@ -180,27 +184,29 @@ def _look_at(root: Node, past: Node | None) -> None:
         parents = _parents_of(past, but_in=runs) if unknown and past is not None else {}
         for run in unknown:
             new.append((run, parents))
-            stack.extend(
-                (child, None if past is None else past.child(child.id))
-                for child in run.nodes
-                if child.child_list and id(child) not in parents
-            )
+            for child in run.nodes:
+                if child.child_list:
+                    known = parents.get(child.id)
+                    if known is None or known.node is not child:
+                        stack.append((child, None if known is None else known.node))
     for run, parents in reversed(new):
         run.known[_Facts] = _facts_of(run.nodes, parents)
 
 
-def _parents_of(past: Node, *, but_in: tuple[_Run, ...]) -> dict[int, _Parent]:
-    """What is known of a node's children, but for those in some runs; held, so by their ids."""
+def _parents_of(past: Node, *, but_in: tuple[_Run, ...]) -> dict[str, _Parent]:
+    """What is known of a node's children, by their ids, but for those in some runs."""
     same = set(map(id, but_in))
     gone = [run for run in past.runs() if id(run) not in same]
-    return {id(parent.node): parent for run in gone for parent in _facts(run).parents}
+    return {parent.node.id: parent for run in gone for parent in _facts(run).parents}
 
 
-def _facts_of(nodes: tuple[Node, ...], parents: dict[int, _Parent]) -> _Facts:
+def _facts_of(nodes: tuple[Node, ...], parents: dict[str, _Parent]) -> _Facts:
     facts = _Facts(len(nodes), holds_pinned=False, parents=[], offsets=[])
     for offset, node in enumerate(nodes):
         if node.child_list:
-            parent = parents.get(id(node)) or _parent_of(node)
+            parent = parents.get(node.id)
+            if parent is None or parent.node is not node:
+                parent = _parent_of(node, parent)
             facts.parents.append(parent)
             facts.offsets.append(offset)
             facts.size += parent.below
@@ -210,11 +216,11 @@ def _facts_of(nodes: tuple[Node, ...], parents: dict[int, _Parent]) -> _Facts:
     return facts
 
 
-def _parent_of(node: Node) -> _Parent:
+def _parent_of(node: Node, past: _Parent | None) -> _Parent:
     meta, runs = node.meta, node.runs()
     below = [_facts(run) for run in runs]
     is_pinned = meta.pinned is True
-    return _Parent(
+    parent = _Parent(
         node,
         DEFAULT_SALIENCE if meta.salience is None else meta.salience,
         sum(facts.size for facts in below),
@@ -222,6 +228,10 @@ def _parent_of(node: Node) -> _Parent:
         is_pinned or any(facts.holds_pinned for facts in below),
         runs,
     )
+    if past is not None:
+        parent.was_compacted = past.compacted or past.was_compacted
+        parent.was_opened = past.opened or past.was_opened
+    return parent
 
 
 def _cut_of(run: _Run, distance: int, threshold: float) -> _Cut:
@@ -458,8 +468,10 @@ def _shown_parent(parent: _Parent, distance: int, threshold: float) -> Node:
     if parent.score(distance) > threshold:
         shown = [_shown(run, distance + 1, threshold) for run in parent.runs]
         if parent.opened is None or not _has_runs(parent.opened, shown):
-            parent.opened = _with_shown(parent.node, shown)
+            parent.opened = settled(_with_shown(parent.node, shown), parent.was_opened)
+            parent.was_opened = None
         return parent.opened
     if parent.compacted is None:
-        parent.compacted = compacted_node(parent.node)
+        parent.compacted = settled(compacted_node(parent.node), parent.was_compacted)
+        parent.was_compacted = None
     return parent.compacted

@@ -60,7 +60,10 @@ def _merged(before: Node, after: Node, children: list[Node]) -> Node:
     """Make the new node of children that are the old ones wherever they say the same."""
     unchanged = len(children) == len(before.children) and all(map(is_, children, before.children))
     if unchanged and same_presence(before.child_list, after.child_list):
-        return before if before.same_fields(after) else after.with_child_list(before.child_list)
+        if before.same_fields(after):
+            return before
+        children_kept = before.child_list is after.child_list
+        return after if children_kept else after.with_child_list(before.child_list)
     if all(map(is_, children, after.children)):
         return after
     return after.with_child_list(tuple(children))
