@@ -33,7 +33,7 @@ from typing import Final, TypeAlias
 from sightline.slop.protocol.rewrite import settled
 from sightline.slop.protocol.shapes import compacted_node
 from sightline.slop.protocol.share import share
-from sightline.slop.protocol.siblings import Chunk, Run, Siblings
+from sightline.slop.protocol.siblings import Chunk, ShortList, Siblings
 from sightline.slop.protocol.tree import DEFAULT_SALIENCE, Node
 
 __all__ = ["Compaction", "compact"]
@@ -45,7 +45,7 @@ _NEAR: Final = 64
 # A run is asked about few thresholds: that of each view, and the one just below it.
 _CUTS: Final = 8
 
-_Run: TypeAlias = Chunk | Run
+_Run: TypeAlias = Chunk | ShortList
 _Shown: TypeAlias = Chunk | tuple[Node, ...]
 
 

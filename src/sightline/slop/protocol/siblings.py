@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 if TYPE_CHECKING:
     from sightline.slop.protocol.tree import Node
 
-__all__ = ["CHUNK", "WIDE", "Chunk", "Run", "SiblingPlace", "Siblings"]
+__all__ = ["CHUNK", "WIDE", "Chunk", "ShortList", "SiblingPlace", "Siblings"]
 
 WIDE: Final = 128
 CHUNK: Final = 256
@@ -55,7 +55,7 @@ class Chunk:
 
     @property
     def known(self) -> dict[object, Any]:
-        """What was found out about these nodes; see `Run`."""
+        """What was found out about these nodes; see `ShortList`."""
         if self._known is None:
             self._known = {}
         return self._known
@@ -74,7 +74,7 @@ class Chunk:
         return Chunk(tuple(nodes), self._offsets)
 
 
-class Run(tuple["Node", ...]):
+class ShortList(tuple["Node", ...]):
     """A short list of children that carries what was found out about them, by who found it out.
 
     Whatever is known of a run follows from its nodes, which never change, and goes with it.
@@ -83,7 +83,7 @@ class Run(tuple["Node", ...]):
     known: dict[object, Any]
 
     @classmethod
-    def of(cls, nodes: Iterable[Node]) -> Run:
+    def of(cls, nodes: Iterable[Node]) -> ShortList:
         """Make a run of which nothing is known."""
         run = cls(nodes)
         run.known = {}

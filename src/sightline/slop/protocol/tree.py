@@ -33,7 +33,7 @@ from sightline.slop.protocol.ids import ID_BYTES, RESERVED
 from sightline.slop.protocol.jsontext import JsonText, members, read, same, text_of
 from sightline.slop.protocol.path import format_path, parse_path
 from sightline.slop.protocol.rules import field_violations, violations
-from sightline.slop.protocol.siblings import WIDE, Chunk, Run, SiblingPlace, Siblings
+from sightline.slop.protocol.siblings import WIDE, Chunk, ShortList, SiblingPlace, Siblings
 
 __all__ = [
     "DEFAULT_SALIENCE",
@@ -247,19 +247,19 @@ class Node(
             node = step[2]
         return node
 
-    def runs(self) -> tuple[Chunk | Run, ...]:
+    def runs(self) -> tuple[Chunk | ShortList, ...]:
         """The inline children in runs of neighbours that can carry what is found out about them.
 
         A later tree shares with this one every run in which it changes nothing.
         """
         children = self.child_list
-        if not isinstance(children, Run):
+        if not isinstance(children, ShortList):
             children = self._searchable()
             if isinstance(children, Siblings):
                 return children.chunks
             if not children:
                 return ()
-            children = Run.of(children)
+            children = ShortList.of(children)
             msgspec.structs.force_setattr(self, "child_list", children)
         return (children,)
 
