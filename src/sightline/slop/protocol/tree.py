@@ -44,6 +44,7 @@ __all__ = [
     "Extra",
     "Meta",
     "Node",
+    "fold",
 ]
 
 # What a salience that is not declared counts as.
@@ -468,6 +469,25 @@ class Node(
             msgspec.structs.force_setattr(self, "child_list", wide)
             return wide
         return children
+
+
+def fold(root: Node, kind: Callable[[tuple[Node, ...]], Any]) -> None:
+    """Make what a kind of knowledge says known of every run of children below a node.
+
+    `kind` makes it from the nodes of a run, when it is known of all runs below them. What is
+    known already, because an earlier tree had the same run, is not looked at.
+    """
+    new: list[Chunk | ShortList] = []
+    stack = list(root.runs())
+    while stack:
+        run = stack.pop()
+        if kind not in run.known:
+            new.append(run)
+            for node in run.nodes:
+                if node.child_list:
+                    stack.extend(node.runs())
+    for run in reversed(new):
+        run.known[kind] = kind(run.nodes)
 
 
 def affordances_of(text: Raw) -> tuple[Affordance, ...]:
