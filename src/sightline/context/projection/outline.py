@@ -113,13 +113,18 @@ def size_of(tree: Node) -> int:
 
 
 class _Row(NamedTuple):
-    """A run of the children of the node at `parent`, and where it begins."""
+    """A run of the children of the node at `parent`, and where it begins.
+
+    `first` is the place of its first node among all children; `above` is what a salience that
+    they do not declare counts as.
+    """
 
     parent: int
     nodes: tuple[Node, ...]
     notes: _Notes
     position: int
-    index: int
+    first: int
+    above: float
 
 
 class Ranked:
@@ -133,7 +138,7 @@ class Ranked:
         self._row = row
         self._keys = keys
         self._claim = outline.region(row.parent)
-        self._order, self._relevance = outline.ranking(row)
+        self._order, self._relevance = row.notes.ranked(row.above)
         self.end = len(self._order)
 
     def key(self, place: int) -> Key:
@@ -203,22 +208,17 @@ class Outline:
         path = (at, *self.ancestors(at))
         return min(self._claimed.get(up, REST) for up in path)
 
-    def ranking(self, row: _Row) -> tuple[list[int], list[float]]:
-        """The offsets of a run, most relevant first, and how relevant each is."""
-        return row.notes.ranked(min(DEFAULT_SALIENCE, self.salience[row.parent]))
-
     def lay_out(self, row: _Row, offset: int) -> int:
         """Give a node of a run its position."""
         at = row.position + row.notes.starts[offset]
         if at not in self.nodes:
             said = row.notes.said[offset]
-            above = min(DEFAULT_SALIENCE, self.salience[row.parent])
             self.nodes[at] = row.nodes[offset]
             self.parents[at] = row.parent
             self.levels[at] = self.levels[row.parent] + 1
-            self.indexes[at] = row.index + offset
+            self.indexes[at] = row.first + offset
             self.below[at] = row.notes.below[offset]
-            self.salience[at] = above if said is None else said
+            self.salience[at] = row.above if said is None else said
         return at
 
     def ancestors(self, at: int) -> Iterator[int]:
@@ -233,15 +233,16 @@ class Outline:
 
     def _rows(self, at: int) -> Iterator[_Row]:
         position, index = at + 1, 0
+        above = min(DEFAULT_SALIENCE, self.salience[at])
         for run in self.nodes[at].runs():
             notes = _notes(run)
-            yield _Row(at, run.nodes, notes, position, index)
+            yield _Row(at, run.nodes, notes, position, index, above)
             position += notes.size
             index += len(run.nodes)
 
     def _keys(self, row: _Row, special: set[int]) -> list[Key]:
         """The keys of a run in which some have claims of their own, in order."""
-        _, relevance = self.ranking(row)
+        _, relevance = row.notes.ranked(row.above)
         region = self.region(row.parent)
         positions = [row.position + start for start in row.notes.starts]
         return sorted(

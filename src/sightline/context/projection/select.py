@@ -18,10 +18,10 @@ last is given back: the share of it that is over, and at least twice as much eac
 With several apps, `even_share` of the budget is divided evenly first, so that a
 loud app cannot silence the others; the rest goes where relevance wants it.
 
-*Cost.* One pass over each tree, then work for what is shown: only nodes that are
-taken or refused are written and counted, and after a run of refusals it stops. The
-block is weighed once; where it is over, a few times more, the logarithm of the
-budget at most.
+*Cost.* One pass over each tree when it is first seen, later over what changed of it, then
+work for what is shown: only nodes that are taken or refused are written and counted, those
+of the last choice not again, and after a run of refusals it stops. The block is weighed
+once; where it is over, a few times more, the logarithm of the budget at most.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from heapq import heappop, heappush, heapreplace
-from itertools import chain, islice
 from typing import Final, Literal, TypeAlias
 
 from msgspec import UNSET
@@ -49,6 +48,7 @@ __all__ = ["Omission", "Reason", "Selection", "quarter_chars", "select", "select
 
 Reason: TypeAlias = Literal["budget", "stub", "salience", "disconnected", "awaiting"]
 Counter: TypeAlias = Callable[[str], int]
+_Weights: TypeAlias = dict[tuple[int, int, bool], tuple[Node, int]]
 
 # After this many refusals in a row nothing that is worth showing is likely to fit.
 _REFUSALS: Final = 32
@@ -204,8 +204,7 @@ def _whole(world: World, budget: int, weigh: Callable[[World], int]) -> Selectio
     trees = {
         app.id: app.tree for app in world.apps if app.status == "connected" and app.tree is not None
     }
-    nodes = chain.from_iterable(tree.walk() for tree in trees.values())
-    if next(islice(nodes, max(0, budget) // _LEAST_TOKENS, None), None) is not None:
+    if sum(map(size_of, trees.values())) > max(0, budget) // _LEAST_TOKENS:
         return None
     tokens = weigh(world)
     if tokens > budget:
@@ -268,7 +267,8 @@ class _Growth:
             if self.spent + cost > share or cost > purse.left:
                 return
             self._next_offer()
-            self._take(best, cost, purse, whole=True)
+            self._show(best, cost, purse, whole=True)
+            purse.taken.append((self, best))
 
     def best(self) -> int | None:
         """The position that is first on offer."""
@@ -295,12 +295,9 @@ class _Growth:
             cost, whole = self._cost(at, whole=False), False
         if cost > purse.left:
             return False
-        self._take(at, cost, purse, whole=whole)
-        return True
-
-    def _take(self, at: int, cost: int, purse: _Purse, *, whole: bool) -> None:
         self._show(at, cost, purse, whole=whole)
         purse.taken.append((self, at))
+        return True
 
     def give_back(self, at: int, purse: _Purse) -> None:
         """Undo the taking of a node below which nothing is shown any more."""
@@ -353,17 +350,17 @@ class _Growth:
         known = self._costs.get((at, whole))
         if known is not None:
             return known
-        node, level = self._outline.nodes[at], self._outline.levels[at]
-        is_parent = whole and self._outline.below[at] > 0
-        cost = self._known_costs.get(node, level, whole=whole)
-        if cost is None:
+        outline, costs = self._outline, self._known_costs
+        node, level = outline.nodes[at], outline.levels[at]
+        is_parent = whole and outline.below[at] > 0
+        weighed = costs.known.get((id(node), level, whole))
+        if weighed is None:
             own = node if whole else depth_stub(node)
             if is_parent:
                 own = node.with_child_list(UNSET)
-            cost = self._count(self._written(own, level, is_parent=is_parent))
-            self._known_costs.keep(node, level, cost, whole=whole)
-        if is_parent:
-            cost += self._note_cost(at)
+            weighed = (node, self._count(self._written(own, level, is_parent=is_parent)))
+        costs.used[id(node), level, whole] = weighed
+        cost = weighed[1] + self._note_cost(at) if is_parent else weighed[1]
         self._costs[at, whole] = cost
         return cost
 
@@ -448,11 +445,13 @@ def _grow_together(growths: list[_Growth], purse: _Purse) -> None:
     race = [(key, at) for at, growth in enumerate(growths) if (key := growth.best_key())]
     race.sort()
     while race and refusals < _REFUSALS:
-        _, winner = heappop(race)
+        winner = race[0][1]
         refusals = 0 if growths[winner].take(purse) else refusals + 1
         key = growths[winner].best_key()
-        if key is not None:
-            heappush(race, (key, winner))
+        if key is None:
+            heappop(race)
+        else:
+            heapreplace(race, (key, winner))
 
 
 def _with_some(node: Node, places: list[int], shown: tuple[Node, ...]) -> Node:
@@ -472,36 +471,19 @@ def _with_some(node: Node, places: list[int], shown: tuple[Node, ...]) -> Node:
 
 
 class _Costs:
-    """What the nodes of an app weighed when it was last chosen from.
+    """What nodes of an app weigh, by level and whether whole: as was known, and those asked for.
 
     Known by the nodes themselves, which never change and are held: those of one choice.
     """
 
-    def __init__(self, app_id: str, form: Format, count: Counter) -> None:
+    def __init__(
+        self, app_id: str, form: Format, count: Counter, known: _Weights | None = None
+    ) -> None:
         self.app_id = app_id
         self.form = form
         self.count = count
-        self._known: dict[tuple[int, int, bool], tuple[Node, int]] = {}
-        self._used: dict[tuple[int, int, bool], tuple[Node, int]] = {}
-
-    def get(self, node: Node, level: int, *, whole: bool) -> int | None:
-        """What a node weighs at a level, whole or as a stub, if that is known."""
-        key = (id(node), level, whole)
-        known = self._known.get(key)
-        if known is None:
-            return None
-        self._used[key] = known
-        return known[1]
-
-    def keep(self, node: Node, level: int, cost: int, *, whole: bool) -> None:
-        """Keep what a node weighs."""
-        self._used[id(node), level, whole] = (node, cost)
-
-    def turned(self) -> _Costs:
-        """Forget what this choice did not ask for."""
-        later = _Costs(self.app_id, self.form, self.count)
-        later._known = self._used
-        return later
+        self.known: _Weights = known or {}
+        self.used: _Weights = {}
 
 
 class _Choices:
@@ -513,7 +495,7 @@ class _Choices:
     def costs(self, app_id: str, form: Format, count: Counter) -> _Costs:
         for known in self._last:
             if known.app_id == app_id and known.form == form and known.count == count:
-                return known.turned()
+                return _Costs(app_id, form, count, known.used)
         return _Costs(app_id, form, count)
 
     def keep(self, made: list[_Costs]) -> None:
