@@ -21,8 +21,10 @@ from slop_ai import SlopServer
 from benchmarks.harness import Row, allocated, measure
 from sightline.slop.app.app import App
 from sightline.slop.protocol.connection import Connection
+from sightline.slop.protocol.limits import ProviderLimits
 from sightline.slop.protocol.messages import Subscribe, serialize
 from sightline.slop.protocol.provider import Provider
+from sightline.slop.protocol.tree import Node
 
 __all__ = ["run"]
 
@@ -134,6 +136,7 @@ def run(*, quick: bool = False) -> list[Row]:
         *_growth_in_nodes(sizes, subscribers[0]),
         *_memory(nodes, min(subscribers[-1], 1_000)),
         *_idle_refresh(nodes),
+        *_over_the_limit(1_000 if quick else 100_000),
     ]
 
 
@@ -194,3 +197,36 @@ def _idle_refresh(nodes: int) -> Iterator[Row]:
     cost = measure(ours.app.refresh, 5)
     theirs = measure(peer.server.refresh, 3)
     yield Row("refresh", "refresh() with nothing changed", nodes, cost, theirs, 5)
+
+
+def _over_the_limit(nodes: int) -> Iterator[Row]:
+    """One change in a tree with twice the nodes that a snapshot may have."""
+    limits = ProviderLimits(snapshot_nodes=nodes // 2)
+    groups, items = nodes // 100, 100
+    shelves = tuple(
+        Node.of(f"s{at}", "view", children=[
+            Node.of(f"g{n}", "group", children=[Node.of(f"i{i}", "item") for i in range(items)])
+            for n in range(groups // 10)
+        ])
+        for at in range(10)
+    )  # fmt: skip
+    tree = Node.of("r", "root", children=shelves)
+    provider = Provider(App("shelves", "Shelves").info, tree, limits)
+    connection = provider.connect()
+    connection.receive(_SUBSCRIBE)
+    while connection.frames_to_send():
+        pass
+    turns = count()
+
+    def change() -> int:
+        nonlocal tree
+        turn = next(turns)
+        path = f"/s{turn % 10}/g{turn % (groups // 10)}"
+        tree = tree.change(path, lambda node: node.with_property("turn", turn))
+        provider.publish(tree)
+        provider.flush()
+        return len(connection.frames_to_send())
+
+    assert change() == 1
+    note = f"{nodes // 2:,} of them are shown"
+    yield Row("over-limit", "one change above the wire limit", nodes, measure(change, 5), note=note)

@@ -35,7 +35,9 @@ def _lines(rows: Rows, prefix: str, ours: str, peer: str = "") -> list[Series]:
 def _trees(rows: Rows) -> Figure:
     lines = _lines(rows, "growth-change-", "Sightline", "slop-ai")
     flat = _lines(rows, "growth-flat-", "Sightline, one flat list")
-    return draw_growth("One property changed, then diff", "nodes of the tree", [*lines, *flat])
+    few = _lines(rows, "growth-compact-", "Sightline, compacted to 200 nodes")
+    all_lines = [*lines, *flat, *(line for line in few if line.points)]
+    return draw_growth("One property changed, then diff", "nodes of the tree", all_lines)
 
 
 def _tree_memory(rows: Rows) -> Figure:

@@ -11,19 +11,23 @@ which is why the sizes differ.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import count, product
 
-from benchmarks.harness import Row, measure
+from benchmarks.harness import Row, measure, measure_each
 from sightline.context.projection.escape import escape_text, mark_json
 from sightline.context.projection.moment import parse_moment
-from sightline.context.projection.select import select
+from sightline.context.projection.select import quarter_chars, select
 from sightline.context.projection.tail import render_tail
+from sightline.context.tokens.tokens import counter_for
+from sightline.slop.protocol import codec
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World
 
 _AT = parse_moment("2026-04-28T10:30:00Z")
 _PROMISE_BYTES_PER_S = 50_000_000
+_PROMISE_CHOICE_S = 0.005
 
 PLAIN = {
     "prose": ("English prose", "The launch moved to Thursday, please confirm by noon. "),
@@ -112,12 +116,44 @@ def _choosing(nodes: int) -> list[Row]:
     world = World((AppState("app", "App", tree=root),))
     rows = [
         Row(
-            f"choose-{budget}", f"choose {budget} tokens' worth", nodes,
-            measure(partial(select, world, budget), 3),
+            f"choose-{budget}", f"choose {budget} tokens' worth, of a tree not seen before", nodes,
+            measure_each(partial(select, one, budget) for one in _unknown(root, 3)),
         )
         for budget in (1_000, 4_000)
     ]  # fmt: skip
+    rows.extend(_choosing_again(root, nodes))
     chosen = select(world, 4_000).world
     shown = sum(1 for app in chosen.apps if app.tree is not None for _ in app.tree.walk())
     spent = measure(partial(render_tail, chosen, _AT))
     return [*rows, Row("render", "render what was chosen", shown, spent)]
+
+
+def _unknown(root: Node, times: int) -> list[World]:
+    """The same tree in other objects, of which nothing is known."""
+    trees = [codec.build(codec.encode(root)) for _ in range(times)]
+    return [World((AppState("app", "App", tree=tree),)) for tree in trees]
+
+
+def _choosing_again(root: Node, nodes: int) -> Iterator[Row]:
+    """Choose from the tree after each of many changes, by two ways of counting tokens."""
+    turns = count()
+    counters: dict[str, Callable[[str], int]] = {
+        "by characters": quarter_chars,
+        "by tokenizer": counter_for("o200k_base").count,
+    }
+    for (name, counter), budget in product(counters.items(), (1_000, 4_000)):
+
+        def again(counter: Callable[[str], int] = counter, budget: int = budget) -> None:
+            nonlocal root
+            turn = next(turns)
+            path = f"/c{turn % (nodes // 1_000)}/n{turn * 7 % 1_000}"
+            root = root.change(path, lambda node: node.with_property("turn", turn))
+            select(World((AppState("app", "App", tree=root),)), budget, counter)
+
+        again()
+        yield Row(
+            f"choose-again-{name.split()[1]}-{budget}",
+            f"choose {budget} tokens' worth after one change, counted {name}",
+            nodes, measure(again, 9), _PROMISE_CHOICE_S, 1,
+            note="the peer is the promise of 5 ms",
+        )  # fmt: skip

@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import cycle
+from itertools import count, cycle
 from typing import Any
 
 from msgspec import Raw
@@ -25,12 +25,18 @@ from benchmarks.harness import Row, allocated, measure, measure_each
 from sightline.slop.protocol import codec
 from sightline.slop.protocol.diff import diff
 from sightline.slop.protocol.patch import Op, apply, encode_ops
+from sightline.slop.protocol.path import join
 from sightline.slop.protocol.text import format_tree
 from sightline.slop.protocol.tree import Node
-from sightline.slop.protocol.view import compact
+from sightline.slop.protocol.view import Projector, View, compact
 
 __all__ = ["run"]
 
+# What a change may cost in a tree of which few nodes are shown, and how few that is.
+_PROMISE_S = 0.001
+_FEW = 200
+# Beyond this the peer takes minutes to compact a tree.
+_PEER_NODES = 10_000
 # An op on a flat list is too short for the clock: so many are timed together.
 _OPS = 20
 
@@ -226,6 +232,39 @@ def _max_nodes(sizes: _Sizes) -> Iterator[Row]:
     peer_left = count_nodes(auto_compact(peer_root, budget))
     note = f"budget {budget:,}: ours leaves {left:,}, the peer {peer_left:,}"
     yield Row("max-nodes", "max_nodes", sizes.tree, ours, peer, 20, note=note)
+    rows = [_compaction_row(size, sizes) for size in sizes.growth]
+    yield from rows
+    work = "the last of these, against what is promised"
+    yield Row("compact-promise", work, rows[-1].size, rows[-1].ours, _PROMISE_S, bar=1)
+
+
+def _compaction_row(size: int, sizes: _Sizes) -> Row:
+    """Changes all over a tree, one after the other, each followed by a view of few nodes."""
+    data = as_json(mail_tree(size))
+    root = codec.build(data)
+    ids = random.Random(9).sample(range(size), min(size, 500))
+    paths = cycle([path for at, path in enumerate(_paths(root)) if at in set(ids)])
+    turns = count()
+    projector = Projector(View(max_nodes=_FEW))
+    projector.project(root)
+
+    def ours() -> None:
+        nonlocal root
+        root = root.change(next(paths), lambda node: node.with_property("turn", next(turns)))
+        projector.project(root)
+
+    peer_root = _peer_build(data)
+    peer = measure(lambda: auto_compact(peer_root, _FEW), 1) if size <= _PEER_NODES else None
+    work = f"growth: one property changed, then max_nodes {_FEW}"
+    return Row(f"growth-compact-{size}", work, size, measure(ours, sizes.runs), peer)
+
+
+def _paths(root: Node) -> Iterator[str]:
+    stack = [(root, "/")]
+    while stack:
+        node, path = stack.pop()
+        yield path
+        stack.extend((child, join(path, child.id)) for child in reversed(node.children))
 
 
 def _memory(sizes: _Sizes) -> Iterator[Row]:

@@ -32,6 +32,8 @@ WORK = [
     "build from JSON, garbage collector off",
     "canonical text",
     "max_nodes",
+    "growth: one property changed, then max_nodes 200",
+    "the last of these, against what is promised",
     "memory of a tree",
     "growth: one property changed, then diff",
     "growth: the same in one flat list",

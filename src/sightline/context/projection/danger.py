@@ -12,11 +12,15 @@ the host's policy, never by this line.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
+
+from msgspec import Raw
 
 from sightline.context.projection.escape import mark_word, reveal
 from sightline.slop.protocol.text import shown_action
-from sightline.slop.protocol.tree import Node
+from sightline.slop.protocol.tree import Node, affordances_of, fold
 
 __all__ = ["danger_line"]
 
@@ -29,16 +33,41 @@ def danger_line(root: Node) -> str:
 
     The line of a part of a tree is never longer than that of the whole.
     """
-    is_dangerous: dict[str, set[bool]] = {}
-    for node in root.walk():
-        for affordance in node.affordances if node.affordances_json else ():
-            is_dangerous.setdefault(affordance.action, set()).add(bool(affordance.dangerous))
+    fold(root, _dangers)
     names = [
         _shown(action) + (_MIXED if False in found else "")
-        for action, found in is_dangerous.items()
+        for action, found in _dangers((root,)).items()
         if True in found
     ]
     return _LEAD + ", ".join(names) if names else ""
+
+
+def _dangers(nodes: tuple[Node, ...]) -> dict[str, frozenset[bool]]:
+    """Whether each action of these nodes and of all below them is dangerous, or only sometimes."""
+    found: dict[str, frozenset[bool]] = {}
+    for node in nodes:
+        if node.affordances_json:
+            _add(found, _own_dangers(bytes(node.affordances_json)))
+        for run in node.runs() if node.child_list else ():
+            _add(found, run.known[_dangers].items())
+    return found
+
+
+def _add(found: dict[str, frozenset[bool]], more: Iterable[tuple[str, frozenset[bool]]]) -> None:
+    for action, dangers in more:
+        known = found.get(action)
+        if known is None:
+            found[action] = dangers
+        elif not dangers <= known:
+            found[action] = known | dangers
+
+
+# Items of one collection tend to have the same actions, byte for byte.
+@lru_cache(maxsize=1024)
+def _own_dangers(text: bytes) -> tuple[tuple[str, frozenset[bool]], ...]:
+    return tuple(
+        (item.action, frozenset((bool(item.dangerous),))) for item in affordances_of(Raw(text))
+    )
 
 
 def _shown(action: str) -> str:

@@ -18,10 +18,10 @@ last is given back: the share of it that is over, and at least twice as much eac
 With several apps, `even_share` of the budget is divided evenly first, so that a
 loud app cannot silence the others; the rest goes where relevance wants it.
 
-*Cost.* One pass over each tree, then work for what is shown: only nodes that are
-taken or refused are written and counted, and after a run of refusals it stops. The
-block is weighed once; where it is over, a few times more, the logarithm of the
-budget at most.
+*Cost.* One pass over each tree when it is first seen, later over what changed of it, then
+work for what is shown: only nodes that are taken or refused are written and counted, those
+of the last choice not again, and after a run of refusals it stops. The block is weighed
+once; where it is over, a few times more, the logarithm of the budget at most.
 """
 
 from __future__ import annotations
@@ -29,29 +29,31 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from heapq import heappop, heappush
-from itertools import chain, islice
+from heapq import heappop, heappush, heapreplace
 from typing import Final, Literal, TypeAlias
 
 from msgspec import UNSET
 
 from sightline.context.projection.body import Format, tree_body
 from sightline.context.projection.escape import reveal
-from sightline.context.projection.outline import REST, Outline
+from sightline.context.projection.outline import Key, Outline, Ranked, size_of
 from sightline.context.projection.tail import app_frame, render_state
 from sightline.errors import InvalidInput
 from sightline.slop.protocol.jsontext import members, text_of
+from sightline.slop.protocol.shapes import depth_stub
 from sightline.slop.protocol.tree import Node
-from sightline.slop.protocol.view import depth_stub
 from sightline.slop.protocol.world import AppState, World
 
 __all__ = ["Omission", "Reason", "Selection", "quarter_chars", "select", "select_bounded"]
 
 Reason: TypeAlias = Literal["budget", "stub", "salience", "disconnected", "awaiting"]
 Counter: TypeAlias = Callable[[str], int]
+_Weights: TypeAlias = dict[tuple[int, int, bool], tuple[Node, int]]
 
 # After this many refusals in a row nothing that is worth showing is likely to fit.
 _REFUSALS: Final = 32
+# So many apps' costs are kept from one choice to the next.
+_REMEMBERED: Final = 16
 # No line of a node is shorter; a tree with more nodes than fit so need not be written out to know.
 _LEAST_TOKENS: Final = 2
 _TOO_LARGE: Final = "too large to show here; slop_query reads parts of it"
@@ -125,11 +127,13 @@ def select(
     framing = weigh(World())
     purse = _Purse(budget, framing)
     growths: list[_Growth] = []
+    costs: list[_Costs] = []
     for app in world.apps:
         purse.spent += count(app_frame(app, form))
         if app.status == "connected" and app.tree is not None:
             outline = Outline(app.tree, (pins or {}).get(app.id, ()))
-            growths.append(_Growth(app, outline, count, form, min_salience))
+            costs.append(_CHOICES.costs(app.id, form, count))
+            growths.append(_Growth(app, outline, costs[-1], min_salience))
     for growth in growths:
         growth.show_what_must_be(purse)
     if growths:
@@ -138,6 +142,7 @@ def select(
             growth.grow_to(share, purse)
     _grow_together(growths, purse)
     shown, tokens = _weighed(world, growths, purse, weigh)
+    _CHOICES.keep(costs)
     live = {growth.app.id for growth in growths}
     cuts = [cut for growth in growths for cut in growth.cuts()]
     cuts.extend(_no_state(app) for app in world.apps if app.id not in live)
@@ -199,8 +204,7 @@ def _whole(world: World, budget: int, weigh: Callable[[World], int]) -> Selectio
     trees = {
         app.id: app.tree for app in world.apps if app.status == "connected" and app.tree is not None
     }
-    nodes = chain.from_iterable(tree.walk() for tree in trees.values())
-    if next(islice(nodes, max(0, budget) // _LEAST_TOKENS, None), None) is not None:
+    if sum(map(size_of, trees.values())) > max(0, budget) // _LEAST_TOKENS:
         return None
     tokens = weigh(world)
     if tokens > budget:
@@ -212,7 +216,7 @@ def _whole(world: World, budget: int, weigh: Callable[[World], int]) -> Selectio
 
 def _no_state(app: AppState) -> Omission:
     reason: Reason = "disconnected" if app.status == "disconnected" else "awaiting"
-    return Omission(app.id, "/", reason, 0 if app.tree is None else sum(1 for _ in app.tree.walk()))
+    return Omission(app.id, "/", reason, 0 if app.tree is None else size_of(app.tree))
 
 
 @dataclass(slots=True)
@@ -227,34 +231,30 @@ class _Purse:
         return self.budget - self.spent
 
 
-# What is on offer next among the children of one node, and the place of that among all of them.
-_Offer: TypeAlias = tuple[tuple[int, float, int], list[int], int]
+# What is on offer next of a run of siblings, and its place among them.
+_Offer: TypeAlias = tuple[Key, Ranked, int]
 
 
 class _Growth:
     """One app's tree, as far as it is shown by now."""
 
     def __init__(
-        self,
-        app: AppState,
-        outline: Outline,
-        count: Counter,
-        form: Format,
-        min_salience: float | None,
+        self, app: AppState, outline: Outline, costs: _Costs, min_salience: float | None
     ) -> None:
         self.app = app
         self.spent = 0
         self._outline = outline
-        self._count = count
-        self._form = form
+        self._count = costs.count
+        self._form = costs.form
         self._min_salience = min_salience
         self._offers: list[_Offer] = []
         self._shown: dict[int, bool] = {}  # position → whether it is whole, not a stub
         self._missing: dict[int, int] = {}  # position → children that could still be shown
         self._notes: dict[int, int] = {}  # position → tokens set aside for "(showing N of M)"
         self._note_costs: dict[tuple[int, int], int] = {}  # level and total → the same
-        self._too_faint: dict[int, list[int]] = {}
+        self._too_faint: dict[int, int] = {}  # position → nodes of children that are too faint
         self._costs: dict[tuple[int, bool], int] = {}
+        self._known_costs = costs
 
     def show_what_must_be(self, purse: _Purse) -> None:
         for at in sorted(self._outline.always):
@@ -266,18 +266,23 @@ class _Growth:
             cost = self._cost(best, whole=True)
             if self.spent + cost > share or cost > purse.left:
                 return
-            self.take(purse)
+            self._next_offer()
+            self._show(best, cost, purse, whole=True)
+            purse.taken.append((self, best))
 
     def best(self) -> int | None:
         """The position that is first on offer."""
-        while self._offers and self._offers[0][1][self._offers[0][2]] in self._shown:
+        offers = self._offers
+        while offers:
+            at = offers[0][0][2]
+            if at not in self._shown:
+                return at
             self._next_offer()
-        return self._offers[0][1][self._offers[0][2]] if self._offers else None
+        return None
 
-    def best_key(self) -> tuple[int, float, int] | None:
+    def best_key(self) -> Key | None:
         """Its place in the order of all that is on offer, in any app."""
-        at = self.best()
-        return None if at is None else self._outline.key(at)
+        return None if self.best() is None else self._offers[0][0]
 
     def take(self, purse: _Purse) -> bool:
         """Take the first on offer: whole, else as a stub; say whether it fitted."""
@@ -308,16 +313,16 @@ class _Growth:
 
     def _next_offer(self) -> None:
         if self._offers:
-            _, ranked, place = heappop(self._offers)
-            self._offer(ranked, place + 1)
-
-    def _offer(self, ranked: list[int], place: int) -> None:
-        if place < len(ranked):
-            heappush(self._offers, (self._outline.key(ranked[place]), ranked, place))
+            _, ranked, place = self._offers[0]
+            if place + 1 < ranked.end:
+                heapreplace(self._offers, (ranked.key(place + 1), ranked, place + 1))
+            else:
+                heappop(self._offers)
 
     def _show(self, at: int, cost: int, purse: _Purse, *, whole: bool) -> None:
         self._shown[at] = whole
-        self._spend(cost, purse)
+        self.spent += cost
+        purse.spent += cost
         parent = self._outline.parents[at]
         if parent >= 0:
             self._missing[parent] -= 1
@@ -327,22 +332,14 @@ class _Growth:
             self._open(at)
 
     def _open(self, at: int) -> None:
-        ranked = self._outline.ranked_children(at)
-        self._missing[at] = len(ranked)
+        self._missing[at] = len(self._outline.nodes[at].children)
         self._notes[at] = self._note_cost(at)
-        faint = [child for child in ranked if self._is_too_faint(child)]
-        if faint:
-            self._too_faint[at] = faint
-            ranked = [child for child in ranked if not self._is_too_faint(child)]
-        self._offer(ranked, 0)
-
-    def _is_too_faint(self, at: int) -> bool:
-        outline = self._outline
-        return (
-            self._min_salience is not None
-            and outline.claims[at] == REST
-            and outline.relevance[at] < self._min_salience
-        )
+        for ranked in self._outline.offers(at):
+            if self._min_salience is not None:
+                faint = ranked.leave_out(self._min_salience)
+                self._too_faint[at] = self._too_faint.get(at, 0) + faint
+            if ranked.end:
+                heappush(self._offers, (ranked.key(0), ranked, 0))
 
     def _spend(self, tokens: int, purse: _Purse) -> None:
         self.spent += tokens
@@ -353,14 +350,17 @@ class _Growth:
         known = self._costs.get((at, whole))
         if known is not None:
             return known
-        node, is_parent = self._outline.nodes[at], whole and self._outline.below[at] > 0
-        if is_parent:
-            node = node.with_child_list(UNSET)
-        elif not whole:
-            node = depth_stub(node)
-        cost = self._count(self._written(node, self._outline.level(at), is_parent=is_parent))
-        if is_parent:
-            cost += self._note_cost(at)
+        outline, costs = self._outline, self._known_costs
+        node, level = outline.nodes[at], outline.levels[at]
+        is_parent = whole and outline.below[at] > 0
+        weighed = costs.known.get((id(node), level, whole))
+        if weighed is None:
+            own = node if whole else depth_stub(node)
+            if is_parent:
+                own = node.with_child_list(UNSET)
+            weighed = (node, self._count(self._written(own, level, is_parent=is_parent)))
+        costs.used[id(node), level, whole] = weighed
+        cost = weighed[1] + self._note_cost(at) if is_parent else weighed[1]
         self._costs[at, whole] = cost
         return cost
 
@@ -380,7 +380,7 @@ class _Growth:
 
     def _note_cost(self, at: int) -> int:
         """Count what says that children are missing, in the longest form it may take."""
-        level, total = self._outline.level(at), self._outline.nodes[at].total_children
+        level, total = self._outline.levels[at], self._outline.nodes[at].total_children
         cost = self._note_costs.get((level, total))
         if cost is None:
             cost = max(map(self._count, self._notes_written("  " * (level + 1), total)))
@@ -398,6 +398,7 @@ class _Growth:
         """The tree as shown; whatever lost nothing is the app's own object."""
         outline = self._outline
         built: dict[int, Node] = {}
+        below = self._shown_below()
         for at in sorted(self._shown, reverse=True):
             node = outline.nodes[at]
             if not self._shown[at]:
@@ -405,28 +406,37 @@ class _Growth:
             elif not outline.below[at]:
                 built[at] = node
             else:
-                built[at] = _with_some(node, list(outline.children(at)), built)
+                children = below.get(at, ())
+                places = [outline.indexes[child] for child in children]
+                built[at] = _with_some(node, places, tuple(built[child] for child in children))
         return built[0]
 
     def cuts(self) -> list[Omission]:
-        """Everything that is not shown, by the shown node that it hangs on."""
+        """What is not shown, by the node below which it would stand."""
         found: list[Omission] = []
         outline = self._outline
+        below = self._shown_below()
         for at in sorted(self._shown):
             if not self._shown[at]:
                 found.append(Omission(self.app.id, outline.path(at), "stub", outline.below[at]))
             elif self._missing.get(at):
-                hidden = {child for child in outline.children(at) if child not in self._shown}
-                faint = hidden.intersection(self._too_faint.get(at, ()))
-                reasons: tuple[tuple[Reason, set[int]], ...] = (
-                    ("budget", hidden - faint),
+                shown = sum(1 + outline.below[child] for child in below.get(at, ()))
+                faint = self._too_faint.get(at, 0)
+                reasons: tuple[tuple[Reason, int], ...] = (
+                    ("budget", outline.below[at] - shown - faint),
                     ("salience", faint),
                 )
-                for reason, positions in reasons:
-                    nodes = sum(1 + outline.below[child] for child in positions)
+                for reason, nodes in reasons:
                     if nodes:
                         found.append(Omission(self.app.id, outline.path(at), reason, nodes))
         return found
+
+    def _shown_below(self) -> dict[int, list[int]]:
+        """The shown children of each node, in document order."""
+        below: dict[int, list[int]] = {}
+        for at in sorted(self._shown):
+            below.setdefault(self._outline.parents[at], []).append(at)
+        return below
 
 
 def _grow_together(growths: list[_Growth], purse: _Purse) -> None:
@@ -435,17 +445,18 @@ def _grow_together(growths: list[_Growth], purse: _Purse) -> None:
     race = [(key, at) for at, growth in enumerate(growths) if (key := growth.best_key())]
     race.sort()
     while race and refusals < _REFUSALS:
-        _, winner = heappop(race)
+        winner = race[0][1]
         refusals = 0 if growths[winner].take(purse) else refusals + 1
         key = growths[winner].best_key()
-        if key is not None:
-            heappush(race, (key, winner))
+        if key is None:
+            heappop(race)
+        else:
+            heapreplace(race, (key, winner))
 
 
-def _with_some(node: Node, children: list[int], built: dict[int, Node]) -> Node:
-    places = [place for place, child in enumerate(children) if child in built]
-    shown = tuple(built[children[place]] for place in places)
-    if len(shown) == len(children):
+def _with_some(node: Node, places: list[int], shown: tuple[Node, ...]) -> Node:
+    """A node with some of its children, whose places among all of them are given."""
+    if len(shown) == len(node.children):
         same = all(new is old for new, old in zip(shown, node.children, strict=True))
         return node if same else node.with_child_list(shown)
     meta = members(node.meta_json)
@@ -457,3 +468,40 @@ def _with_some(node: Node, children: list[int], built: dict[int, Node]) -> Node:
     else:
         meta.pop("window", None)
     return node.with_text("meta", text_of(meta)).with_child_list(shown or UNSET)
+
+
+class _Costs:
+    """What nodes of an app weigh, by level and whether whole: as was known, and those asked for.
+
+    Known by the nodes themselves, which never change and are held: those of one choice.
+    """
+
+    def __init__(
+        self, app_id: str, form: Format, count: Counter, known: _Weights | None = None
+    ) -> None:
+        self.app_id = app_id
+        self.form = form
+        self.count = count
+        self.known: _Weights = known or {}
+        self.used: _Weights = {}
+
+
+class _Choices:
+    """The costs of the apps that were chosen from last."""
+
+    def __init__(self) -> None:
+        self._last: tuple[_Costs, ...] = ()
+
+    def costs(self, app_id: str, form: Format, count: Counter) -> _Costs:
+        for known in self._last:
+            if known.app_id == app_id and known.form == form and known.count == count:
+                return _Costs(app_id, form, count, known.used)
+        return _Costs(app_id, form, count)
+
+    def keep(self, made: list[_Costs]) -> None:
+        new = {(costs.app_id, costs.form) for costs in made}
+        kept = [old for old in self._last if (old.app_id, old.form) not in new]
+        self._last = (*made, *kept)[:_REMEMBERED]
+
+
+_CHOICES: Final = _Choices()

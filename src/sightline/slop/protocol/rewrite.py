@@ -16,12 +16,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import is_
-from typing import Final
+from typing import Final, overload
 
 from sightline.slop.protocol.siblings import Chunk, Siblings
 from sightline.slop.protocol.tree import ChildList, Node, same_presence
 
-__all__ = ["DESCEND", "RewriteMemory", "RewriteStage", "rewrite"]
+__all__ = ["DESCEND", "RewriteMemory", "RewriteStage", "rewrite", "settled"]
 
 DESCEND: Final = object()
 _REMEMBERED_CHUNKS: Final = 4096
@@ -109,7 +109,7 @@ def rewrite(root: Node, stage: RewriteStage, memory: RewriteMemory | None = None
         decided = stage.enter(node, distance)
         if decided is not DESCEND:
             assert decided is None or isinstance(decided, Node)  # noqa: S101 - the rule's contract
-            home.results[slot] = _settled(decided, past)
+            home.results[slot] = settled(decided, past)
             continue
         runs = _runs(node, distance, memory)
         entered.append(_Entered(node, distance, past, runs, home, slot))
@@ -161,19 +161,25 @@ def _rebuilt(item: _Entered, stage: RewriteStage, memory: RewriteMemory) -> Node
     if not any(chunk.nodes for chunk in chunks) and not stage.leave(node, item.distance):
         return None
     if all(chunk is run.source for chunk, run in zip(chunks, item.runs, strict=True)):
-        return _settled(node, item.past)
+        return settled(node, item.past)
     children: ChildList = Siblings(tuple(chunks)) if is_long else chunks[0].nodes
-    return _settled(node.with_child_list(children), item.past)
+    return settled(node.with_child_list(children), item.past)
 
 
-def _settled(result: Node | None, past: Node | None) -> Node | None:
-    """Prefer last time's object if it says the same."""
+@overload
+def settled(result: Node, past: Node | None) -> Node: ...
+@overload
+def settled(result: Node | None, past: Node | None) -> Node | None: ...
+def settled(result: Node | None, past: Node | None) -> Node | None:
+    """Prefer last time's object if it says the same, and its list of children if that does."""
     if result is None or past is None or result is past:
         return result
     if not same_presence(result.child_list, past.child_list):
         return result
     if len(result.children) != len(past.children):
         return result
-    if result.same_fields(past) and all(map(is_, result.children, past.children)):
+    if not all(map(is_, result.children, past.children)):
+        return result
+    if result.same_fields(past):
         return past
-    return result
+    return result.with_child_list(past.child_list)

@@ -7,6 +7,7 @@ costs what changed, not what is there.
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from operator import is_
 from typing import Final
 
@@ -25,33 +26,44 @@ def share(old: Node, new: Node) -> Node:
 
 def share_steps(old: Node, new: Node) -> Steps[Node]:
     """Like `share`, some nodes at a time; see `pieces`."""
-    # Document order: every parent comes before its children, so backwards is bottom-up.
-    order: list[tuple[Node | None, Node, int]] = []
-    stack: list[tuple[Node | None, Node, int]] = [(old, new, 0)]
+    top = [new]
+    # Document order: every parent comes before its children, so backwards is bottom-up. Each with
+    # what becomes of its children, and its own place among those of its parent.
+    order: list[tuple[Node, Node, list[Node], list[Node], int]] = []
+    stack = [(old, new, top, 0)] if old is not new else []
+    seen = 0
     while stack:
-        before, after, parent = stack.pop()
-        mine = len(order)
-        order.append((before, after, parent))
-        if not mine % _NODES:
+        before, after, home, at = stack.pop()
+        children = list(after.children)
+        order.append((before, after, children, home, at))
+        for place, (past, child) in enumerate(zip_longest(before.children, children)):
+            if past is child or child is None:
+                continue
+            if past is None or past.id != child.id:
+                past = before.child(child.id)
+            if past is not None and past is not child:
+                stack.append((past, child, children, place))
+        seen += 1 + len(children)
+        if seen > _NODES:
+            seen = 0
             yield
-        if before is not None and before is not after:
-            stack.extend(
-                (before.child(child.id), child, mine) for child in reversed(after.children)
-            )
-    results: list[list[Node]] = [[] for _ in order]
-    for mine in range(len(order) - 1, -1, -1):
-        before, after, parent = order[mine]
-        result = after if before is None else _merged(before, after, results[mine][::-1])
-        results[parent].append(result)
-        if not mine % _NODES:
+    for before, after, children, home, at in reversed(order):
+        home[at] = _merged(before, after, children)
+        seen += 1
+        if seen > _NODES:
+            seen = 0
             yield
-    return results[0][-1]
+    return top[0]
 
 
 def _merged(before: Node, after: Node, children: list[Node]) -> Node:
-    if before is after:
-        return before
+    """Make the new node of children that are the old ones wherever they say the same."""
     unchanged = len(children) == len(before.children) and all(map(is_, children, before.children))
-    if not unchanged or not same_presence(before.child_list, after.child_list):
-        return after.with_child_list(tuple(children)) if children else after
-    return before if before.same_fields(after) else after.with_child_list(before.child_list)
+    if unchanged and same_presence(before.child_list, after.child_list):
+        if before.same_fields(after):
+            return before
+        children_kept = before.child_list is after.child_list
+        return after if children_kept else after.with_child_list(before.child_list)
+    if all(map(is_, children, after.children)):
+        return after
+    return after.with_child_list(tuple(children))

@@ -107,6 +107,8 @@ class Showing:
     def _bound(self, most_nodes: int) -> bool:
         """Keep the view within the limit, given what it has at most; False if that took a cut."""
         limit = self._limits.snapshot_nodes
+        known = self._projector.most_nodes if self._projector is not None else None
+        most_nodes = most_nodes if known is None else min(most_nodes, known)
         self._most_nodes = most_nodes if most_nodes <= limit else self._counted(limit)
         if self._most_nodes <= limit:
             return True

@@ -23,12 +23,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Final, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 if TYPE_CHECKING:
     from sightline.slop.protocol.tree import Node
 
-__all__ = ["CHUNK", "WIDE", "Chunk", "SiblingPlace", "Siblings"]
+__all__ = ["CHUNK", "WIDE", "Chunk", "ShortList", "SiblingPlace", "Siblings"]
 
 WIDE: Final = 128
 CHUNK: Final = 256
@@ -46,11 +46,19 @@ class SiblingPlace(NamedTuple):
 class Chunk:
     """A run of neighbouring nodes. Immutable; `offsets` is made on first use."""
 
-    __slots__ = ("_offsets", "nodes")
+    __slots__ = ("_known", "_offsets", "nodes")
 
     def __init__(self, nodes: tuple[Node, ...], offsets: dict[str, int] | None = None) -> None:
         self.nodes = nodes
         self._offsets = offsets
+        self._known: dict[object, Any] | None = None
+
+    @property
+    def known(self) -> dict[object, Any]:
+        """What was found out about these nodes; see `ShortList`."""
+        if self._known is None:
+            self._known = {}
+        return self._known
 
     @property
     def offsets(self) -> dict[str, int]:
@@ -64,6 +72,27 @@ class Chunk:
         nodes = list(self.nodes)
         nodes[offset] = node
         return Chunk(tuple(nodes), self._offsets)
+
+
+class ShortList(tuple["Node", ...]):
+    """A short list of children that carries what was found out about them, by who found it out.
+
+    Whatever is known of a run follows from its nodes, which never change, and goes with it.
+    """
+
+    known: dict[object, Any]
+
+    @classmethod
+    def of(cls, nodes: Iterable[Node]) -> ShortList:
+        """Make a run of which nothing is known."""
+        run = cls(nodes)
+        run.known = {}
+        return run
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes, as a chunk has them."""
+        return self
 
 
 class Siblings(Sequence["Node"]):
@@ -90,6 +119,9 @@ class Siblings(Sequence["Node"]):
 
     def __iter__(self) -> Iterator[Node]:
         return chain.from_iterable(chunk.nodes for chunk in self.chunks)
+
+    def __reversed__(self) -> Iterator[Node]:
+        return chain.from_iterable(reversed(chunk.nodes) for chunk in reversed(self.chunks))
 
     @overload
     def __getitem__(self, index: int) -> Node: ...

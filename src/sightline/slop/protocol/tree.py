@@ -34,10 +34,22 @@ from sightline.slop.protocol.jsontext import JsonText, members, read, same, text
 from sightline.slop.protocol.limits import NODE_BYTES
 from sightline.slop.protocol.path import format_path, parse_path
 from sightline.slop.protocol.rules import field_violations, violations
-from sightline.slop.protocol.siblings import WIDE, SiblingPlace, Siblings
+from sightline.slop.protocol.siblings import WIDE, Chunk, ShortList, SiblingPlace, Siblings
 
-__all__ = ["TEXT_FIELDS", "Affordance", "ChildList", "ContentRef", "Extra", "Meta", "Node"]
+__all__ = [
+    "DEFAULT_SALIENCE",
+    "TEXT_FIELDS",
+    "Affordance",
+    "ChildList",
+    "ContentRef",
+    "Extra",
+    "Meta",
+    "Node",
+    "fold",
+]
 
+# What a salience that is not declared counts as.
+DEFAULT_SALIENCE: Final = 0.5
 # The fields that a node keeps as JSON text, in the order in which they are written.
 TEXT_FIELDS: Final = ("properties", "meta", "affordances", "content_ref")
 
@@ -259,6 +271,22 @@ class Node(
             node = step[2]
         return node
 
+    def runs(self) -> tuple[Chunk | ShortList, ...]:
+        """The inline children in runs of neighbours that can carry what is found out about them.
+
+        A later tree shares with this one every run in which it changes nothing.
+        """
+        children = self.child_list
+        if not isinstance(children, ShortList):
+            children = self._searchable()
+            if isinstance(children, Siblings):
+                return children.chunks
+            if not children:
+                return ()
+            children = ShortList.of(children)
+            msgspec.structs.force_setattr(self, "child_list", children)
+        return (children,)
+
     def walk(self) -> Iterator[Node]:
         """Go through this node and all below it, in document order."""
         stack = [self]
@@ -464,6 +492,25 @@ class Node(
             msgspec.structs.force_setattr(self, "child_list", wide)
             return wide
         return children
+
+
+def fold(root: Node, kind: Callable[[tuple[Node, ...]], Any]) -> None:
+    """Make what a kind of knowledge says known of every run of children below a node.
+
+    `kind` makes it from the nodes of a run, when it is known of all runs below them. What is
+    known already, because an earlier tree had the same run, is not looked at.
+    """
+    new: list[Chunk | ShortList] = []
+    stack = list(root.runs())
+    while stack:
+        run = stack.pop()
+        if kind not in run.known:
+            new.append(run)
+            for node in run.nodes:
+                if node.child_list:
+                    stack.extend(node.runs())
+    for run in reversed(new):
+        run.known[kind] = kind(run.nodes)
 
 
 def affordances_of(text: Raw) -> tuple[Affordance, ...]:
