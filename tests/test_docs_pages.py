@@ -80,6 +80,8 @@ def test_the_limits_are_the_real_ones() -> None:
         "actions under way of a connection": str(provider.invocations),
         "operations of a patch": f"{provider.patch_ops:,}",
         "queued for a slow reader": in_binary(provider.queue_bytes),
+        "connections of an app": f"{provider.connections:,}",
+        "nothing taken by a reader while something is sent to it": f"{patience.unread_s:g} s",
         "versions kept for resuming": str(provider.kept_versions),
         "work on what one connection sends": (
             f"{patience.busy_share * 100:g} % of the time, {patience.busy_s:g} s at once"
