@@ -213,8 +213,8 @@ async def test_a_server_ends_although_a_reader_is_stalled(tmp_path: Path) -> Non
 
 async def test_one_connection_too_many_is_told_so(tmp_path: Path) -> None:
     app = App("app", "App", limits=ProviderLimits(connections=1))
-    place = {"unix": tmp_path / "app.sock", "port": 0, "open": True, "discoverable": False}
-    async with asyncio.timeout(PATIENCE_S), app.serving(**place) as (unix, ws):
+    place: dict[str, Any] = {"unix": tmp_path / "app.sock", "port": 0, "open": True}
+    async with asyncio.timeout(PATIENCE_S), app.serving(discoverable=False, **place) as (unix, ws):
         first = await connect_unix(unix.removeprefix("unix:"))
         assert b'"hello"' in (await first.receive() or b"")
         links: list[LineLink | WebSocketLink] = [
