@@ -20,7 +20,8 @@ from sightline.slop.hub.client import Client
 from sightline.slop.protocol.limits import ProviderLimits
 from sightline.slop.protocol.patience import Patience
 from sightline.slop.transports.lines import LineLink
-from sightline.slop.transports.link import Link
+from sightline.slop.transports.link import Link, Peer
+from sightline.slop.transports.memory import memory_pair
 from sightline.slop.transports.unix import connect_unix, serve_unix
 from sightline.slop.transports.websocket import WebSocketLink, connect_websocket, serve_websocket
 from support.live import TREE, Handles, LiveApp
@@ -200,6 +201,29 @@ async def test_who_reads_slowly_is_not_taken_for_one_who_does_not(tmp_path: Path
         app.serving._sweep()
         while app.serving.connections:
             await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(("transport", "is_let_go"), [("memory", True), ("stdio", False)])
+async def test_the_program_that_started_an_app_is_waited_for(
+    transport: str, is_let_go: bool
+) -> None:
+    clock = [0.0]
+    app = LiveApp()
+    app.serving = Serving(app.provider, app.invoke, clock=lambda: clock[0])
+    ours, theirs = memory_pair(window_bytes=1)
+    theirs.peer = Peer(transport)
+    serving = asyncio.create_task(app.handle(theirs))
+    await ours.send([b'{"type":"subscribe","id":"s"}'])
+    async with asyncio.timeout(PATIENCE_S):
+        while not (lines := list(app.serving._lines.values())) or lines[0]._taken_at is None:
+            await asyncio.sleep(0)
+    clock[0] += 3600
+    app.serving._sweep()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert lines[0].end.expired() is is_let_go
+    await ours.close()
+    await serving
 
 
 async def test_a_server_ends_although_a_reader_is_stalled(tmp_path: Path) -> None:

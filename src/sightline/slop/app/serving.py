@@ -205,7 +205,9 @@ class Serving:
         """Let go who takes nothing: one look at all, for a timer for each would cost every send."""
         self._sweep_at = None
         for line in self._lines.values():
-            if line.unread_s() >= self._patience.unread_s:
+            # Over stdio there is one reader, and the app ends when it is let go.
+            is_parent = line.link.peer.transport == "stdio"
+            if not is_parent and line.unread_s() >= self._patience.unread_s:
                 line.end.reschedule(0)
         if self._lines:
             self._schedule_sweep()
