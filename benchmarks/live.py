@@ -5,18 +5,28 @@
 All in one process; every message is encoded on both sides, none is sent. The peer
 holds a deep copy of the tree per subscriber, so its figures for many subscribers are
 taken from few: its cost is linear in them (the rows for 5 and 10 show it).
+
+Readers that stall are the exception: those are real sockets, and what is counted is what the
+process holds for one more of them. The bar is a promise in bytes, which stands in the peer's
+place; what the peer holds is a row of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Iterator
+import sys
+import tempfile
+import tracemalloc
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from slop_ai import SlopServer
+from slop_ai.transports import unix as peer_unix
 
 from benchmarks.harness import Row, allocated, measure
 from sightline.slop.app.app import App
@@ -25,6 +35,20 @@ from sightline.slop.protocol.limits import ProviderLimits
 from sightline.slop.protocol.messages import Subscribe, serialize
 from sightline.slop.protocol.provider import Provider
 from sightline.slop.protocol.tree import Node
+from sightline.slop.transports.unix import serve_unix
+from sightline.slop.transports.websocket import serve_websocket
+
+# The readers are the tests' own, so that what is measured is what is tried.
+sys.path.append(str(Path(__file__).parent.parent / "tests"))
+from support.live import LiveApp
+from support.stalled import (
+    LARGE_BYTES,
+    LIMITS,
+    PER_LARGE_READER,
+    all_stalled,
+    deaf_reader,
+    large_tree,
+)
 
 __all__ = ["run"]
 
@@ -137,6 +161,7 @@ def run(*, quick: bool = False) -> list[Row]:
         *_memory(nodes, min(subscribers[-1], 1_000)),
         *_idle_refresh(nodes),
         *_over_the_limit(1_000 if quick else 100_000),
+        *_stalled(3 if quick else 100),
     ]
 
 
@@ -230,3 +255,69 @@ def _over_the_limit(nodes: int) -> Iterator[Row]:
     assert change() == 1
     note = f"{nodes // 2:,} of them are shown"
     yield Row("over-limit", "one change above the wire limit", nodes, measure(change, 5), note=note)
+
+
+def _stalled(readers: int) -> Iterator[Row]:
+    """Let readers subscribe to a tree that no system takes at once, and read nothing of it."""
+    size = LARGE_BYTES
+    for kind in ("unix", "ws"):
+        each = asyncio.run(_held_by_us(kind, readers))
+        work = f"memory per stalled reader, {kind}"
+        note = f"{each:,.0f} bytes; a snapshot of {size / 1e6:.3g} MB"
+        yield Row(
+            f"stalled-{kind}", work, readers, each, PER_LARGE_READER, 1, unit="bytes", note=note
+        )
+    few = min(readers, 5)
+    theirs = asyncio.run(_held_by_peer(few))
+    yield Row(
+        "stalled-peer", "the same of the peer, unix", few, theirs, unit="bytes",
+        note=f"{theirs:,.0f} bytes",
+    )  # fmt: skip
+
+
+async def _held_by_us(kind: str, readers: int) -> float:
+    app = LiveApp(large_tree(), limits=LIMITS)
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "s"
+        serving = serve_unix(app.handle, path) if kind == "unix" else serve_websocket(app.handle)
+        async with serving as address, _deaf(address, 1):
+            await all_stalled(app.serving, 1)  # what all share is there now
+            tracemalloc.start()
+            try:
+                async with _deaf(address, readers):
+                    await all_stalled(app.serving, readers + 1)
+                    return tracemalloc.get_traced_memory()[0] / readers
+            finally:
+                tracemalloc.stop()
+
+
+async def _held_by_peer(readers: int) -> float:
+    server = SlopServer("notes", "Notes")
+    text = "x" * 10_000
+    items = [{"id": f"n{n}", "props": {"text": text}} for n in range(LARGE_BYTES // len(text))]
+    server.register("notes", {"type": "collection", "items": items})
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "s"
+        listening = await peer_unix.listen(server, str(path))
+        tracemalloc.start()
+        try:
+            async with _deaf(f"unix:{path}", readers):
+                while len(server._subscriptions) < readers:
+                    await asyncio.sleep(0.01)
+                held = tracemalloc.get_traced_memory()[0] / readers
+        finally:
+            tracemalloc.stop()
+            listening.close()
+        while server._connections:
+            await asyncio.sleep(0.01)
+        return held
+
+
+@contextlib.asynccontextmanager
+async def _deaf(address: str, count: int) -> AsyncIterator[None]:
+    lines = [await asyncio.to_thread(deaf_reader, address) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for line in lines:
+            line.close()

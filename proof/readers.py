@@ -15,7 +15,17 @@ from sightline.slop.protocol.connection import Connection
 from sightline.slop.transports.lines import LineLink
 from sightline.slop.transports.unix import connect_unix, serve_unix
 from support.live import TREE, LiveApp
-from support.stalled import LIMITS, PER_READER, memory_traced, subscribed, transport_of
+from support.stalled import (
+    LIMITS,
+    PER_LARGE_READER,
+    PER_READER,
+    all_stalled,
+    deaf_reader,
+    large_tree,
+    memory_traced,
+    subscribed,
+    transport_of,
+)
 from support.wire import PATIENCE_S
 
 CHANGE_BYTES = 20_000
@@ -38,6 +48,7 @@ def stalled(trial: Trial) -> None:
     own = _in_the_machine(trial, alone, trial.times(CHANGES, least=40), alone=True)
     trial.note("bytes a reader", f"{cost:,} at most, {own:,} for {alone} with views of their own")
     asyncio.run(_over_sockets(trial, min(readers, _sockets()), trial.times(200, least=10)))
+    asyncio.run(_large_snapshots(trial, trial.times(100, least=10)))
     trial.note("offered", f"{readers * CHANGES * CHANGE_BYTES / 1e9:.2g} GB")
 
 
@@ -116,6 +127,23 @@ async def _over_sockets(trial: Trial, count: int, changes: int) -> None:
         trial.check(now < count * PER_READER + 2_000_000, f"{count} sockets cost {now:,} bytes")
         trial.note("sockets", f"{count:,}, {now // count:,} bytes each")
         await asyncio.gather(*(link.close() for link in links))
+
+
+async def _large_snapshots(trial: Trial, count: int) -> None:
+    """Let readers stall in the middle of a snapshot of 15 MB: they hold it once, together."""
+    app = LiveApp(large_tree(), limits=LIMITS)
+    path = trial.directory("large") / "app.sock"
+    async with serve_unix(app.handle, path) as address:
+        lines = [await asyncio.to_thread(deaf_reader, address)]
+        await all_stalled(app.serving, 1)
+        with memory_traced():
+            lines += [await asyncio.to_thread(deaf_reader, address) for _ in range(count)]
+            await all_stalled(app.serving, 1 + count)
+            now, _ = tracemalloc.get_traced_memory()
+        trial.check(now < count * PER_LARGE_READER, f"{count} readers hold {now:,} bytes")
+        trial.note("of a snapshot of 15 MB", f"{now // count:,} bytes each of {count:,}")
+        for line in lines:
+            line.close()
 
 
 CLAIMS = (Claim("readers", "1,000 stalled readers: bounded memory, nobody else notices", stalled),)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from proof.__main__ import claims
 
-from proof import reference
+from proof import conformance, reference
 from sightline.cli.io import MAX_BYTES
 from sightline.context.ledger import LedgerLimits as LedgerLimits
 from sightline.context.ledger.retrieval import QueryLimits
@@ -29,6 +29,14 @@ PAGES = sorted(DOCS.rglob("*.md"))
 
 def read(name: str) -> str:
     return (DOCS / name).read_text("utf-8")
+
+
+def test_the_report_of_conformance_is_what_is_found() -> None:
+    assert read("conformance.md") == conformance.page(), "run: python -m proof.conformance > docs/…"
+
+
+async def test_the_commands_of_the_conformance_page_print_what_it_shows(tmp_path: Path) -> None:
+    assert await Page(DOCS / "conformance.md", tmp_path).run() == 2
 
 
 def test_the_reference_is_what_the_code_says() -> None:
@@ -80,6 +88,8 @@ def test_the_limits_are_the_real_ones() -> None:
         "actions under way of a connection": str(provider.invocations),
         "operations of a patch": f"{provider.patch_ops:,}",
         "queued for a slow reader": in_binary(provider.queue_bytes),
+        "connections of an app": f"{provider.connections:,}",
+        "nothing taken by a reader while something is sent to it": f"{patience.unread_s:g} s",
         "versions kept for resuming": str(provider.kept_versions),
         "work on what one connection sends": (
             f"{patience.busy_share * 100:g} % of the time, {patience.busy_s:g} s at once"

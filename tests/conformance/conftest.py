@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from sightline.slop.transports.link import Outgoing
 from sightline.slop.transports.websocket import WebSocketLink, connect_websocket
 from support import real, web
 from support.live import TRANSPORTS, served
@@ -24,8 +25,9 @@ PROVIDERS = ("machine-memory", *APPS)
 class BinaryLink(WebSocketLink):
     """Sends what is not text in binary frames: a web server reads text before the app does."""
 
-    async def send(self, messages: Sequence[bytes]) -> None:
+    async def send(self, messages: Sequence[Outgoing]) -> None:
         for message in messages:
+            assert isinstance(message, bytes)
             try:
                 message.decode()
             except UnicodeDecodeError:

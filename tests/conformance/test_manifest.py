@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from conformance.requirements import ADVICE, REQUIREMENTS
+from sightline.slop.conform.requirements import ADVICE, REQUIREMENTS
 
 HERE = Path(__file__).parent
 

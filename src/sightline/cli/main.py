@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "chat": ("sightline.cli.chat.main:chat", "Talk to a model that sees your apps."),
     "completion": ("sightline.cli.completion:completion", "Let your shell complete sightline."),
     "config": ("sightline.cli.config:config", "Show the settings, and where they come from."),
+    "conform": ("sightline.cli.conform:conform", "Try a peer, clause by clause of the protocol."),
     "context": ("sightline.cli.context:context", "Show what was sent to a model, turn by turn."),
     "demo": ("sightline.cli.demo:demo", "Show the demo app's state."),
     "doctor": ("sightline.cli.doctor:doctor", "Check what works here, and say what to do."),

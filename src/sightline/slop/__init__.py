@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from sightline.slop.protocol.codec import from_value as tree_from_value
     from sightline.slop.protocol.diff import diff
     from sightline.slop.protocol.ids import legal_id
+    from sightline.slop.protocol.limits import ProviderLimits
     from sightline.slop.protocol.patch import Op, apply
+    from sightline.slop.protocol.patience import Patience
     from sightline.slop.protocol.text import format_tree
     from sightline.slop.protocol.tree import Affordance, ContentRef, Meta, Node
     from sightline.slop.protocol.view import Projector, View, project
@@ -35,7 +37,9 @@ __all__ = [
     "Meta",
     "Node",
     "Op",
+    "Patience",
     "Projector",
+    "ProviderLimits",
     "View",
     "WantedApp",
     "World",
@@ -62,7 +66,9 @@ __getattr__, __dir__ = lazily(
         ),
         "sightline.slop.protocol.diff": "diff",
         "sightline.slop.protocol.ids": "legal_id",
+        "sightline.slop.protocol.limits": "ProviderLimits",
         "sightline.slop.protocol.patch": "Op apply",
+        "sightline.slop.protocol.patience": "Patience",
         "sightline.slop.protocol.text": "format_tree",
         "sightline.slop.protocol.tree": "Affordance ContentRef Meta Node",
         "sightline.slop.protocol.view": "Projector View project",

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import conformance.requirements
 from context.projection.requirements import REQUIREMENTS, proves
+from sightline.slop.conform import requirements as protocol
 
 TESTS = Path(__file__).parents[2]
 
@@ -38,7 +38,7 @@ def test_every_demand_is_proved() -> None:
 def test_what_apps_must_do_is_in_the_manifest_of_the_protocol() -> None:
     there = {name for item in REQUIREMENTS for name in item.there}
     assert there
-    assert there <= conformance.requirements.REQUIREMENTS.keys()
+    assert there <= protocol.REQUIREMENTS.keys()
 
 
 def test_no_test_names_a_demand_that_does_not_exist() -> None:

@@ -21,7 +21,7 @@ from websockets.exceptions import InvalidStatus
 
 from sightline.errors import InvalidInput
 from sightline.slop.app.app import App
-from sightline.slop.transports.link import LinkClosed, Peer
+from sightline.slop.transports.link import LinkClosed, Outgoing, Peer
 from sightline.testing import Client
 from support.web import served
 
@@ -43,11 +43,12 @@ class SocketLink:
         except Exception:  # noqa: BLE001 - whatever ends it ends it
             return None
 
-    async def send(self, messages: Sequence[bytes]) -> None:
+    async def send(self, messages: Sequence[Outgoing]) -> None:
         for message in messages:
+            assert isinstance(message, bytes)
             await self._socket.send(message.decode())
 
-    async def close(self) -> None:
+    async def close(self, reason: str = "") -> None:
         await self._socket.close()
 
 

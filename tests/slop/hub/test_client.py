@@ -21,7 +21,7 @@ from sightline.slop.hub.backoff import Backoff
 from sightline.slop.hub.client import Client, Lost, Silent
 from sightline.slop.hub.watch import Watch
 from sightline.slop.protocol.consumer import Connected, ConsumerEvent, EventArrived
-from sightline.slop.transports.link import Link, LinkClosed, Peer
+from sightline.slop.transports.link import Link, LinkClosed, Outgoing, Peer
 from sightline.slop.transports.memory import memory_pair
 from support.live import TRANSPORTS, LiveApp, served
 from support.wire import PATIENCE_S, Wire
@@ -111,7 +111,7 @@ class Clinging:
         self.send = link.send
         self.let_go = asyncio.Event()
 
-    async def close(self) -> None:
+    async def close(self, reason: str = "") -> None:
         await self.let_go.wait()
 
 
@@ -203,10 +203,10 @@ class Deaf:
     async def receive(self) -> bytes | None:
         return None
 
-    async def send(self, messages: Sequence[bytes]) -> None:
+    async def send(self, messages: Sequence[Outgoing]) -> None:
         raise LinkClosed("nobody is there")
 
-    async def close(self) -> None:
+    async def close(self, reason: str = "") -> None:
         self.closing.set()
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.Event().wait()

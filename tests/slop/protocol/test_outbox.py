@@ -25,7 +25,7 @@ def test_messages_come_out_as_they_went_in() -> None:
     box = Outbox(LIMITS)
     box.add(b'{"a":1}')
     box.add(b'{"b":', Body(b"[2]"))
-    assert [box.take(), box.take()] == [b'{"a":1}', b'{"b":[2]}']
+    assert [b"".join(box.take()) for _ in "ab"] == [b'{"a":1}', b'{"b":[2]}']
     assert (len(box), box.size) == (0, 0)
 
 
@@ -76,5 +76,5 @@ def test_what_one_owner_drops_leaves_the_rest_in_order(items: list[tuple[int, by
     kept = [head for owner, head in items if owner != 0]
     assert shared.holders == len(box) == len(kept)
     assert box.size == sum(len(head) + len(b"shared") for head in kept)
-    assert [box.take() for _ in kept] == [head + b"shared}" for head in kept]
+    assert [box.take() for _ in kept] == [(head, b"shared", b"}") for head in kept]
     assert (shared.holders, box.size) == (0, 0)

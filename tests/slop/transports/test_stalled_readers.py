@@ -5,20 +5,36 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
+import socket
 import tracemalloc
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sightline.slop.app.app import App
+from sightline.slop.app.serving import Serving
 from sightline.slop.hub.client import Client
 from sightline.slop.protocol.limits import ProviderLimits
+from sightline.slop.protocol.patience import Patience
 from sightline.slop.transports.lines import LineLink
-from sightline.slop.transports.link import Link
+from sightline.slop.transports.link import Link, Peer
+from sightline.slop.transports.memory import memory_pair
 from sightline.slop.transports.unix import connect_unix, serve_unix
 from sightline.slop.transports.websocket import WebSocketLink, connect_websocket, serve_websocket
-from support.live import TREE, LiveApp
-from support.stalled import PER_READER, memory_traced, subscribed, transport_of
+from support.live import TREE, Handles, LiveApp
+from support.stalled import (
+    PER_LARGE_READER,
+    PER_READER,
+    all_stalled,
+    deaf_reader,
+    large_tree,
+    memory_traced,
+    subscribed,
+    transport_of,
+)
 from support.wire import PATIENCE_S
 
 
@@ -98,3 +114,149 @@ async def everything(link: Link, version: int) -> list[dict[str, Any]]:
             assert data is not None
             messages.append(json.loads(data))
     return messages
+
+
+@contextlib.asynccontextmanager
+async def deaf_readers(address: str, count: int) -> AsyncIterator[list[socket.socket]]:
+    """Readers that subscribe and read nothing, until the block ends."""
+    lines = [await asyncio.to_thread(deaf_reader, address) for _ in range(count)]
+    try:
+        yield lines
+    finally:
+        for line in lines:
+            line.close()
+
+
+@contextlib.asynccontextmanager
+async def served(kind: str, app: Handles, directory: Path) -> AsyncIterator[str]:
+    """Serve an app over one kind of socket; gives the address."""
+    async with contextlib.AsyncExitStack() as stack:
+        if kind == "unix":
+            yield await stack.enter_async_context(serve_unix(app.handle, directory / "app.sock"))
+        else:
+            yield await stack.enter_async_context(serve_websocket(app.handle))
+
+
+SOCKETS = pytest.mark.parametrize("kind", ["unix", "ws"])
+
+
+@SOCKETS
+async def test_stalled_readers_of_a_large_snapshot_hold_it_once(kind: str, tmp_path: Path) -> None:
+    app, count = LiveApp(large_tree(), limits=ProviderLimits(kept_versions=1)), 20
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        served(kind, app, tmp_path) as address,
+        deaf_readers(address, 1),
+    ):
+        await all_stalled(app.serving, 1)
+        with memory_traced():
+            async with deaf_readers(address, count):
+                await all_stalled(app.serving, 1 + count)
+                now, _ = tracemalloc.get_traced_memory()
+        assert now < count * PER_LARGE_READER
+
+
+@SOCKETS
+async def test_a_reader_that_takes_nothing_is_let_go_with_the_reason(
+    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = LiveApp(large_tree())
+    app.serving = Serving(app.provider, app.invoke, coalesce_s=0, patience=Patience(unread_s=0.05))
+    with caplog.at_level(logging.WARNING, "sightline"):
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            served(kind, app, tmp_path) as address,
+            deaf_readers(address, 1),
+        ):
+            await all_stalled(app.serving, 1)
+            while app.serving.connections:
+                await asyncio.sleep(0)
+            while not caplog.messages:
+                await asyncio.sleep(0)
+    [said] = caplog.messages
+    assert said.endswith("let go: it has taken nothing for 0.05 s")
+
+
+async def test_who_reads_slowly_is_not_taken_for_one_who_does_not(tmp_path: Path) -> None:
+    clock = [0.0]
+    app = LiveApp(large_tree())
+    app.serving = Serving(
+        app.provider, app.invoke, patience=Patience(unread_s=1000), clock=lambda: clock[0]
+    )
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        served("unix", app, tmp_path) as address,
+        deaf_readers(address, 1) as [reader],
+    ):
+        await all_stalled(app.serving, 1)
+        [line] = app.serving._lines.values()
+        for _ in range(4):
+            clock[0] += 900
+            await asyncio.to_thread(reader.recv, 1 << 20, socket.MSG_WAITALL)
+            while line.unread_s():
+                await asyncio.sleep(0)
+            app.serving._sweep()
+            assert not line.end.expired()
+        clock[0] += 1000
+        app.serving._sweep()
+        while app.serving.connections:
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(("transport", "is_let_go"), [("memory", True), ("stdio", False)])
+async def test_the_program_that_started_an_app_is_waited_for(
+    transport: str, is_let_go: bool
+) -> None:
+    clock = [0.0]
+    app = LiveApp()
+    app.serving = Serving(app.provider, app.invoke, clock=lambda: clock[0])
+    ours, theirs = memory_pair(window_bytes=1)
+    theirs.peer = Peer(transport)
+    serving = asyncio.create_task(app.handle(theirs))
+    await ours.send([b'{"type":"subscribe","id":"s"}'])
+    async with asyncio.timeout(PATIENCE_S):
+        while not (lines := list(app.serving._lines.values())) or lines[0]._taken_at is None:
+            await asyncio.sleep(0)
+    clock[0] += 3600
+    app.serving._sweep()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert lines[0].end.expired() is is_let_go
+    await ours.close()
+    await serving
+
+
+async def test_a_server_ends_although_a_reader_is_stalled(tmp_path: Path) -> None:
+    app = LiveApp(large_tree())
+    async with asyncio.timeout(PATIENCE_S), contextlib.AsyncExitStack() as stack:
+        async with served("ws", app, tmp_path) as address:
+            await stack.enter_async_context(deaf_readers(address, 1))
+            await all_stalled(app.serving, 1)
+        assert app.serving.connections == []
+
+
+async def test_one_connection_too_many_is_told_so(tmp_path: Path) -> None:
+    app = App("app", "App", limits=ProviderLimits(connections=1))
+    place: dict[str, Any] = {"unix": tmp_path / "app.sock", "port": 0, "open": True}
+    async with asyncio.timeout(PATIENCE_S), app.serving(discoverable=False, **place) as (unix, ws):
+        first = await connect_unix(unix.removeprefix("unix:"))
+        assert b'"hello"' in (await first.receive() or b"")
+        links: list[LineLink | WebSocketLink] = [
+            await connect_unix(unix.removeprefix("unix:")),
+            await connect_websocket(ws),
+        ]
+        for link in links:
+            refusal = json.loads(await link.receive() or b"")
+            assert (refusal["type"], refusal["error"]["code"]) == ("error", "conflict")
+            assert refusal["error"]["message"] == "it serves 1 connections, no more"
+            assert await link.receive() is None
+            if isinstance(link, WebSocketLink):
+                closed = (link._socket.close_code, link._socket.close_reason)
+                assert closed == (1008, "it serves 1 connections, no more")
+            await link.close()
+        await first.close()
+        while app._served:
+            await asyncio.sleep(0)
+        again = await connect_websocket(ws)
+        assert b'"hello"' in (await again.receive() or b"")
+        await again.close()

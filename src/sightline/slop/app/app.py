@@ -126,6 +126,7 @@ class App(Scope):
         )
         self._authenticate: Callable[[Peer], Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._served = 0
         self._watched: dict[Hashable, int] = {}
         self.registry.register_fixed((), root)
 
@@ -213,8 +214,22 @@ class App(Scope):
         self.notify()
 
     async def handle(self, link: Link) -> None:
-        """Serve one link until it ends: find out who it is, then speak the protocol."""
+        """Serve one link until it ends: find out who it is, then speak the protocol.
+
+        One more than the app's limit of connections is told so, and not served.
+        """
         self._loop = asyncio.get_running_loop()
+        most = self._provider.limits.connections
+        if self._served >= most:
+            await _refuse(link, ActionError("conflict", f"it serves {most:,} connections, no more"))
+            return
+        self._served += 1
+        try:
+            await self._handle(link)
+        finally:
+            self._served -= 1
+
+    async def _handle(self, link: Link) -> None:
         try:
             session = await self._session_of(link.peer)
         except ActionError as refusal:
@@ -385,4 +400,4 @@ async def _refuse(link: Link, refusal: ActionError) -> None:
         await link.send([serialize(message)])
     except LinkClosed:
         _log.debug("a refused peer was gone already")
-    await link.close()
+    await link.close(refusal.message)

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from sightline.slop.discovery.wellknown import WELL_KNOWN, describe_app
 from sightline.slop.protocol.messages import ProviderInfo
 from sightline.slop.transports.door import SUBPROTOCOL, Door, Refusal, Visitor
-from sightline.slop.transports.link import Link, LinkClosed, Peer
+from sightline.slop.transports.link import Link, LinkClosed, Outgoing, Peer
 
 __all__ = ["AsgiApp", "AsgiLink"]
 
@@ -26,6 +26,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 _DENIAL: Final = "websocket.http.response"
+_NORMAL: Final = 1000
 _POLICY_VIOLATION: Final = 1008
 
 
@@ -49,9 +50,11 @@ class AsgiLink:
         text = message.get("text")
         return message.get("bytes") or b"" if text is None else text.encode(errors="surrogatepass")
 
-    async def send(self, messages: Sequence[bytes]) -> None:
+    async def send(self, messages: Sequence[Outgoing]) -> None:
         """Send messages; return when they are taken. Raises LinkClosed."""
-        for message in messages:
+        for outgoing in messages:
+            # ASGI has no pieces: behind a web server it is the server that holds a message.
+            message = outgoing if isinstance(outgoing, bytes) else b"".join(outgoing)
             if self._closed:
                 raise LinkClosed("the socket is closed")
             try:
@@ -60,13 +63,14 @@ class AsgiLink:
                 self._closed = True
                 raise LinkClosed("the socket is closed") from error
 
-    async def close(self) -> None:
+    async def close(self, reason: str = "") -> None:
         """End the link."""
         if self._closed:
             return
         self._closed = True
         try:
-            await self._send({"type": "websocket.close", "code": 1000})
+            code = _POLICY_VIOLATION if reason else _NORMAL
+            await self._send({"type": "websocket.close", "code": code, "reason": reason})
         except (OSError, RuntimeError):
             return  # it was closed by the other side meanwhile
 

@@ -2,7 +2,8 @@
 
 For each link: read → `Connection.receive` → run what is asked as a task → wake the
 writer; the writer takes frames when the link has taken the last ones. Reading
-stops while the consumer asks faster than it reads or than the app can answer.
+stops while the consumer asks faster than it reads or than the app can answer. A reader
+that takes nothing for too long is let go: with pieces of a long message, that is one piece.
 
 All of it runs in one event loop. `changed` may be called from any thread.
 """
@@ -12,16 +13,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Hashable
+import time
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from typing import Final
 
 from sightline.errors import LetGo
 from sightline.slop.protocol.connection import Connection, InvokeRequested, QueryRequested, Request
 from sightline.slop.protocol.messages import ErrorInfo, ErrorMessage, Query, serialize
+from sightline.slop.protocol.outbox import MessageParts
 from sightline.slop.protocol.patience import Patience
 from sightline.slop.protocol.provider import Provider
 from sightline.slop.protocol.tree import Node
-from sightline.slop.transports.link import Link, LinkClosed
+from sightline.slop.transports.link import PIECE_BYTES, Link, LinkClosed, Outgoing, cut
 from sightline.slop.transports.pace import Pace
 
 __all__ = ["COALESCE_S", "PATIENCE", "Answer", "Serving"]
@@ -31,6 +34,8 @@ COALESCE_S: Final = 0.05
 PATIENCE: Final = Patience(faults=1_000)
 _QUERIES: Final = 4
 _GOODBYE_S: Final = 1.0
+# How often it is looked whether readers read, as a share of the time that they have.
+_SWEEPS: Final = 4
 
 _log: Final = logging.getLogger(__name__)
 
@@ -44,10 +49,16 @@ OnQuery = Callable[[Connection, QueryRequested], Awaitable[Answer | None]]
 class _Line:
     """A connection on its link, and what its two loops wait for."""
 
-    def __init__(self, connection: Connection, link: Link, patience: Patience) -> None:
+    def __init__(
+        self, connection: Connection, link: Link, patience: Patience, clock: Callable[[], float]
+    ) -> None:
         self.connection = connection
         self.link = link
         self.pace = Pace(patience)
+        self.end = asyncio.timeout(None)
+        self._clock = clock
+        self._sending = asyncio.Lock()
+        self._taken_at: float | None = None
         self.has_output = asyncio.Event()
         self.has_room = asyncio.Event()
         # An answer may have megabytes: not all that is asked at once is answered at once.
@@ -59,15 +70,33 @@ class _Line:
             while True:
                 await self.has_output.wait()
                 self.has_output.clear()
-                while frames := self.connection.frames_to_send():
-                    await self.link.send(frames)
+                while messages := self.connection.messages_to_send():
+                    async with self._sending:
+                        self._taken_at = self._clock()
+                        await self.link.send([self._outgoing(parts) for parts in messages])
+                        self._taken_at = None
                     self.has_room.set()
+
+    def _outgoing(self, parts: MessageParts) -> Outgoing:
+        if sum(map(len, parts)) <= PIECE_BYTES:
+            return b"".join(parts)
+        return self._noted(cut(parts))
+
+    def _noted(self, pieces: Iterator[memoryview]) -> Iterator[memoryview]:
+        """The same pieces; each that is asked for shows that the one before was taken."""
+        for piece in pieces:
+            self._taken_at = self._clock()
+            yield piece
+
+    def unread_s(self) -> float:
+        """For how long the link has taken nothing of what is being sent."""
+        return 0.0 if self._taken_at is None else self._clock() - self._taken_at
 
     async def say_goodbye(self, reason: str) -> None:
         """Tell why the link ends, if the other side listens."""
         farewell = serialize(ErrorMessage(ErrorInfo("bad_request", reason)))
         with contextlib.suppress(LinkClosed, TimeoutError):
-            async with asyncio.timeout(_GOODBYE_S):
+            async with asyncio.timeout(_GOODBYE_S), self._sending:
                 await self.link.send([farewell])
 
     async def room(self) -> None:
@@ -88,13 +117,16 @@ class Serving:
         *,
         coalesce_s: float = COALESCE_S,
         patience: Patience | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._provider = provider
         self._on_invoke = on_invoke
         self._on_query = on_query
         self._coalesce_s = coalesce_s
         self._patience = patience or PATIENCE
+        self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._sweep_at: asyncio.TimerHandle | None = None
         self._flush_at: asyncio.TimerHandle | None = None
         self._lines: dict[Connection, _Line] = {}
 
@@ -102,35 +134,50 @@ class Serving:
         """Serve one link until it ends; ends it when cancelled."""
         self._loop = asyncio.get_running_loop()
         connection = self._provider.connect(audience)
-        line = self._lines[connection] = _Line(connection, link, self._patience)
+        line = self._lines[connection] = _Line(connection, link, self._patience, self._clock)
         self.wake()
+        self._schedule_sweep()
         writer = asyncio.create_task(line.write())
         answers: set[asyncio.Task[None]] = set()
+        reason = ""
         try:
-            while (message := await link.receive()) is not None:
-                faults = connection.faults
-                for request in await line.pace.run(connection.receive_steps(message)):
-                    answer = asyncio.create_task(self._answer(line, request))
-                    answers.add(answer)
-                    answer.add_done_callback(answers.discard)
-                self.wake()
-                if connection.faults > faults:
-                    line.pace.fault()
-                await line.pace.turn()
-                while len(answers) > self._provider.limits.invocations:
-                    await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
-                await line.room()
+            async with line.end:
+                try:
+                    await self._read(line, answers)
+                finally:
+                    del self._lines[connection]
         except LetGo as error:
-            _log.warning("%s: %s", link.peer.address or link.peer.transport, error)
-            writer.cancel()
-            await line.say_goodbye(str(error))
+            reason = str(error)
+            await line.say_goodbye(reason)
+        except TimeoutError:
+            if not line.end.expired():
+                raise
+            reason = f"let go: it has taken nothing for {self._patience.unread_s:g} s"
         finally:
+            if reason:
+                _log.warning("%s: %s", link.peer.address or link.peer.transport, reason)
             connection.close()
-            del self._lines[connection]
             for task in (writer, *answers):
                 task.cancel()
             await asyncio.gather(writer, *answers, return_exceptions=True)
-            await link.close()
+            await link.close(reason)
+
+    async def _read(self, line: _Line, answers: set[asyncio.Task[None]]) -> None:
+        """Take in what comes until the link ends; answers are tasks of their own."""
+        connection = line.connection
+        while (message := await line.link.receive()) is not None:
+            faults = connection.faults
+            for request in await line.pace.run(connection.receive_steps(message)):
+                answer = asyncio.create_task(self._answer(line, request))
+                answers.add(answer)
+                answer.add_done_callback(answers.discard)
+            self.wake()
+            if connection.faults > faults:
+                line.pace.fault()
+            await line.pace.turn()
+            while len(answers) > self._provider.limits.invocations:
+                await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
+            await line.room()
 
     @property
     def connections(self) -> list[Connection]:
@@ -149,6 +196,21 @@ class Serving:
             line = self._lines.get(connection)
             if line is not None:
                 line.has_output.set()
+
+    def _schedule_sweep(self) -> None:
+        if self._sweep_at is None and self._loop is not None:
+            self._sweep_at = self._loop.call_later(self._patience.unread_s / _SWEEPS, self._sweep)
+
+    def _sweep(self) -> None:
+        """Let go who takes nothing: one look at all, for a timer for each would cost every send."""
+        self._sweep_at = None
+        for line in self._lines.values():
+            # Over stdio there is one reader, and the app ends when it is let go.
+            is_parent = line.link.peer.transport == "stdio"
+            if not is_parent and line.unread_s() >= self._patience.unread_s:
+                line.end.reschedule(0)
+        if self._lines:
+            self._schedule_sweep()
 
     def _schedule(self) -> None:
         if self._flush_at is None and self._provider.is_dirty and self._loop is not None:

@@ -1,8 +1,8 @@
 """One connection, seen from the provider. Pure.
 
 Bytes go in through `receive`, which answers what it can and returns what only the
-app can do (`InvokeRequested`, `QueryRequested`); bytes come out of `frames_to_send`.
-The shell around it is: read → receive → run what is asked → frames_to_send → write.
+app can do (`InvokeRequested`, `QueryRequested`); bytes come out of `messages_to_send`.
+The shell around it is: read → receive → run what is asked → messages_to_send → write.
 
 *Order.* `hello` is first. Within a subscription: its snapshot, then patches in
 order. A result is queued after the patches of what the handler did, because
@@ -11,7 +11,8 @@ order. A result is queued after the patches of what the handler did, because
 *Memory.* What is queued is bounded (`outbox`). A patch that does not fit makes its
 subscription stale: its queued patches are dropped, and when the reader has taken
 the rest it gets one fresh snapshot (`seq` 0) instead of all it missed. Snapshots
-are not queued at all, they are made when there is room for them. What a consumer
+are not queued at all, they are made when there is room for them, and their trees are
+bytes that all readers of one version share. What a consumer
 asked for is always answered; `wants_input` tells the shell to stop reading from
 one that asks faster than it reads.
 """
@@ -43,7 +44,7 @@ from sightline.slop.protocol.messages import (
     serialize,
     short_consumer_message,
 )
-from sightline.slop.protocol.outbox import Body, Outbox
+from sightline.slop.protocol.outbox import Body, MessageParts, Outbox
 from sightline.slop.protocol.path import parse_path
 from sightline.slop.protocol.pieces import Steps, finish
 from sightline.slop.protocol.tree import Affordance, Node
@@ -250,23 +251,27 @@ class Connection:
         self._outbox.clear()
 
     def frames_to_send(self, max_bytes: int = _SEND_BYTES) -> list[bytes]:
+        """Take what is to be sent next, each message in one piece of its own."""
+        return [b"".join(parts) for parts in self.messages_to_send(max_bytes)]
+
+    def messages_to_send(self, max_bytes: int = _SEND_BYTES) -> list[MessageParts]:
         """Take what is to be sent next, whole messages of about `max_bytes` together.
 
         Call it when the transport has taken what came before. Snapshots go before what
         is queued, so that no result overtakes the change that it reports.
         """
-        frames = [] if self._hello is None else [self._hello]
+        messages: list[MessageParts] = [] if self._hello is None else [(self._hello,)]
         self._hello = None
         size = 0
         for subscription in list(self._sendable_snapshots()):
             if size >= max_bytes:
-                return frames
-            frames.append(self._snapshot(subscription))
-            size += len(frames[-1])
+                return messages
+            messages.append(self._snapshot(subscription))
+            size += sum(map(len, messages[-1]))
         while self._outbox and size < max_bytes:
-            frames.append(self._outbox.take())
-            size += len(frames[-1])
-        return frames
+            messages.append(self._outbox.take())
+            size += sum(map(len, messages[-1]))
+        return messages
 
     def queue_patch(self, subscription: Subscription, version: int, ops: Body) -> bool:
         """Queue a patch; False if the reader is too slow for one more."""
@@ -385,18 +390,18 @@ class Connection:
             if item.stale and item.group.showing is not None:
                 yield item
 
-    def _snapshot(self, subscription: Subscription) -> bytes:
+    def _snapshot(self, subscription: Subscription) -> MessageParts:
         showing = subscription.group.showing
         assert showing is not None  # noqa: S101 - callers have looked
         try:
             body = showing.encoded()
         except TooLarge as error:
             self._end(subscription.id)
-            return serialize(ErrorMessage(ErrorInfo("bad_request", str(error)), subscription.id))
+            return (serialize(ErrorMessage(ErrorInfo("bad_request", str(error)), subscription.id)),)
         subscription.stale = False
         subscription.seq, subscription.version = 0, self._provider.version
         head = self._snapshot_head(subscription.id, 0, subscription.group.served)
-        return b"".join((head, body, b"}"))
+        return head, body, b"}"
 
     def _snapshot_head(self, request: str, seq: int | None, served: View | None) -> bytes:
         """A snapshot message up to its tree, which follows, and one closing brace."""

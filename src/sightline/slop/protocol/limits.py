@@ -38,12 +38,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class ProviderLimits:
-    """What a provider takes from one connection and keeps for it.
+    """What a provider takes from one connection and keeps for it, and how many it serves.
 
     `queue_bytes` bounds what waits for a reader, as it will be sent; `own_bytes` what of it
     is in memory for this reader alone. A patch is kept once for all who get it, so a reader
     in company may be far behind before it costs anything, and one alone gets a snapshot
-    sooner: with what the transport holds, a stalled reader costs less than 128 KiB.
+    sooner: with what the transport holds, a stalled reader costs less than 128 KiB beyond
+    the snapshot of its version, which all its readers share.
     """
 
     message_bytes: int = 1024 * 1024
@@ -56,6 +57,7 @@ class ProviderLimits:
     queue_bytes: int = 256 * 1024
     own_bytes: int = 64 * 1024
     kept_versions: int = 256
+    connections: int = 10_000
 
 
 DEFAULT: Final = Limits()

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from sightline.slop.protocol.limits import ProviderLimits
 
-__all__ = ["Body", "Outbox"]
+__all__ = ["Body", "MessageParts", "Outbox"]
+
+# A message as bytes that follow each other; what other readers get too is there once for all.
+MessageParts: TypeAlias = tuple[bytes, ...]
 
 # What a waiting message costs besides its bytes: its objects and its place. Small patches would
 # otherwise take several times the memory that the limit promises.
@@ -82,13 +85,13 @@ class Outbox:
         self._frames.append(frame)
         self._size += frame.size
 
-    def take(self) -> bytes:
+    def take(self) -> MessageParts:
         """Take the first message."""
         frame = self._frames.popleft()
         self._let_go(frame)
         if frame.body is _NOTHING:
-            return frame.head
-        return b"".join((frame.head, frame.body.data, b"}"))
+            return (frame.head,)
+        return frame.head, frame.body.data, b"}"
 
     def drop(self, owner: Hashable) -> None:
         """Take out everything that belongs to an owner."""

@@ -1,4 +1,4 @@
-"""What one connection may cost whoever serves it, in working time and in faults. Pure.
+"""What one connection may cost whoever serves it: working time, faults, waiting. Pure.
 
 Working time is a share of all time, of which some can be saved up: who sent little may send
 much at once. Who has used it up waits, which is felt on the line as a slow reader, and who
@@ -20,7 +20,8 @@ class Patience:
     """Upper bounds for one connection, all settable.
 
     `busy_share` of the time may be spent on what it sends, `busy_s` in one go; `held_s` it may
-    be held back for wanting more. `faults` messages in `faults_s` may be unreadable. `rest_s`
+    be held back for wanting more. `faults` messages in `faults_s` may be unreadable. A reader
+    that takes nothing for `unread_s`, while something is being sent to it, is let go. `rest_s`
     goes by before an app that was let go is tried again.
     """
 
@@ -29,6 +30,7 @@ class Patience:
     held_s: float = 20.0
     faults: int = 100
     faults_s: float = 60.0
+    unread_s: float = 60.0
     rest_s: float = 60.0
 
 

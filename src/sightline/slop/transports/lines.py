@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from io import BytesIO
+from itertools import chain
 from typing import Final
 
-from sightline.slop.transports.link import LinkClosed, Peer
+from sightline.slop.transports.link import LinkClosed, Outgoing, Peer
 
 __all__ = ["LineLink", "LineSplitter"]
 
@@ -77,6 +78,7 @@ class LineLink:
         self._writer = writer
         self._splitter = LineSplitter(max_bytes)
         self._inbox: deque[bytes] = deque()
+        self._in_line = False
         # A small high-water mark: what a stalled reader does not take stays in the machine,
         # where it is bounded and can be replaced by a snapshot.
         writer.transport.set_write_buffer_limits(high=_WRITE_BYTES)
@@ -93,18 +95,29 @@ class LineLink:
             self._inbox.extend(self._splitter.feed(data))
         return self._inbox.popleft()
 
-    async def send(self, messages: Sequence[bytes]) -> None:
+    async def send(self, messages: Sequence[Outgoing]) -> None:
         """Send messages; return when they are taken. Raises LinkClosed."""
         for message in messages:
+            if self._in_line:
+                raise LinkClosed("a message was sent in part")
+            if isinstance(message, bytes):
+                await self._write([message + b"\n"])
+            else:
+                self._in_line = True
+                await self._write(chain(message, [b"\n"]))
+                self._in_line = False
+
+    async def _write(self, pieces: Iterable[bytes | memoryview]) -> None:
+        for piece in pieces:
             if self._writer.is_closing():
                 raise LinkClosed("the link is closed")
-            self._writer.write(message + b"\n")
+            self._writer.write(piece)
             try:
                 await self._writer.drain()
             except OSError as error:
                 raise LinkClosed(str(error)) from error
 
-    async def close(self) -> None:
+    async def close(self, _reason: str = "") -> None:
         """End the link; a reader that does not take the rest soon does not get it."""
         self._writer.close()
         try:

@@ -2,7 +2,10 @@
 
 A link carries whole messages, in order, both ways. `send` returns when the
 transport has taken the messages, which is how a slow reader is felt: nobody
-sends the next ones before. `receive` returns None when the other side is gone;
+sends the next ones before. A long message is given in pieces, each of which is asked
+for when the transport has taken the one before it, so that what a reader does not take
+is held once for all of them, by whoever made it; a link over which a message was sent in part
+carries no other. `receive` returns None when the other side is gone;
 for what the peer did it raises nothing but LetGo, where it flooded the transport itself.
 
 A message over the link's limit arrives as its first bytes, one more than the
@@ -16,24 +19,29 @@ import contextlib
 import logging
 import os
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
 __all__ = [
     "CONSUMER_BYTES",
+    "PIECE_BYTES",
     "PROVIDER_BYTES",
     "Handler",
     "Handlers",
     "Link",
     "LinkClosed",
+    "Outgoing",
     "Peer",
+    "cut",
     "why",
 ]
 
 # The longest message that each side takes: requests are small, snapshots are not.
 PROVIDER_BYTES: Final = 1024 * 1024
 CONSUMER_BYTES: Final = 17 * 1024 * 1024
+# What a transport is given at once of a longer message.
+PIECE_BYTES: Final = 64 * 1024
 
 _log: Final = logging.getLogger(__name__)
 
@@ -63,6 +71,18 @@ class Peer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+# A message to send: its bytes, or its pieces.
+Outgoing: TypeAlias = bytes | Iterable[memoryview]
+
+
+def cut(parts: Iterable[bytes]) -> Iterator[memoryview]:
+    """Cut a message into pieces that are not copied."""
+    for part in parts:
+        view = memoryview(part)
+        for start in range(0, len(view), PIECE_BYTES):
+            yield view[start : start + PIECE_BYTES]
+
+
 class Link(Protocol):
     """One connection, as messages."""
 
@@ -71,11 +91,14 @@ class Link(Protocol):
     async def receive(self) -> bytes | None:
         """Return the next message, or None at the end."""
 
-    async def send(self, messages: Sequence[bytes]) -> None:
+    async def send(self, messages: Sequence[Outgoing]) -> None:
         """Send messages; return when they are taken. Raises LinkClosed."""
 
-    async def close(self) -> None:
-        """End the link; a waiting `receive` on either side returns None."""
+    async def close(self, reason: str = "") -> None:
+        """End the link; a waiting `receive` on either side returns None.
+
+        The other side is told the reason where the transport has a place for it.
+        """
 
 
 Handler: TypeAlias = Callable[[Link], Awaitable[None]]

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from sightline.slop.transports.link import LinkClosed, Peer
+from sightline.slop.transports.link import LinkClosed, Outgoing, Peer
 
 __all__ = ["MemoryLink", "memory_pair"]
 
@@ -37,10 +37,11 @@ class MemoryLink:
             self._changed.notify_all()
             return message
 
-    async def send(self, messages: Sequence[bytes]) -> None:
+    async def send(self, messages: Sequence[Outgoing]) -> None:
         """Send messages; return when they are taken. Raises LinkClosed."""
         other = self._other
-        for message in messages:
+        for outgoing in messages:
+            message = outgoing if isinstance(outgoing, bytes) else b"".join(outgoing)
             async with other._changed:
                 await other._changed.wait_for(lambda: other._has_room or other._closed)
                 if other._closed:
@@ -49,7 +50,7 @@ class MemoryLink:
                 other._unread_bytes += len(message)
                 other._changed.notify_all()
 
-    async def close(self) -> None:
+    async def close(self, _reason: str = "") -> None:
         """End both directions; what was sent before can still be read."""
         for end in (self, self._other):
             async with end._changed:

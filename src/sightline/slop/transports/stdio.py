@@ -69,7 +69,7 @@ class SpawnedLink(LineLink):
         super().__init__(process.stdout, process.stdin, peer, max_bytes)
         self._process = process
 
-    async def close(self) -> None:
+    async def close(self, _reason: str = "") -> None:
         """End the link and the process: ask first, then insist; whoever cancels us waits, too."""
         ending = asyncio.ensure_future(self._end())
         try:

@@ -1,7 +1,8 @@
 """WebSockets: for browsers, and for programs that find each other by URL.
 
-One message per frame. A server listens on loopback unless it has a token, and lets in whom
-its `door` lets in, before the handshake is answered.
+One message per frame; a long one is fragmented (RFC 6455 §5.4), and handed out whole by every
+client. A server listens on loopback unless it has a token, and lets in whom its `door` lets in,
+before the handshake is answered.
 
 A server's first message waits until the client has been heard. Sent at once, it may reach the
 client in the same piece as the answer to its handshake, and one that looks for messages only
@@ -20,8 +21,14 @@ from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import Server, ServerConnection, serve
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
-from websockets.frames import Frame, Opcode
+from websockets.exceptions import (
+    ConnectionClosed,
+    InvalidHandshake,
+    InvalidStatus,
+    InvalidURI,
+    ProtocolError,
+)
+from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request, Response
 from websockets.protocol import Event
 from websockets.typing import Subprotocol
@@ -34,6 +41,7 @@ from sightline.slop.transports.link import (
     Handler,
     Handlers,
     LinkClosed,
+    Outgoing,
     Peer,
     why,
 )
@@ -45,6 +53,8 @@ _OPEN_S: Final = 5.0
 _CLOSE_S: Final = 1.0
 # Who does not answer a ping is spoken to all the same, after this.
 _HEARD_S: Final = 1.0
+# RFC 6455 §5.5: the payload of a control frame has at most 125 bytes, two of them for the code.
+_REASON_BYTES: Final = 123
 _WRITE_BYTES: Final = 16 * 1024
 _READ_BYTES: Final = 8 * 1024
 # A message over the machine's limit is refused there, and the connection lives on. One that
@@ -105,17 +115,24 @@ class WebSocketLink:
                 self._socket.transport.abort()
         self._process_event(event)
 
-    async def send(self, messages: Sequence[bytes]) -> None:
+    async def send(self, messages: Sequence[Outgoing]) -> None:
         """Send messages; return when they are taken. Raises LinkClosed."""
         try:
             for message in messages:
                 await self._socket.send(message, text=True)
-        except ConnectionClosed as error:
+        except (ConnectionClosed, ProtocolError) as error:  # the second after a message in part
             raise LinkClosed(str(error)) from error
 
-    async def close(self) -> None:
-        """End the link; a waiting `receive` on either side returns None."""
-        await self._socket.close()
+    async def close(self, reason: str = "") -> None:
+        """End the link; who does not take the reason soon does not get it."""
+        code = CloseCode.POLICY_VIOLATION if reason else CloseCode.NORMAL_CLOSURE
+        told = reason.encode()[:_REASON_BYTES].decode(errors="ignore")
+        try:
+            # The library waits for a reader without end before it begins to count.
+            async with asyncio.timeout(2 * _CLOSE_S):
+                await self._socket.close(code, told)
+        except TimeoutError:
+            self._socket.transport.abort()
 
 
 @contextlib.asynccontextmanager
@@ -144,6 +161,7 @@ async def serve_websocket(
     if hosts is None and not is_loopback(host):
         raise InvalidInput(f"serving {host} takes the host names that clients will use")
     handlers = Handlers(handler)
+    sockets: set[ServerConnection] = set()
 
     def check(socket: ServerConnection, request: Request) -> Response | None:
         visitor, asked = _visitor(request), request.path.partition("?")[0]
@@ -161,8 +179,12 @@ async def serve_websocket(
     async def accept(socket: ServerConnection) -> None:
         visitor = Visitor(()) if socket.request is None else _visitor(socket.request)
         link = WebSocketLink(socket, visitor.peer("ws", socket.remote_address))
-        await link.hear()
-        await handlers.run(link)
+        sockets.add(socket)
+        try:
+            await link.hear()
+            await handlers.run(link)
+        finally:
+            sockets.discard(socket)
 
     try:
         server = await serve(
@@ -185,8 +207,16 @@ async def serve_websocket(
     here = _bracketed(host)
     names = [f"{name}:{port}" for name in (here, "127.0.0.1", "localhost", "[::1]")]
     door = Door.of(names if hosts is None else hosts, origins, token)
-    async with server:
+    try:
         yield f"ws://{here}:{port}{path}"
+    finally:
+        server.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2 * _CLOSE_S):
+                await server.wait_closed()
+        for socket in sockets:
+            socket.transport.abort()
+        await server.wait_closed()
 
 
 async def connect_websocket(

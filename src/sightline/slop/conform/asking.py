@@ -1,0 +1,150 @@
+"""How a provider is asked in a trial, and how its answers are read. Pure.
+
+An answer is told from everything else by its id, and "nothing was sent" by a query that is asked
+afterwards: whatever comes before its answer came first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeVar
+
+from sightline.errors import InvalidInput
+from sightline.slop.conform.trial import Message, NotShown, Say, Trial, TrialKind, answers
+from sightline.slop.protocol.codec import from_value
+from sightline.slop.protocol.tree import Node
+
+__all__ = [
+    "NOWHERE",
+    "NO_ACTION",
+    "Part",
+    "SeenNode",
+    "TrialTarget",
+    "ask",
+    "before_answer",
+    "code_of",
+    "is_count",
+    "is_error",
+    "paths_of",
+    "query",
+    "sound",
+    "tries",
+    "walk_answer",
+    "whole_tree",
+]  # fmt: skip
+
+# Names that no app has.
+NOWHERE: Final = "/sightline-conform-no-such-node"
+NO_ACTION: Final = "sightline-conform-no-such-action"
+_T = TypeVar("_T")
+Part = Generator[Say, list[Message], _T]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialTarget:
+    """A provider that is tried: what it said of itself, and what may be done to it."""
+
+    hello: Message = field(default_factory=dict)
+    act: tuple[str, str] | None = None
+    params: Message = field(default_factory=dict)
+    look_only: bool = False
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What hello says of the provider, or nothing."""
+        about = self.hello.get("provider")
+        return about if isinstance(about, dict) else {}
+
+    def offers(self, capability: str) -> bool:
+        """Tell whether the provider declares a capability."""
+        declared = self.about.get("capabilities")
+        return isinstance(declared, list) and capability in declared
+
+    def must_offer(self, capability: str) -> None:
+        """Leave the trial where a capability is not declared."""
+        if not self.offers(capability):
+            raise NotShown(f"it does not declare {capability!r}")
+
+
+def tries(*clauses: str) -> Callable[[Callable[[TrialTarget], Trial]], TrialKind]:
+    """Make a trial of a function, which gives a verdict on these clauses."""
+    return lambda begin: TrialKind(begin.__name__, clauses, begin)
+
+
+def ask(message: Message) -> Part[Message]:
+    """Ask one thing; return its answer."""
+    heard = yield Say((message,), answers(message["id"]))
+    return heard[-1]
+
+
+def before_answer(*messages: Message | bytes) -> Part[list[Message]]:
+    """Say something and then ask for the root; return what came before the answer to that."""
+    last = {"type": "query", "id": "then", "path": "/", "depth": 0}
+    heard = yield Say((*messages, last), answers("then"))
+    return heard[:-1]
+
+
+def query(own: str, **options: Any) -> Message:
+    return {"type": "query", "id": own, "path": "/", **options}
+
+
+def code_of(message: Message) -> object:
+    error = message.get("error")
+    return error.get("code") if isinstance(error, dict) else None
+
+
+def is_error(message: Message, own: str, code: str) -> bool:
+    said = (message.get("type"), message.get("id"), code_of(message))
+    return said == ("error", own, code)
+
+
+def is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+class SeenNode(NamedTuple):
+    """A node in an answer, as it came, and where."""
+
+    path: str
+    distance: int
+    value: Message
+
+
+def walk_answer(tree: object) -> Iterator[SeenNode]:
+    """The nodes of a tree that came, in document order."""
+    stack = [("/", 0, tree)]
+    while stack:
+        path, distance, value = stack.pop()
+        if not isinstance(value, dict):
+            continue
+        yield SeenNode(path, distance, value)
+        children = value.get("children")
+        if isinstance(children, list):
+            stack.extend(
+                (f"{path.rstrip('/')}/{child.get('id')}", distance + 1, child)
+                for child in reversed(children)
+                if isinstance(child, dict)
+            )
+
+
+def paths_of(tree: Node) -> Iterator[tuple[str, Node]]:
+    stack = [("/", tree)]
+    while stack:
+        path, node = stack.pop()
+        yield path, node
+        stack.extend((f"{path.rstrip('/')}/{kid.id}", kid) for kid in reversed(node.children))
+
+
+def whole_tree() -> Part[Node]:
+    answer = yield from ask(query("whole"))
+    return sound(answer)
+
+
+def sound(answer: Message) -> Node:
+    if answer.get("type") != "snapshot":
+        raise NotShown("it does not show its whole tree")
+    try:
+        return from_value(answer.get("tree"))
+    except InvalidInput as error:
+        raise NotShown(f"its tree breaks a rule: {error}") from error

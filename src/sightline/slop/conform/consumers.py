@@ -1,0 +1,114 @@
+"""What can be tried of any consumer that connects, by a provider that keeps to a script. Pure.
+
+A consumer shows what it made of a message by whether it asks again: with a gap in `seq` it
+must, and with none it must not. So a batch that was not unwrapped, a snapshot that was not taken
+as the new base and an old patch that was counted all show as a question that nobody should
+ask. Where the gap itself goes unnoticed, those are not shown at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Final, Literal
+
+from sightline.slop.conform.trial import Message, NotShown, Say, Trial, TrialKind, Verdict
+
+__all__ = ["CONSUMER_TRIALS", "HELLO"]
+
+HELLO: Final[Message] = {
+    "type": "hello",
+    "provider": {
+        "id": "conform",
+        "name": "Conformance",
+        "slop_version": "0.1",
+        "capabilities": ["state", "patches", "affordances", "attention", "windowing"],
+    },
+}
+_CLAUSES: Final = (
+    "gap.resubscribe", "consumer.unknown-type", "batch.order", "rebase.taken", "gap.drop-old",
+)  # fmt: skip
+
+
+class _Script:
+    """A subscription that is being told: its id, and how far it is."""
+
+    def __init__(self, own: str) -> None:
+        self.own = own
+        self.version = 0
+        self.seq = 0
+
+    def snapshot(self) -> Message:
+        """A new base."""
+        self.version += 10
+        self.seq = 0
+        tree = {"id": "conform", "type": "root", "properties": {"n": self.version}}
+        base = {"type": "snapshot", "id": self.own, "version": self.version, "seq": 0}
+        return {**base, "tree": tree}
+
+    def patch(self, *, skip: int = 0) -> Message:
+        """The next change; `skip` leaves out so many before it."""
+        self.version += 1 + skip
+        self.seq += 1 + skip
+        return self.old_patch(0, self.seq)
+
+    def old_patch(self, age: int, seq: int) -> Message:
+        """A change from before."""
+        version = self.version - age
+        ops = [{"op": "replace", "path": "/properties/n", "value": version}]
+        head = {"type": "patch", "subscription": self.own, "version": version, "seq": seq}
+        return {**head, "ops": ops}
+
+    def asks_again(
+        self, tries: str, *messages: Message, silence: Literal["answers", "hoped"] = "hoped"
+    ) -> Generator[Say, list[Message], bool]:
+        """Say something, and see whether the consumer asks again; it is then given a new base."""
+        heard = yield Say(messages, _is_subscribe, silence, tries)
+        asked = [message["id"] for message in heard if _is_subscribe(message)]
+        if asked:
+            self.own = asked[-1]
+        return bool(asked)
+
+
+def _is_subscribe(message: Message) -> bool:
+    return message.get("type") == "subscribe" and isinstance(message.get("id"), str)
+
+
+def following() -> Trial:
+    """Leave a gap; then send what leaves none, and see that nobody asks."""
+    [*_, first] = yield Say((HELLO,), _is_subscribe)
+    script = _Script(first["id"])
+    ask = script.asks_again
+    if (yield from ask(_CLAUSES[0], script.snapshot(), script.patch())):
+        raise NotShown("it asks again although nothing was missed")
+    if not (yield from ask("gap.resubscribe", script.patch(skip=4), silence="answers")):
+        why = "it does not notice what is missing"
+        unseen = [Verdict(clause, None, why) for clause in _CLAUSES[1:]]
+        return [Verdict("gap.resubscribe", False, why), *unseen]
+    verdicts = [Verdict("gap.resubscribe", True)]
+
+    fresh = script.snapshot()
+    late = script.old_patch(1, 1), script.old_patch(0, 1)
+    asked = yield from ask("gap.drop-old", fresh, *late, script.patch())
+    verdicts.append(Verdict("gap.drop-old", not asked))
+
+    again = (script.snapshot(),) if asked else ()
+    unknown: Message = {"type": "sightline-conform-no-such-type", "id": script.own}
+    event: Message = {"type": "event", "name": "conform"}
+    said = (*again, unknown, event, script.patch())
+    asked = yield from ask("consumer.unknown-type", *said)
+    verdicts.append(Verdict("consumer.unknown-type", not asked))
+
+    again = (script.snapshot(),) if asked else ()
+    outer = script.patch()
+    inner: Message = {"type": "batch", "messages": [script.patch()]}
+    batch: Message = {"type": "batch", "messages": [outer, inner]}
+    asked = yield from ask("batch.order", *again, batch, script.patch())
+    verdicts.append(Verdict("batch.order", not asked))
+
+    if asked:
+        yield from ask("rebase.taken", script.snapshot())
+    asked = yield from ask("rebase.taken", script.snapshot(), script.patch())
+    return [*verdicts, Verdict("rebase.taken", not asked)]
+
+
+CONSUMER_TRIALS: Final = (TrialKind("following", _CLAUSES, following),)

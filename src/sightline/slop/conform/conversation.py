@@ -1,0 +1,389 @@
+"""What can be tried of a provider's conversation: greetings, requests, refusals, changes. Pure.
+
+Nothing of the provider's is done: what is invoked are a node and an action that no app has, and,
+unless it is only to be looked at, one action of its own that is not dangerous, with params
+that its schema forbids. One action that may really run can be named (`TrialTarget.act`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from sightline.errors import InvalidPatch, Violation
+from sightline.slop.conform.asking import (
+    NO_ACTION,
+    NOWHERE,
+    TrialTarget,
+    ask,
+    before_answer,
+    code_of,
+    is_count,
+    is_error,
+    paths_of,
+    query,
+    sound,
+    tries,
+    whole_tree,
+)
+from sightline.slop.conform.trial import Message, NotShown, Say, Trial, Verdict, answers
+from sightline.slop.protocol.patch import apply, ops_from_value
+from sightline.slop.protocol.rules import violations
+from sightline.slop.protocol.tree import Node
+
+__all__ = ["CONVERSATION"]
+
+_PUBLIC_CAPABILITIES: Final = frozenset(
+    {"state", "patches", "affordances", "attention", "windowing", "async", "content_refs"}
+)
+
+
+@tries("hello.first", "hello.fields", "capability.state")
+def greeting(target: TrialTarget) -> Trial:
+    """See how it begins."""
+    later = yield from before_answer()
+    about = target.about
+    first = target.hello.get("type") == "hello"
+    again = any(message.get("type") == "hello" for message in later)
+    texts = all(isinstance(about.get(name), str) for name in ("id", "name", "slop_version"))
+    names = about.get("capabilities")
+    listed = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    foreign = [
+        name
+        for name in (names if isinstance(names, list) and listed else ())
+        if name not in _PUBLIC_CAPABILITIES and not name.startswith("x-")
+    ]
+    return [
+        Verdict(
+            "hello.first", first and not again, "" if first else "the first message is another"
+        ),
+        Verdict("hello.fields", texts and listed),
+        Verdict("capability.state", target.offers("state") and not foreign, ", ".join(foreign)),
+    ]
+
+
+@tries("subscribe.snapshot", "subscribe.defaults", "path.root")
+def subscribing(target: TrialTarget) -> Trial:
+    """Subscribe to the root under its two names."""
+    target.must_offer("patches")
+    one = yield from ask({"type": "subscribe", "id": "a"})
+    other = yield from ask({"type": "subscribe", "id": "b", "path": "", "depth": -1})
+    are = [message.get("type") == "snapshot" for message in (one, other)]
+    begun = all(are) and one.get("seq") == other.get("seq") == 0
+    counted = is_count(one.get("version"))
+    same = None
+    if all(are) and one.get("version") == other.get("version"):
+        same = one.get("tree") == other.get("tree")
+    return [
+        Verdict("subscribe.snapshot", begun and counted),
+        Verdict(
+            "subscribe.defaults", same, "" if same is not None else "the state changed between"
+        ),
+        Verdict("path.root", all(are) and same is not False),
+    ]
+
+
+@tries("subscribe.id-unique")
+def subscribing_twice(target: TrialTarget) -> Trial:
+    """Use the id of a live subscription again."""
+    target.must_offer("patches")
+    yield from ask({"type": "subscribe", "id": "twin"})
+    heard = yield from before_answer({"type": "subscribe", "id": "twin", "depth": 0})
+    refused = any(is_error(message, "twin", "bad_request") for message in heard)
+    served = any(message.get("type") == "snapshot" for message in heard)
+    return [Verdict("subscribe.id-unique", refused and not served)]
+
+
+@tries("unsubscribe.silent")
+def unsubscribing(target: TrialTarget) -> Trial:
+    """End a subscription, and one that there never was."""
+    target.must_offer("patches")
+    yield from ask({"type": "subscribe", "id": "a"})
+    heard = yield from before_answer({"type": "unsubscribe", "id": "a"})
+    answered = [message for message in heard if message.get("type") != "patch"]
+    return [Verdict("unsubscribe.silent", not answered)]
+
+
+@tries("query.answer")
+def querying(_: TrialTarget) -> Trial:
+    """Ask once."""
+    answer = yield from ask(query("q"))
+    later = yield from before_answer()
+    is_one = answer.get("type") == "snapshot" and "seq" not in answer and "tree" in answer
+    again = any(message.get("id") == "q" for message in later)
+    return [Verdict("query.answer", is_one and not again and is_count(answer.get("version")))]
+
+
+@tries("error.anything-else", "invoke.node-exists", "invoke.still-exposed", "invoke.result")
+def asking_for_what_is_not_there(target: TrialTarget) -> Trial:
+    """Ask for a node and an action that no app has."""
+    lost = yield from ask(query("lost", path=NOWHERE))
+    held = [Verdict("error.anything-else", is_error(lost, "lost", "not_found"))]
+    if not target.offers("affordances") or target.look_only:
+        unseen = ("invoke.node-exists", "invoke.still-exposed", "invoke.result")
+        return [*held, *(Verdict(clause, None, "nothing was invoked") for clause in unseen)]
+    said = [
+        {"type": "invoke", "id": "node", "path": NOWHERE, "action": NO_ACTION},
+        {"type": "invoke", "id": "action", "path": "/", "action": NO_ACTION},
+    ]
+    results = [(yield from ask(said[0])), (yield from ask(said[1]))]
+    later = yield from before_answer()
+    for clause, result in zip(("invoke.node-exists", "invoke.still-exposed"), results, strict=True):
+        refused = (result.get("status"), code_of(result)) == ("error", "not_found")
+        held.append(Verdict(clause, refused))
+    once = all(result.get("type") == "result" for result in results)
+    again = any(message.get("id") in {"node", "action"} for message in later)
+    return [*held, Verdict("invoke.result", once and not again)]
+
+
+@tries("invoke.params")
+def giving_wrong_params(target: TrialTarget) -> Trial:
+    """Give one action that is not dangerous what its schema forbids, in every required param."""
+    target.must_offer("affordances")
+    if target.look_only:
+        raise NotShown("nothing was invoked")
+    tree = yield from whole_tree()
+    path, action, params = next(_wrong_calls(tree), ("", "", {}))
+    if not action:
+        raise NotShown("no harmless action has a required param with a type")
+    result = yield from ask(
+        {"type": "invoke", "id": "wrong", "path": path, "action": action, "params": params}
+    )
+    refused = (result.get("status"), code_of(result)) == ("error", "invalid_params")
+    error = result.get("error")
+    said = str(error.get("message")) if isinstance(error, dict) else ""
+    named = any(name in said for name in params)
+    return [Verdict("invoke.params", refused and named, "" if named else "no param is named")]
+
+
+def _wrong_calls(tree: Node) -> Iterator[tuple[str, str, Message]]:
+    for path, node in paths_of(tree):
+        for item in node.affordances:
+            schema = item.params if isinstance(item.params, dict) else {}
+            declared, required = schema.get("properties"), schema.get("required")
+            if item.dangerous or not isinstance(declared, dict) or not isinstance(required, list):
+                continue
+            kinds = {name: declared.get(name) for name in required if isinstance(name, str)}
+            typed = {
+                name: kind["type"]
+                for name, kind in kinds.items()
+                if isinstance(kind, dict) and isinstance(kind.get("type"), str)
+            }
+            if typed and len(typed) == len(required):
+                wrong = {name: _of_another_type(kind) for name, kind in typed.items()}
+                yield path, item.action, wrong
+
+
+def _of_another_type(kind: str) -> object:
+    return ["sightline-conform"] if kind != "array" else "sightline-conform"
+
+
+MALFORMED: Final[tuple[Message | bytes, ...]] = (
+    b"{",
+    b"[]",
+    b'"query"',
+    {"id": "m"},
+    {"type": 7},
+    {"type": "sightline-conform-no-such-type", "id": "m"},
+    {"type": "query"},
+    {"type": "query", "id": "m", "path": 7},
+    {"type": "query", "id": "m", "depth": "all"},
+    {"type": "subscribe", "id": 7},
+    {"type": "invoke", "id": "m", "path": "/"},
+)
+
+
+@tries("malformed.answered")
+def sending_rubbish(_: TrialTarget) -> Trial:
+    """Send what cannot be understood, and see whether the connection lives on."""
+    missed = 0
+    for rubbish in MALFORMED:
+        heard = yield from before_answer(rubbish)
+        if not any((m.get("type"), code_of(m)) == ("error", "bad_request") for m in heard):
+            missed += 1
+    why = f"{missed} of {len(MALFORMED)} got no bad_request" if missed else ""
+    return [Verdict("malformed.answered", not missed, why)]
+
+
+_TREE_CLAUSES: Final = (
+    "node.id-present", "node.id-unique", "node.id-reserved", "node.id-characters",
+    "node.meta-rules", "node.values", "affordance.rules", "affordance.unique", "content.ref",
+)  # fmt: skip
+
+
+@tries(*_TREE_CLAUSES)
+def reading_the_tree(_: TrialTarget) -> Trial:
+    """Check every node of the tree that it shows."""
+    answer = yield from ask(query("whole"))
+    if answer.get("type") != "snapshot":
+        raise NotShown("it does not show its whole tree")
+    broken: dict[str, Violation] = {}
+    for violation in violations(answer.get("tree")):
+        broken.setdefault(_clause_of(violation), violation)
+    verdicts = []
+    for clause in _TREE_CLAUSES:
+        why = str(broken[clause])[:200] if clause in broken else ""
+        verdicts.append(Verdict(clause, clause not in broken, why))
+    return verdicts
+
+
+def _clause_of(violation: Violation) -> str:
+    path, rule = violation.path, violation.rule
+    for word, clause in (
+        ("unique among siblings", "node.id-unique"),
+        ("reserved field name", "node.id-reserved"),
+        ("'/' or '~'", "node.id-characters"),
+        ("unique on its node", "affordance.unique"),
+    ):
+        if word in rule:
+            return clause
+    if path.endswith(("/id", "/type")) or rule.startswith("a node must have"):
+        return "node.id-present"
+    for field_name, clause in (
+        ("meta", "node.meta-rules"),
+        ("affordances", "affordance.rules"),
+        ("content_ref", "content.ref"),
+    ):
+        if f"/{field_name}" in path:
+            return clause
+    return "node.values"
+
+
+@tries("scaling.scopes")
+def watching_two_scopes(target: TrialTarget) -> Trial:
+    """Hold two subscriptions of different scope at once."""
+    target.must_offer("patches")
+    tree = yield from whole_tree()
+    if not tree.children:
+        raise NotShown("the tree is one node")
+    own = tree.children[0].id
+    over = yield from ask({"type": "subscribe", "id": "over", "path": "/", "depth": 0})
+    into = yield from ask({"type": "subscribe", "id": "into", "path": f"/{own}"})
+    roots = [
+        message["tree"].get("id") if isinstance(message.get("tree"), dict) else None
+        for message in (over, into)
+    ]
+    return [Verdict("scaling.scopes", roots == [tree.id, own])]
+
+
+_UNDECLARED: Final[Mapping[str, Message]] = {
+    "patches": {"type": "subscribe", "id": "x"},
+    "attention": {"type": "query", "id": "x", "filter": {"min_salience": 0.5}},
+    "windowing": {"type": "query", "id": "x", "window": [0, 1]},
+    "affordances": {"type": "invoke", "id": "x", "path": "/", "action": NO_ACTION},
+}
+
+
+@tries("capability.honest")
+def asking_for_what_is_not_declared(target: TrialTarget) -> Trial:
+    """Ask for everything that it does not say that it can."""
+    missing = [name for name in _UNDECLARED if not target.offers(name)]
+    if not missing:
+        raise NotShown("it declares everything that can be asked for")
+    wrong: list[str] = []
+    for name in missing:
+        answer = yield from ask(_UNDECLARED[name])
+        if code_of(answer) != "not_supported":
+            wrong.append(name)
+    return [Verdict("capability.honest", not wrong, ", ".join(wrong))]
+
+
+@tries("resume.epoch", "resume.empty", "resume.snapshot")
+def resuming(target: TrialTarget) -> Trial:
+    """End a subscription and come back to it, and to one of another life."""
+    target.must_offer("x-resume")
+    epoch = target.about.get("epoch")
+    verdicts = [Verdict("resume.epoch", isinstance(epoch, str) and epoch != "")]
+    snapshot = yield from ask({"type": "subscribe", "id": "r"})
+    point = {"epoch": epoch, "version": snapshot.get("version"), "seq": 4}
+    heard = yield Say(
+        ({"type": "unsubscribe", "id": "r"}, {"type": "subscribe", "id": "r", "resume": point}),
+        lambda message: "r" in (message.get("id"), message.get("subscription")),
+    )
+    last = heard[-1]
+    goes_on = last.get("type") == "patch" and last.get("seq") == 5
+    same = last.get("version") == snapshot.get("version")
+    empty = goes_on and (last.get("ops") == [] or not same)
+    verdicts.append(Verdict("resume.empty", empty))
+    other = {**point, "epoch": "sightline-conform"}
+    fresh = yield from ask({"type": "subscribe", "id": "other", "resume": other})
+    anew = (fresh.get("type"), fresh.get("seq")) == ("snapshot", 0)
+    return [*verdicts, Verdict("resume.snapshot", anew)]
+
+
+@tries(
+    "order.patches-before-result", "order.within", "seq.counts", "version.monotonic", "ops.exact",
+    "base.said", "change.none",
+)  # fmt: skip
+def acting(target: TrialTarget) -> Trial:
+    """Invoke the action that was named, twice, and follow what it changes."""
+    if target.act is None:
+        raise NotShown("no action was named that may run")
+    target.must_offer("patches")
+    path, action = target.act
+    invoke = {"type": "invoke", "path": path, "action": action, "params": target.params}
+    [*early, first] = yield Say(({"type": "subscribe", "id": "s"},), answers("s"))
+    tree = sound(first)
+    patches = _patches((yield from before_answer()))
+    before_result = True
+    for own in ("one", "two"):
+        heard = yield Say(({**invoke, "id": own},), answers(own))
+        if heard[-1].get("status") == "error":
+            raise NotShown(f"the action was refused: {code_of(heard[-1])}")
+        later = yield from before_answer()
+        before_result = before_result and not _patches(later)
+        patches += _patches(heard) + _patches(later)
+    if not patches:
+        raise NotShown("the action changes nothing that is shown")
+    whole = yield from ask(query("after"))
+    steps = [first, *patches]
+    seqs = [step.get("seq") for step in steps]
+    versions = [step.get("version") for step in steps]
+    follows = [patch.get("base") for patch in patches] == versions[:-1]
+    ours = target.offers("x-base")
+    return [
+        Verdict("order.patches-before-result", before_result),
+        Verdict("order.within", not _patches(early) and _rising(seqs)),
+        Verdict("seq.counts", seqs == list(range(len(steps)))),
+        Verdict("version.monotonic", _rising(versions)),
+        Verdict("ops.exact", *_followed(tree, patches, whole)),
+        Verdict("base.said", follows if ours else None, "" if ours else "x-base is not declared"),
+        Verdict("change.none", all(patch.get("ops") for patch in patches)),
+    ]
+
+
+def _rising(counts: list[Any]) -> bool:
+    return all(map(is_count, counts)) and counts == sorted(set(counts))
+
+
+def _patches(messages: list[Message]) -> list[Message]:
+    return [message for message in messages if message.get("subscription") == "s"]
+
+
+def _followed(tree: Node, patches: list[Message], whole: Message) -> tuple[bool | None, str]:
+    """Tell whether the patches lead from a tree to the one that was asked for afterwards."""
+    if whole.get("version") != patches[-1].get("version"):
+        return None, "the state changed meanwhile"
+    try:
+        for patch in patches:
+            tree = apply(tree, ops_from_value(patch.get("ops")))
+    except InvalidPatch as error:
+        return False, str(error)
+    return tree == sound(whole), ""
+
+
+CONVERSATION: Final = (
+    greeting,
+    subscribing,
+    subscribing_twice,
+    unsubscribing,
+    querying,
+    asking_for_what_is_not_there,
+    giving_wrong_params,
+    sending_rubbish,
+    reading_the_tree,
+    watching_two_scopes,
+    asking_for_what_is_not_declared,
+    resuming,
+    acting,
+)
