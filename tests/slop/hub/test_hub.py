@@ -157,7 +157,7 @@ async def test_an_overview_and_a_detail_of_one_app_share_its_connection() -> Non
 
 
 async def test_a_lazy_hub_keeps_what_is_watched(tmp_path: Path) -> None:
-    lazy = hub_over(tmp_path, lazy=True, idle_s=0.01)
+    lazy = hub_over(tmp_path, lazy=True, idle_s=3600)
     async with running(tmp_path, LiveApp(app_id="mail")), lazy as hub:
         watch = await hub.watch("mail", "/inbox")
         await watch.first(20)
@@ -166,6 +166,26 @@ async def test_a_lazy_hub_keeps_what_is_watched(tmp_path: Path) -> None:
             hub._expire("mail", seat)
             assert hub._seats.get("mail") is seat
         watch.close()
+        hub._expire("mail", seat)
+        await until(hub, lambda world: not world.apps)
+
+
+async def test_a_lazy_hub_does_not_let_go_of_who_is_asked_something(tmp_path: Path) -> None:
+    lazy = hub_over(tmp_path, lazy=True, idle_s=3600)
+    async with running(tmp_path, LiveApp(app_id="mail")), lazy as hub:
+        asked = asyncio.create_task(hub.invoke("mail", "/", "hang"))
+        while "mail" not in hub._seats:
+            await asyncio.sleep(0)
+        seat = hub._seats["mail"]
+        hub._expire("mail", seat)  # while it is being connected
+        await until(hub, shows("mail", "connected"))
+        while not seat.client._waiting:
+            await asyncio.sleep(0)
+        hub._expire("mail", seat)  # while it is being asked
+        assert hub._seats.get("mail") is seat
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
+        hub._expire("mail", seat)
         await until(hub, lambda world: not world.apps)
 
 

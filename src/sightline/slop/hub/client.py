@@ -172,9 +172,11 @@ class Client:
         return asyncio.get_running_loop().time() - self._heard_at
 
     @property
-    def watches(self) -> int:
-        """How many parts of the app are watched."""
-        return len(self._watches)
+    def is_used(self) -> bool:
+        """Whether somebody waits for the connection or an answer, or watches a second part."""
+        if self.state == "connected":
+            return bool(self._waiting) or len(self._watches) > 1
+        return self.state == "connecting"
 
     async def __aenter__(self) -> Self:
         self.start()

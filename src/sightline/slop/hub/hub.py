@@ -5,7 +5,7 @@ were added, those that were asked for, and, unless it is lazy, every app that an
 itself. Whatever happens to any of them makes the next `World`: an app that is connected and
 gives no sign of life shows no current state either. After the idle time the hub
 lets go of an app that has withdrawn its announcement and cannot be reached, and, if it is
-lazy, of one that nobody has asked anything of, nor watches.
+lazy, of one that nobody has asked anything of, waits for or watches.
 
 The world holds what is `wanted` of every app, a shallow overview perhaps; `watch` gives a detail
 of one beside it, on the same connection.
@@ -293,7 +293,7 @@ class Hub:
         seat.idle = loop.call_later(self._idle_s, self._expire, own, seat) if running else None
 
     def _expire(self, own: str, seat: _Seat) -> None:
-        if seat.client.state == "connected" and seat.client.watches > 1:
+        if self._lazy and seat.client.is_used:
             self._set_timer(own, seat, running=True)
         elif self._lazy or seat.client.state != "connected":
             task = asyncio.create_task(self._leave(own))
