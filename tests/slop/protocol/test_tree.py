@@ -318,7 +318,7 @@ def test_threads_that_ask_at_once_get_the_same_runs() -> None:
     sys.setswitchinterval(1e-6)
     try:
         for width in (3, 300):
-            for _ in range(40):
+            for _ in range(10):
                 node = Node.of("r", "root", children=[Node.of(f"n{i}", "x") for i in range(width)])
                 with ThreadPoolExecutor(4) as pool:
                     found = list(pool.map(lambda node: node.runs(), [node] * 8))
