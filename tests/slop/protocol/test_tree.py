@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import Any
 
@@ -318,3 +320,20 @@ def test_a_search_in_a_long_list_changes_nothing_that_anyone_can_see() -> None:
 
 def test_a_node_shows_what_it_is_not_what_it_holds() -> None:
     assert repr(mail()) == "Node(root 'mail', 2 children)"
+
+
+def test_threads_that_ask_at_once_get_the_same_runs() -> None:
+    """What one of them finds out about a run is there for the others."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for width in (3, 300):
+            for _ in range(10):
+                node = Node.of("r", "root", children=[Node.of(f"n{i}", "x") for i in range(width)])
+                with ThreadPoolExecutor(4) as pool:
+                    found = list(pool.map(lambda node: node.runs(), [node] * 8))
+                assert all(
+                    run is own for runs in found for run, own in zip(runs, node.runs(), strict=True)
+                )
+    finally:
+        sys.setswitchinterval(interval)

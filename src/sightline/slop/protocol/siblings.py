@@ -46,19 +46,13 @@ class SiblingPlace(NamedTuple):
 class Chunk:
     """A run of neighbouring nodes. Immutable; `offsets` is made on first use."""
 
-    __slots__ = ("_known", "_offsets", "nodes")
+    __slots__ = ("_offsets", "known", "nodes")
 
     def __init__(self, nodes: tuple[Node, ...], offsets: dict[str, int] | None = None) -> None:
         self.nodes = nodes
         self._offsets = offsets
-        self._known: dict[object, Any] | None = None
-
-    @property
-    def known(self) -> dict[object, Any]:
-        """What was found out about these nodes; see `ShortList`."""
-        if self._known is None:
-            self._known = {}
-        return self._known
+        # What was found out about these nodes; see `ShortList`.
+        self.known: dict[object, Any] = {}
 
     @property
     def offsets(self) -> dict[str, int]:

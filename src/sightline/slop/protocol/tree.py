@@ -23,7 +23,7 @@ and everything beside that path is the same object in `root` and in `new`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -131,6 +131,11 @@ _DESCRIPTOR_WORDS: Final = {
 _read_meta: Final = msgspec.json.Decoder(Meta)
 _read_affordances: Final = msgspec.json.Decoder(tuple[Affordance, ...] | None)
 _read_content_ref: Final = msgspec.json.Decoder(ContentRef)
+
+
+_Form = TypeVar("_Form", ShortList, Siblings)
+# The forms that child lists are given right now, by their nodes.
+_forms: Final[dict[int, Any]] = {}
 
 
 class Node(
@@ -283,8 +288,7 @@ class Node(
                 return children.chunks
             if not children:
                 return ()
-            children = ShortList.of(children)
-            msgspec.structs.force_setattr(self, "child_list", children)
+            children = self._kept_as(ShortList.of(children))
         return (children,)
 
     def walk(self) -> Iterator[Node]:
@@ -477,6 +481,17 @@ class Node(
             return self.with_child_list(children.inserted(at, child))
         return self.with_child_list((*children[:at], child, *children[at:]))
 
+    def _kept_as(self, form: _Form) -> _Form:
+        """Keep the child list in another form: the first one, if several threads make one."""
+        # Whoever comes when the first one is kept and forgotten here finds it in its place.
+        form = _forms.setdefault(id(self), form)
+        if isinstance(self.child_list, type(form)):
+            form = self.child_list
+        else:
+            msgspec.structs.force_setattr(self, "child_list", form)
+        _forms.pop(id(self), None)
+        return form
+
     def _searchable(self) -> tuple[Node, ...] | Siblings:
         """The children, in the form in which a long list is cheap to search and change.
 
@@ -488,9 +503,7 @@ class Node(
         if not children:
             return ()
         if len(children) > WIDE:
-            wide = Siblings.of(children)
-            msgspec.structs.force_setattr(self, "child_list", wide)
-            return wide
+            return self._kept_as(Siblings.of(children))
         return children
 
 
