@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterable
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,10 @@ two.
 """
 
 
+# A busy machine is nobody's fault.
+_BOUNDS = TrialBounds(step_s=30, settle_s=1.5)
+
+
 def peer_app() -> SlopServer:
     """An app of the peer's that gives occasion for as many clauses as it can."""
     app = SlopServer("mail", "Mail")
@@ -103,7 +108,7 @@ async def _provider_of_ours(place: Path) -> list[Tried]:
     serving = Mailbox().app.serving(unix=place / "ours.sock", discoverable=False)
     async with serving as [address]:
         target = TrialTarget(act=("/", "count"))
-        return [tried async for tried in try_provider(dial_address(address), target)]
+        return [tried async for tried in try_provider(dial_address(address), target, _BOUNDS)]
 
 
 async def _provider_of_peer(place: Path) -> list[Tried]:
@@ -112,7 +117,8 @@ async def _provider_of_peer(place: Path) -> list[Tried]:
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
     server = await peer_unix.listen(app, str(place / "peer.sock"))
     dial = dial_address(f"unix:{place / 'peer.sock'}")
-    found = [tried async for tried in try_provider(dial, TrialTarget(act=("/inbox", "count")))]
+    target = TrialTarget(act=("/inbox", "count"))
+    found = [tried async for tried in try_provider(dial, target, _BOUNDS)]
     server.close()
     while app._connections:
         await asyncio.sleep(0.01)
@@ -120,12 +126,11 @@ async def _provider_of_peer(place: Path) -> list[Tried]:
 
 
 async def _consumer(place: Path, *, ours: bool) -> list[Tried]:
-    path = place / "script.sock"
+    path = place / f"script-{ours}.sock"
     found: asyncio.Future[list[Tried]] = asyncio.get_running_loop().create_future()
 
     async def handle(link: Link) -> None:
-        bounds = TrialBounds(settle_s=0.5)
-        found.set_result([tried async for tried in try_consumer(link, bounds)])
+        found.set_result([tried async for tried in try_consumer(link, _BOUNDS)])
 
     async with serve_unix(handle, path), contextlib.AsyncExitStack() as stack:
         if ours:
@@ -140,22 +145,27 @@ async def _consumer(place: Path, *, ours: bool) -> list[Tried]:
         return await found
 
 
+async def _all(place: Path) -> list[list[Tried]]:
+    """Everything at once: most of it is waiting for a consumer to say nothing."""
+    found = await asyncio.gather(
+        _provider_of_ours(place),
+        _consumer(place, ours=True),
+        _provider_of_peer(place),
+        _consumer(place, ours=False),
+    )
+    return list(found)
+
+
 def page() -> str:
     """The whole page."""
     with tempfile.TemporaryDirectory() as directory:
-        place = Path(directory)
-        ours = [
-            *asyncio.run(_provider_of_ours(place)),
-            *asyncio.run(_consumer(place, ours=True)),
-        ]
-        provider = asyncio.run(_provider_of_peer(place))
-        consumer = asyncio.run(_consumer(place, ours=False))
+        *ours, provider, consumer = asyncio.run(_all(Path(directory)))
     counts = {"provider": len(provider), "consumer": len(consumer), "all": len(REQUIREMENTS)}
     peer = f"slop-ai {version('slop-ai')}"
     pieces = [
         _HEAD.format(**counts),
         "## Ours\n",
-        _table(ours),
+        _table(chain.from_iterable(ours)),
         f"\n## {peer} as a provider\n",
         _table(provider),
         *_evidence(provider),
