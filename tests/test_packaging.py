@@ -28,7 +28,9 @@ from packaging.utils import canonicalize_name
 from proof.install import extras, plan
 
 ROOT = Path(__file__).parent.parent
-CORE = ("click", "msgspec", "jsonschema-rs", "websockets", "apsw", "platformdirs")
+CORE = (
+    "click", "msgspec", "jsonschema-rs", "websockets", "apsw", "platformdirs", "snowballstemmer",
+)  # fmt: skip
 
 
 def run(*command: str | Path, stdin: bytes = b"", directory: Path = ROOT) -> bytes:

@@ -14,7 +14,7 @@ from laws.messages import texts
 from sightline.context.ledger.sqlite.statement import one_statement
 from sightline.context.messages.entries import Entry
 from sightline.context.messages.gate import check_text, storable
-from sightline.context.messages.memos import keywords, normal_tags
+from sightline.context.messages.memos import content_stems, keywords, normal_tags
 from sightline.context.messages.parts import Message, Raw, Text
 from sightline.context.messages.redact import redact
 from sightline.context.messages.state import HEADING, extract_state, strip_state, strip_states
@@ -195,6 +195,13 @@ def test_keywords_are_tags_already(prompt: str) -> None:
         assert '"' not in word
         assert "\x00" not in word
     assert normal_tags(normal_tags(["a"])) == ("a",)
+
+
+@settings(deadline=None)
+@given(st.text(max_size=200), st.text(max_size=60))
+def test_a_text_is_found_by_each_of_its_words(before: str, after: str) -> None:
+    found = content_stems(f"{before} {after}")
+    assert found.issuperset(keywords(after))
 
 
 sql = st.lists(

@@ -1,7 +1,8 @@
 """`sightline doctor`: what works here, what does not, and what to do about it.
 
 Every check is a function that looks and changes nothing: no ledger is made, no directory,
-nobody is asked over a network, and of a key only whether it is there is told.
+nobody is asked over a network, and of a key only whether it is there is told. The one
+exception is asked for by name, and asks first: `--cache` (`cli.cache_check`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import click
 import msgspec
@@ -21,27 +22,16 @@ from sightline.agent.models.extras import EXTRAS, install, is_installed
 from sightline.agent.models.keys import find_key
 from sightline.agent.models.local import why_not
 from sightline.agent.models.vendors import VENDORS
+from sightline.cli.finding import Finding
 from sightline.cli.ledger_path import configured_path
 from sightline.cli.out import say, write_json_lines
 from sightline.config import Settings, load
-from sightline.errors import SightlineError
+from sightline.errors import InvalidInput, SightlineError
 from sightline.slop.discovery.directory import Discovery, standard_directories
 
-__all__ = ["Finding", "doctor"]
-
-Level: TypeAlias = Literal["ok", "warn", "fail"]
+__all__ = ["doctor"]
 
 NEWEST_FAULTY_SQLITE: Final = (3, 51, 2)
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """What one check found. `remedy` is what to do; `exit_code` counts if it failed."""
-
-    check: str
-    level: Level
-    found: str
-    remedy: str = ""
-    exit_code: int = 0
 
 
 @click.command(
@@ -49,23 +39,40 @@ class Finding(msgspec.Struct, frozen=True):
 Examples:
   sightline doctor
   sightline doctor --json
+  sightline doctor --cache claude-opus-5-5 --yes
 """
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per check and line.")
 @click.option("--verify", is_flag=True, help="Also check every row of the ledger; takes longer.")
-def doctor(*, as_json: bool, verify: bool) -> int:
+@click.option(
+    "--cache", metavar="MODEL", help="Only ask this model twice, to see whether it reuses a prefix."
+)
+@click.option("--yes", is_flag=True, help="With --cache: send the two requests without asking.")
+def doctor(*, as_json: bool, verify: bool, cache: str | None, yes: bool) -> int:
     """Check what is installed, configured and reachable, and say what to do.
 
     Every line is ok, warn or fail. Nothing is changed, nobody is asked over a network.
+
+    --cache sends two small requests to a model, after asking you, and says how much of the
+    first one the vendor or runtime reused for the second, and what both cost.
 
     \b
     Exits with 0 if nothing failed, warnings or not; else with the code of the first failure:
       2  SQLite, the configuration, the model's name or the ledger's file cannot be used
       3  there is no model to ask, or no key for the one that is chosen
       4  nobody listens where the model should be, or the ledger cannot be read now
+      7  --cache, and nobody there to ask
       8  the ledger is damaged
     """
-    findings = list(_examine(verify=verify))
+    if yes and cache is None:
+        raise InvalidInput("--yes agrees to the requests of --cache, which is not given")
+    if cache is None:
+        findings = list(_examine(verify=verify))
+    else:
+        # Imported here: it brings what a turn needs, and the other checks do not.
+        from sightline.cli.cache_check import check_cache
+
+        findings = check_cache(cache, yes=yes)
     if as_json:
         write_json_lines(msgspec.json.encode(finding) for finding in findings)
     else:

@@ -94,7 +94,7 @@ HOSTILE: list[tuple[str, str]] = [
     ("SELECT count(*) FROM main.messages", NOT_READ),
     ("SELECT * FROM dbstat", "no such"),
     ("SELECT data FROM sqlite_dbpage WHERE pgno = 1", "no such"),
-    ("SELECT * FROM memo_text WHERE memo_text MATCH 'a'", "no such module"),
+    ("SELECT * FROM memo_content_words", NOT_READ),
     ("SELECT * FROM memo_words", NOT_READ),
     ("SELECT dropped FROM messages", "no such column"),
     ("SELECT salt FROM groups", "no such column"),

@@ -61,9 +61,8 @@ def copy_rows(source: Path, target: Path, version: int) -> None:
         if columns:
             names = ", ".join(columns)
             old.execute(f"INSERT INTO {table} ({names}) SELECT {names} FROM new.{table}")
-    if version >= 3:
-        old.execute("INSERT INTO memo_words SELECT * FROM new.memo_words")
-        old.execute("INSERT INTO memo_text (memo_text) VALUES ('rebuild')")
+    for table in ("memo_words", "memo_content_words"):
+        old.execute(f"INSERT INTO {table} SELECT * FROM new.{table}")
     old.execute("DETACH new")
     old.execute("VACUUM")
     old.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,56 @@ def test_more_matches_come_first_then_the_newer(memos: Ledger) -> None:
     ]
     assert ids([*memos.memos.search("parser")]) == [3, 2]
     assert ids([*memos.memos.search("parser recurse")]) == [2, 3]
+
+
+def test_memos_are_found_by_the_stems_of_their_words(ledger: Ledger) -> None:
+    ledger.memos.save("Testing needs a database; caches are cleared before.", ["retry-policies"])
+    for prompt in ("how do the tests run?", "TESTED?", "cache", "which retries?", "our policy"):
+        assert ids([*ledger.memos.relevant(prompt)]) == [1], prompt
+    assert ids([*ledger.memos.search("cached databases")]) == [1]
+    assert ids([*ledger.memos.tagged(["Retry Policy"])]) == [1]
+    assert ledger.memos.relevant("a contest for testaments") == []
+
+
+@pytest.mark.parametrize(
+    ("content", "prompt"),
+    [
+        ("Ares owns this", "who is Ares?"),
+        ("call parse_args and HTTPServer2", "parse_args"),
+        ("call parse_args and HTTPServer2", "httpserver2"),
+        ("Die Größe der Straße", "GRÖSSE?"),
+        ("Die Größe der Straße", "strasse"),
+        ("Le café est fermé", "cafe"),
+        ("Le cafe\u0301 est ferme\u0301", "Café"),
+        ("日本語 を使う", "日本語"),
+        ("the user\u2019s choice", "user's"),
+        ("read-only mode", "read-only"),
+        ("x" * 300, "x" * 300),
+    ],
+)
+def test_a_word_of_any_kind_is_found_by_itself(ledger: Ledger, content: str, prompt: str) -> None:
+    ledger.memos.save(content, ["t"])
+    ledger.memos.save("there are others", ["t"])
+    assert ids([*ledger.memos.relevant(prompt)]) == [1]
+    assert ledger.verify().ok
+
+
+def test_a_tag_with_an_accent_is_found_with_and_without_it(ledger: Ledger) -> None:
+    ledger.memos.save("x", ["Größe", "cafés"])
+    for prompt in ("die Größe", "grosse", "café", "cafe"):
+        assert ids([*ledger.memos.relevant(prompt)]) == [1], prompt
+    assert ids([*ledger.memos.tagged(["GRÖSSE"])]) == [1]
+
+
+def test_who_has_no_memos_does_not_import_the_stemmer(tmp_path: Path) -> None:
+    asked = "ledger.memos.relevant('how do the tests run?')"
+    program = (
+        "import sys; from sightline.context.ledger import Ledger\n"
+        f"with Ledger({str(tmp_path / 'l.db')!r}) as ledger: print({asked})\n"
+        "print('snowballstemmer' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert done.stdout.split() == [b"[]", b"False"]
 
 
 @pytest.mark.parametrize("prompt", ["continue", "go on", "next, please!", "ok", "...", "", "don't"])

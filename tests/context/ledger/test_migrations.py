@@ -78,6 +78,8 @@ def test_what_later_formats_added_works_on_an_old_ledger(old: Path) -> None:
         assert len(prompts(ledger, first.id, TokenWindow(80, step=0))) == 2
         assert [memo.id for memo in ledger.memos.relevant("which ports does the arch use?")] == [1]
         assert [memo.id for memo in ledger.memos.relevant("does it recurse")] == [2]
+        assert [memo.id for memo in ledger.memos.relevant("parsers, recursing")] == [2]
+        assert [memo.id for memo in ledger.memos.tagged(["port", "gotchas"])] == [2, 1]
         ledger.append(first.id, [Message.of("user", "go on")], strategy="openai")
         assert ledger.verify().ok
 
@@ -104,6 +106,17 @@ def test_a_migration_that_fails_leaves_the_ledger_as_it_was(
     assert format_of(path) == 2
     with Ledger(path) as ledger:
         assert ledger.verify().ok
+
+
+def test_a_damaged_memo_of_an_old_ledger_is_found_when_it_is_open(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    shutil.copy(FIXTURES / "ledger-v6.db", path)
+    connection = apsw.Connection(str(path))
+    connection.execute("UPDATE llm_memos SET tags = 'x' WHERE id = 1")
+    connection.close()
+    with Ledger(path) as ledger:
+        assert "memo 1 was altered" in ledger.verify().findings
+        assert [memo.id for memo in ledger.memos.relevant("does it recurse")] == [2]
 
 
 def test_an_older_format_is_not_read_without_migrating(tmp_path: Path) -> None:

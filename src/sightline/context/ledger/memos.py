@@ -1,8 +1,8 @@
 """Memos: knowledge that outlives its session, found again by what a prompt is about.
 
-Tags (and their hyphenated parts) are looked up in `memo_words`, content in the
-full-text index `memo_text`. Full text ranks memos only, never the conversation:
-there it pulled in fragments by words that mean nothing.
+The stems of tags (and of their hyphenated parts) are looked up in `memo_words`, those of
+content in `memo_content_words`. Words rank memos only, never the conversation: there
+they pulled in fragments that mean nothing.
 """
 
 from __future__ import annotations
@@ -12,14 +12,23 @@ from typing import Final
 
 import msgspec
 
-from sightline.context.ledger.rows import NO_LIMIT, Row, RowReader, marks
+from sightline.context.ledger.rows import NO_LIMIT, Row, RowReader, RowWriter, first, marks
 from sightline.context.ledger.store import Store
 from sightline.context.ledger.transaction import Transaction
 from sightline.context.messages.gate import Gate
-from sightline.context.messages.memos import TOP, Memo, keywords, normal_tags, rank, tag_words
+from sightline.context.messages.memos import (
+    TOP,
+    Memo,
+    content_stems,
+    keywords,
+    normal_tags,
+    rank,
+    stem,
+    tag_stems,
+)
 from sightline.errors import InvalidInput, NotFound
 
-__all__ = ["Memos"]
+__all__ = ["Memos", "index_memo", "memo_stems"]
 
 _BATCH: Final = 1000  # values of one statement
 
@@ -79,16 +88,16 @@ class Memos:
 
     def matching(self, tags: Iterable[str], *, limit: int = 20) -> list[tuple[Memo, int]]:
         """Find memos by tags, with how many of them matched."""
-        words = normal_tags(tags)
+        words = [*dict.fromkeys(map(stem, normal_tags(tags)))]
         with self._store.read() as db:
-            matches = _tag_matches(db, words)
+            matches = _matches(db, "memo_words", words)
             memos = _ranked(db, matches, {}, limit)
         return [(memo, matches[memo.id]) for memo in memos]
 
     def search(self, query: str, *, limit: int = 20) -> list[Memo]:
         """Find memos by the words of their content: most matches first."""
         with self._store.read() as db:
-            return _ranked(db, {}, db.memos_saying(keywords(query)), limit)
+            return _ranked(db, {}, _matches(db, "memo_content_words", _keywords(db, query)), limit)
 
     def relevant(self, prompt: str, *, limit: int = TOP) -> list[Memo]:
         """Find the memos that a prompt calls for; five at most unless told otherwise."""
@@ -96,10 +105,10 @@ class Memos:
 
     def scored(self, prompt: str, *, limit: int = TOP) -> list[tuple[Memo, tuple[int, int]]]:
         """Find the memos that a prompt calls for, with their matches in tags and in content."""
-        words = keywords(prompt)
         with self._store.read() as db:
-            tags = _tag_matches(db, words)
-            content = db.memos_saying(words)
+            words = _keywords(db, prompt)
+            tags = _matches(db, "memo_words", words)
+            content = _matches(db, "memo_content_words", words)
             memos = _ranked(db, tags, content, limit)
         return [(memo, (tags.get(memo.id, 0), content.get(memo.id, 0))) for memo in memos]
 
@@ -119,29 +128,47 @@ def _memo(row: Row) -> Memo:
 
 
 def _put(tx: Transaction, row: Row) -> Row:
-    """Store a memo, and the words of its tags."""
+    """Store a memo, and what it is found by."""
     row = {**row, "updated_at": tx.now, "activity": tx.db.next_activity()}
     row = tx.insert_memo(row)
-    for word in tag_words(msgspec.json.decode(row["tags"])):
-        tx.db.insert("memo_words", {"word": word, "memo_id": row["id"]})
+    index_memo(tx.db, row["id"], row["content"], row["tags"])
     return row
+
+
+def index_memo(db: RowWriter, memo_id: int, content: str, tags: str) -> None:
+    """Make a memo be found by the stems of its tags (a JSON array) and of its content."""
+    for table, stems in memo_stems(content, tags).items():
+        for word in stems:
+            db.insert(table, {"word": word, "memo_id": memo_id})
+
+
+def memo_stems(content: str, tags: str) -> dict[str, frozenset[str]]:
+    """Tell which stems a memo has in each index."""
+    return {
+        "memo_words": tag_stems(msgspec.json.decode(tags, type=list[str])),
+        "memo_content_words": content_stems(content),
+    }
 
 
 def _take(tx: Transaction, memo_id: int) -> Row:
-    """Delete a memo and the words of its tags; return it."""
+    """Delete a memo and what it is found by; return it."""
     row = tx.delete_memo(memo_id)
-    tx.db.delete("memo_words", "memo_id = ?", (memo_id,))
+    for table in ("memo_words", "memo_content_words"):
+        tx.db.delete(table, "memo_id = ?", (memo_id,))
     return row
 
 
-def _tag_matches(db: RowReader, words: Sequence[str]) -> dict[int, int]:
+def _keywords(db: RowReader, prompt: str) -> tuple[str, ...]:
+    # Stemming is worth importing only where there is something to find.
+    return keywords(prompt) if first(db, "SELECT id FROM llm_memos LIMIT 1") else ()
+
+
+def _matches(db: RowReader, table: str, words: Sequence[str]) -> dict[int, int]:
+    """Count how many of the words each memo has in an index."""
     if not words:
         return {}
-    rows = db.fetch(
-        f"SELECT memo_id, count(*) FROM memo_words WHERE word IN ({marks(words)}) GROUP BY memo_id",
-        words,
-    )
-    return dict(rows)
+    found = f"SELECT memo_id, count(*) FROM {table} WHERE word IN ({marks(words)}) GROUP BY memo_id"
+    return dict(db.fetch(found, words))
 
 
 def _ranked(

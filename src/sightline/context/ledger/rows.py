@@ -38,9 +38,6 @@ class RowReader(Protocol):
     def total_findings(self, total: bytes) -> list[str]:
         """Tell where the sum over all sessions and memos is not the one that is kept, if any is."""
 
-    def memos_saying(self, words: Sequence[str]) -> dict[int, int]:
-        """Find memos by the words of their content; how many of the words each one has."""
-
 
 class RowWriter(RowReader, Protocol):
     """A change of a ledger: all of it when its block ends, nothing if that raises."""
@@ -68,12 +65,6 @@ class RowWriter(RowReader, Protocol):
 
     def take(self, table: str, where: str, values: Values) -> list[Row]:
         """Delete the rows that a condition names, and return them."""
-
-    def index_memo(self, memo_id: int, content: str) -> None:
-        """Make a memo that was stored be found by the words of its content."""
-
-    def forget_memo(self, memo_id: int, content: str) -> None:
-        """Let a memo that was deleted be found no longer; `content` is what it said."""
 
 
 def find_session(db: RowReader, session_id: int) -> Row:

@@ -10,7 +10,8 @@ together. An engine's numbered steps make them (`sqlite.steps`).
         ├──< strategy_states                  what a group left with the strategy
         └──< owners, open_replies, open_calls what is under way, and who runs it: under no seal
     calibrations                              how vendors count: under no seal
-    llm_memos ──< memo_words, memo_text       knowledge of no session, and its indexes
+    llm_memos ──< memo_words                  knowledge of no session, and the stems that its
+              ──< memo_content_words          tags and its content are found by
     ledger                                    one row: identity, and the seal over all others
 """
 

@@ -67,7 +67,6 @@ class Transaction:
         """Store a memo, and return its row."""
         memo = self._insert("llm_memos", row)
         self.db.move_total(add=memo["digest"], take=ZERO)
-        self.db.index_memo(memo["id"], memo["content"])
         return memo
 
     def delete_memo(self, memo_id: int) -> Row:
@@ -76,7 +75,6 @@ class Transaction:
         if not rows:
             raise NotFound(f"no memo {memo_id}")
         self.db.move_total(add=ZERO, take=rows[0]["digest"])
-        self.db.forget_memo(memo_id, rows[0]["content"])
         return rows[0]
 
     def update(self, table: str, row: Mapping[str, Value]) -> bytes:

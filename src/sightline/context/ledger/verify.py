@@ -4,7 +4,7 @@ An engine's own check sees the structure of a file, not the text in it: most fli
 pass. So every row is read and its seal computed anew, message after message,
 group after group, up to the one seal over the whole ledger; then the engine checks
 what is its own (`Store.check`): SQLite its pages and indexes, through which the rows are
-found, the index of the memos' words, and the numbers that it gives.
+found, and the numbers that it gives.
 
 What this cannot see: changes after which somebody computed all the seals again,
 the loss of the last committed turns together with the log that held them, and
@@ -13,6 +13,7 @@ numbers in `sqlite_sequence` that skip some, as if rows had been there and gone.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
@@ -21,6 +22,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from sightline.context.ledger.memos import memo_stems
 from sightline.context.ledger.rows import Row, RowReader, first
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.seal import (
@@ -34,7 +36,6 @@ from sightline.context.ledger.seal import (
 )
 from sightline.context.ledger.store import Store
 from sightline.context.ledger.transaction import seal
-from sightline.context.messages.memos import tag_words
 from sightline.errors import LedgerDamaged
 
 __all__ = ["VerifyReport", "verify"]
@@ -267,17 +268,21 @@ class _Check:
         return tallies
 
     def _memos(self) -> None:
-        words = set()
+        known: Counter[str] = Counter()
         for memo in self._rows("llm_memos"):
             self._counts["memos"] += 1
             self._total = tally_move(self._total, add=memo["digest"])
             if seal("llm_memos", memo) != memo["digest"]:
                 self.find(f"memo {memo['id']} was altered")
                 continue
-            tags = msgspec.json.decode(memo["tags"], type=list[str])
-            words |= {(word, memo["id"]) for word in tag_words(tags)}
-        if words != set(self._db.fetch("SELECT word, memo_id FROM memo_words")):
-            self.find("the memos' tags are not what memo_words says")
+            for table, stems in memo_stems(memo["content"], memo["tags"]).items():
+                known[table] += len(stems)
+                found = f"SELECT word FROM {table} WHERE memo_id = ?"
+                if stems != {word for (word,) in self._db.fetch(found, (memo["id"],))}:
+                    self.find(f"the words of memo {memo['id']} are not what {table} says")
+        for table in ("memo_words", "memo_content_words"):
+            if first(self._db, f"SELECT count(*) FROM {table}") != known[table]:
+                self.find(f"{table} has words of memos that are not there")
 
     def _ledger(self) -> None:
         for finding in self._db.total_findings(self._total):

@@ -4,19 +4,35 @@ Tags are lower case, hyphenated, without punctuation, so that `Arch Decision`,
 `arch_decision` and `#arch-decision` are one tag. A prompt calls for memos by its
 keywords: first those whose tags (or a hyphenated part of one) match, then those
 whose content does; more matches first, then the newer one; five at most.
+
+Words match by their stems, which are Snowball's for English: `tests` is `testing`. Every
+word becomes one stem, so whatever it is, a name or a word of another language, it is
+found by itself. Ledgers keep the stems: other ones need a new format of the ledger.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 import msgspec
 
 from sightline.errors import InvalidInput
 
-__all__ = ["MAX_KEYWORDS", "TOP", "Memo", "keywords", "normal_tags", "rank", "tag_words"]
+__all__ = [
+    "MAX_KEYWORDS",
+    "TOP",
+    "Memo",
+    "content_stems",
+    "keywords",
+    "normal_tags",
+    "rank",
+    "stem",
+    "tag_stems",
+]
 
 TOP: Final = 5
 MAX_KEYWORDS: Final = 32
@@ -24,6 +40,7 @@ MAX_TAGS: Final = 32
 MAX_TAG: Final = 64
 _WORD: Final = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
 _NOT_WORD: Final = re.compile(r"[\W_]+")
+_DIACRITICS: Final = re.compile("[\u0300-\u036f]+")
 
 # Words that say nothing about a subject, and the phrases ("go on", "next") by which
 # ranked retrieval once filled prompts with noise.
@@ -66,26 +83,56 @@ def normal_tags(tags: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(normal))
 
 
-def tag_words(tags: Iterable[str]) -> frozenset[str]:
-    """Collect the words a prompt may name these tags by: each tag, and its hyphenated parts."""
-    words: set[str] = set()
-    for tag in tags:
-        words.add(tag)
-        words.update(tag.split("-"))
-    return frozenset(words)
+def stem(word: str) -> str:
+    """Reduce a word to what its forms have in common; a hyphenated one part by part."""
+    return "-".join(map(_stem, _plain(word).split("-")))
+
+
+def tag_stems(tags: Iterable[str]) -> frozenset[str]:
+    """Collect what a prompt may name these tags by: the stems of each tag and of its parts."""
+    return frozenset(stem(word) for tag in tags for word in (tag, *tag.split("-")))
+
+
+def content_stems(content: str) -> frozenset[str]:
+    """Collect the stems of the words that say what a text is about."""
+    return frozenset(map(stem, _telling_words(content)))
 
 
 def keywords(prompt: str) -> tuple[str, ...]:
-    """Take the words of a prompt that say what it is about, in order, without repeats."""
+    """Take the stems of the words that say what a prompt is about, in order, without repeats."""
     found: dict[str, None] = {}
-    for match in _WORD.finditer(prompt.casefold()):
+    for word in _telling_words(prompt):
+        found[stem(word)] = None
+        if len(found) == MAX_KEYWORDS:
+            break
+    return tuple(found)
+
+
+def _telling_words(text: str) -> Iterator[str]:
+    for match in _WORD.finditer(_plain(text)):
         word = match[0].replace("\u2019", "'")
         for candidate in (word, *word.split("-")) if "-" in word else (word,):
             if candidate not in STOP_WORDS and (len(candidate) > 1 or not candidate.isascii()):
-                found[candidate.replace("'", "")] = None
-        if len(found) >= MAX_KEYWORDS:
-            break
-    return tuple(found)[:MAX_KEYWORDS]
+                yield candidate.replace("'", "")
+
+
+def _plain(text: str) -> str:
+    """Write a text without case and accents: `Größe` is `grosse`."""
+    if text.isascii():
+        return text.casefold()
+    apart = unicodedata.normalize("NFD", text.casefold())
+    return unicodedata.normalize("NFC", _DIACRITICS.sub("", apart))
+
+
+@lru_cache(maxsize=1 << 14)
+def _stem(word: str) -> str:
+    if len(word) > MAX_TAG or not (word.isascii() and word.isalpha()):
+        return word
+    # Its package reads the rules of every language, so whoever has no memos does not import it.
+    from snowballstemmer.english_stemmer import EnglishStemmer
+
+    # A stemmer keeps the word that it is at, so threads do not share one.
+    return str(EnglishStemmer().stemWord(word))
 
 
 def rank(

@@ -19,9 +19,12 @@ from typing import Final
 from uuid import uuid4
 
 import apsw
+import msgspec
 
+from sightline.context.ledger.memos import index_memo
 from sightline.context.ledger.seal import ZERO, Value
-from sightline.context.ledger.sqlite.steps import FORMAT, format_of, migrate
+from sightline.context.ledger.sqlite.rows import SqliteWriter, fetch
+from sightline.context.ledger.sqlite.steps import FORMAT, STEMS_FORMAT, format_of, migrate
 from sightline.context.ledger.sqlite.takeover import take_over
 from sightline.context.ledger.transaction import seal
 from sightline.errors import InvalidInput, LedgerDamaged, LedgerUnavailable, LedgerUnusable
@@ -53,8 +56,18 @@ def open_for_writing(path: Path, now: str, vfs: str | None = None) -> apsw.Conne
         connection.execute("PRAGMA checkpoint_fullfsync = ON")
         # What is removed is overwritten, not merely unlinked from its page.
         connection.execute("PRAGMA secure_delete = ON")
-        migrate(connection, reached=partial(take_over, connection, path, now))
+        migrate(connection, reached=partial(_bring, connection, path, now))
     return connection
+
+
+def _bring(connection: apsw.Connection, path: Path, now: str, reached: int) -> None:
+    """Bring what the step to a format cannot say in SQL."""
+    take_over(connection, path, now, reached)
+    if reached == STEMS_FORMAT:
+        writer = SqliteWriter(connection)
+        for memo in fetch(connection, "SELECT id, content, tags FROM llm_memos"):
+            with contextlib.suppress(msgspec.DecodeError):  # tags that are damaged: verify says so
+                index_memo(writer, *memo)
 
 
 def open_for_reading(path: Path) -> apsw.Connection:

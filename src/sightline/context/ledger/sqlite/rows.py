@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -49,15 +49,6 @@ class SqliteReader:
             return ["the ledger's own row was altered"]
         return [] if rows[0]["tally"] == total else ["a session or a memo is missing or added"]
 
-    def memos_saying(self, words: Sequence[str]) -> dict[int, int]:
-        if not words:
-            return {}
-        one = "SELECT rowid FROM memo_text WHERE memo_text MATCH ?"
-        each = " UNION ALL ".join([one] * len(words))
-        # Words are letters, digits and hyphens; in quotes none of them is an operator.
-        phrases = [f'"{word}"' for word in words]
-        return dict(self.fetch(f"SELECT rowid, count(*) FROM ({each}) GROUP BY rowid", phrases))
-
 
 class SqliteWriter(SqliteReader):
     """A transaction of a connection, for changes.
@@ -98,14 +89,6 @@ class SqliteWriter(SqliteReader):
 
     def take(self, table: str, where: str, values: Values) -> list[Row]:
         return self.rows(f"DELETE FROM {table} WHERE {where} RETURNING *", values)
-
-    def index_memo(self, memo_id: int, content: str) -> None:
-        self.insert("memo_text", {"rowid": memo_id, "content": content})
-
-    def forget_memo(self, memo_id: int, content: str) -> None:
-        # A command to FTS5, which keeps no text of its own and has to be told what to forget.
-        row: Row = {"memo_text": "delete", "rowid": memo_id, "content": content}
-        self.insert("memo_text", row)
 
     def finish(self) -> None:
         """Seal and store the ledger's own row, if it changed."""

@@ -14,7 +14,15 @@ import apsw
 
 from sightline.errors import LedgerUnusable
 
-__all__ = ["APPLICATION_ID", "FORMAT", "MIGRATIONS", "NUMBERED", "format_of", "migrate"]
+__all__ = [
+    "APPLICATION_ID",
+    "FORMAT",
+    "MIGRATIONS",
+    "NUMBERED",
+    "STEMS_FORMAT",
+    "format_of",
+    "migrate",
+]
 
 APPLICATION_ID: Final = int.from_bytes(b"SLGN", "big")
 
@@ -86,13 +94,7 @@ CREATE INDEX undone_by_session ON undone (session_id, group_id);
 ALTER TABLE messages ADD COLUMN usage_id INTEGER;
 """
 
-MEMO_INDEX: Final = """
-CREATE VIRTUAL TABLE memo_text USING fts5 (
-    content, content = 'llm_memos', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2'
-);
-"""
-
-_WEIGHTS_AND_WORDS: Final = f"""
+_WEIGHTS_AND_WORDS: Final = """
 ALTER TABLE groups ADD COLUMN tokens_before INTEGER NOT NULL DEFAULT 0;
 UPDATE groups SET tokens_before = before.total FROM (
     SELECT id, sum(iif(status = 'live', tokens, 0)) OVER (
@@ -118,7 +120,9 @@ INSERT INTO memo_words
         )
     SELECT value, memo_id FROM tag
     UNION SELECT word, memo_id FROM piece WHERE word <> '';
-{MEMO_INDEX}
+CREATE VIRTUAL TABLE memo_text USING fts5 (
+    content, content = 'llm_memos', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2'
+);
 INSERT INTO memo_text (memo_text) VALUES ('rebuild');
 """
 
@@ -164,6 +168,16 @@ _WHOLE_ACCOUNTS: Final = """
 ALTER TABLE usage ADD COLUMN reported TEXT;
 """
 
+# The stems themselves are brought by whoever is told that this step is reached.
+_STEMS: Final = """
+DROP TABLE memo_text;
+DELETE FROM memo_words;
+CREATE TABLE memo_content_words (
+    word TEXT NOT NULL, memo_id INTEGER NOT NULL, PRIMARY KEY (word, memo_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX memo_content_words_by_memo ON memo_content_words (memo_id);
+"""
+
 MIGRATIONS: Final[tuple[str, ...]] = (
     _CONVERSATIONS,
     _ACCOUNTING,
@@ -171,7 +185,9 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     _FORGOTTEN_WORDS,
     _ONE_STORE,
     _WHOLE_ACCOUNTS,
+    _STEMS,
 )
+STEMS_FORMAT: Final = 7
 FORMAT: Final = len(MIGRATIONS)
 # The tables that never give a number twice; SQLite keeps their highest in `sqlite_sequence`.
 NUMBERED: Final = ("sessions", "groups", "messages", "llm_memos", "usage", "receipts")

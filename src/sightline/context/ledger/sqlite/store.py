@@ -26,7 +26,6 @@ from sightline.context.ledger.sqlite.connect import (
     open_for_writing,
     translated,
 )
-from sightline.context.ledger.sqlite.memo_index import index_findings
 from sightline.context.ledger.sqlite.presence import attend, bury, is_held
 from sightline.context.ledger.sqlite.process import QueryProcess
 from sightline.context.ledger.sqlite.rows import SqliteReader, SqliteWriter, fetch
@@ -122,7 +121,6 @@ class SqliteStore(Store):
         try:
             with closing(self.reader()) as own, own.read():
                 return [
-                    *_guarded("index of memos", lambda: list(index_findings(own._connection))),
                     *_guarded("numbers", lambda: _numbers(own._connection)),
                     *_guarded("pages", lambda: _pages(own._connection)),
                 ]
