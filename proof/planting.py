@@ -117,7 +117,7 @@ def _control(trial: Trial) -> None:
 def _plant(trial: Trial, text: str, *, redact: bool) -> bytes:
     with Ledger(trial.directory("planted") / "l.db", redact=redact) as ledger:
         for way in WAYS:
-            session = ledger.sessions.create("s").id
+            session = ledger.sessions.create().id
             try:
                 way(ledger, session, text)
             except InvalidInput:
