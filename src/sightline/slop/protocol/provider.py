@@ -213,7 +213,8 @@ class ViewGroup:
         elif source is before.source:
             return
         else:
-            self.showing, change = steps.step(before, source)
+            fields = any(each.takes_fields for each in self.subscriptions)
+            self.showing, change = steps.step(before, source, fields=fields)
         if change is not None and change.is_empty:
             return
         for subscription in self.subscriptions:
@@ -261,11 +262,13 @@ class Steps:
         # With the showing that it begins from, which is held, so that its id stays its own.
         self._taken: dict[tuple[int, int], tuple[Showing, Showing, ViewChange | None]] = {}
 
-    def step(self, before: Showing, source: Node) -> tuple[Showing, ViewChange | None]:
+    def step(
+        self, before: Showing, source: Node, *, fields: bool
+    ) -> tuple[Showing, ViewChange | None]:
         """Show a later tree, and tell the change that leads to it, None if it is too much."""
         key = (id(before), id(source))
         if key not in self._taken:
-            self._taken[key] = before, *before.next(source)
+            self._taken[key] = before, *before.next(source, fields=fields)
             self._showings[id(source), before.view] = self._taken[key][1]
         _, after, change = self._taken[key]
         return after, change

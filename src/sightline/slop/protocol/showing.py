@@ -54,15 +54,16 @@ class Showing:
         showing._bound(limits.snapshot_nodes + 1)
         return showing
 
-    def next(self, source: Node) -> tuple[Showing, ViewChange | None]:
+    def next(self, source: Node, *, fields: bool) -> tuple[Showing, ViewChange | None]:
         """Show a later tree; also the change from here to there, None if a snapshot is better.
 
+        `fields` is the kind of operations that will be wanted, of one subscription at least.
         The first later tree gets what this one remembers; if there is a second, it starts anew.
         """
         projector, self._projector = self._projector or Projector(self._applied), None
         later = Showing(source, self.view, self._limits, projector)
         change = ViewChange(self.shown, later)
-        body = change.body(fields=True)
+        body = change.body(fields=fields)
         # No count of the tree: an operation cannot add more nodes than its text has room for.
         limit = self._limits.snapshot_nodes
         most_nodes = limit + 1
@@ -144,5 +145,4 @@ class ViewChange:
     @property
     def is_empty(self) -> bool:
         """Whether both views show the same."""
-        body = self.body(fields=True)
-        return body is not None and body.data == b"[]"
+        return any(body is not None and body.data == b"[]" for body in self._bodies.values())
