@@ -17,10 +17,12 @@ further figures. A table stands between two comments and is written as a whole:
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from math import floor, log10
 
+from benchmarks.gpu import FOUND, Shape
 from benchmarks.harness import quantity, times
 from benchmarks.results import Part
 
@@ -146,6 +148,27 @@ def _prices(parts: Parts) -> list[str]:
     return lines
 
 
+def _gpu(parts: Parts) -> list[str]:
+    """What a GPU needed: written by `benchmarks.gpu` where there was one."""
+    found = json.loads(FOUND.read_text(encoding="utf-8"))
+    titles = {row.slug: row.work for row in parts["cache"].rows}
+    shape = Shape(**found["shape"])
+    lines = [
+        f"{found['device']}, PyTorch {found['torch']}, {found['date']};"
+        f" {found['model']} ({shape.parameters / 1e9:.1f} billion weights, random, bf16).",
+        "",
+        "| layout | requests | evaluated | prefill | p95 to the first token |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for layouts in found["works"].values():
+        for name, figures in layouts.items():
+            lines.append(
+                f"| {titles[name]} | {figures['requests']} | {figures['evaluated']:,} tokens"
+                f" | {figures['seconds']:.1f} s | {figures['p95'] * 1e3:.0f} ms |"
+            )
+    return lines
+
+
 TABLES: dict[str, Callable[[Parts], list[str]]] = {
-    "local": _local, "headlines": _headlines, "prices": _prices,
+    "local": _local, "headlines": _headlines, "prices": _prices, "gpu": _gpu,
 }  # fmt: skip

@@ -116,6 +116,11 @@ def _cache(parts: Mapping[str, Part]) -> Iterator[str]:
     yield "What costs less than the default by more than a hundredth, all four taken together,"
     yield "shows less of the conversation or departs from what std::slop and SLOP say. Of the"
     yield f"slacks at the default's size the cheapest costs {least:.3f} of it."
+    yield ""
+    yield "The requests of a chat of 50 turns on a GPU (`python -m benchmarks.gpu`), the state"
+    yield "new in each:"
+    yield ""
+    yield from TABLES["gpu"](parts)
 
 
 def _bars(parts: Mapping[str, Part]) -> Iterator[str]:

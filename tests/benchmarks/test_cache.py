@@ -8,8 +8,10 @@ from itertools import chain, takewhile
 import numpy as np
 import pytest
 from benchmarks.cache import (
+    BLOCK,
     DEFAULT,
     ENCODING,
+    FIXED,
     LAYOUTS,
     PROFILES,
     VENDORS,
@@ -21,12 +23,14 @@ from benchmarks.cache import (
     Work,
     Writer,
     conversation,
+    lengths,
     measure,
     price,
     state_block,
 )
 from benchmarks.results import load
 
+from benchmarks import gpu
 from sightline.context.messages.parts import Message
 from sightline.context.messages.replay import replay
 
@@ -136,6 +140,19 @@ def test_the_conversations_are_what_they_say() -> None:
     assert len(states) == 5
     tokens = len(ENCODING.encode_ordinary(state_block(random.Random(3), 7).text))
     assert 700 <= tokens <= 900
+
+
+def test_a_plan_for_a_gpu_says_which_tokens_are_evaluated() -> None:
+    classic, ours = (lengths(LAYOUTS[name], "chat", SHORT) for name in ("layers", "default"))
+    fixed = int(Texts().weights.sum()) + sum(len(ENCODING.encode_ordinary(m.text)) for m in FIXED)
+    assert [total for _, total in classic] == [total for _, total in ours]
+    assert all(kept % BLOCK == 0 and kept < total for kept, total in (*classic, *ours))
+    assert max(kept for kept, _ in classic) < fixed + 500, "the notes stand before the history"
+    assert [kept for kept, _ in ours][-1] > 2 * fixed
+    found = gpu.summary(ours, [0.01 * number for number in range(1, len(ours) + 1)])
+    assert found["evaluated"] == sum(total - kept for kept, total in ours)
+    assert found["p95"] == pytest.approx(0.01 * -(-95 * len(ours) // 100))
+    assert 7.9e9 < gpu.SHAPES["llama-3-8b"].parameters < 8.1e9
 
 
 def test_a_message_is_a_number_and_the_same_text_the_same_one() -> None:
