@@ -82,13 +82,12 @@ def _escape(rows: Rows) -> Figure:
 
 
 def _cache(rows: Rows) -> Figure:
-    bars = []
-    for row in rows:
-        letter = row.slug[-1]
-        name = f"({letter}), state still in a turn" if row.slug != letter else f"({letter})"
-        text = quantity(row.ours, row.unit)
-        bars.append(Bar(name, row.ours, text, peer=letter in "abc"))
-    return draw_bars("Prompt tokens evaluated in 50 turns, by layout; (c) is the peer", bars)
+    theirs = ("before", "layers", "users")
+    bars = [
+        Bar(row.work, row.more["price"], f"{row.more['price']:.2f}", peer=row.slug in theirs)
+        for row in rows
+    ]
+    return draw_bars("The price of prompts, four vendors' mean; the default is 1", bars)
 
 
 def _local(rows: Rows) -> Figure:
@@ -132,7 +131,7 @@ PICTURES: dict[str, tuple[Picture, ...]] = {
     "ledger": (Picture("ledger-turn.svg", "Time of a turn over the session's length", _turns),),
     "slots": (Picture("slots-growth.svg", "Time of a render over the messages", _slots),),
     "tail": (Picture("tail-escape.svg", "Speed of escaping, by kind of text", _escape),),
-    "cache": (Picture("cache-layouts.svg", "Tokens evaluated, by layout", _cache),),
+    "cache": (Picture("cache-layouts.svg", "The price of prompts, by layout", _cache),),
     "local": (Picture("local-turns.svg", "Tokens evaluated in every turn, by layout", _local),),
     "inspector": (Picture("inspector-memory.svg", "Memory of the server", _inspector),),
     "json_libraries": (Picture("json-libraries.svg", "Time to read, by library", _json),),

@@ -5,7 +5,7 @@ from there, so that no figure is typed by hand:
 
     costs 80.3 µs<!-- bench: trees/change-diff/ours -->
     some 26,000<!-- bench: trees/change-diff/ratio to 2 digits --> times less
-    at worst 77 %<!-- bench: cache/g/worst_reuse in percent --> of it
+    at worst 77 %<!-- bench: local/all/share in percent --> of it
 
 The name is module, slug and field: `ours`, `peer`, `ratio`, `size`, or one of the row's
 further figures. A table stands between two comments and is written as a whole:
@@ -17,14 +17,16 @@ further figures. A table stands between two comments and is written as a whole:
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from math import floor, log10
 
+from benchmarks.gpu import FOUND, Shape
 from benchmarks.harness import quantity, times
 from benchmarks.results import Part
 
-__all__ = ["QUOTED", "TABLE", "UnknownFigure", "renewed"]
+__all__ = ["QUOTED", "TABLE", "TABLES", "UnknownFigure", "renewed"]
 
 Parts = Mapping[str, Part]
 QUOTED = re.compile(
@@ -50,9 +52,9 @@ def renewed(text: str, parts: Parts) -> str:
         return _figure(found, parts) + mark
 
     def table(found: re.Match[str]) -> str:
-        if found["name"] not in _TABLES:
+        if found["name"] not in TABLES:
             raise UnknownFigure(f"there is no table {found['name']!r}")
-        lines = [f"<!-- bench: table {found['name']} -->", *_TABLES[found["name"]](parts)]
+        lines = [f"<!-- bench: table {found['name']} -->", *TABLES[found["name"]](parts)]
         return "\n".join(found["indent"] + line for line in (*lines, "<!-- bench: end -->"))
 
     written = TABLE.sub(table, QUOTED.sub(figure, text))
@@ -133,4 +135,40 @@ def _headlines(parts: Parts) -> list[str]:
     return lines
 
 
-_TABLES: dict[str, Callable[[Parts], list[str]]] = {"local": _local, "headlines": _headlines}
+_MEASURES = ("price", "anthropic", "openai", "gemini", "deepseek", "evaluated", "attended")
+
+
+def _prices(parts: Parts) -> list[str]:
+    """Layouts, and how many times the default's their costs are."""
+    heads = ("all four", "Anthropic", "OpenAI", "Gemini", "DeepSeek", "evaluated", "attended")
+    lines = [f"| layout | {' | '.join(heads)} | |", f"| --- |{' ---: |' * len(heads)} --- |"]
+    for row in parts["cache"].rows:
+        figures = " | ".join(f"{row.more[name]:.2f}" for name in _MEASURES)
+        lines.append(f"| {row.work} | {figures} | {row.note} |")
+    return lines
+
+
+def _gpu(parts: Parts) -> list[str]:
+    """What a GPU needed: written by `benchmarks.gpu` where there was one."""
+    found = json.loads(FOUND.read_text(encoding="utf-8"))
+    titles = {row.slug: row.work for row in parts["cache"].rows}
+    shape = Shape(**found["shape"])
+    lines = [
+        f"{found['device']}, PyTorch {found['torch']}, {found['date']};"
+        f" {found['model']} ({shape.parameters / 1e9:.1f} billion weights, random, bf16).",
+        "",
+        "| layout | requests | evaluated | prefill | p95 to the first token |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for layouts in found["works"].values():
+        for name, figures in layouts.items():
+            lines.append(
+                f"| {titles[name]} | {figures['requests']} | {figures['evaluated']:,} tokens"
+                f" | {figures['seconds']:.1f} s | {figures['p95'] * 1e3:.0f} ms |"
+            )
+    return lines
+
+
+TABLES: dict[str, Callable[[Parts], list[str]]] = {
+    "local": _local, "headlines": _headlines, "prices": _prices, "gpu": _gpu,
+}  # fmt: skip

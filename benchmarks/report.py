@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.harness import table
 from benchmarks.pictures import PICTURES
 from benchmarks.plot import svg
-from benchmarks.quotes import UnknownFigure, renewed
+from benchmarks.quotes import TABLES, UnknownFigure, renewed
 from benchmarks.results import Part, load
 
 __all__ = ["documents", "files", "main"]
@@ -30,7 +30,7 @@ TITLES = {
     "slots": "Prompts under a budget, against langchain-core and tiktoken",
     "tail": "Showing state safely",
     "composing": "The next request of a running host",
-    "cache": "What keeps a prompt warm: layouts simulated",
+    "cache": "What a prompt costs: layouts priced",
     "local": "What a real runtime evaluates",
     "inspector": "The inspector on a long session",
     "startup": "The start of the chat",
@@ -94,11 +94,33 @@ def _report(parts: Mapping[str, Part]) -> Iterator[str]:
         yield ""
         yield f"`python -m benchmarks --only {name}`: {_circumstances(part.run)}."
         yield ""
-        yield table(list(part.rows))
+        if name == "cache":
+            yield from _cache(parts)
+        else:
+            yield table(list(part.rows))
         yield ""
         for picture in PICTURES.get(name, ()):
             yield f"![{picture.shows}](plots/{picture.file})"
             yield ""
+
+
+def _cache(parts: Mapping[str, Part]) -> Iterator[str]:
+    rows = parts["cache"].rows
+    least = min(row.more["price"] for row in rows if row.slug.startswith("slack-"))
+    yield "How many times the default's the cost is: the mean of three kinds of work, three rates"
+    yield "of change, and 30, 90 and 300 turns. Tokens at the prices of each vendor's profile;"
+    yield "for a local runtime those evaluated, and those that they attend to."
+    yield ""
+    yield from TABLES["prices"](parts)
+    yield ""
+    yield "What costs less than the default by more than a hundredth, all four taken together,"
+    yield "shows less of the conversation or departs from what std::slop and SLOP say. Of the"
+    yield f"slacks at the default's size the cheapest costs {least:.3f} of it."
+    yield ""
+    yield "The requests of a chat of 50 turns on a GPU (`python -m benchmarks.gpu`), the state"
+    yield "new in each:"
+    yield ""
+    yield from TABLES["gpu"](parts)
 
 
 def _bars(parts: Mapping[str, Part]) -> Iterator[str]:
