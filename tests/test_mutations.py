@@ -22,8 +22,8 @@ def test_a_fault_is_one_change_of_one_module_that_still_compiles(mutation: Mutat
     assert all((TESTS / path).is_file() for path in mutation.tests.split())
 
 
-def test_there_are_forty_faults_and_one_in_every_room() -> None:
-    assert len({mutation.name for mutation in MUTATIONS}) == len(MUTATIONS) == 40
+def test_there_are_at_least_forty_faults_and_one_in_every_room() -> None:
+    assert len({mutation.name for mutation in MUTATIONS}) == len(MUTATIONS) >= 40
     rooms = {room_of(Path(mutation.module).with_suffix("").parts) for mutation in MUTATIONS}
     assert rooms == {room for floor in FLOORS for room in floor} - _WITHOUT
 

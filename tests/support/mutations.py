@@ -68,6 +68,13 @@ MUTATIONS: Final = (
         "slop/protocol/test_consumer.py",
     ),
     Mutation(
+        "blind-trial",
+        "slop/conform/consumers.py",
+        'Verdict("gap.drop-old", not asked)',
+        'Verdict("gap.drop-old", True)',
+        "slop/conform/test_trials.py",
+    ),
+    Mutation(
         "repeated-host",
         "slop/transports/door.py",
         "if len(hosts) != 1 or not self._is_ours(hosts[0].lower()):",
