@@ -400,6 +400,15 @@ def test_a_call_and_its_result_in_openais_form_are_one_unit() -> None:
     assert [message.text for message in slots.render().messages] == ["Found."]
 
 
+def test_a_call_that_nests_without_end_is_refused_in_words() -> None:
+    arguments: dict[str, Any] = {}
+    for _ in range(100_000):
+        arguments = {"a": arguments}
+    call = {"id": "1", "function": {"name": "find", "arguments": arguments}}
+    with pytest.raises(InvalidSlot, match="not a message: it nests too deeply"):
+        Slots(100, "chars/4").add("history", [{"role": "assistant", "tool_calls": [call]}])
+
+
 @pytest.mark.parametrize("content", [5, [5], ["text"], {"role": "user"}, b"bytes"])
 def test_content_of_another_kind_names_the_slot(content: Any) -> None:
     with pytest.raises(InvalidSlot, match="slot 'h', content"):

@@ -201,6 +201,9 @@ def test_a_file_in_its_address_weighs_what_it_is() -> None:
         assert file_tokens(image, rule) == file_tokens(known, rule)
     notes = File(f"data:text/plain;base64,{b64encode(b'x' * 400).decode()}", "text/plain")
     assert file_tokens(notes, "gemini") == pytest.approx(100, abs=1)
+    lie = head[:16] + struct.pack(">II", 2**32 - 1, 2**32 - 1)
+    liar = File(f"data:image/png;base64,{b64encode(lie).decode()}", "image/png")
+    assert file_tokens(liar, "gemini") == file_tokens(File("f", "image/png"), "gemini")
     broken = File("data:image/png;base64,???", "image/png")
     assert file_tokens(broken, "gemini") == file_tokens(File("f", "image/png"), "gemini")
 

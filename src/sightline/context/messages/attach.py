@@ -24,6 +24,8 @@ __all__ = ["ImageHead", "Mention", "image_head", "image_of", "mentions", "quoted
 _MENTION: Final = re.compile(r'(?<![^\s(\[{])@(?:"([^"\n]+)"|([^\s"]+))')
 _ENDS: Final = ".,;:!?)]}'\u2026"
 _TICKS: Final = re.compile("`+")
+# No vendor takes a longer one, and JPEG and GIF cannot say a longer one: it is a lie.
+_LONGEST_SIDE: Final = 0xFFFF
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 # The markers of a JPEG whose segment begins with the size: SOF0 to SOF15 without DHT, JPG, DAC.
 _SIZED: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -80,7 +82,9 @@ class ImageHead(NamedTuple):
 def image_head(data: bytes) -> ImageHead | None:
     """Read the beginning of an image; None if it is no kind that vendors take."""
     if data.startswith(_PNG) and len(data) >= 24:
-        return ImageHead("image/png", *struct.unpack(">II", data[16:24]))
+        width, height = struct.unpack(">II", data[16:24])
+        is_sane = max(width, height) <= _LONGEST_SIDE
+        return ImageHead("image/png", width, height) if is_sane else ImageHead("image/png")
     if data.startswith((b"GIF87a", b"GIF89a")) and len(data) >= 10:
         return ImageHead("image/gif", *struct.unpack("<HH", data[6:10]))
     if data.startswith(b"\xff\xd8\xff"):

@@ -47,7 +47,10 @@ def message_given(value: object) -> Message:
         raise InvalidInput(f"not a message: no {key!r}, but parts, or {', '.join(_KEYS)}")
     if not given.keys() & {"content", "tool_calls"}:
         raise InvalidInput("not a message: it has neither content nor parts")
-    parts = msgspec.to_builtins(list(_parts(given)))
+    try:
+        parts = msgspec.to_builtins(list(_parts(given)))
+    except RecursionError as error:
+        raise InvalidInput("not a message: it nests too deeply") from error
     return _converted({"role": role, "parts": parts}, Message, "a message")
 
 
