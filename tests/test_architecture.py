@@ -223,7 +223,7 @@ SHARED_NAMES = {
 # Words that could name any value, and say of none what it is.
 EMPTY_WORDS = {"place", "places", "told", "said", "asked", "own", "made", "thing", "things"}
 # Where they are still to be replaced.
-NOT_YET_NAMED = ("agent/host/", "context/", "slop/")
+NOT_YET_NAMED = ("slop/",)
 
 
 def defined_in(source: str) -> set[str]:

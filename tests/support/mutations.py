@@ -183,8 +183,8 @@ MUTATIONS: Final = (
     Mutation(
         "prompt-boundary",
         "context/slots/assemble.py",
-        "boundary = bisect_left(places, stable)",
-        "boundary = bisect_left(places, stable + 1)",
+        "boundary = bisect_left(indexes, stable)",
+        "boundary = bisect_left(indexes, stable + 1)",
         "context/slots/test_slots_seed.py context/slots/test_slot_decisions.py "
         "context/slots/test_strategies.py",
     ),
@@ -198,8 +198,8 @@ MUTATIONS: Final = (
     Mutation(
         "usage-of-cache-writes",
         "context/dialects/anthropic.py",
-        'input_tokens=told.count("input_tokens") + read + write,',
-        'input_tokens=told.count("input_tokens") + read,',
+        'input_tokens=fields.count("input_tokens") + read + write,',
+        'input_tokens=fields.count("input_tokens") + read,',
         "context/dialects/test_usage.py context/dialects/test_decoders.py",
     ),
     Mutation(

@@ -145,7 +145,7 @@ def _question(text: str | None, key_file: str | None) -> str:
 async def _run(settings: Settings, options: _AskOptions) -> int:
     from sightline.agent.host import Host
     from sightline.cli.keyfile import keyed
-    from sightline.context.ledger.place import user_path
+    from sightline.context.ledger.paths import user_path
 
     async with AsyncExitStack() as stack:
         model, env = await stack.enter_async_context(keyed(settings, options.key))

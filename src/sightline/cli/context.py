@@ -143,7 +143,7 @@ def _receipt(ledger: Ledger, receipt_id: int | None) -> dict[str, Any]:
 
 def _sent_request(recorded: Recorded, receipt: dict[str, Any]) -> Request:
     """Encode a recorded request; raise `LedgerDamaged` unless it is the one that was sent."""
-    request = recorded.made_again()
+    request = recorded.to_request()
     digest = sha256(request.data).hexdigest()
     line = recorded.line
     for where, expected in (

@@ -27,7 +27,7 @@ def ledger_path(db: Path | None) -> Path:
     """
     # Imported here: the chat shows this help, and nothing else of it, before its prompt.
     from sightline.config import load
-    from sightline.context.ledger.place import default_path, expanded
+    from sightline.context.ledger.paths import default_path, expanded
 
     if db is not None:
         return expanded(db)
@@ -39,7 +39,7 @@ def ledger_path(db: Path | None) -> Path:
 
 def configured_path(settings: Settings) -> Path:
     """Give the path of the ledger that settings name, which is the user's if they name none."""
-    from sightline.context.ledger.place import default_path, expanded
+    from sightline.context.ledger.paths import default_path, expanded
 
     given = settings.ledger.path
     return expanded(given) if given else default_path()

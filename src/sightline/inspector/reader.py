@@ -25,7 +25,7 @@ from sightline.context.dialects.request import Request, slot_names
 from sightline.context.dialects.usage import Usage, cost
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.owner import Hold, hold_on
-from sightline.context.ledger.place import journal_path
+from sightline.context.ledger.paths import journal_path
 from sightline.context.messages.parts import Message
 from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.receipt import RULES, Receipt

@@ -26,8 +26,8 @@ from sightline.agent.host.compose import (
     Composed,
     Conversation,
     Inputs,
-    asked_at,
     compose,
+    input_at,
     input_of,
     kept_tokens,
 )
@@ -197,7 +197,7 @@ def recorded_inputs(ledger: Ledger, recorded: Recorded, settings: Settings) -> I
         counter=counter,
         budget=Budget(prompt.receipt.budget + kept, options.max_output_tokens or 0),
         options=options,
-        asked_at=asked_at(prompt),
+        input_at=input_at(prompt),
         strategy=strategy_of(recorded),
         state=ledger.strategy_states.before(line.session_id, line.group_id),
         memory=LedgerMemory(ledger, line.session_id, MemoShelf({"user": ledger.memos})),

@@ -15,7 +15,7 @@ import pytest
 
 from context.ledger.helpers import file_of, fill
 from sightline.context.ledger import Ledger
-from sightline.context.ledger.place import default_path
+from sightline.context.ledger.paths import default_path
 from sightline.context.ledger.sqlite import connect
 from sightline.context.ledger.store import Mode
 from sightline.errors import LedgerDamaged, LedgerUnavailable, LedgerUnusable

@@ -47,13 +47,13 @@ class SideModel:
         """Answer a conversation. Raises what the model raises, `ModelFailed` for half an answer."""
         model = await self._model()
         profile = model.profile
-        asked = min(max_tokens, profile.max_output_tokens)
+        output_tokens = min(max_tokens, profile.max_output_tokens)
         budget = Budget.for_window(
-            profile.window_tokens, profile.max_output_tokens, output_tokens=asked
+            profile.window_tokens, profile.max_output_tokens, output_tokens=output_tokens
         )
         slots = Slots(budget, self._counter(profile))
         slots.add("messages", list(messages))
-        request = encode(slots.render(), profile, Options(max_output_tokens=asked))
+        request = encode(slots.render(), profile, Options(max_output_tokens=output_tokens))
         spent = Spent()
         try:
             async with aclosing(stream_of(model, request)) as events:

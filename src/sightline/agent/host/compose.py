@@ -89,7 +89,7 @@ class Conversation:
             stored.append(_as_entry(draft))
             total += 1
         shown = replay(stored, self.window, self.tiers, total=total, loose=self.loose)
-        shown = [e for e in shown if e.group_id >= self.first_group and e.group_id != _NOT_SAID]
+        shown = [e for e in shown if e.group_id >= self.first_group and e.group_id != _DRAFT_GROUP]
         return strip_states(isolate(shown, dialect, translate=self.translate))
 
 
@@ -105,7 +105,7 @@ class Inputs:
     sight          how of the world is chosen; the state's budget is `share` of the input
     tools          as the prompt has them; `targets` is where calls of them lead
     budget         the room; what kept tails take is set aside in it
-    options        what the request asks for; `asked_at` is where the input stood when its
+    options        what the request asks for; `input_at` is where the input stood when its
                    kept tails were placed, None if it stands there still
     before         the last request to the same model, as its cache has it
     state          what the strategy left; `begins` if it has not run in this session
@@ -127,7 +127,7 @@ class Inputs:
     counter: Counter
     budget: Budget
     options: Options
-    asked_at: int | None = None
+    input_at: int | None = None
     before: Wire | None = None
     strategy: str = ""
     state: Mapping[str, Any] = field(default_factory=dict)
@@ -214,12 +214,12 @@ async def compose(
         profile, prompt = inputs.profile, built.prompt
         options = _moved(inputs, prompt)
         request = encode(prompt, profile, options)
-        told = [notice.message for notice in request.receipt_of(prompt).warnings]
+        notices = [notice.message for notice in request.receipt_of(prompt).warnings]
         if not profile.tools.calls:
-            told.append(no_tools(profile))
+            notices.append(no_tools(profile))
         return Composed(
             inputs, prompt, request, options, _drift(inputs.before, request), offer.sight,
-            offer.turn, built.state, failed, (*failed, *told), (*steps, ("encode", lap())),
+            offer.turn, built.state, failed, (*failed, *notices), (*steps, ("encode", lap())),
             _loose(request, prompt, offer.rounds), _expected(request, prompt, inputs.counter),
         )  # fmt: skip
 
@@ -230,7 +230,7 @@ def _offer(inputs: Inputs) -> _Offer:
     """Everything that comes before the strategy."""
     profile, counter = inputs.profile, inputs.counter
     entries = inputs.conversation.replayed(profile.dialect, inputs.draft)
-    said, asked, rounds = _split(entries, inputs)
+    history, question, rounds = _split(entries, inputs)
     kept = kept_tokens(inputs.options.sent, profile, counter)
     budget = replace(inputs.budget, reserved_tokens=kept)
     room = int(budget.remaining_input_tokens * inputs.share)
@@ -239,11 +239,11 @@ def _offer(inputs: Inputs) -> _Offer:
     layers = inputs.layers
     if not layers.state:
         small = profile.window_tokens < SMALL_WINDOW
-        state = _reminded(sight.tail.state, asked.text) if small else sight.tail.state
+        state = _reminded(sight.tail.state, question.text) if small else sight.tail.state
         layers = replace(layers, apps=sight.tail.available, state=state)
     turn = Turn(
-        input=asked,
-        history=said,
+        input=question,
+        history=history,
         rounds=[entry.message for entry in rounds],
         budget=budget,
         counter=counter,
@@ -268,8 +268,8 @@ def _split(
     at = next((i for i in reversed(range(len(entries))) if entries[i].role == "user"), None)
     if at is None:
         return [entry.message for entry in entries], Input(""), ()
-    asked = input_of(entries[at].message)
-    return [entry.message for entry in entries[:at]], asked, entries[at + 1 :]
+    question = input_of(entries[at].message)
+    return [entry.message for entry in entries[:at]], question, entries[at + 1 :]
 
 
 def input_of(message: Message) -> Input:
@@ -277,34 +277,34 @@ def input_of(message: Message) -> Input:
     return Input(message.text, tuple(part for part in message.parts if isinstance(part, File)))
 
 
-_NOT_SAID: Final = sys.maxsize
+_DRAFT_GROUP: Final = sys.maxsize
 
 
 def _as_entry(draft: Input) -> Entry:
     """A draft as if it had been said: the last group, and no message that there is."""
     message = Message.of("user", draft.text)
-    return Entry(0, 0, _NOT_SAID, 0, message, "complete", "", 0, "estimated", "")
+    return Entry(0, 0, _DRAFT_GROUP, 0, message, "complete", "", 0, "estimated", "")
 
 
-def _reminded(state: str, asked: str) -> str:
+def _reminded(state: str, question: str) -> str:
     """End a block with the question: a tiny model goes on from what it read last.
 
     Measured with the embedded one: without this it talks about the last line of the state,
     with it it finds the answer in there. It is part of the tail, so it costs no cache.
     """
-    return f"{state}\n\nAnswer the user: {asked[:REMINDER_CHARS]}" if asked else state
+    return f"{state}\n\nAnswer the user: {question[:REMINDER_CHARS]}" if question else state
 
 
 def _moved(inputs: Inputs, prompt: Prompt) -> Options:
     """Let the kept tails of the turn stand where they stood behind its input."""
-    if inputs.asked_at is None:
+    if inputs.input_at is None:
         return inputs.options
-    by = asked_at(prompt) - inputs.asked_at
+    by = input_at(prompt) - inputs.input_at
     sent = tuple(replace(one, after=one.after + by) for one in inputs.options.sent)
     return replace(inputs.options, sent=sent)
 
 
-def asked_at(prompt: Prompt) -> int:
+def input_at(prompt: Prompt) -> int:
     """Find the input of a turn among the messages of its prompt."""
     users = (at for at, message in enumerate(prompt.prefix) if message.role == "user")
     return max(users, default=0)

@@ -106,13 +106,13 @@ def message_delta(base: Messages, new: Messages) -> bytes:
 
 def apply_messages(base: Messages, delta: bytes) -> tuple[Message, ...]:
     """Put messages together again."""
-    made: list[Message] = []
+    messages: list[Message] = []
     for run in _runs.decode(delta):
         if isinstance(run, Copied):
-            made += base[run.start : run.start + run.count]
+            messages += base[run.start : run.start + run.count]
         else:
-            made += run.messages
-    return tuple(made)
+            messages += run.messages
+    return tuple(messages)
 
 
 def _same(one: Message, other: Message) -> bool:

@@ -39,7 +39,7 @@ from sightline.agent.turn.machine import TurnLimits
 from sightline.agent.turn.steps import Spent
 from sightline.config import Settings
 from sightline.context.ledger import Ledger, Memos, MemoShelf, Session
-from sightline.context.ledger.place import default_path, expanded
+from sightline.context.ledger.paths import default_path, expanded
 from sightline.context.ledger.store import Clock, now_utc
 from sightline.context.messages.entries import Entry
 from sightline.context.messages.gate import guarded_text
@@ -127,8 +127,8 @@ class Host:
         know_secrets(env, (endpoint.api_key_env for endpoint in settings.endpoints.values()))
         async with AsyncExitStack() as stack:
             if not isinstance(ledger, Ledger):
-                place = Path(ledger or settings.ledger.path or default_path())
-                opened = await asyncio.to_thread(Ledger, expanded(place), clock=clock)
+                path = Path(ledger or settings.ledger.path or default_path())
+                opened = await asyncio.to_thread(Ledger, expanded(path), clock=clock)
                 ledger = stack.enter_context(opened)
             is_ours = hub is None
             if hub is None:
@@ -137,8 +137,10 @@ class Host:
                 stack.push_async_exit(hub)
             memos = None
             if user_ledger is not None:
-                own = stack.enter_context(ExitStack())
-                memos = await asyncio.to_thread(_shelf, ledger, Path(user_ledger), clock, own)
+                user_stack = stack.enter_context(ExitStack())
+                memos = await asyncio.to_thread(
+                    _shelf, ledger, Path(user_ledger), clock, user_stack
+                )
             host = cls(settings, ledger, hub, model, clock, project, env, memos)
             stack.push_async_callback(host._close)
             await host._open_session(session)
@@ -261,12 +263,12 @@ class Host:
         session, model = self._open, await self.model()
 
         def read() -> tuple[StateRebuild, list[Entry]]:
-            said = self._stage.conversation(session)
-            return self.ledger.states.rebuild(session.id), said.replayed(model.profile.dialect)
+            entries = self._stage.conversation(session).replayed(model.profile.dialect)
+            return self.ledger.states.rebuild(session.id), entries
 
-        rebuild, said = await asyncio.to_thread(read)
-        asked = [*(entry.message for entry in said), Message.of("user", rebuild.prompt)]
-        text = guarded_text((await self._stage.llm.run(asked)).text)
+        rebuild, entries = await asyncio.to_thread(read)
+        messages = [*(entry.message for entry in entries), Message.of("user", rebuild.prompt)]
+        text = guarded_text((await self._stage.llm.run(messages)).text)
         return await asyncio.to_thread(
             self.ledger.states.set, session.id, text, group_id=rebuild.group_id
         )
@@ -411,8 +413,8 @@ class Host:
             if self._now is None:
                 break
             seen = self._now.session.seen or now
-            if said := changed_signal(seen, self._stage.safe(world)):
-                return said
+            if signal := changed_signal(seen, self._stage.safe(world)):
+                return signal
         raise Unreachable("the host is closed: nothing will change any more")
 
     # Inside.
@@ -490,9 +492,9 @@ class Host:
         def find() -> Session:
             sessions = self.ledger.sessions
             if reference is None:
-                made = sessions.create(name, project=self._project)
+                created = sessions.create(name, project=self._project)
                 window = self.settings.window
-                found = sessions.set_window(made.id, Window(window.size, window.slack))
+                found = sessions.set_window(created.id, Window(window.size, window.slack))
             elif isinstance(reference, Session):
                 found = sessions.switch(reference.id)
             else:
@@ -566,11 +568,11 @@ class Host:
                 app.id: AppChanged(app=app.id, name=app.name, status=app.status, reason=app.reason)
                 for app in world.apps
             }
-            for own, change in now.items():
-                if known.get(own) != change:
+            for app_id, change in now.items():
+                if known.get(app_id) != change:
                     self._tell(change)
-            for own, change in known.items():
-                if own not in now:
+            for app_id, change in known.items():
+                if app_id not in now:
                     self._tell(msgspec.structs.replace(change, status="gone", reason=""))
             known = now
 
@@ -598,16 +600,16 @@ async def _ended(task: asyncio.Task[None]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-def _shelf(ledger: Ledger, place: Path, clock: Clock, stack: ExitStack) -> MemoShelf | None:
+def _shelf(ledger: Ledger, path: Path, clock: Clock, stack: ExitStack) -> MemoShelf | None:
     """Put a project's memos and the user's side by side; None if they are the same.
 
     A ledger of the user's that is not there yet is made with the first memo for it.
     """
-    place = expanded(place).resolve()
-    if place == ledger.path.resolve():
+    path = expanded(path).resolve()
+    if path == ledger.path.resolve():
         return None
 
     def opened() -> Memos:
-        return stack.enter_context(Ledger(place, clock=clock)).memos
+        return stack.enter_context(Ledger(path, clock=clock)).memos
 
-    return MemoShelf({"project": ledger.memos, "user": opened() if place.exists() else opened})
+    return MemoShelf({"project": ledger.memos, "user": opened() if path.exists() else opened})

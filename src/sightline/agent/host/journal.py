@@ -36,7 +36,7 @@ from sightline.agent.host.wirefile import open_journal, translated
 from sightline.context.dialects import encode
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Options, Request
-from sightline.context.ledger.place import journal_path
+from sightline.context.ledger.paths import journal_path
 from sightline.context.ledger.sqlite.rows import fetch
 from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.receipt import Receipt
@@ -136,7 +136,7 @@ class Recorded:
         """The SHA-256 of the bytes that were sent."""
         return self.line.digest
 
-    def made_again(self) -> Request:
+    def to_request(self) -> Request:
         """Make the request again, as `compose` made it of the same prompt."""
         return encode(self.prompt, self.profile, self.options)
 
@@ -147,7 +147,7 @@ class _Base:
 
     row: int
     segment: int
-    place: int
+    depth: int
     prompt: Prompt
     world: World
 
@@ -194,7 +194,7 @@ class Journal:
                 self._open()
         with self._writing() as db:
             base = self._base(db, sent.session_id)
-            if base is None or base.place >= CHAIN:
+            if base is None or base.depth >= CHAIN:
                 self._forget_old(db)
                 segment = _one(db, "SELECT coalesce(max(segment), 0) + 1 FROM requests")
                 base = _Base(0, segment, -1, _NOTHING, World())
@@ -214,14 +214,14 @@ class Journal:
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?)",
                 (
                     sent.session_id, sent.group_id, sent.turn, sent.number, sent.receipt_id,
-                    base.segment, base.row or None, base.place + 1, sent.sent_at, sent.model,
+                    base.segment, base.row or None, base.depth + 1, sent.sent_at, sent.model,
                     sha256(sent.data).hexdigest(), len(sent.data), sent.prompt.boundary,
                     prompt, *pieces, options, world, receipt, size, b"{}",
                 ),
             )  # fmt: skip
             row = db.last_insert_rowid()
         self._bases[sent.session_id] = _Base(
-            row, base.segment, base.place + 1, sent.prompt, sent.world
+            row, base.segment, base.depth + 1, sent.prompt, sent.world
         )
         return row
 
@@ -336,8 +336,8 @@ class Journal:
             recorded = self._read(db, row)
         except (msgspec.DecodeError, InvalidInput):
             return None  # what cannot be read is nothing to build on
-        segment, place = fetch(db, "SELECT segment, place FROM requests WHERE id = ?", (row,))[0]
-        return _Base(row, segment, place, recorded.prompt, recorded.world)
+        segment, depth = fetch(db, "SELECT segment, place FROM requests WHERE id = ?", (row,))[0]
+        return _Base(row, segment, depth, recorded.prompt, recorded.world)
 
     def _read(self, db: apsw.Connection, row: int) -> Recorded:
         chain: list[int] = [row]
@@ -347,9 +347,9 @@ class Journal:
             chain.append(base)
         messages: tuple[Any, ...] = ()
         world = World()
-        for own in reversed(chain):
+        for link in reversed(chain):
             prompt_delta, delta = fetch(
-                db, "SELECT prompt, world FROM requests WHERE id = ?", (own,)
+                db, "SELECT prompt, world FROM requests WHERE id = ?", (link,)
             )[0]
             messages = apply_messages(messages, prompt_delta)
             world = apply_world(world, delta)

@@ -66,24 +66,24 @@ class Shown:
 
         Attention hints are left out: what an app finds urgent does not change what is done.
         """
-        told = {"the app's name": self.name}
+        picture = {"the app's name": self.name}
         if self.offered is not None:
-            told["the action is offered by"] = self.offered.path
+            picture["the action is offered by"] = self.offered.path
             fields = msgspec.structs.asdict(self.offered.affordance)
-            told |= {f"the action's {name}": _text(value) for name, value in fields.items()}
+            picture |= {f"the action's {name}": _text(value) for name, value in fields.items()}
         if self.node is not None:
-            told["the node's type"] = self.node.type
-            told["its summary"] = self.node.meta.summary or ""
+            picture["the node's type"] = self.node.type
+            picture["its summary"] = self.node.meta.summary or ""
             properties = members(self.node.properties_json)
-            told |= {
+            picture |= {
                 f"its {_text(key)}": canonical(value).decode() for key, value in properties.items()
             }
-            told |= {
+            picture |= {
                 f"the {_text(key)} around it": _text(value) for key, value in self.context.items()
             }
-            told["its content"] = _text(self.node.content_ref)
-            told["its other fields"] = _text(self.node.unknown)
-        return told
+            picture["its content"] = _text(self.node.content_ref)
+            picture["its other fields"] = _text(self.node.unknown)
+        return picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +117,12 @@ def case_of(
     world: World,
     safe: World,
     origin: str = "",
-    own: bool = False,
+    is_ours: bool = False,
 ) -> Case:
     """Collect the facts. `reads` says whether a call without a target changes nothing.
 
     `world` is what the apps show, and `safe` the same without keys; `origin` is that of the
-    call's app, and `own` says that it is one of ours.
+    call's app, and `is_ours` says that it is one of ours.
     """
     if target is None:
         kind: Kind = "note" if call.name in _NOTES and not reads else "read"
@@ -133,7 +133,7 @@ def case_of(
         kind="invoke",
         app=target.app,
         origin=origin,
-        is_ours=own,
+        is_ours=is_ours,
         path=target.path,
         label=shown.label,
         action=target.action,
@@ -147,37 +147,37 @@ def case_of(
 
 def differences(agreed: Case, now: Case) -> tuple[str, ...]:
     """Say in what a call is another than the one that was agreed to, in lines."""
-    told: list[str] = []
+    lines: list[str] = []
     if agreed.facts.origin != now.facts.origin:
-        told.append(f"the app's origin: {agreed.facts.origin or 'none'} → {now.facts.origin}")
+        lines.append(f"the app's origin: {agreed.facts.origin or 'none'} → {now.facts.origin}")
     if agreed.target != now.target:
-        told.append("the call itself is another one")
+        lines.append("the call itself is another one")
     before, after = agreed.safe.picture(), now.safe.picture()
     for name in {**before, **after}:
         was, now_is = before.get(name, "nothing"), after.get(name, "nothing")
         if was != now_is:
-            told.append(f"{name}: {was} → {now_is}")
-    if not told and not agreed.same(now):
-        told.append("something that is not shown here has changed")
-    return tuple(told) or ("it changed, and changed back",)
+            lines.append(f"{name}: {was} → {now_is}")
+    if not lines and not agreed.same(now):
+        lines.append("something that is not shown here has changed")
+    return tuple(lines) or ("it changed, and changed back",)
 
 
 def changes_since(seen: World, now: World, facts: Facts) -> tuple[str, ...]:
     """Say what is different in a call's app since the model looked, the action itself first."""
     target = ToolTarget(facts.app, facts.path, facts.action, {})
     before, after = _affordance(seen, target), _affordance(now, target)
-    told: list[str] = []
+    changes: list[str] = []
     if before is not None and after is None:
-        told.append("the action is no longer offered there")
+        changes.append("the action is no longer offered there")
     elif before is None and after is not None:
-        told.append("the action was not offered there when the model looked")
+        changes.append("the action was not offered there when the model looked")
     elif before is not None and after is not None and before != after:
-        told.append("the action is described differently now")
+        changes.append("the action is described differently now")
     lines = list(changes_between(_alone(seen, facts.app), _alone(now, facts.app)))
-    told += lines[:MAX_CHANGES]
+    changes += lines[:MAX_CHANGES]
     if len(lines) > MAX_CHANGES:
-        told.append(f"and {len(lines) - MAX_CHANGES} more changes")
-    return tuple(told)
+        changes.append(f"and {len(lines) - MAX_CHANGES} more changes")
+    return tuple(changes)
 
 
 def _affordance(world: World, target: ToolTarget) -> Affordance | None:

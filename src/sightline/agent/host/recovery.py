@@ -55,7 +55,9 @@ def recover(
     calls = open_calls(entries)
     if calls:
         results = [
-            Message("tool", (ToolResult(call.id, _told(call, work), call.name, is_error=True),))
+            Message(
+                "tool", (ToolResult(call.id, _result_text(call, work), call.name, is_error=True),)
+            )
             for call in calls
         ]
         strategy = next(e.parsing_strategy for e in reversed(entries) if e.message.tool_calls)
@@ -82,7 +84,7 @@ def open_calls(entries: Sequence[Entry]) -> list[ToolCall]:
     return list(waiting.values())
 
 
-def _told(call: ToolCall, work: OpenWork) -> str:
+def _result_text(call: ToolCall, work: OpenWork) -> str:
     return WORDS[work.calls.get(call.id, "")]
 
 

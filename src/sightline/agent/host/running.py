@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 import sightline.agent.turn.steps as steps
-import sightline.events as told
+import sightline.events as events
 from sightline.agent.host.compose import Composed
 from sightline.agent.host.journal import Ended
 from sightline.agent.host.judge import Case, Lapsed, changes_since, differences
@@ -77,7 +77,7 @@ class TurnRun:
         self._tasks: set[asyncio.Task[None]] = set()
         self._cases: dict[str, Case] = {}
         # What the user was asked about last, and the rule that is remembered if it still holds.
-        self._asked: dict[str, Case] = {}
+        self._shown_cases: dict[str, Case] = {}
         self._rules: dict[str, Answer] = {}
         self._seen = World()
         self._notes = _ReplyNotes(self._note_words)
@@ -145,8 +145,8 @@ class TurnRun:
                 return await self._append(effect)
             case steps.Account(spent):
                 account, now = self._stage.scribe.account, self._now
-                place = now.session.id, now.turn.group_id
-                await asyncio.to_thread(account, *place, self._model, spent)
+                turn_key = now.session.id, now.turn.group_id
+                await asyncio.to_thread(account, *turn_key, self._model, spent)
             case steps.BuildPrompt(request):
                 self._now.keep(replace(self._now.turn, requests=request))
                 self._begin(self._build)
@@ -198,14 +198,14 @@ class TurnRun:
 
     async def _ask(self, call: ToolCall, reason: str) -> None:
         case = self._cases[call.id]
-        agreed = self._asked.get(call.id)
-        self._asked[call.id] = case
+        agreed = self._shown_cases.get(call.id)
+        self._shown_cases[call.id] = case
         facts, safe = case.facts, case.safe
         node = safe.node
         await self._note_call(call, "asked")
         self._asked_ms = self._now_ms
         self._emit(
-            told.ApprovalAsked(
+            events.ApprovalAsked(
                 call_id=call.id,
                 app=facts.app,
                 path=facts.path,
@@ -233,7 +233,7 @@ class TurnRun:
         self._stage.learn(self._model.profile, expected, usage.input_tokens)
         self._now.keep(replace(self._now.session, last=replace(self._composed, usage=usage)))
         self._emit(
-            told.UsageReported(
+            events.UsageReported(
                 model=self._model.label,
                 input_tokens=usage.input_tokens,
                 output_tokens=usage.output_tokens,
@@ -287,8 +287,8 @@ class TurnRun:
         composed, clock = self._composed, asyncio.get_running_loop().time
         pace = ReplyPace(clock(), composed.steps)
         try:
-            async with aclosing(stream_of(self._model, composed.request)) as events:
-                async for event in events:
+            async with aclosing(stream_of(self._model, composed.request)) as stream:
+                async for event in stream:
                     pace = pace.tick(clock())
                     if isinstance(event, Stopped):
                         pace = replace(pace, outcome=event.reason)
@@ -356,8 +356,8 @@ class TurnRun:
     def _check(self, call: ToolCall, target: ToolTarget) -> None:
         """Raise `Lapsed` unless a call is what was decided on; by the user, as it was shown."""
         now = self._stage.case(call, target, reads=self._now.session.toolbox.parallel(call))
-        asked = self._asked.get(call.id)
-        holds = self._cases[call.id].same_facts(now) if asked is None else asked.same(now)
+        shown = self._shown_cases.get(call.id)
+        holds = self._cases[call.id].same_facts(now) if shown is None else shown.same(now)
         if not holds:
             self._rules.pop(call.id, None)
             raise Lapsed
@@ -387,11 +387,11 @@ class TurnRun:
 
     async def _keep_time(self, event: HostEvent) -> None:
         match event:
-            case told.ApprovalAnswered():
-                asked, now = self._asked_ms, self._now_ms
+            case events.ApprovalAnswered():
+                asked_ms, now = self._asked_ms, self._now_ms
                 write = self._stage.scribe.time_wait
-                await asyncio.to_thread(write, self._now.turn, "approval", now - asked, asked)
-            case told.TurnEnded(outcome=outcome, code=code):
+                await asyncio.to_thread(write, self._now.turn, "approval", now - asked_ms, asked_ms)
+            case events.TurnEnded(outcome=outcome, code=code):
                 self.ended = Ended(outcome, code, self._now_ms)
             case _:
                 pass
@@ -468,13 +468,13 @@ def _model_error(error: SightlineError) -> steps.ModelError:
 
 def _built(
     turn: OpenTurn, model: Model, composed: Composed, receipt_id: int | None
-) -> told.RequestBuilt:
+) -> events.RequestBuilt:
     receipt, change = composed.prompt.receipt, composed.drift
     volatile = (slot.kept for slot in receipt.slots if slot.stability == "volatile")
     cause = ""
     if change is not None and not change.expected:
         cause = f"{change.kind}: {change.slot or change.label}"
-    return told.RequestBuilt(
+    return events.RequestBuilt(
         turn=turn.number,
         request=turn.requests,
         model=model.label,

@@ -53,7 +53,9 @@ class OpenSession:
 
     def remember(self, rule: Answer) -> OpenSession:
         """Keep a rule until the session is closed; the newest is looked at first."""
-        return replace(self, remembered=(rule, *(own for own in self.remembered if own != rule)))
+        return replace(
+            self, remembered=(rule, *(other for other in self.remembered if other != rule))
+        )
 
     def begun(self, found: OpenSession) -> OpenSession:
         """Know what was read from the disk when a turn began; what happened meanwhile stays."""
@@ -62,11 +64,11 @@ class OpenSession:
             seen=found.seen,
         )  # fmt: skip
 
-    def knowing(self, said: Conversation) -> OpenSession:
+    def knowing(self, conversation: Conversation) -> OpenSession:
         """Have what was read with a conversation at hand for the next one."""
-        since = said.entries[0].group_id if said.entries else 0
+        since = conversation.entries[0].group_id if conversation.entries else 0
         since = since if self.loose_since is None else min(since, self.loose_since)
-        return replace(self, loose={**said.loose, **self.loose}, loose_since=since)
+        return replace(self, loose={**conversation.loose, **self.loose}, loose_since=since)
 
     def with_request(self, group_id: int, composed: Composed) -> OpenSession:
         """Know of a group's next request what later ones depend on."""

@@ -163,7 +163,7 @@ class HostStage:
         return Inputs(
             conversation=conversation,
             draft=draft,
-            layers=self._layers(session, profile, draft or _asked(conversation.entries)),
+            layers=self._layers(session, profile, draft or _last_input(conversation.entries)),
             world=self.safe(world),
             at=self.now(),
             sight=SightRules(
@@ -238,10 +238,10 @@ class HostStage:
             translate=self._settings.isolate == "translate",
         )
 
-    def _layers(self, session: OpenSession, profile: Profile, asked: Input) -> Layers:
+    def _layers(self, session: OpenSession, profile: Profile, question: Input) -> Layers:
         ledger, small = self.scribe.ledger, profile.window_tokens < SMALL_WINDOW
         anchor = ledger.states.current(session.id)
-        memos = self._memos.relevant(asked.text) if asked.text else []
+        memos = self._memos.relevant(question.text) if question.text else []
         lines = (
             f"- memo {self._memos.reference(memo)} ({', '.join(memo.tags)}): {memo.content}"
             for memo in memos
@@ -262,7 +262,7 @@ class HostStage:
         return case_of(
             call, target, reads=reads, world=self._hub.world, safe=self.world,
             origin="" if origin is None else redact(str(origin)),
-            own=origin is not None and origin.kind == "own",
+            is_ours=origin is not None and origin.kind == "own",
         )  # fmt: skip
 
     def decide(self, session: OpenSession, facts: Facts) -> Decision:
@@ -280,9 +280,9 @@ class HostStage:
         ceiling = 0 if composed is None else composed.prompt.receipt.total // 2
         if ceiling >= LEAST_TOKENS:
             now.keep(replace(now.session, ceiling=ceiling))
-        said = await asyncio.to_thread(self.conversation, now.session)
-        shown = dict.fromkeys(entry.group_id for entry in said.entries)
-        groups = [group for group in shown if group >= said.first_group]
+        conversation = await asyncio.to_thread(self.conversation, now.session)
+        shown = dict.fromkeys(entry.group_id for entry in conversation.entries)
+        groups = [group for group in shown if group >= conversation.first_group]
         if len(groups) > 1:
             first = groups[len(groups) // 2]
             now.keep(replace(now.session, first_group=first))
@@ -325,9 +325,9 @@ def tiers_of(settings: Settings) -> Tiers:
     )
 
 
-def _asked(entries: Sequence[Entry]) -> Input:
-    said = (entry.message for entry in reversed(entries) if entry.role == "user")
-    return Input(next(said, Message("user")).text)
+def _last_input(entries: Sequence[Entry]) -> Input:
+    messages = (entry.message for entry in reversed(entries) if entry.role == "user")
+    return Input(next(messages, Message("user")).text)
 
 
 def _titled(title: str, text: str) -> str:

@@ -58,7 +58,7 @@ class Scribe:
         self._clock = clock
         self._record = record
         self._problem: str | None = None
-        self._told = False
+        self._announced = False
         self.journal: Journal | None = None
         self._owner = Owner(ledger.work)
         try:
@@ -74,9 +74,9 @@ class Scribe:
 
     def take_problem(self) -> str | None:
         """Say what could not be noted, once."""
-        if self._problem is None or self._told:
+        if self._problem is None or self._announced:
             return None
-        self._told = True
+        self._announced = True
         return self._problem
 
     # A turn, from its beginning to its end.
@@ -128,16 +128,18 @@ class Scribe:
         `changes` has a line to add to what was said before, from what the model saw then.
         """
 
-        def weigh(own: Message) -> Draft:
-            return self.draft(own, counter)
+        def weigh(unweighed: Message) -> Draft:
+            return self.draft(unweighed, counter)
 
         mended = self.claim(session.id, weigh)
         session = self._recall(session)
-        said = [message]
+        messages = [message]
         note = None if session.seen is None else changes(session.seen)
         if note and self.ledger.groups.goes_on(session.id):
-            said.insert(0, Message.of("assistant", note))
-        *_, entry = self.ledger.append(session.id, [*map(weigh, said)], strategy=profile.dialect)
+            messages.insert(0, Message.of("assistant", note))
+        *_, entry = self.ledger.append(
+            session.id, [*map(weigh, messages)], strategy=profile.dialect
+        )
         [group] = self.ledger.groups.recent(session.id, 1)
         session = dataclasses.replace(
             session,
@@ -153,7 +155,7 @@ class Scribe:
         last = self._try(lambda journal: journal.latest(session.id), None)
         if last is None:
             return session
-        wire = last.made_again().wire
+        wire = last.to_request().wire
         return dataclasses.replace(session, wire=wire, model=last.line.model, seen=last.world)
 
     def append(
@@ -321,9 +323,9 @@ def _bounded(text: str) -> str | None:
     return storable(text)[:ERROR_CHARS] or None
 
 
-def _reported(told: dict[str, Any] | None) -> dict[str, Any] | None:
+def _reported(report: dict[str, Any] | None) -> dict[str, Any] | None:
     """Keep a vendor's account of a request as it came, unless it is no account."""
-    clean = storable_json(told)
+    clean = storable_json(report)
     try:
         check_json(clean, "what was reported")
     except NotStorable:

@@ -87,7 +87,7 @@ def refused(
     """
     whole = f"{kind} {body[:10_000].decode('utf-8', 'replace')}"
     report = read_error(body)
-    detail = _line(access, report.said) or kind
+    detail = _line(access, report.message) or kind
     message = f"{access.label}: {detail or 'no reason given'} ({status})"
     if status in (401, 403):
         return Unauthorized(f"{access.label} refuses the request ({status}). {access.remedy}")
@@ -100,7 +100,7 @@ def refused(
         return RateLimited(message, status=status, retry_after_s=wait)
     if wait is not None and status in (503, 529):
         return RateLimited(message, status=status, retry_after_s=wait)
-    if request is not None and (named := _named_message(report.said, request)):
+    if request is not None and (named := _named_message(report.message, request)):
         message += f"; {_line(access, named)}"
     return ModelFailed(message, status=status, retryable=status >= 500 or status in PASSING)
 

@@ -19,7 +19,7 @@ from sightline.cli.chat.pipe import PipeChat, lines_of
 from sightline.cli.keyfile import keyed
 from sightline.cli.out import Outlet, forget_typed, notice
 from sightline.config import load
-from sightline.context.ledger.place import user_path
+from sightline.context.ledger.paths import user_path
 from sightline.errors import TimedOut
 from sightline.slop.discovery.directory import Discovery
 from sightline.slop.hub.hub import Hub

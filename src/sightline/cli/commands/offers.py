@@ -20,7 +20,7 @@ from sightline.agent.models.choose import Choice, usable
 from sightline.cli.clean import clean_line
 from sightline.cli.commands.app_path import AppPath, find_path
 from sightline.cli.commands.command import Completer
-from sightline.context.ledger.place import expanded
+from sightline.context.ledger.paths import expanded
 from sightline.errors import InvalidInput, SightlineError
 from sightline.slop.protocol.path import join
 from sightline.slop.protocol.scope import actions_in_scope

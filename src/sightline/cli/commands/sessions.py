@@ -12,7 +12,7 @@ from sightline.cli.commands.lines import columns, cut
 from sightline.cli.commands.offers import offering
 from sightline.cli.ledger import write_session
 from sightline.context.ledger import Ledger, Session
-from sightline.context.ledger.place import expanded
+from sightline.context.ledger.paths import expanded
 from sightline.errors import NotFound
 
 __all__ = ["COMMANDS"]

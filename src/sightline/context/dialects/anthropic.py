@@ -73,8 +73,8 @@ def write(draft: RequestDraft) -> None:
         draft.headers["anthropic-beta"] = BINDING_BETA
     draft.note_thinking()
     if options.previous_id and "diagnostics" not in draft.extra:
-        asked = to_json({"previous_message_id": options.previous_id})
-        draft.insert(next(reversed(fields)), 0, b',"diagnostics":' + asked)
+        question = to_json({"previous_message_id": options.previous_id})
+        draft.insert(next(reversed(fields)), 0, b',"diagnostics":' + question)
     fields |= draft.extra
     if draft.tools:
         fields["tools"] = [
@@ -98,8 +98,8 @@ def write(draft: RequestDraft) -> None:
 
 
 def _say(draft: RequestDraft, turns: list[PromptTurn]) -> None:
-    asked = [i for i, turn in enumerate(turns) if turn.role == "user" and turn.origin >= 0]
-    last_user = asked[-1] if asked else -1
+    user_turns = [i for i, turn in enumerate(turns) if turn.role == "user" and turn.origin >= 0]
+    last_user = user_turns[-1] if user_turns else -1
     messages = draft.messages("messages", "content")
     for index, turn in enumerate(turns):
         role = "assistant" if turn.role == "assistant" else "user"
@@ -266,23 +266,23 @@ class AnthropicDecoder(Decoder):
         self._part(index, "reasoning").raw["thinking"] += text
         yield from self._think(index, text)
 
-    def _made(self, part: Open) -> Part | None:
+    def _finished(self, part: Open) -> Part | None:
         """A block without its signature is refused when it comes back: keep only its text."""
         if part.raw is not None and part.raw.get("signature") == "":
             part.raw = None
-        return super()._made(part)
+        return super()._finished(part)
 
     @staticmethod
-    def _read_usage(told: UsageFields) -> Usage:
-        read = told.count("cache_read_input_tokens")
-        write = told.count("cache_creation_input_tokens")
+    def _read_usage(fields: UsageFields) -> Usage:
+        read = fields.count("cache_read_input_tokens")
+        write = fields.count("cache_creation_input_tokens")
         return Usage(
-            input_tokens=told.count("input_tokens") + read + write,
-            output_tokens=told.count("output_tokens"),
+            input_tokens=fields.count("input_tokens") + read + write,
+            output_tokens=fields.count("output_tokens"),
             cache_read_tokens=read,
             cache_write_tokens=write,
-            cache_write_long_tokens=told.count("cache_creation", "ephemeral_1h_input_tokens"),
-            reasoning_tokens=told.count("output_tokens_details", "thinking_tokens"),
+            cache_write_long_tokens=fields.count("cache_creation", "ephemeral_1h_input_tokens"),
+            reasoning_tokens=fields.count("output_tokens_details", "thinking_tokens"),
         )
 
 

@@ -99,8 +99,8 @@ def _specs(draft: RequestDraft) -> list[dict[str, Any]]:
 
 
 def _say(draft: RequestDraft, turns: list[PromptTurn]) -> None:
-    asked = [i for i, turn in enumerate(turns) if turn.role == "user" and turn.origin >= 0]
-    last_user = asked[-1] if asked else -1
+    user_turns = [i for i, turn in enumerate(turns) if turn.role == "user" and turn.origin >= 0]
+    last_user = user_turns[-1] if user_turns else -1
     messages = draft.messages("messages", "content")
     for index, turn in enumerate(turns):
         if turn.role == "system":
@@ -241,8 +241,8 @@ class BedrockDecoder(Decoder):
                 yield from self._grow(index, {"toolUse": {"input": text}})
             elif "reasoningContent" in block:
                 thought = block["reasoningContent"]
-                said = {"reasoningContent": thought.get("reasoningText", thought)}
-                yield from self._grow(index, said)
+                thinking = {"reasoningContent": thought.get("reasoningText", thought)}
+                yield from self._grow(index, thinking)
             else:
                 yield from self._grow(index, block)
         yield from self._receive("messageStop", value)
@@ -266,20 +266,20 @@ class BedrockDecoder(Decoder):
                 signed["signature"] = signed.get("signature", "") + thought["signature"]
             yield from self._think(index, thought.get("text", ""))
 
-    def _made(self, part: Open) -> Part | None:
+    def _finished(self, part: Open) -> Part | None:
         """Reasoning without its signature is refused when it comes back: keep only its text."""
         if part.raw is not None and "signature" not in part.raw.get("reasoningText", {"signature"}):
             part.raw = None
-        return super()._made(part)
+        return super()._finished(part)
 
     @staticmethod
-    def _read_usage(told: UsageFields) -> Usage:
-        read, write = told.count("cacheReadInputTokens"), told.count("cacheWriteInputTokens")
-        details = at(told.reported, "cacheDetails")
+    def _read_usage(fields: UsageFields) -> Usage:
+        read, write = fields.count("cacheReadInputTokens"), fields.count("cacheWriteInputTokens")
+        details = at(fields.reported, "cacheDetails")
         long = [d for d in details if at(d, "ttl") == "1h"] if isinstance(details, list) else []
         return Usage(
-            input_tokens=told.count("inputTokens") + read + write,
-            output_tokens=told.count("outputTokens"),
+            input_tokens=fields.count("inputTokens") + read + write,
+            output_tokens=fields.count("outputTokens"),
             cache_read_tokens=read,
             cache_write_tokens=write,
             cache_write_long_tokens=sum(

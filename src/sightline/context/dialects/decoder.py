@@ -92,7 +92,7 @@ class Decoder:
         raise NotImplementedError
 
     @staticmethod
-    def _read_usage(told: UsageFields) -> Usage:
+    def _read_usage(fields: UsageFields) -> Usage:
         """Read the usage object of a response."""
         raise NotImplementedError
 
@@ -104,9 +104,9 @@ class Decoder:
 
         What makes no sense is 0 as well, and named in `Usage.unusable`.
         """
-        told = UsageFields(reported)
-        usage = cls._read_usage(told)
-        return msgspec.structs.replace(usage, unusable=tuple(told.unusable))
+        fields = UsageFields(reported)
+        usage = cls._read_usage(fields)
+        return msgspec.structs.replace(usage, unusable=tuple(fields.unusable))
 
     def feed(self, data: bytes) -> list[Event]:
         """Take more bytes; return the events they complete. Nothing comes after `Stopped`."""
@@ -126,10 +126,10 @@ class Decoder:
         if self._ended:
             return []
 
-        def told() -> Iterator[Event]:
+        def read() -> Iterator[Event]:
             return self._whole(read_frame(body if isinstance(body, bytes) else _sent(body)))
 
-        return [*self._tried(told), *self.close()]
+        return [*self._tried(read), *self.close()]
 
     def close(self) -> list[Event]:
         """Take the end of the stream; the last event is `Stopped` if it has not been."""
@@ -199,9 +199,9 @@ class Decoder:
         calls: list[ToolCall] = []
         for part in self._open.values():
             if part.kind != "tool_call":
-                made = self._made(part)
-                if made is not None:
-                    parts.append(made)
+                finished = self._finished(part)
+                if finished is not None:
+                    parts.append(finished)
             elif reason not in ("incomplete", "error"):
                 call = self._call(part, {call.id for call in calls}, whole=reason != "length")
                 if call is None:
@@ -221,7 +221,7 @@ class Decoder:
         message = Message("assistant", tuple(parts))
         return [*events, Stopped(reason, message, detail, self._response_id, self._code)]
 
-    def _made(self, part: Open) -> Part | None:
+    def _finished(self, part: Open) -> Part | None:
         raw = None if part.raw is None else Raw(self.dialect, part.raw)
         if part.kind == "text":
             return Text(part.text, raw) if part.text else None
@@ -239,14 +239,14 @@ class Decoder:
         raw = None if part.raw is None else Raw(self.dialect, part.raw)
         # Two calls of one reply that share an id could not be answered one by one.
         known = part.call_id and part.call_id not in taken
-        call_id = part.call_id if known else self._made_id(part)
+        call_id = part.call_id if known else self._derived_id(part)
         return ToolCall(call_id, self._names.get(part.name, part.name), arguments, raw)
 
-    def _made_id(self, part: Open) -> str:
+    def _derived_id(self, part: Open) -> str:
         """Name a call whose vendor does not: by its place in this reply and what it says."""
-        place = [other is part for other in self._open.values()].index(True)
-        told = f"{self._response_id}/{place}/{part.name}/{part.text}"
-        return f"call_{sha256(told.encode()).hexdigest()[:16]}"
+        index = [other is part for other in self._open.values()].index(True)
+        identity = f"{self._response_id}/{index}/{part.name}/{part.text}"
+        return f"call_{sha256(identity.encode()).hexdigest()[:16]}"
 
 
 def _sent(value: Mapping[str, Any]) -> bytes:
@@ -276,7 +276,7 @@ def read_frame(data: bytes) -> Any:
 class VendorError(msgspec.Struct, frozen=True):
     """What a vendor says in place of a reply: its sentence, and how long to wait, if it is told."""
 
-    said: str = ""
+    message: str = ""
     wait_s: float | None = None
 
 

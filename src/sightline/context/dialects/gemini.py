@@ -190,7 +190,7 @@ class GeminiDecoder(Decoder):
             self._stop = ("refused", blocked)
         for candidate in (value.get("candidates") or ())[:1]:
             for part in (candidate.get("content") or {}).get("parts") or ():
-                yield from self._said(part)
+                yield from self._receive_part(part)
             reason = candidate.get("finishReason")
             if reason:
                 stop = STOPS.get(reason, "end")
@@ -201,14 +201,14 @@ class GeminiDecoder(Decoder):
         for response in value if isinstance(value, list) else [value]:
             yield from self._receive("", response)
 
-    def _said(self, part: dict[str, Any]) -> Iterator[Event]:
+    def _receive_part(self, part: dict[str, Any]) -> Iterator[Event]:
         signature = part.get("thoughtSignature")
         raw = {"thoughtSignature": signature} if signature else None
         if "functionCall" in part:
             call = part["functionCall"]
-            made = self._part(("call", len(self._open)), "tool_call")
-            made.call_id, made.name, made.raw = call.get("id") or "", call["name"], raw
-            made.text = written(call.get("args") or {})
+            opened = self._part(("call", len(self._open)), "tool_call")
+            opened.call_id, opened.name, opened.raw = call.get("id") or "", call["name"], raw
+            opened.text = written(call.get("args") or {})
         elif part.get("thought"):
             yield from self._think("reasoning", part.get("text") or "")
         elif "text" in part:
@@ -221,12 +221,12 @@ class GeminiDecoder(Decoder):
                 self._part(key, "text").raw = raw
 
     @staticmethod
-    def _read_usage(told: UsageFields) -> Usage:
-        thoughts = told.count("thoughtsTokenCount")
+    def _read_usage(fields: UsageFields) -> Usage:
+        thoughts = fields.count("thoughtsTokenCount")
         return Usage(
-            input_tokens=told.count("promptTokenCount") + told.count("toolUsePromptTokenCount"),
-            output_tokens=told.count("candidatesTokenCount") + thoughts,
-            cache_read_tokens=told.count("cachedContentTokenCount"),
+            input_tokens=fields.count("promptTokenCount") + fields.count("toolUsePromptTokenCount"),
+            output_tokens=fields.count("candidatesTokenCount") + thoughts,
+            cache_read_tokens=fields.count("cachedContentTokenCount"),
             reasoning_tokens=thoughts,
         )
 

@@ -53,8 +53,8 @@ def running(sent: tuple[SentTail, ...], prefix: Sequence[Message]) -> tuple[Sent
 
     None, too, if the conversation is shorter than it was: then they are of another one.
     """
-    asked = max((i for i, message in enumerate(prefix) if message.role == "user"), default=-1)
-    return sent if all(asked < tail.after <= len(prefix) for tail in sent) else ()
+    last_user = max((i for i, message in enumerate(prefix) if message.role == "user"), default=-1)
+    return sent if all(last_user < tail.after <= len(prefix) for tail in sent) else ()
 
 
 def reasoned_until(prefix: Sequence[Message]) -> int:
@@ -82,16 +82,16 @@ def observe(
     """
     whole = max((n for n, earlier in enumerate(sent, 1) if not earlier.repeats), default=0)
     if repeat == "brief" and whole and _same(sent[whole - 1].parts[1:], tail):
-        said = f"Observation {len(sent) + 1} of this turn: nothing has changed since {whole}."
+        heading = f"Observation {len(sent) + 1} of this turn: nothing has changed since {whole}."
         texts = [part.text for part in tail if isinstance(part, Text)]
         blocks = [block for text in texts if (block := brief_state(text, whole))]
-        return sent, SentTail(after, (Text(said), *map(Text, blocks)), whole)
+        return sent, SentTail(after, (Text(heading), *map(Text, blocks)), whole)
     if bound is not None:
         sent = tuple(earlier for earlier in sent if earlier.after < bound)
     elif repeat == "brief":
         sent = ()
-    said = f"Observation {len(sent) + 1} of this turn; it replaces every earlier one."
-    return sent, SentTail(after, (Text(said), *tail))
+    heading = f"Observation {len(sent) + 1} of this turn; it replaces every earlier one."
+    return sent, SentTail(after, (Text(heading), *tail))
 
 
 def _same(one: Sequence[Part], other: Sequence[Part]) -> bool:

@@ -139,10 +139,10 @@ class OllamaDecoder(Decoder):
             yield from self._end(stop)
 
     @staticmethod
-    def _read_usage(told: UsageFields) -> Usage:
+    def _read_usage(fields: UsageFields) -> Usage:
         # It reports what it evaluated; what it reused is not told.
         return Usage(
-            input_tokens=told.count("prompt_eval_count"), output_tokens=told.count("eval_count")
+            input_tokens=fields.count("prompt_eval_count"), output_tokens=fields.count("eval_count")
         )
 
 

@@ -106,8 +106,8 @@ def _pieces(draft: RequestDraft, role: str, parts: tuple[Part, ...]) -> list[Seg
     if role == "assistant":
         message = _assistant(draft, parts)
         # Another vendor's reasoning alone is nothing here, and a message of nothing is refused.
-        is_said = message["content"] or "tool_calls" in message
-        return [Segment(role, to_json(message))] if is_said else []
+        has_content = message["content"] or "tool_calls" in message
+        return [Segment(role, to_json(message))] if has_content else []
     if role == "tool":
         results = [_result(draft, part) for part in parts if isinstance(part, ToolResult)]
         return [_piece(result) for result in results]
@@ -180,8 +180,8 @@ def _result(draft: RequestDraft, result: ToolResult) -> dict[str, Any]:
 
 def error_text(result: ToolResult) -> str:
     """Say that it is an error, for APIs that have no field for it."""
-    said = result.content.lstrip().lower().startswith("error")
-    return f"error: {result.content}" if result.is_error and not said else result.content
+    says_so = result.content.lstrip().lower().startswith("error")
+    return f"error: {result.content}" if result.is_error and not says_so else result.content
 
 
 STOPS: Final[dict[str, StopReason]] = {
@@ -249,15 +249,15 @@ class ChatDecoder(Decoder):
             part.text += function.get("arguments") or ""
 
     @staticmethod
-    def _read_usage(told: UsageFields) -> Usage:
-        read = told.count("prompt_tokens_details", "cached_tokens")
+    def _read_usage(fields: UsageFields) -> Usage:
+        read = fields.count("prompt_tokens_details", "cached_tokens")
         return Usage(
-            input_tokens=told.count("prompt_tokens"),
-            output_tokens=told.count("completion_tokens"),
+            input_tokens=fields.count("prompt_tokens"),
+            output_tokens=fields.count("completion_tokens"),
             # DeepSeek's own name for it, from before it took OpenAI's.
-            cache_read_tokens=read or told.count("prompt_cache_hit_tokens"),
-            cache_write_tokens=told.count("prompt_tokens_details", "cache_write_tokens"),
-            reasoning_tokens=told.count("completion_tokens_details", "reasoning_tokens"),
+            cache_read_tokens=read or fields.count("prompt_cache_hit_tokens"),
+            cache_write_tokens=fields.count("prompt_tokens_details", "cache_write_tokens"),
+            reasoning_tokens=fields.count("completion_tokens_details", "reasoning_tokens"),
         )
 
 

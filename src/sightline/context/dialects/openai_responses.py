@@ -85,8 +85,8 @@ def write(draft: RequestDraft) -> None:
 def _pieces(draft: RequestDraft, role: str, parts: tuple[Part, ...]) -> list[Segment]:
     """One item for each thing that the model or a tool said, one for all that others said."""
     if role == "assistant":
-        said = (to_json(item) for part in parts for item in _said(draft, part))
-        return [Segment(role, data) for data in said]
+        items = (to_json(item) for part in parts for item in _reply_items(draft, part))
+        return [Segment(role, data) for data in items]
     if role == "tool":
         results = (to_json(_output(draft, p)) for p in parts if isinstance(p, ToolResult))
         return [Segment(role, data, len(data) - len("}]}")) for data in results]
@@ -95,7 +95,7 @@ def _pieces(draft: RequestDraft, role: str, parts: tuple[Part, ...]) -> list[Seg
     return [Segment(role, data, len(data) - len("}]}"), len(content))]
 
 
-def _said(draft: RequestDraft, part: Part) -> list[dict[str, Any]]:
+def _reply_items(draft: RequestDraft, part: Part) -> list[dict[str, Any]]:
     ours = part.raw is not None and part.raw.strategy == NAME
     if isinstance(part, Reasoning):
         # Another vendor's reasoning has no encrypted form here, and none is accepted.
@@ -173,9 +173,9 @@ class ResponsesDecoder(Decoder):
             for piece in (*(item.get("summary") or ()), *(item.get("content") or ())):
                 kind = WHOLE_PIECES.get(piece["type"])
                 if kind is not None:
-                    said = piece["refusal" if kind == "response.refusal.delta" else "text"]
-                    told = {"type": kind, "output_index": at, "delta": said}
-                    yield from self._receive("", told)
+                    text = piece["refusal" if kind == "response.refusal.delta" else "text"]
+                    event = {"type": kind, "output_index": at, "delta": text}
+                    yield from self._receive("", event)
             self._done(at, item)
         # An error body has no status; a reply that is still being made has no end.
         kind = f"response.{value.get('status') or 'failed'}"
@@ -214,17 +214,17 @@ class ResponsesDecoder(Decoder):
         yield from self._end(reason, detail)
 
     @staticmethod
-    def _read_usage(told: UsageFields) -> Usage:
+    def _read_usage(fields: UsageFields) -> Usage:
         details = "input_tokens_details"
         return Usage(
-            input_tokens=told.count("input_tokens"),
-            output_tokens=told.count("output_tokens"),
-            cache_read_tokens=told.count(details, "cached_tokens"),
-            cache_write_tokens=told.count(details, "cache_write_tokens"),
-            cache_write_long_tokens=told.count(
+            input_tokens=fields.count("input_tokens"),
+            output_tokens=fields.count("output_tokens"),
+            cache_read_tokens=fields.count(details, "cached_tokens"),
+            cache_write_tokens=fields.count(details, "cache_write_tokens"),
+            cache_write_long_tokens=fields.count(
                 details, "cache_write_tokens_details", "ttl_12h_tokens"
             ),
-            reasoning_tokens=told.count("output_tokens_details", "reasoning_tokens"),
+            reasoning_tokens=fields.count("output_tokens_details", "reasoning_tokens"),
         )
 
 
@@ -241,11 +241,11 @@ REPLAYED: Final = ("type", "id", "summary", "content", "encrypted_content")
 
 def read_cache_miss(response: Mapping[str, Any]) -> CacheMiss | None:
     """Read why the cache was missed; None if it was not, or nobody asked."""
-    told = response.get("prompt_cache_diagnostics")
-    if not isinstance(told, Mapping) or told.get("type") == "cache_hit":
+    report = response.get("prompt_cache_diagnostics")
+    if not isinstance(report, Mapping) or report.get("type") == "cache_hit":
         return None
-    missed = UsageFields(told).count("cache_missed_tokens")
-    return CacheMiss(str(told.get("reason") or told.get("type")), missed)
+    missed = UsageFields(report).count("cache_missed_tokens")
+    return CacheMiss(str(report.get("reason") or report.get("type")), missed)
 
 
 def read_stored(data: Stored) -> Message:

@@ -147,9 +147,9 @@ class Request(msgspec.Struct, frozen=True):
 
     def receipt_of(self, prompt: Prompt) -> Receipt:
         """Return the prompt's receipt with the notes among its warnings, as a turn keeps it."""
-        told = tuple(Notice(note.code, "", note.message) for note in self.notes)
+        notices = tuple(Notice(note.code, "", note.message) for note in self.notes)
         receipt = prompt.receipt
-        return msgspec.structs.replace(receipt, warnings=(*receipt.warnings, *told))
+        return msgspec.structs.replace(receipt, warnings=(*receipt.warnings, *notices))
 
 
 @dataclass
@@ -183,9 +183,9 @@ class RequestDraft:
     @property
     def max_output_tokens(self) -> int:
         """How much the model may say."""
-        asked = self.options.max_output_tokens
+        limit = self.options.max_output_tokens
         profile = self.profile
-        return asked or min(profile.max_output_tokens, max(1, profile.window_tokens // 4))
+        return limit or min(profile.max_output_tokens, max(1, profile.window_tokens // 4))
 
     @property
     def extra(self) -> dict[str, Any]:
@@ -362,8 +362,8 @@ def _check(profile: Profile, options: Options) -> None:
     ttls = profile.cache.ttls
     if options.cache_ttl and options.cache_ttl not in ttls:
         have = ", ".join(ttls) or "no choice"
-        asked = f"a cache lifetime of {options.cache_ttl!r}"
-        raise InvalidInput(f"{profile.endpoint} does not have {asked}; it has {have}")
+        lifetime = f"a cache lifetime of {options.cache_ttl!r}"
+        raise InvalidInput(f"{profile.endpoint} does not have {lifetime}; it has {have}")
     if options.max_output_tokens is not None and options.max_output_tokens < 1:
         raise InvalidInput(f"max_output_tokens is {options.max_output_tokens}; it is 1 or more")
     for key in sorted(OURS.intersection([*profile.extra, *options.extra])):

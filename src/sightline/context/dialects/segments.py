@@ -161,8 +161,8 @@ class Segments:
         whole = _with_tail(turn, write)
         if first and before:
             # Of what it said alone everything but `"}` or `]}`; nothing if it is written otherwise.
-            said = write(before)[0].data[:-2]
-            self._inside = len(said) if whole[0].data.startswith(said) else 0
+            prefix = write(before)[0].data[:-2]
+            self._inside = len(prefix) if whole[0].data.startswith(prefix) else 0
         self._extend(whole, turn.origin, stable=turn.stable)
 
     def _extend(self, pieces: list[Segment], origin: int, *, stable: bool) -> None:
@@ -193,9 +193,9 @@ class Segments:
         pieces = self._pieces
         if cache.lookback_blocks and room > 1:
             # The previous request's prefix ended before the model's latest reply.
-            said = dropwhile(lambda i: pieces[i].role != "assistant", self._back())
-            asked = dropwhile(lambda i: pieces[i].role == "assistant", said)
-            previous = next((i for i in asked if pieces[i].mark), last)
+            from_reply = dropwhile(lambda i: pieces[i].role != "assistant", self._back())
+            before_reply = dropwhile(lambda i: pieces[i].role == "assistant", from_reply)
+            previous = next((i for i in before_reply if pieces[i].mark), last)
             since = sum(piece.blocks for piece in pieces[previous + 1 : last + 1])
             if since > cache.lookback_blocks - LOOKBACK_MARGIN:
                 return [previous, last]

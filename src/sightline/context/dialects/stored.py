@@ -26,8 +26,8 @@ __all__ = [
     "arguments_of",
     "as_text",
     "call_id_of",
+    "derived_id",
     "flat",
-    "made_id",
     "message_of",
     "role_of",
 ]
@@ -43,9 +43,9 @@ ROLES: Final[dict[str, Role]] = {
 }
 
 
-def made_id(name: str, place: int) -> str:
+def derived_id(name: str, index: int) -> str:
     """Name a call, or an answer, whose vendor gave it no id."""
-    return f"{name}:{place}"
+    return f"{name}:{index}"
 
 
 def role_of(name: Any, aliases: Mapping[str, str]) -> Role:
@@ -61,9 +61,9 @@ def message_of(role: Role, parts: tuple[Part, ...]) -> Message:
 
 def call_id_of(given: Any, name: Any, seen: Counter[str]) -> str:
     """Return the vendor's id of a call, or one made of its name and place."""
-    place = seen[as_text(name)]
+    index = seen[as_text(name)]
     seen[name] += 1
-    return as_text(given) if given else made_id(name, place)
+    return as_text(given) if given else derived_id(name, index)
 
 
 def as_text(value: Any) -> str:

@@ -35,8 +35,8 @@ __all__ = ["Note", "PromptTurn", "begun", "place_tail", "tail_of", "turns_of"]
 UNANSWERED: Final = "error: the call was interrupted; whether it took effect is unknown"
 BLANK: Final = "(blank)"
 TurnRole: TypeAlias = Literal["system", "user", "assistant", "tool"]
-SHOWN: Final = (Text, File)
-SAID: Final = (Text, ToolCall, Reasoning, File)
+OTHER_KINDS: Final = (Text, File)
+REPLY_KINDS: Final = (Text, ToolCall, Reasoning, File)
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -77,34 +77,34 @@ def turns_of(messages: Sequence[Message]) -> tuple[list[PromptTurn], list[Note]]
     answers, notes = _answers(messages)
     turns: list[PromptTurn] = []
     for index, message in enumerate(messages):
-        said = _said(message, index, notes)
-        if said:
+        parts = _parts_to_send(message, index, notes)
+        if parts:
             role: TurnRole = "user" if message.role == "tool" else message.role
-            turns.append(PromptTurn(role, said, index))
+            turns.append(PromptTurn(role, parts, index))
             if index in answers:
                 turns += _round(index, messages, answers[index], notes)
     return turns, notes
 
 
-def _said(message: Message, index: int, notes: list[Note]) -> tuple[Part, ...]:
+def _parts_to_send(message: Message, index: int, notes: list[Note]) -> tuple[Part, ...]:
     """Return what a message says in its own turn, results left out."""
     parts, role = message.parts, message.role
     if _is_plain(parts) and not _empty(parts[0]):
         return parts
-    kinds = SAID if role == "assistant" else SHOWN
-    said: tuple[Part, ...] = tuple(
+    kinds = REPLY_KINDS if role == "assistant" else OTHER_KINDS
+    kept: tuple[Part, ...] = tuple(
         [part for part in parts if isinstance(part, kinds) and not _empty(part)]
     )
-    if len(said) == len(parts) and not any(type(part) is File for part in parts):
+    if len(kept) == len(parts) and not any(type(part) is File for part in parts):
         return parts
-    if not any(isinstance(p, Text | ToolCall | File) for p in said) and any(
+    if not any(isinstance(p, Text | ToolCall | File) for p in kept) and any(
         isinstance(part, Text) and part.text for part in parts
     ):
         # It stays, in words: without it two turns of one role would become one.
-        said = (*said, Text(BLANK))
+        kept = (*kept, Text(BLANK))
     if role in ("assistant", "system"):
-        said = tuple(_in_words(part, index, notes) for part in said)
-    return said
+        kept = tuple(_in_words(part, index, notes) for part in kept)
+    return kept
 
 
 def _answers(messages: Sequence[Message]) -> tuple[Answers, list[Note]]:
@@ -147,11 +147,11 @@ def _round(
         parts, whole = tuple(results), messages[origin].parts
         turns.append(PromptTurn("tool", whole if parts == whole else parts, origin))
     answered = {result.call_id for _, result in answers}
-    said = messages[index].parts
-    open_calls = [c for c in said if isinstance(c, ToolCall) and c.id not in answered]
+    asking = messages[index].parts
+    open_calls = [c for c in asking if isinstance(c, ToolCall) and c.id not in answered]
     if open_calls:
-        made = tuple(ToolResult(c.id, UNANSWERED, c.name, is_error=True) for c in open_calls)
-        turns.append(PromptTurn("tool", made))
+        stand_ins = tuple(ToolResult(c.id, UNANSWERED, c.name, is_error=True) for c in open_calls)
+        turns.append(PromptTurn("tool", stand_ins))
         names = ", ".join(call.name for call in open_calls)
         text = f"message {index}: no result for {names}; an error result was put in"
         notes.append(Note("unanswered_call", text))

@@ -76,18 +76,18 @@ def cost(usage: Usage, prices: Prices) -> float | None:
     write = prices.input if prices.cache_write is None else prices.cache_write
     write_long = write if prices.cache_write_long is None else prices.cache_write_long
     short = max(0, usage.cache_write_tokens - usage.cache_write_long_tokens)
-    asked = (
+    input_cost = (
         usage.fresh_tokens * prices.input
         + usage.cache_read_tokens * read
         + short * write
         + usage.cache_write_long_tokens * write_long
     )
-    answered = usage.output_tokens * prices.output
+    output_cost = usage.output_tokens * prices.output
     if prices.long_tokens and usage.input_tokens > prices.long_tokens:
         output_factor = prices.long_output_factor
-        asked *= prices.long_factor
-        answered *= prices.long_factor if output_factor is None else output_factor
-    return (asked + answered) / MILLION
+        input_cost *= prices.long_factor
+        output_cost *= prices.long_factor if output_factor is None else output_factor
+    return (input_cost + output_cost) / MILLION
 
 
 def at(value: Any, *path: str) -> Any:

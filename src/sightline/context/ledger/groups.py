@@ -26,7 +26,7 @@ __all__ = ["Group", "Groups", "forget_undone"]
 GroupStatus: TypeAlias = Literal["live", "dropped", "undone", "removed"]
 
 _STORED: Final = tuple(name for name in TABLES["messages"].names if name != "status")
-_PLACE: Final = "session_id = ? AND seq >= ? AND seq < ?"
+_RANGE: Final = "session_id = ? AND seq >= ? AND seq < ?"
 _PREVIEW: Final = 200
 
 
@@ -160,7 +160,7 @@ class Groups:
             live = after == "live"
             group["status"] = after
             tx.update("groups", group)
-            tx.db.update("messages", "dropped = ?", _PLACE, (int(not live), *_place(group)))
+            tx.db.update("messages", "dropped = ?", _RANGE, (int(not live), *_range_of(group)))
             _weigh(tx, session, group, group["tokens"] if live else -group["tokens"])
             tx.touch(session)
 
@@ -201,7 +201,7 @@ def _id(group: Row) -> int:
     return group_id
 
 
-def _place(group: Row) -> tuple[int, int, int]:
+def _range_of(group: Row) -> tuple[int, int, int]:
     return group["session_id"], group["first_seq"], group["first_seq"] + group["messages"]
 
 
@@ -221,7 +221,7 @@ def _take_messages(tx: Transaction, session: Row, group: Row, status: GroupStatu
     """Delete a group's messages and state; what stays of its row closes the chain."""
     was_live = group["status"] == "live"
     weight = group["tokens"]
-    tx.db.delete("messages", _PLACE, _place(group))
+    tx.db.delete("messages", _RANGE, _range_of(group))
     tx.delete(session, "session_state", "group_id = ?", (group["id"],))
     if status == "removed":
         tx.delete(session, "strategy_states", "group_id = ?", (group["id"],))
@@ -233,7 +233,7 @@ def _take_messages(tx: Transaction, session: Row, group: Row, status: GroupStatu
 
 def _pack(tx: Transaction, group: Row) -> str:
     rows = tx.db.fetch(
-        f"SELECT {', '.join(_STORED)} FROM messages WHERE {_PLACE} ORDER BY seq", _place(group)
+        f"SELECT {', '.join(_STORED)} FROM messages WHERE {_RANGE} ORDER BY seq", _range_of(group)
     )
     state = tx.db.fetch(
         "SELECT content, created_at FROM session_state WHERE group_id = ?", (group["id"],)

@@ -138,12 +138,12 @@ class HistoryReader:
             end = run[-1][2] + run[-1][3]
             rows = db.fetch(_IN_ORDER, (session_id, start, end))
             if len(rows) != end - start:
-                place = f"from {start} to {end - 1}"
-                raise LedgerDamaged([f"session {session_id} has lost messages {place}"])
+                lost = f"from {start} to {end - 1}"
+                raise LedgerDamaged([f"session {session_id} has lost messages {lost}"])
             for group_id, digest, first, count in run:
-                own = rows[first - start : first - start + count]
-                size = sum(map(size_of, own))
-                self._cache.put(group_id, digest, [entry_of(row) for row in own], size)
+                group_rows = rows[first - start : first - start + count]
+                size = sum(map(size_of, group_rows))
+                self._cache.put(group_id, digest, [entry_of(row) for row in group_rows], size)
 
 
 def _measures(db: RowReader, session_id: int) -> tuple[bytes, int, int, int, int]:
@@ -191,13 +191,13 @@ def _moved(
 
 def group_entries(db: RowReader, session_id: int, group_id: int) -> list[Entry]:
     """Read the messages of one group, dropped or not."""
-    places = db.fetch(
+    ranges = db.fetch(
         "SELECT first_seq, first_seq + messages FROM groups WHERE id = ? AND session_id = ?",
         (group_id, session_id),
     )
-    if not places:
+    if not ranges:
         raise NotFound(f"no group {group_id} in session {session_id}")
-    return [entry_of(row) for row in db.fetch(_IN_ORDER, (session_id, *places[0]))]
+    return [entry_of(row) for row in db.fetch(_IN_ORDER, (session_id, *ranges[0]))]
 
 
 def _last_groups(db: RowReader, session_id: int, count: int) -> list[_Group]:

@@ -26,7 +26,7 @@ from sightline.context.ledger.groups import Groups, forget_undone
 from sightline.context.ledger.history import HistoryReader
 from sightline.context.ledger.memos import Memos
 from sightline.context.ledger.notes import Scratchpad, States, StrategyStates
-from sightline.context.ledger.place import expanded
+from sightline.context.ledger.paths import expanded
 from sightline.context.ledger.portable import export_session, import_session
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult, describe
 from sightline.context.ledger.sessions import Session, Sessions
@@ -211,9 +211,9 @@ class Ledger:
 
     def backup(self, target: str | os.PathLike[str]) -> Path:
         """Copy the whole ledger to a new file, as of one point in time, and verify the copy."""
-        made = expanded(target)
-        self._store.backup(made, lambda copy: verify(copy).raise_if_damaged())
-        return made
+        path = expanded(target)
+        self._store.backup(path, lambda copy: verify(copy).raise_if_damaged())
+        return path
 
     def _checked(self, item: Draft | Message) -> Draft:
         draft = item if isinstance(item, Draft) else Draft(item)

@@ -110,7 +110,7 @@ def export_session(store: Store, session_id: int) -> Iterator[bytes]:
     The lines are read through a reader of their own, so that whoever takes them
     may take his time, and write to the same ledger meanwhile.
     """
-    with closing(store.reader()) as own, own.read() as db:
+    with closing(store.reader()) as reader, reader.read() as db:
         session = find_session(db, session_id)
         states = db.rows(
             "SELECT group_id, content, created_at FROM session_state "
@@ -253,14 +253,14 @@ class _Import:
 
     def _answering(self, message: Message) -> Message:
         """Lead answers that name only their tool to the calls of it that wait, in order."""
-        from sightline.context.dialects.stored import made_id
+        from sightline.context.dialects.stored import derived_id
 
         if message.tool_calls:
             self._waiting = {call.id: call.name for call in message.tool_calls}
         parts: list[Part] = []
         for part in message.parts:
             if isinstance(part, ToolResult):
-                nameless = part.call_id == made_id(part.name, 0)
+                nameless = part.call_id == derived_id(part.name, 0)
                 if nameless and part.call_id not in self._waiting:
                     calls = (call for call, name in self._waiting.items() if name == part.name)
                     part = msgspec.structs.replace(part, call_id=next(calls, part.call_id))
@@ -291,9 +291,9 @@ def _session_row(tx: Transaction, gate: Gate, header: _SessionLine, name: str) -
     )
     session["scratchpad"] = gate.text(header.scratchpad, "the scratchpad", gate.limits.scratchpad)
     session["context_size"], session["context_slack"] = window.size, window.slack
-    for own in ("parent", "title"):
-        if text := getattr(header, own):
-            session[own] = gate.line(text, f"a session's {own}")
+    for field in ("parent", "title"):
+        if text := getattr(header, field):
+            session[field] = gate.line(text, f"a session's {field}")
     return session
 
 

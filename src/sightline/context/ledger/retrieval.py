@@ -81,6 +81,6 @@ def _plain(cell: Any) -> Any:
 def _distinct(columns: tuple[str, ...]) -> list[str]:
     """Give columns of the same name numbers, so that none hides another."""
     return [
-        name if columns.count(name) == 1 else f"{name}:{columns[: place + 1].count(name)}"
-        for place, name in enumerate(columns)
+        name if columns.count(name) == 1 else f"{name}:{columns[: index + 1].count(name)}"
+        for index, name in enumerate(columns)
     ]

@@ -61,7 +61,9 @@ class Table:
 
 
 _DIGEST: Final = Column("digest", "BLOB", "seal over the row's other columns", sealed=False)
-_MADE: Final = Column("created_at", "TEXT", "UTC, RFC 3339; for people, nothing is ordered by it")
+_CREATED: Final = Column(
+    "created_at", "TEXT", "UTC, RFC 3339; for people, nothing is ordered by it"
+)
 _SESSION: Final = Column("session_id", "INTEGER", "the session it belongs to")
 
 TABLES: Final[dict[str, Table]] = {
@@ -70,7 +72,7 @@ TABLES: Final[dict[str, Table]] = {
         (
             Column("id", "INTEGER", "always 1"),
             Column("uuid", "TEXT", "identity of this ledger"),
-            _MADE,
+            _CREATED,
             Column("activity", "INTEGER", "counts changes; gives sessions and memos their recency"),
             Column("tally", "BLOB", "sum of the digests of all sessions and memos"),
             _DIGEST,
@@ -84,7 +86,7 @@ TABLES: Final[dict[str, Table]] = {
             Column("uuid", "TEXT", "identity that survives export and import"),
             Column("name", "TEXT", "what people call it"),
             Column("project", "TEXT", "where it belongs, by default the working directory"),
-            _MADE,
+            _CREATED,
             Column("updated_at", "TEXT", "last change"),
             Column("activity", "INTEGER", "recency: larger is later"),
             Column("scratchpad", "TEXT", "the model's plan, in its own words"),
@@ -118,7 +120,7 @@ TABLES: Final[dict[str, Table]] = {
             Column("first_seq", "INTEGER", "seq of its first message"),
             Column("messages", "INTEGER", "how many messages it has, or had"),
             Column("tokens", "INTEGER", "weight of its messages; 0 once undone or removed"),
-            _MADE,
+            _CREATED,
             Column("salt", "BLOB", "start of its messages' digests; null once removed"),
             Column("content_digest", "BLOB", "digest of its last message"),
             Column("chain", "BLOB", "seal over this and every earlier group of the session"),
@@ -142,7 +144,7 @@ TABLES: Final[dict[str, Table]] = {
             Column("tool_call_id", "TEXT", "for a tool's answer: the call it answers"),
             Column("tokens", "INTEGER", "its weight"),
             Column("tokens_basis", "TEXT", "counted, estimated or reported"),
-            _MADE,
+            _CREATED,
             Column("append_key", "TEXT", "idempotency key of the append that stored it"),
             Column("digest", "BLOB", "seal over it and the message before it", sealed=False),
             Column("status", "TEXT", "dropped, or else its outcome (computed)", sealed=False),
@@ -155,7 +157,7 @@ TABLES: Final[dict[str, Table]] = {
             Column("group_id", "INTEGER", "the group that left it"),
             _SESSION,
             Column("content", "TEXT", "the block, heading included"),
-            _MADE,
+            _CREATED,
             _DIGEST,
         ),
     ),
@@ -165,7 +167,7 @@ TABLES: Final[dict[str, Table]] = {
             Column("id", "INTEGER", "number of the memo"),
             Column("content", "TEXT", "what to know"),
             Column("tags", "TEXT", "JSON array of normalised tags"),
-            _MADE,
+            _CREATED,
             Column("updated_at", "TEXT", "last change"),
             Column("activity", "INTEGER", "recency: larger is later"),
             _DIGEST,
@@ -184,7 +186,7 @@ TABLES: Final[dict[str, Table]] = {
             Column("cost_nanousd", "INTEGER", "cost in billionths of a dollar; null if unknown"),
             Column("basis", "TEXT", "counted, estimated or reported"),
             Column("inherited", "INTEGER", "1 if a clone or import brought it: spent elsewhere"),
-            _MADE,
+            _CREATED,
             _DIGEST,
             Column("cache_write_tokens", "INTEGER", "the part of the input kept for reuse"),
             Column(
@@ -208,7 +210,7 @@ TABLES: Final[dict[str, Table]] = {
             Column("usage_id", "INTEGER", "the request it was sent with"),
             Column("prefix_digest", "TEXT", "digest of the prompt's stable part"),
             Column("body", "TEXT", "the receipt, JSON"),
-            _MADE,
+            _CREATED,
             _DIGEST,
         ),
         shown=False,
@@ -219,7 +221,7 @@ TABLES: Final[dict[str, Table]] = {
             Column("group_id", "INTEGER", "the group"),
             _SESSION,
             Column("body", "TEXT", "its salt, tokens, messages and state, JSON"),
-            _MADE,
+            _CREATED,
             _DIGEST,
         ),
         shown=False,
@@ -230,7 +232,7 @@ TABLES: Final[dict[str, Table]] = {
             Column("group_id", "INTEGER", "the group that left it"),
             _SESSION,
             Column("body", "TEXT", "the strategy's own state, JSON"),
-            _MADE,
+            _CREATED,
             _DIGEST,
         ),
         shown=False,

@@ -68,13 +68,13 @@ def broken_seals(before: bytes, rows: Sequence[Sequence[Any]], width: int) -> li
     The loop that verify spends its time in; it says the same as `message_digest`.
     """
     broken = []
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         end = width
         while end and row[end - 1] is None:
             end -= 1
         stored = row[-1]
         if sha256(before + _encode(row[:end])).digest() != stored:
-            broken.append(place)
+            broken.append(index)
         before = stored
     return broken
 

@@ -156,7 +156,7 @@ class _Check:
         name = f"session {session['id']}"
         runs = self._runs(session["id"])
         run = next(runs, None)
-        before, place, tokens, live = ZERO, 0, 0, 0
+        before, position, tokens, live = ZERO, 0, 0, 0
         next_seq: int | None = 0  # None after a group whose own figures cannot be trusted
         for group in self._groups(session["id"]):
             rows: list[_Row] = []
@@ -167,9 +167,9 @@ class _Check:
             self._group(name, group, rows, intact=intact)
             if not intact:
                 self.find(f"{name}: group {group.id} was altered")
-                before, next_seq, place = group.chain, None, place + 1
+                before, next_seq, position = group.chain, None, position + 1
                 continue
-            if group.seq != place or next_seq not in (None, group.first_seq):
+            if group.seq != position or next_seq not in (None, group.first_seq):
                 self.find(f"{name}: a group before group {group.id} is missing")
             if group_chain(before, _fixed(group)) != group.chain:
                 self.find(f"{name}: the chain breaks at group {group.id}")
@@ -178,12 +178,12 @@ class _Check:
             if group.status == "live":
                 tokens += group.tokens
                 live += 1
-            before, next_seq, place = group.chain, group.first_seq + group.messages, place + 1
-        self._counts["groups"] += place
+            before, next_seq, position = group.chain, group.first_seq + group.messages, position + 1
+        self._counts["groups"] += position
         while run is not None:
             self.find(f"{name}: message {run[1][0][0]} belongs to no group of it")
             run = next(runs, None)
-        found = (before, place, live, tokens)
+        found = (before, position, live, tokens)
         if found != tuple(session[key] for key in ("head", "next_group", "live_groups", "tokens")):
             self.find(f"{name}: its groups do not add up to its row; the last may be missing")
         if next_seq not in (None, session["next_seq"]):
@@ -193,9 +193,9 @@ class _Check:
         """Check a group's messages, each sealed to the one before it."""
         self._counts["messages"] += len(rows)
         broken = broken_seals(group.salt or ZERO, rows, _END)
-        for place in broken:
+        for index in broken:
             self.find(
-                f"{name}: message {rows[place][0]} (seq {rows[place][_SEQ]}) was altered, or the "
+                f"{name}: message {rows[index][0]} (seq {rows[index][_SEQ]}) was altered, or the "
                 "one before it is missing"
             )
         if not set(map(_dropped, rows)) <= {int(group.status == "dropped")}:

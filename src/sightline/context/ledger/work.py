@@ -115,15 +115,17 @@ class Work:
         """Read what was learnt; what cannot be read was not learnt."""
         with self.store.read() as db:
             rows = db.fetch("SELECT model, body FROM calibrations")
-        return Calibrations({model: own for model, body in rows if (own := _learnt(body))})
+        return Calibrations(
+            {model: calibration for model, body in rows if (calibration := _learnt(body))}
+        )
 
     def learn(self, learnt: Calibrations) -> None:
         """Keep what was learnt, if it is another thing than what is kept; others keep theirs."""
         known = self.calibrations().models
         news = {
-            self._gate.line(model, "a model's name"): msgspec.json.encode(own).decode()
-            for model, own in learnt.models.items()
-            if known.get(model) != own
+            self._gate.line(model, "a model's name"): msgspec.json.encode(calibration).decode()
+            for model, calibration in learnt.models.items()
+            if known.get(model) != calibration
         }
         if news:
             with self.store.work() as db:

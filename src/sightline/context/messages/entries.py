@@ -87,20 +87,20 @@ class EntryMemory:
     """
 
     def __init__(self) -> None:
-        self._made: dict[int, tuple[Entry, Hashable, Entry]] = {}
+        self._results: dict[int, tuple[Entry, Hashable, Entry]] = {}
         self._room = _HELD_CHARS
 
     def of(self, entry: Entry, rule: Hashable, chars: int, make: Callable[[], Entry]) -> Entry:
         """Return what `make` makes of an entry of so many characters, by this rule."""
-        known = self._made.get(id(entry))
+        known = self._results.get(id(entry))
         if known is not None and known[0] is entry and known[1] == rule:
             return known[2]
-        made = make()
+        result = make()
         self._room -= chars
         if self._room < 0:
-            self._made, self._room = {}, _HELD_CHARS
-        self._made[id(entry)] = (entry, rule, made)
-        return made
+            self._results, self._room = {}, _HELD_CHARS
+        self._results[id(entry)] = (entry, rule, result)
+        return result
 
 
 def outcome_of(message: Message, *, incomplete: bool = False) -> Outcome:

@@ -177,9 +177,9 @@ def guarded(message: Message, *, broken_off: bool = False) -> Message:
     vendor wants back byte for byte (`raw`) goes if there was a block in it, or if it cannot
     be stored as it is, because half of it is worth nothing.
     """
-    said = Message(message.role, tuple(map(_ended, message.parts))) if broken_off else message
-    clean = _map_message(said, _mended, _guarded_arguments, _guarded_raw)
-    parts = tuple(filter(_says_something, map(_unbound, said.parts, clean.parts)))
+    ended = Message(message.role, tuple(map(_ended, message.parts))) if broken_off else message
+    clean = _map_message(ended, _mended, _guarded_arguments, _guarded_raw)
+    parts = tuple(filter(_says_something, map(_unbound, ended.parts, clean.parts)))
     return message if parts == message.parts else Message(message.role, parts)
 
 
@@ -234,28 +234,28 @@ def check_json(value: Any, where: str) -> None:
         kind = type(item)  # a subclass would come back as its base
         if kind is str:
             if not item.isascii() or "\x00" in item:
-                check_text(item, _place(where, path))
+                check_text(item, _location(where, path))
         elif kind is dict:
             for key, child in item.items():
                 if type(key) is not str:
-                    raise NotStorable(f"{_place(where, path)}: the key {key!r} is not a string")
+                    raise NotStorable(f"{_location(where, path)}: the key {key!r} is not a string")
                 if not key.isascii() or "\x00" in key:
-                    check_text(key, f"a key of {_place(where, path)}")
+                    check_text(key, f"a key of {_location(where, path)}")
                 todo.append((child, (path, key), depth + 1))
         elif kind is list:
             todo.extend((child, (path, index), depth + 1) for index, child in enumerate(item))
         elif kind is int:
             if not -_LARGEST < item < _LARGEST:
-                place = _place(where, path)
-                raise NotStorable(f"{place}: an integer of more than {MAX_DIGITS:,} digits")
+                location = _location(where, path)
+                raise NotStorable(f"{location}: an integer of more than {MAX_DIGITS:,} digits")
         elif kind is float:
             if not math.isfinite(item):
-                raise NotStorable(f"{_place(where, path)}: {item} is not JSON")
+                raise NotStorable(f"{_location(where, path)}: {item} is not JSON")
         elif item is not None and kind is not bool:
-            raise NotStorable(f"{_place(where, path)}: {kind.__name__} is not JSON")
+            raise NotStorable(f"{_location(where, path)}: {kind.__name__} is not JSON")
 
 
-def _place(where: str, path: _Path) -> str:
+def _location(where: str, path: _Path) -> str:
     """Write where in a value something is; only who finds something wrong has to know it."""
     steps: list[str] = []
     while path:
@@ -271,18 +271,20 @@ def check_message(message: Message, where: str = "message") -> None:
     if type(message.parts) is not tuple:
         raise NotStorable(f"{where}: its parts are a {type(message.parts).__name__}, not a tuple")
     for index, part in enumerate(message.parts):
-        place = f"{where}, part {index}"
+        location = f"{where}, part {index}"
         if type(part) not in _FIELDS:
-            raise NotStorable(f"{place}: {type(part).__name__} is no part")
+            raise NotStorable(f"{location}: {type(part).__name__} is no part")
         for field, types in _FIELDS[type(part)]:
             value = getattr(part, field)
             if type(value) not in types:
-                raise NotStorable(f"{place} ({field}): {type(value).__name__} does not belong here")
+                raise NotStorable(
+                    f"{location} ({field}): {type(value).__name__} does not belong here"
+                )
             if type(value) is Raw:
                 if type(value.strategy) is not str:
-                    raise NotStorable(f"{place} ({field}): its strategy is no string")
+                    raise NotStorable(f"{location} ({field}): its strategy is no string")
                 value = {"strategy": value.strategy, "data": value.data}
-            check_json(value, f"{place} ({field})")
+            check_json(value, f"{location} ({field})")
 
 
 def _map_json(value: Any, rule: Rule) -> Any:
@@ -300,24 +302,26 @@ def _map_json(value: Any, rule: Rule) -> Any:
             case str():
                 return string(item)
             case list() | tuple():
-                return [string(own) if isinstance(own, str) else own for own in item]
+                return [string(member) if isinstance(member, str) else member for member in item]
             case dict():
                 return {
-                    (name := string(key)): string(own, name) if isinstance(own, str) else own
-                    for key, own in item.items()
+                    (name := string(key)): string(member, name)
+                    if isinstance(member, str)
+                    else member
+                    for key, member in item.items()
                 }
             case _:
                 return item
 
-    made = shallow(value)
-    todo = [made] if isinstance(made, dict | list) else []
+    rewritten = shallow(value)
+    todo = [rewritten] if isinstance(rewritten, dict | list) else []
     while todo:
         holder = todo.pop()
         for key, item in holder.items() if isinstance(holder, dict) else enumerate(holder):
             if isinstance(item, dict | list | tuple):
                 holder[key] = shallow(item)
                 todo.append(holder[key])
-    return made if changed else value
+    return rewritten if changed else value
 
 
 def _map_message(

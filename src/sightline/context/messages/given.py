@@ -121,8 +121,8 @@ def _mime(uri: str, otherwise: str) -> str:
 
 def _call(call: object) -> ToolCall:
     match call:
-        case {"id": str(own), "function": {"name": str(name), **more}}:
-            return ToolCall(own, name, _arguments(more.get("arguments")))
+        case {"id": str(call_id), "function": {"name": str(name), **more}}:
+            return ToolCall(call_id, name, _arguments(more.get("arguments")))
     raise InvalidInput(f"{call!r:.60} is no tool call with an id and a function's name")
 
 

@@ -30,17 +30,17 @@ PREPENDED = frozenset(
 
 def cut_at_or_after(text: str, index: int) -> int:
     """Return the first allowed cut at or after `index`."""
-    for place in range(index, min(index + LONGEST, len(text))):
-        if place == 0 or not _joined(text, place):
-            return place
+    for cut in range(index, min(index + LONGEST, len(text))):
+        if cut == 0 or not _joined(text, cut):
+            return cut
     return min(index + LONGEST, len(text))
 
 
 def cut_at_or_before(text: str, index: int) -> int:
     """Return the last allowed cut at or before `index`."""
-    for place in range(index, max(index - LONGEST, 0), -1):
-        if place == len(text) or not _joined(text, place):
-            return place
+    for cut in range(index, max(index - LONGEST, 0), -1):
+        if cut == len(text) or not _joined(text, cut):
+            return cut
     return max(index - LONGEST, 0)
 
 

@@ -59,8 +59,8 @@ def paired(entries: Iterable[Entry]) -> list[Entry]:
         if entry.is_tool_traffic:
             parts = [
                 part
-                for place, part in enumerate(entry.message.parts)
-                if not isinstance(part, ToolCall | ToolResult) or (index, place) in pairs
+                for position, part in enumerate(entry.message.parts)
+                if not isinstance(part, ToolCall | ToolResult) or (index, position) in pairs
             ]
             if not parts:
                 continue
@@ -76,12 +76,12 @@ def _pairs(entries: Sequence[Entry]) -> tuple[set[tuple[int, int]], int]:
     traffic = 0
     for index, entry in enumerate(entries):
         traffic += not entry.message.parts
-        for place, part in enumerate(entry.message.parts):
+        for position, part in enumerate(entry.message.parts):
             if isinstance(part, ToolCall):
                 traffic += 1
-                open_calls[part.id] = (index, place)
+                open_calls[part.id] = (index, position)
             elif isinstance(part, ToolResult):
                 traffic += 1
                 if part.call_id in open_calls:
-                    found |= {open_calls.pop(part.call_id), (index, place)}
+                    found |= {open_calls.pop(part.call_id), (index, position)}
     return found, traffic - len(found)

@@ -151,9 +151,9 @@ def redact(text: str) -> str:
             text = text.replace(secret, _MARK)
     lowered = text.lower()
     for kind, words, pattern in _COMPILED:
-        place = lowered if kind in _ANY_CASE else text
+        haystack = lowered if kind in _ANY_CASE else text
         for word in words:
-            if word in place:
+            if word in haystack:
                 text = pattern.sub(_blank(kind), text)
                 break
     return text

@@ -130,12 +130,12 @@ def _parts_without(parts: Iterable[Part], blocks: Sequence[tuple[int, int]]) -> 
             yield part
             continue
         size = len(part.text)
-        own = [(max(a - start, 0), min(b - start, size)) for a, b in blocks]
-        own = [(a, b) for a, b in own if a < b]
+        spans = [(max(a - start, 0), min(b - start, size)) for a, b in blocks]
+        spans = [(a, b) for a, b in spans if a < b]
         start += size + len(BETWEEN_TEXTS)
-        if not own:
+        if not spans:
             yield part
-        elif text := _without(part.text, own):
+        elif text := _without(part.text, spans):
             yield Text(text, _raw_without_text(part.raw))
 
 

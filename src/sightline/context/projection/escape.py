@@ -318,11 +318,11 @@ def tag_like(text: str) -> Iterator[int]:
     if not text.isascii():
         return (match.start() for match in _TAG.finditer(text))
     # What can begin one is rare in most texts, and one character is found faster than a class.
-    places = sorted((*_places_of("<", text), *_places_of("&", text)))
-    return (at for at in places if _ASCII_TAG.match(text, at))
+    positions = sorted((*_positions_of("<", text), *_positions_of("&", text)))
+    return (at for at in positions if _ASCII_TAG.match(text, at))
 
 
-def _places_of(char: str, text: str) -> Iterator[int]:
+def _positions_of(char: str, text: str) -> Iterator[int]:
     at = text.find(char)
     while at >= 0:
         yield at
@@ -378,11 +378,11 @@ def _without_tags(text: str, *, is_ascii: bool) -> str:
     if is_ascii and not _may_name_block(text):
         return text
     pattern = _ASCII_TAG_LIKE if is_ascii else _TAG_LIKE
-    places = [match.start() for match in pattern.finditer(text.replace("_", "-"))]
-    if not places:
+    positions = [match.start() for match in pattern.finditer(text.replace("_", "-"))]
+    if not positions:
         return text
-    pieces = [text[: places[0]]]
-    for here, following in zip(places, [*places[1:], len(text)], strict=True):
+    pieces = [text[: positions[0]]]
+    for here, following in zip(positions, [*positions[1:], len(text)], strict=True):
         pieces += (_escape_char(text[here]), text[here + 1 : following])
     return "".join(pieces)
 

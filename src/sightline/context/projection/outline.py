@@ -44,12 +44,12 @@ Key: TypeAlias = tuple[int, float, int]
 class _Notes:
     """What choosing has to know of a run of siblings, by their offsets in it."""
 
-    __slots__ = ("below", "flagged", "peak", "peaks", "rankings", "said", "size", "starts")
+    __slots__ = ("below", "declared", "flagged", "peak", "peaks", "rankings", "size", "starts")
 
     def __init__(self, nodes: tuple[Node, ...]) -> None:
         self.below: list[int] = []
         # The salience that a node declares itself, and the highest that one below it declares.
-        self.said: list[float | None] = []
+        self.declared: list[float | None] = []
         self.peaks: list[float] = []
         # Where each subtree begins, the first one at 0.
         self.starts: list[int] = []
@@ -65,7 +65,7 @@ class _Notes:
                 peak = max(peak, notes.peak)
                 flagged = flagged or bool(notes.flagged)
             self.below.append(below)
-            self.said.append(meta.salience)
+            self.declared.append(meta.salience)
             self.peaks.append(peak)
             self.starts.append(self.size)
             if flagged:
@@ -81,8 +81,8 @@ class _Notes:
         known = self.rankings.get(above)
         if known is None:
             relevance = [
-                max(above if said is None else said, peak)
-                for said, peak in zip(self.said, self.peaks, strict=True)
+                max(above if declared is None else declared, peak)
+                for declared, peak in zip(self.declared, self.peaks, strict=True)
             ]
             order = sorted(range(len(relevance)), key=relevance.__getitem__, reverse=True)
             if len(self.rankings) >= _RANKINGS:
@@ -141,13 +141,13 @@ class Ranked:
         self._order, self._relevance = row.notes.ranked(row.above)
         self.end = len(self._order)
 
-    def key(self, place: int) -> Key:
+    def key(self, rank: int) -> Key:
         """The key of who is at this place, who then has a position in the outline."""
         if self._keys is not None:
-            key = self._keys[place]
+            key = self._keys[rank]
             self._outline.lay_out(self._row, self._offset(key))
             return key
-        offset = self._order[place]
+        offset = self._order[rank]
         return self._claim, -self._relevance[offset], self._outline.lay_out(self._row, offset)
 
     def leave_out(self, min_salience: float) -> int:
@@ -193,8 +193,8 @@ class Outline:
         found: list[Ranked] = []
         special = self._special.get(at, set())
         for row in self._rows(at):
-            own = {child for child in special if 0 <= child - row.position < row.notes.size}
-            found.append(Ranked(self, row, self._keys(row, own) if own else None))
+            claiming = {child for child in special if 0 <= child - row.position < row.notes.size}
+            found.append(Ranked(self, row, self._keys(row, claiming) if claiming else None))
         return found
 
     def claim(self, at: int) -> int:
@@ -212,13 +212,13 @@ class Outline:
         """Give a node of a run its position."""
         at = row.position + row.notes.starts[offset]
         if at not in self.nodes:
-            said = row.notes.said[offset]
+            declared = row.notes.declared[offset]
             self.nodes[at] = row.nodes[offset]
             self.parents[at] = row.parent
             self.levels[at] = self.levels[row.parent] + 1
             self.indexes[at] = row.first + offset
             self.below[at] = row.notes.below[offset]
-            self.salience[at] = row.above if said is None else said
+            self.salience[at] = row.above if declared is None else declared
         return at
 
     def ancestors(self, at: int) -> Iterator[int]:

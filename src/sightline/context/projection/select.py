@@ -313,9 +313,9 @@ class _Growth:
 
     def _next_offer(self) -> None:
         if self._offers:
-            _, ranked, place = self._offers[0]
-            if place + 1 < ranked.end:
-                heapreplace(self._offers, (ranked.key(place + 1), ranked, place + 1))
+            _, ranked, rank = self._offers[0]
+            if rank + 1 < ranked.end:
+                heapreplace(self._offers, (ranked.key(rank + 1), ranked, rank + 1))
             else:
                 heappop(self._offers)
 
@@ -355,27 +355,27 @@ class _Growth:
         is_parent = whole and outline.below[at] > 0
         weighed = costs.known.get((id(node), level, whole))
         if weighed is None:
-            own = node if whole else depth_stub(node)
+            alone = node if whole else depth_stub(node)
             if is_parent:
-                own = node.with_child_list(UNSET)
-            weighed = (node, self._count(self._written(own, level, is_parent=is_parent)))
+                alone = node.with_child_list(UNSET)
+            weighed = (node, self._count(self._written(alone, level, is_parent=is_parent)))
         costs.used[id(node), level, whole] = weighed
         cost = weighed[1] + self._note_cost(at) if is_parent else weighed[1]
         self._costs[at, whole] = cost
         return cost
 
-    def _written(self, own: Node, level: int, *, is_parent: bool) -> str:
+    def _written(self, node: Node, level: int, *, is_parent: bool) -> str:
         """One node as it will stand in the block, and what its children's list takes."""
         if self._form == "json":
-            return reveal(tree_body(own, "json")) + (',"children":[],' if is_parent else ",")
+            return reveal(tree_body(node, "json")) + (',"children":[],' if is_parent else ",")
         if self._form == "yaml":
             indent = "  " * (level + 3)
-            text = reveal(tree_body(own, "yaml", indent), far=True)
+            text = reveal(tree_body(node, "yaml", indent), far=True)
             if level:
                 text = f"{indent[2:]}- {text[len(indent) :]}"
             return f"{text}\n{indent}children:\n" if is_parent else f"{text}\n"
         indent = "  " * level
-        lines = reveal(tree_body(own, "text")).split("\n")
+        lines = reveal(tree_body(node, "text")).split("\n")
         return "".join(f"{indent}{line}\n" for line in lines)
 
     def _note_cost(self, at: int) -> int:
@@ -407,8 +407,8 @@ class _Growth:
                 built[at] = node
             else:
                 children = below.get(at, ())
-                places = [outline.indexes[child] for child in children]
-                built[at] = _with_some(node, places, tuple(built[child] for child in children))
+                indexes = [outline.indexes[child] for child in children]
+                built[at] = _with_some(node, indexes, tuple(built[child] for child in children))
         return built[0]
 
     def cuts(self) -> list[Omission]:
@@ -454,7 +454,7 @@ def _grow_together(growths: list[_Growth], purse: _Purse) -> None:
             heapreplace(race, (key, winner))
 
 
-def _with_some(node: Node, places: list[int], shown: tuple[Node, ...]) -> Node:
+def _with_some(node: Node, indexes: list[int], shown: tuple[Node, ...]) -> Node:
     """A node with some of its children, whose places among all of them are given."""
     if len(shown) == len(node.children):
         same = all(new is old for new, old in zip(shown, node.children, strict=True))
@@ -463,7 +463,7 @@ def _with_some(node: Node, places: list[int], shown: tuple[Node, ...]) -> Node:
     meta["total_children"] = text_of(node.total_children)
     if shown:
         window = node.meta.window
-        first = (window[0] if window else 0) + places[0]
+        first = (window[0] if window else 0) + indexes[0]
         meta["window"] = text_of([first, len(shown)])
     else:
         meta.pop("window", None)
@@ -498,10 +498,10 @@ class _Choices:
                 return _Costs(app_id, form, count, known.used)
         return _Costs(app_id, form, count)
 
-    def keep(self, made: list[_Costs]) -> None:
-        new = {(costs.app_id, costs.form) for costs in made}
+    def keep(self, latest: list[_Costs]) -> None:
+        new = {(costs.app_id, costs.form) for costs in latest}
         kept = [old for old in self._last if (old.app_id, old.form) not in new]
-        self._last = (*made, *kept)[:_REMEMBERED]
+        self._last = (*latest, *kept)[:_REMEMBERED]
 
 
 _CHOICES: Final = _Choices()

@@ -94,8 +94,8 @@ class _Bodies:
 
     def of(self, apps: tuple[AppState, ...], form: Format) -> str:
         """Write the body of a block, or find it written."""
-        for known, own, body in self._last:
-            if own == form and len(known) == len(apps) and all(map(is_, known, apps)):
+        for known, known_form, body in self._last:
+            if known_form == form and len(known) == len(apps) and all(map(is_, known, apps)):
                 return body
         write = {"text": _text_body, "json": _json_body, "yaml": _yaml_body}[form]
         body = reveal(write(apps), far=form == "yaml")

@@ -142,9 +142,9 @@ def _property_changes(old: Node, new: Node, path: str) -> Iterator[str]:
         elif before[key] != value or type(before[key]) is not type(value):
             yield f"{path} {escape_line(key)} {_shown(before[key])} -> {_shown(value)}"
     yield from (f"{path} {escape_line(key)} removed" for key in before if key not in after)
-    told, tells = old.meta.summary, new.meta.summary
-    if told != tells and tells:
-        yield f"{path} now {_shown(tells)}"
+    old_summary, new_summary = old.meta.summary, new.meta.summary
+    if old_summary != new_summary and new_summary:
+        yield f"{path} now {_shown(new_summary)}"
 
 
 def _child_changes(

@@ -193,11 +193,11 @@ def dynamic_tools(
             offers.extend(_offers(app.id, app.tree, group_from))
     wanted = [offer.wanted(prefixed=prefixed) for offer in offers]
     names = unique_names(wanted, limit, taken=[tool.name for tool in FIXED_TOOLS])
-    made = sorted(
+    pairs = sorted(
         (_tool(name, offer) for name, offer in zip(names, offers, strict=True)),
         key=lambda pair: pair[0].name,
     )
-    return ToolSet(tuple(tool for tool, _ in made), {tool.name: target for tool, target in made})
+    return ToolSet(tuple(tool for tool, _ in pairs), {tool.name: target for tool, target in pairs})
 
 
 def _offers(app: str, root: Node, group_from: int) -> Iterator[_Offer]:

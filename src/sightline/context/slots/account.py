@@ -91,13 +91,13 @@ def minima_ignored(shares: Sequence[Share], room: int) -> Notice:
 
 def complaints_about(share: Share) -> list[Notice]:
     slot, found = share.slot, []
-    asked = slot.options.min_tokens
-    if asked > share.maximum:
+    minimum = slot.options.min_tokens
+    if minimum > share.maximum:
         found.append(
             Notice(
                 "minimum_over_maximum",
                 slot.name,
-                f"slot {slot.name!r}: min_tokens {asked} is over its maximum {share.maximum}",
+                f"slot {slot.name!r}: min_tokens {minimum} is over its maximum {share.maximum}",
             )
         )
     due = min(share.minimum, share.offered)

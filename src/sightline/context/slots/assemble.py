@@ -169,9 +169,9 @@ def _write(
                 kept[index] = table.messages[index]
         if share.rung.piece is not None:
             kept.update(share.rung.piece.messages)
-    places = sorted(kept)
-    boundary = bisect_left(places, stable)
-    messages = tuple(kept[index] for index in places)
+    indexes = sorted(kept)
+    boundary = bisect_left(indexes, stable)
+    messages = tuple(kept[index] for index in indexes)
     prefix = messages[:boundary]
     total = counter.request_overhead + tool_tokens + sum(line.kept for line in lines)
     receipt = Receipt(

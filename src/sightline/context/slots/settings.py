@@ -58,5 +58,5 @@ def resolve(schema: Schema, given: Mapping[str, object]) -> Any:
 def in_words(error: msgspec.ValidationError) -> str:
     """`Expected `int`, got `str` - at `$.cache.min_tokens`` → the field first, if there is one."""
     what, _, where = str(error).rpartition(" - at ")
-    place = where.strip("`").removeprefix("$").removeprefix(".")
-    return f"{place}: {what}" if what and place else what or str(error)
+    field = where.strip("`").removeprefix("$").removeprefix(".")
+    return f"{field}: {what}" if what and field else what or str(error)

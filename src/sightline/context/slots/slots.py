@@ -169,8 +169,8 @@ class Slots:
         if options:
             spoken = msgspec.structs.asdict(chosen).items() - _DEFAULTS
             chosen = msgspec.structs.replace(SlotOptions.from_json(name, options), **dict(spoken))
-        if own := self._overruled.get(name):
-            chosen = msgspec.structs.replace(chosen, **own)
+        if overruled := self._overruled.get(name):
+            chosen = msgspec.structs.replace(chosen, **overruled)
         self.add_slot(name, content, chosen)
 
     def add_slot(self, name: str, content: Content, options: SlotOptions) -> None:
@@ -207,15 +207,15 @@ class Slots:
         if not self._message.parts:
             return self._slots, []
         ordered = sorted(self._slots, key=lambda slot: slot.render_key)
-        own = [slot for slot in ordered if slot.index in self._input_slots]
+        input_slots = [slot for slot in ordered if slot.index in self._input_slots]
         # A history that was stored before the prompt is built ends with the input.
         ending = [slot for slot in ordered if slot.messages[-1:] == (self._message,)]
-        places = own + [slot for slot in reversed(ending) if slot not in own]
-        if not places:
+        holders = input_slots + [slot for slot in reversed(ending) if slot not in input_slots]
+        if not holders:
             added = Notice("input_added", "input", "no slot held the input; it was added")
             return [*self._slots, self._input_slot()], [added]
         slots, notices = list(self._slots), []
-        for slot in places[1:]:
+        for slot in holders[1:]:
             slots[slot.index] = msgspec.structs.replace(slot, messages=slot.messages[:-1])
             reason = f"slot {slot.name!r}: the input is in the prompt already, and was taken out"
             notices.append(Notice("input_repeated", slot.name, reason))

@@ -220,17 +220,17 @@ class Strategy:
     origin: str = ""
 
     @classmethod
-    def of(cls, thing: object, name: str = "", origin: str = "") -> Strategy:
+    def of(cls, source: object, name: str = "", origin: str = "") -> Strategy:
         """Check an object, a class (which is called without arguments) or a module."""
-        if inspect.isclass(thing):
+        if inspect.isclass(source):
             try:
-                thing = thing()
+                source = source()
             except Exception as error:
-                raise InvalidStrategy(f"{thing!r} cannot be created: {error}") from error
-        name = str(getattr(thing, "name", "") or name or type(thing).__name__)
+                raise InvalidStrategy(f"{source!r} cannot be created: {error}") from error
+        name = str(getattr(source, "name", "") or name or type(source).__name__)
         hooks = {}
         for hook in HOOKS:
-            function = getattr(thing, hook, None)
+            function = getattr(source, hook, None)
             if function is None:
                 continue
             if not callable(function):
@@ -238,7 +238,7 @@ class Strategy:
             hooks[hook] = function
         if "on_context_build" not in hooks:
             raise InvalidStrategy(f"strategy {name!r} has no on_context_build(ctx)")
-        return cls(name, hooks, read_schema(getattr(thing, "config", NoSettings)), origin)
+        return cls(name, hooks, read_schema(getattr(source, "config", NoSettings)), origin)
 
 
 class StateLog(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -128,10 +128,10 @@ class TextCounter:
 
     def _weigh_new(self, messages: Sequence[Message]) -> list[int]:
         texts = [[text for part in m.parts for text in _texts(part)] for m in messages]
-        self._engine.learn(text for own in texts for text in own)
+        self._engine.learn(text for message_texts in texts for text in message_texts)
         frame, weights = self._basis.overhead.per_message, []
-        for message, own in zip(messages, texts, strict=True):
-            tokens = sum(map(self._engine.count, own))
+        for message, message_texts in zip(messages, texts, strict=True):
+            tokens = sum(map(self._engine.count, message_texts))
             fixed = sum(map(self._fixed_tokens, message.parts))
             weights.append(frame + fixed + (self._correct(tokens) if self._correct else tokens))
         return weights

@@ -1,8 +1,8 @@
 """Rewrite a tree from a rule for one node, and reuse the last rewriting.
 
-A `Stage` decides node by node, on the way down, whether a node is kept as it is,
+A `RewriteStage` decides node by node, on the way down, whether a node is kept as it is,
 replaced, dropped, or entered. What was entered is put together again on the way
-up. With a `Memory` of the last time, whatever is the same object in both trees is
+up. With a `RewriteMemory` of the last time, whatever is the same object in both trees is
 not looked at again, in long child lists whole chunks at a time; and a result that
 says what it said last time is the same object as last time.
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from sightline.context.ledger.place import journal_path
+from sightline.context.ledger.paths import journal_path
 from sightline.errors import LedgerUnavailable
 
 __all__ = ["attend", "bury", "is_held"]

@@ -138,9 +138,9 @@ class QueryProcess:
 
 def _hints(statement: str, answer: QueryAnswer) -> list[str]:
     hints = []
-    for row, place, length in answer.cut:
-        column = answer.columns[place]
-        shown = len(answer.rows[row][place])
+    for row, index, length in answer.cut:
+        column = answer.columns[index]
+        shown = len(answer.rows[row][index])
         where = f"[row {row + 1}, {column}: {shown:,} of {length:,} characters shown"
         if not _names_one(answer.columns, column):
             hints.append(f"{where}; name the column with AS to read on]")

@@ -16,7 +16,7 @@ from typing import ClassVar, Final, Self
 
 import apsw
 
-from sightline.context.ledger.place import expanded
+from sightline.context.ledger.paths import expanded
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult
 from sightline.context.ledger.rows import RowReader, RowWriter
 from sightline.context.ledger.sqlite.backup import backup
@@ -119,10 +119,10 @@ class SqliteStore(Store):
 
     def check(self) -> list[str]:
         try:
-            with closing(self.reader()) as own, own.read():
+            with closing(self.reader()) as reader, reader.read():
                 return [
-                    *_guarded("numbers", lambda: _numbers(own._connection)),
-                    *_guarded("pages", lambda: _pages(own._connection)),
+                    *_guarded("numbers", lambda: _numbers(reader._connection)),
+                    *_guarded("pages", lambda: _pages(reader._connection)),
                 ]
         except SightlineError as error:
             return [str(error)]

@@ -16,7 +16,7 @@ import apsw
 import msgspec
 
 from sightline.context.ledger.notes import put_strategy_state
-from sightline.context.ledger.place import journal_path
+from sightline.context.ledger.paths import journal_path
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.seal import Value
 from sightline.context.ledger.sqlite.rows import SqliteWriter, fetch
@@ -101,7 +101,7 @@ class _Taking:
         self, session_id: int, group: int, after: int, strategy: str, text: str, thoughts: str
     ) -> None:
         if (session_id, group) in self._groups:
-            words = [self._gate.beginning(said, whole=True) for said in (text, thoughts)]
+            words = [self._gate.beginning(part, whole=True) for part in (text, thoughts)]
             self._put("open_replies", session_id, group, after, strategy, *words)
 
     def _call(self, session_id: int, group: int, call_id: str, state: str) -> None:
@@ -117,9 +117,9 @@ class _Taking:
 
     def _note(self, name: str, value: bytes) -> None:
         if name == "calibrations":
-            for model, own in Calibrations.decode(value).models.items():
+            for model, calibration in Calibrations.decode(value).models.items():
                 name = self._gate.line(model, "a model's name")
-                self._put("calibrations", name, msgspec.json.encode(own).decode())
+                self._put("calibrations", name, msgspec.json.encode(calibration).decode())
         elif name.startswith(_FOLD):
             session_id = int(name.removeprefix(_FOLD))
             if session_id in self._sessions:

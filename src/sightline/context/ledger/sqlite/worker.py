@@ -208,11 +208,11 @@ def _collect(connection: apsw.Connection, request: QueryRequest) -> QueryAnswer:
         if len(rows) == request.rows or (rows and room <= 0):
             return QueryAnswer(columns, rows, cut, more=True)
         shown = []
-        for place, cell in enumerate(row):
+        for index, cell in enumerate(row):
             short = cell
             if isinstance(cell, str | bytes) and len(cell) > request.cell_chars:
                 short = cell[: request.cell_chars]
-                cut.append((len(rows), place, len(cell)))
+                cut.append((len(rows), index, len(cell)))
             shown.append(short)
             room -= len(short) if isinstance(short, str | bytes) else 8
         rows.append(shown)

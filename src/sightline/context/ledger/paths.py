@@ -1,4 +1,4 @@
-"""Where a ledger lives, if nobody says otherwise, and what is beside it."""
+"""Where a ledger's file is, if nobody says otherwise, and the wire file beside it."""
 
 from __future__ import annotations
 
