@@ -27,7 +27,7 @@ __all__ = ["SideModel"]
 
 
 class SideModel:
-    """The model, for whoever needs a text made."""
+    """The model, for questions beside the conversation: a strategy's, or for a new state."""
 
     def __init__(
         self,

@@ -180,7 +180,7 @@ class Composed:
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """What a strategy is to lay out."""
+    """A turn before its strategy has run, what it shows of the apps, and its tool rounds."""
 
     turn: Turn
     sight: Sight
@@ -227,7 +227,7 @@ async def compose(
 
 
 def _offer(inputs: Inputs) -> _Offer:
-    """Everything that comes before the strategy."""
+    """Prepare what the strategy gets: history, input, rounds, budget, layers, tools."""
     profile, counter = inputs.profile, inputs.counter
     entries = inputs.conversation.replayed(profile.dialect, inputs.draft)
     history, question, rounds = _split(entries, inputs)
@@ -281,7 +281,7 @@ _DRAFT_GROUP: Final = sys.maxsize
 
 
 def _as_entry(draft: Input) -> Entry:
-    """A draft as if it had been said: the last group, and no message that there is."""
+    """Turn a draft into an entry of a group of its own, after all that is stored."""
     message = Message.of("user", draft.text)
     return Entry(0, 0, _DRAFT_GROUP, 0, message, "complete", "", 0, "estimated", "")
 

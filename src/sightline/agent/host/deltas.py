@@ -46,7 +46,7 @@ class New(msgspec.Struct, frozen=True, tag="new"):
 
 
 class AppDelta(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One app. `ops` change the tree that it had in the base; without any it is the same one."""
+    """One app of a world. `ops` change its tree in the base; without any it is the same tree."""
 
     id: str
     name: str
@@ -60,7 +60,7 @@ class AppDelta(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class WorldDelta(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A world."""
+    """A world, by what is different in it from the base's."""
 
     apps: tuple[AppDelta, ...] = ()
     available: tuple[dict[str, Any], ...] = ()
@@ -105,7 +105,7 @@ def message_delta(base: Messages, new: Messages) -> bytes:
 
 
 def apply_messages(base: Messages, delta: bytes) -> tuple[Message, ...]:
-    """Put messages together again."""
+    """Rebuild messages from those of the base and a `message_delta`."""
     messages: list[Message] = []
     for run in _runs.decode(delta):
         if isinstance(run, Copied):
@@ -151,7 +151,7 @@ def _app_delta(base: AppState | None, app: AppState) -> AppDelta:
 
 
 def apply_world(base: World, delta: bytes) -> World:
-    """Put a world together again."""
+    """Rebuild a world from that of the base and a `world_delta`."""
     read = _world.decode(delta)
     apps = tuple(_app_of(base.app(app.id), app) for app in read.apps)
     return World(apps, tuple(AvailableApp(**item) for item in read.available))

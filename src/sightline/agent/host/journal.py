@@ -137,13 +137,13 @@ class Recorded:
         return self.line.digest
 
     def to_request(self) -> Request:
-        """Make the request again, as `compose` made it of the same prompt."""
+        """Encode the request again, from the prompt, profile and options that it was made of."""
         return encode(self.prompt, self.profile, self.options)
 
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """The request that the next one is told by."""
+    """A session's last request; the next is stored as a difference to it, one deeper in a chain."""
 
     row: int
     segment: int
@@ -293,7 +293,7 @@ class Journal:
         return rows[0] if rows else None
 
     def row(self, session_id: int, turn: int, number: int = 1) -> int:
-        """Find the request of a place, the latest one; its number here. Raises `NotFound`."""
+        """Return the row id of a turn's request, of its latest sending. Raises `NotFound`."""
         with self._lock, translated(self.path):
             row = _one(
                 self._connection,
@@ -307,7 +307,7 @@ class Journal:
         return int(row)
 
     def request(self, session_id: int, turn: int, number: int = 1) -> Recorded:
-        """Read one request whole; the latest of that place. Raises `NotFound`."""
+        """Read a turn's request whole, by its latest sending. Raises `NotFound`."""
         with self._lock, translated(self.path):
             return self._read(self._connection, self.row(session_id, turn, number))
 

@@ -62,7 +62,7 @@ class Shown:
         return "" if action is None else action.description or action.label or ""
 
     def picture(self) -> dict[str, str]:
-        """Everything of it that a decision may hang on, each with what it is of; children are not.
+        """All values that a decision on the call may depend on, by label; children are left out.
 
         Attention hints are left out: what an app finds urgent does not change what is done.
         """
@@ -101,11 +101,11 @@ class Case:
     safe: Shown = field(default_factory=Shown)
 
     def same_facts(self, other: Case) -> bool:
-        """Tell whether the policy has the same to decide on."""
+        """Tell whether the policy would decide on the same facts."""
         return self.target == other.target and self.facts == other.facts
 
     def same(self, other: Case) -> bool:
-        """Tell whether the user has the same to agree to."""
+        """Tell whether the user would agree to the same: facts, node and action."""
         return self.same_facts(other) and self.seen.picture() == other.seen.picture()
 
 
@@ -146,7 +146,7 @@ def case_of(
 
 
 def differences(agreed: Case, now: Case) -> tuple[str, ...]:
-    """Say in what a call is another than the one that was agreed to, in lines."""
+    """Say line by line what of a call has changed since it was agreed to."""
     lines: list[str] = []
     if agreed.facts.origin != now.facts.origin:
         lines.append(f"the app's origin: {agreed.facts.origin or 'none'} → {now.facts.origin}")

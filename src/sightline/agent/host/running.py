@@ -76,7 +76,7 @@ class TurnRun:
         self._inbox: asyncio.Queue[steps.TurnEvent] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._cases: dict[str, Case] = {}
-        # What the user was asked about last, and the rule that is remembered if it still holds.
+        # Calls as the user was last asked about them, and rules to remember if they still hold.
         self._shown_cases: dict[str, Case] = {}
         self._rules: dict[str, Answer] = {}
         self._seen = World()
@@ -310,7 +310,7 @@ class TurnRun:
             self._now.keep(replace(self._now.turn, pace=pace))
 
     def _sent(self, composed: Composed, stopped: Stopped) -> None:
-        """Remember what a cache has seen now."""
+        """Remember the request that the vendor's cache now holds."""
         request, now = composed.request, self._now
         label, answer = self._model.label, stopped.response_id
         sent = request.sent

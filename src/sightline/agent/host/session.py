@@ -58,20 +58,20 @@ class OpenSession:
         )
 
     def begun(self, found: OpenSession) -> OpenSession:
-        """Know what was read from the disk when a turn began; what happened meanwhile stays."""
+        """Take over what was read from the disk when a turn began; what changed since stays."""
         return replace(
             self, row=found.row, state=found.state, wire=found.wire, model=found.model,
             seen=found.seen,
         )  # fmt: skip
 
     def knowing(self, conversation: Conversation) -> OpenSession:
-        """Have what was read with a conversation at hand for the next one."""
+        """Keep where groups are loose, as read with a conversation, for the next reading."""
         since = conversation.entries[0].group_id if conversation.entries else 0
         since = since if self.loose_since is None else min(since, self.loose_since)
         return replace(self, loose={**conversation.loose, **self.loose}, loose_since=since)
 
     def with_request(self, group_id: int, composed: Composed) -> OpenSession:
-        """Know of a group's next request what later ones depend on."""
+        """Keep of a request what later ones need: strategy state, where its group is loose."""
         loose = {**self.loose, group_id: composed.loose}
         return replace(self, state=composed.state, loose=loose)
 
@@ -88,13 +88,13 @@ class ReplyPace:
     events: int = 0
 
     def tick(self, now: float) -> ReplyPace:
-        """Note that something came."""
+        """Note that a piece of the reply arrived."""
         last = round((now - self.began) * 1000)
         first = last if self.first_ms is None else self.first_ms
         return ReplyPace(self.began, self.steps, self.outcome, first, last, self.events + 1)
 
     def timings(self) -> dict[str, Any]:
-        """Tell what the journal keeps."""
+        """Return the milliseconds that the journal keeps, by name."""
         return {
             "steps": self.steps,
             "first_ms": self.first_ms,
@@ -122,7 +122,7 @@ class OpenTurn:
     pace: ReplyPace | None = None
 
     def strip(self) -> OpenTurn:
-        """Carry no bound reasoning through the rest of the turn."""
+        """Send no bound reasoning back in the rest of the turn."""
         return replace(self, thinking="strip", sent=())
 
 
@@ -148,7 +148,7 @@ class Current:
         return self._turn
 
     def keep(self, *values: OpenSession | OpenTurn) -> None:
-        """Go on with these, in the place of what they were made of."""
+        """Make these the current session or turn."""
         for value in values:
             if isinstance(value, OpenSession):
                 self._session = value

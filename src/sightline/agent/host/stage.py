@@ -56,7 +56,7 @@ LEAST_TOKENS: Final = 256  # a prompt that must be shorter than this is not wort
 
 
 class HostStage:
-    """The host, as its turns see it."""
+    """What a turn uses of its host: making requests, deciding on calls, folding the window."""
 
     def __init__(
         self,
@@ -290,7 +290,7 @@ class HostStage:
         return ceiling >= LEAST_TOKENS or len(groups) > 1
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait between two tries of a request."""
         await self._sleep(seconds)
 
 

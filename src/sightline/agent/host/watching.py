@@ -19,7 +19,7 @@ MAX_EVENTS: Final = 10_000
 
 
 class Line:
-    """The events for one reader. `limit` 0 is no limit."""
+    """The queue of events for one reader. `limit` 0 is no limit."""
 
     def __init__(self, limit: int = 0) -> None:
         self._events: deque[HostEvent] = deque()
@@ -39,7 +39,7 @@ class Line:
         self._ready.set()
 
     def close(self) -> None:
-        """End the line; what is in it is still read."""
+        """Take no more events; what is in the queue is still read."""
         self._closed = True
         self._ready.set()
 
@@ -59,29 +59,29 @@ class Line:
 
 
 class Watching:
-    """Everybody who watches."""
+    """All who read the events of one host, each with a queue."""
 
     def __init__(self) -> None:
         self._lines: list[Line] = []
 
     def tell(self, event: HostEvent) -> None:
-        """Give an event to all of them."""
+        """Put an event into every reader's queue."""
         for line in self._lines:
             line.put(event)
 
     def open(self, limit: int = MAX_EVENTS) -> Line:
-        """Begin to watch."""
+        """Open a queue for a new reader."""
         line = Line(limit)
         self._lines.append(line)
         return line
 
     def leave(self, line: Line) -> None:
-        """Watch no longer."""
+        """Close a reader's queue and give it no more events."""
         line.close()
         if line in self._lines:
             self._lines.remove(line)
 
     def close(self) -> None:
-        """End all lines."""
+        """Close the queues of all readers."""
         for line in list(self._lines):
             self.leave(line)

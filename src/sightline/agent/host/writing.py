@@ -181,7 +181,7 @@ class Scribe:
         return entries
 
     def account(self, session_id: int, group_id: int | None, model: Model, spent: Spent) -> None:
-        """Store what a request came to that brought no message."""
+        """Store the usage of a request that brought no message."""
         usage = ledger_usage(model, spent)
         if spent.usage is None and spent.outcome in UNCHARGED:
             usage = replace(usage, cost_nanousd=0)
@@ -237,7 +237,7 @@ class Scribe:
     def note_call(
         self, session: OpenSession, turn: OpenTurn, call_id: str, state: CallState
     ) -> None:
-        """Note how far a call is."""
+        """Note that a call waits for approval, or that it runs."""
         self._note(lambda: self.ledger.work.note_call(session.id, turn.group_id, call_id, state))
 
     def time_call(self, turn: OpenTurn, name: str, took_ms: int, began_ms: int) -> None:

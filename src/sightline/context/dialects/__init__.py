@@ -52,7 +52,7 @@ __all__ = [
 
 
 class Dialect(NamedTuple):
-    """One API, both ways; `bound` is what becomes of bound reasoning unless somebody says."""
+    """One vendor API, both ways; `bound` is the default for reasoning bound to its prefix."""
 
     write: Callable[[RequestDraft], None]
     decoder: type[Decoder]

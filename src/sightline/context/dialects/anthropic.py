@@ -59,7 +59,7 @@ START: Final = "(the conversation begins with the assistant's message)"
 
 
 def write(draft: RequestDraft) -> None:
-    """Write a request."""
+    """Write a prompt as the body of a request to the Messages API."""
     profile, options, fields = draft.profile, draft.options, draft.fields
     draft.headers["anthropic-version"] = VERSION
     fields |= {
@@ -302,7 +302,7 @@ def read_cache_miss(response: Mapping[str, Any]) -> CacheMiss | None:
 
 
 def read_stored(data: Stored) -> Message:
-    """Read one message."""
+    """Read one stored message of the Messages API."""
     role = role_of(data["role"], {})
     content = data["content"]
     if isinstance(content, str):

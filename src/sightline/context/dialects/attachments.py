@@ -17,7 +17,7 @@ DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.-]+)*;base64,(.*)", re
 
 
 class Inline(NamedTuple):
-    """The content itself, base64."""
+    """A file's content in base64, and its media type."""
 
     mime: str
     data: str
@@ -30,11 +30,11 @@ def inline(file: File) -> Inline | None:
 
 
 def is_web(file: File) -> bool:
-    """Whether a vendor could fetch it."""
+    """Whether a file has a web address, which a vendor could fetch."""
     return file.uri.startswith(("https://", "http://"))
 
 
 def placeholder(file: File) -> str:
-    """Say that there is a file which cannot be shown."""
+    """Write the words that stand for a file which an API does not take."""
     where = "" if file.uri.startswith("data:") else f" at {file.uri}"
     return f"[file {file.name or 'without a name'} ({file.mime}){where}, not shown]"

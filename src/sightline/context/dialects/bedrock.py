@@ -61,7 +61,7 @@ DOCUMENTS: Final = {
 
 
 def write(draft: RequestDraft) -> None:
-    """Write a request."""
+    """Write a prompt as the body of a request to the Converse API."""
     if draft.thinking == "drop":
         raise InvalidInput("bedrock: thinking 'drop' is not documented for Converse; use 'strip'")
     fields = draft.fields
@@ -289,7 +289,7 @@ class BedrockDecoder(Decoder):
 
 
 def read_stored(data: Stored) -> Message:
-    """Read a message, or the response that holds one."""
+    """Read a stored message of the Converse API, or the response that holds one."""
     if "output" in data:
         data = data["output"]["message"]
     role = role_of(data["role"], {})

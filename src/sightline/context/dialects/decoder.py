@@ -55,7 +55,7 @@ GOOGLE_DELAY: Final = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
 class Open(msgspec.Struct):
-    """A part of the reply that is still being said. `raw` is what must be replayed with it."""
+    """A part of the reply that is still arriving. `raw` is what must be replayed with it."""
 
     kind: str
     text: str = ""
@@ -84,7 +84,7 @@ class Decoder:
     # What a dialect provides.
 
     def _receive(self, event: str, value: Any) -> Iterator[Event]:
-        """Take one frame's JSON."""
+        """Take the JSON of one frame of the stream."""
         raise NotImplementedError
 
     def _whole(self, value: Any) -> Iterator[Event]:
@@ -142,7 +142,7 @@ class Decoder:
         return events
 
     def abandon(self, code: str, why: str) -> list[Event]:
-        """End a stream that does not end by itself; what was said before its last word counts."""
+        """End a stream that stalls: with its stop reason if that came, else as incomplete."""
         self._code = "" if self._stop else code
         return self._end(*(self._stop or ("incomplete", why)))
 
@@ -191,7 +191,7 @@ class Decoder:
         return self._open.setdefault(key, Open(kind))
 
     def _end(self, reason: StopReason, detail: str = "") -> list[Event]:
-        """Close the reply: calls, usage, stop."""
+        """End the reply: return its tool calls, its usage and `Stopped`."""
         if self._ended:
             return []
         self._ended = True
@@ -228,7 +228,7 @@ class Decoder:
         return Reasoning(part.text, raw) if part.text or raw is not None else None
 
     def _call(self, part: Open, taken: Container[str], *, whole: bool) -> ToolCall | None:
-        """Read a call. What a model wrote to its end and is no object, it has to hear of."""
+        """Make a tool call; whole arguments that are no object go on under `UNREADABLE`."""
         if not part.name:
             return None
         arguments = _arguments(part.text)
@@ -243,14 +243,14 @@ class Decoder:
         return ToolCall(call_id, self._names.get(part.name, part.name), arguments, raw)
 
     def _derived_id(self, part: Open) -> str:
-        """Name a call whose vendor does not: by its place in this reply and what it says."""
+        """Make an id for a call that came without one, of its index in the reply and its text."""
         index = [other is part for other in self._open.values()].index(True)
         identity = f"{self._response_id}/{index}/{part.name}/{part.text}"
         return f"call_{sha256(identity.encode()).hexdigest()[:16]}"
 
 
 def _sent(value: Mapping[str, Any]) -> bytes:
-    """Write what somebody else has read as it came; of half a character, that there was one."""
+    """Write what an SDK has decoded as JSON again; a lone surrogate becomes U+FFFD."""
     # Bytes in an SDK's mapping are base64 text in the JSON it came from.
     try:
         return bytes(text_of(value))
@@ -259,7 +259,7 @@ def _sent(value: Mapping[str, Any]) -> bytes:
 
 
 def read_frame(data: bytes) -> Any:
-    """Read what a vendor sent; of what nests deeper than anything we take, the outside.
+    """Decode a vendor's JSON, without what nests deeper than `FRAME_DEPTH`.
 
     A number that is out of range, or half of a character, is that value's fault alone.
     """
@@ -274,14 +274,14 @@ def read_frame(data: bytes) -> Any:
 
 
 class VendorError(msgspec.Struct, frozen=True):
-    """What a vendor says in place of a reply: its sentence, and how long to wait, if it is told."""
+    """A vendor's error: its message, and the seconds to wait before the next try, if it says."""
 
     message: str = ""
     wait_s: float | None = None
 
 
 def read_error(body: bytes) -> VendorError:
-    """Read the body of a response that is no reply; a page of HTML says nothing."""
+    """Read the body of an error response; a page of HTML has no message."""
     try:
         value = read_frame(body)
     except msgspec.DecodeError:
@@ -308,7 +308,7 @@ def _google_wait(value: Any) -> float | None:
 
 
 def written(arguments: Any) -> str:
-    """Write arguments that a vendor sends as a value; what is no JSON in them stays none."""
+    """Write arguments that came as a value as JSON text; NaN stays, and is refused when read."""
     return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"), default=float)
 
 
@@ -325,7 +325,7 @@ def _arguments(text: str) -> dict[str, Any] | None:
 
 
 def _reported(usage: Any) -> dict[str, Any] | None:
-    """What a vendor accounts for; Ollama does it in the reply itself, which is said elsewhere."""
+    """The usage as reported; Ollama's is the whole reply, so message and context are left out."""
     if not isinstance(usage, dict):
         return None
     return {name: value for name, value in usage.items() if name not in ("message", "context")}

@@ -1,4 +1,4 @@
-"""What a request shares with the one before it, and who is to blame for the rest.
+"""What a request shares with the one before it, and what caused the difference.
 
     same        byte for byte
     appended    all of the previous prefix is still there; only the tail and what came after differ

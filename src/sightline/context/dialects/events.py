@@ -31,19 +31,19 @@ StopReason: TypeAlias = Literal["end", "tool_calls", "length", "refused", "incom
 
 
 class TextArrived(msgspec.Struct, frozen=True, tag="text"):
-    """More of the answer."""
+    """The next piece of the answer's text."""
 
     text: str
 
 
 class ReasoningArrived(msgspec.Struct, frozen=True, tag="reasoning"):
-    """More of the reasoning, where the vendor shows it."""
+    """The next piece of the model's reasoning, where the vendor shows it."""
 
     text: str
 
 
 class ToolCalled(msgspec.Struct, frozen=True, tag="tool_call"):
-    """A call, whole, under our name for the tool."""
+    """A complete tool call, under our name for the tool."""
 
     call: ToolCall
 

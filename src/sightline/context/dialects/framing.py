@@ -38,7 +38,7 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 class FrameReader(Protocol):
-    """Takes bytes, gives frames."""
+    """Splits a response into frames, whatever pieces its bytes arrive in."""
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Take more bytes; yield the frames that are whole now."""

@@ -77,7 +77,7 @@ def cached_content_body(
 
 
 def write(draft: RequestDraft) -> None:
-    """Write a request."""
+    """Write a prompt as the body of a `generateContent` request."""
     fields, held = draft.fields, draft.options.cached_content
     fields["generationConfig"] = {"maxOutputTokens": draft.max_output_tokens}
     fields |= draft.extra
@@ -232,7 +232,7 @@ class GeminiDecoder(Decoder):
 
 
 def read_stored(data: Stored) -> Message:
-    """Read one content."""
+    """Read one stored `content` of the Gemini API."""
     role = role_of(data.get("role", "user"), {"model": "assistant", "function": "tool"})
     seen: Counter[str] = Counter()
     return message_of(role, tuple(_stored_part(part, seen) for part in data["parts"]))

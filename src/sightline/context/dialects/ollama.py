@@ -48,7 +48,7 @@ NAME: Final = "ollama"
 
 
 def write(draft: RequestDraft) -> None:
-    """Write a request."""
+    """Write a prompt as the body of a request to Ollama's `/api/chat`."""
     draft.fields |= {
         "model": draft.profile.model,
         "stream": draft.options.stream,
@@ -147,7 +147,7 @@ class OllamaDecoder(Decoder):
 
 
 def read_stored(data: Stored) -> Message:
-    """Read a message, or the response that holds one."""
+    """Read a stored message of Ollama's, or the response that holds one."""
     data = data.get("message", data)
     role = role_of(data["role"], {})
     text = as_text(data.get("content") or "")

@@ -46,7 +46,7 @@ CACHE_CONTROL: Final = b',"cache_control":{"type":"ephemeral"}'
 
 
 def write(draft: RequestDraft) -> None:
-    """Write a request."""
+    """Write a prompt as the body of a Chat Completions request."""
     profile, options, fields = draft.profile, draft.options, draft.fields
     fields |= {"model": profile.model, "stream": options.stream}
     if options.stream and profile.messages.usage_option:
@@ -278,7 +278,7 @@ def _error_text(error: Any) -> str:
 
 
 def read_stored(data: Stored) -> Message:
-    """Read one message."""
+    """Read one stored message of Chat Completions."""
     role = role_of(data["role"], {"developer": "system", "function": "tool"})
     content = data.get("content")
     if role == "tool":

@@ -42,7 +42,7 @@ BREAKPOINT: Final = b',"prompt_cache_breakpoint":{"mode":"explicit"}'
 
 
 def write(draft: RequestDraft) -> None:
-    """Write a request."""
+    """Write a prompt as the body of a request to the Responses API."""
     profile, options, fields = draft.profile, draft.options, draft.fields
     fields |= {
         "model": profile.model,
@@ -83,7 +83,7 @@ def write(draft: RequestDraft) -> None:
 
 
 def _pieces(draft: RequestDraft, role: str, parts: tuple[Part, ...]) -> list[Segment]:
-    """One item for each thing that the model or a tool said, one for all that others said."""
+    """One item for each part of the model's or of a tool, one for all parts of anybody else."""
     if role == "assistant":
         items = (to_json(item) for part in parts for item in _reply_items(draft, part))
         return [Segment(role, data) for data in items]
@@ -183,7 +183,7 @@ class ResponsesDecoder(Decoder):
             yield from self._over(kind, value)
 
     def _added(self, at: int, item: dict[str, Any]) -> None:
-        """Hold the place, so that parts come in the order of the items."""
+        """Open the parts of an item when it begins, so that they come in the order of the items."""
         if item["type"] == "function_call":
             self._part((at, "call"), "tool_call")
         elif item["type"] == "reasoning":

@@ -105,7 +105,7 @@ class ReasoningRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Messages(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How messages are written."""
+    """What an API takes in its messages: roles, shapes of content, files."""
 
     system_role: Literal["system", "developer"] = "system"
     inline_system: bool = True

@@ -203,7 +203,7 @@ class RequestDraft:
         return self._segments
 
     def insert(self, field: str, before_end: int, data: bytes) -> None:
-        """Send something in a field that is nothing of what the vendor compares."""
+        """Send bytes that the vendor's cache does not compare: marks, questions about the cache."""
         self._field_inserts.append((field, before_end, data))
 
     def mark(self, data: bytes, spent: int = 0, *, head: bool = False) -> None:
@@ -288,7 +288,7 @@ def assemble(
     write: Callable[[RequestDraft], None],
     bound: Thinking | None = None,
 ) -> Request:
-    """Place the tail, write the prompt with a dialect's hand, and say what came of it.
+    """Place the tail, write the prompt with a dialect's `write`, and return the request.
 
     `bound` is what a dialect that knows bound reasoning does with it unless somebody says.
     """
@@ -354,7 +354,7 @@ def _live_from(prefix: Sequence[Message]) -> int:
 
 
 def no_tools(profile: Profile) -> str:
-    """Say that a model is offered none, whatever there is."""
+    """Write the notice that a model cannot call tools and is offered none."""
     return f"{profile.model} cannot call tools: none are offered"
 
 

@@ -125,7 +125,7 @@ class Joined(NamedTuple):
 
 
 class Segments:
-    """What a dialect has said so far, in order.
+    """The messages of a request body while a dialect writes them, in order.
 
     `content` is the key of the blocks of a message, where an API's messages are lists of them.
     """
@@ -142,7 +142,7 @@ class Segments:
     def add_turn(
         self, turn: PromptTurn, write: Write, role: str, variant: Hashable = None, lane: int = 0
     ) -> None:
-        """Say a turn, of which `write` makes one piece for each part or one for the whole."""
+        """Write a turn; `write` makes one piece for each of its parts, or one for the whole."""
         edge = turn.edge
         before = turn.parts if edge is None else turn.parts[:edge]
         if before and (edge is None or self._content):

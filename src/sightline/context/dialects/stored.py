@@ -44,12 +44,12 @@ ROLES: Final[dict[str, Role]] = {
 
 
 def derived_id(name: str, index: int) -> str:
-    """Name a call, or an answer, whose vendor gave it no id."""
+    """Make the id of a call, or of an answer, to which its vendor gave none."""
     return f"{name}:{index}"
 
 
 def role_of(name: Any, aliases: Mapping[str, str]) -> Role:
-    """Return the role that a vendor calls so."""
+    """Return our role for a vendor's name of one."""
     return ROLES[aliases.get(name, name)]
 
 

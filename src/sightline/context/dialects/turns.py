@@ -164,7 +164,7 @@ def _is_plain(parts: tuple[Part, ...]) -> bool:
 
 
 def _in_words(part: Part, index: int, notes: list[Note]) -> Part:
-    """Speak of a file where no vendor takes one: in what the model said or the host instructs."""
+    """Put words in place of a file of the assistant's or the system's: no vendor takes one."""
     if not isinstance(part, File):
         return part
     text = f"message {index}: {part.name or part.uri[:40]} is spoken of, as it is not the user's"
@@ -180,7 +180,7 @@ def _empty(part: Part) -> bool:
 
 
 def begun(turns: Sequence[PromptTurn], start: str) -> list[PromptTurn]:
-    """Let the user speak first, with these words, where the vendor does not let the model."""
+    """Put a user turn of these words first, for vendors that refuse a model's turn there."""
     first = next((i for i, turn in enumerate(turns) if turn.parts), len(turns))
     if all(turn.role != "assistant" for turn in turns[first : first + 1]):
         return list(turns)

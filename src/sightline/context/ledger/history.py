@@ -1,7 +1,7 @@
 """Read a conversation back: a window of it, a group, a message, or all.
 
 A window costs what it shows, whatever the session's length: the newest live
-groups come from one index, the place of a token cut from another, the messages
+groups come from one index, the position of a token cut from another, the messages
 of each run of groups from a third. Decoded groups are kept, found again by the
 digest of their content; while the seal over a session is the same, so is its
 window; and where the seal moved by an append of this process alone, the window

@@ -29,7 +29,7 @@ class Owner:
         self._leave = work.store.attend(self._name)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Stop counting as alive: whoever comes next may take over what this host still owns."""
         self._leave()
 
     def claim(self, session_id: int) -> bool:

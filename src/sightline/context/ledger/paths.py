@@ -19,7 +19,7 @@ def default_path() -> Path:
 
 
 def expanded(path: str | os.PathLike[str]) -> Path:
-    """Put a home directory in the place of `~`. Raises InvalidInput for a user that is not here."""
+    """Replace `~` by the home directory. Raises InvalidInput for a user that is not here."""
     try:
         return Path(path).expanduser()
     except RuntimeError:

@@ -26,7 +26,7 @@ _REFERENCE: Final = re.compile(r"([a-z]?)([0-9]{1,15})", re.ASCII)
 
 
 class MemoShelf:
-    """`MemoShelf({"project": ledger.memos, "user": own.memos})`; a memo's `home` names its ledger.
+    """`MemoShelf({"project": ledger.memos, "user": mine.memos})`; a memo's `home` names its ledger.
 
     An entry may be a function that opens one: it is called when something is to be saved there.
     """

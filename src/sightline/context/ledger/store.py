@@ -50,7 +50,7 @@ class Store(ABC):
         self._clock = clock
 
     def timestamp(self) -> str:
-        """Write down the time."""
+        """Return the time by the store's clock, as rows have it."""
         return written(self._clock())
 
     @contextmanager
@@ -101,7 +101,7 @@ class Store(ABC):
 
     @abstractmethod
     def backup(self, target: Path, check: Callable[[Store], None]) -> None:
-        """Copy to a new place, as of one point in time; `check` may refuse the copy its name."""
+        """Copy to a new file, as of one point in time; it gets its name if `check` passes."""
 
     @abstractmethod
     def query(self, sql: str, session_id: int | None, limits: QueryLimits) -> QueryResult:
@@ -113,12 +113,12 @@ class Store(ABC):
 
     @abstractmethod
     def attend(self, name: str) -> Callable[[], None]:
-        """Be known to live under a name until the process ends, or what is returned is called."""
+        """Count as alive under a name until the process ends, or what is returned is called."""
 
     @abstractmethod
     def attends(self, name: str) -> bool:
-        """Tell whether somebody lives who is known by a name."""
+        """Tell whether the process that attends under a name is alive."""
 
     @abstractmethod
     def bury(self, name: str) -> None:
-        """Clear away what somebody left behind who lives no longer."""
+        """Clear away what a dead process left behind that attended under a name."""

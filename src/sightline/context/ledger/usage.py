@@ -23,7 +23,7 @@ __all__ = ["Accounts", "StoredReceipt", "StoredUsage", "Totals", "add_usage", "u
 
 
 class StoredUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One request. `cached_tokens` are part of `prompt_tokens`; money in billionths of a dollar.
+    """What one request used. `cached_tokens` are part of `prompt_tokens`; money in nano-dollars.
 
     From `cache_write_tokens` on, None is what nobody told. `cache_write_long_tokens` are part of
     the writes; `cache_miss` is the vendor's own word; `outcome` a stop reason or an error's code;
@@ -177,9 +177,9 @@ class Accounts:
         return [_receipt(row) for row in rows]
 
     def loose(self, session_id: int, first_group: int) -> dict[int, int]:
-        """What the last receipt of each group from one on says of its part behind a kept tail.
+        """Tell for each group where its part behind a kept tail begins, by its last receipt.
 
-        That is the first message of it, or 0; see `context.replay`. It only helps caches,
+        By message, 0 if there is none; see `context.messages.replay`. It only helps caches,
         so a receipt that says nothing of it, or nonsense, counts as 0.
         """
         found: dict[int, int] = {}
@@ -213,7 +213,7 @@ class _AboutRequest(msgspec.Struct):
 
 
 class _Body(msgspec.Struct):
-    """What is read of many receipts at once; the rest is passed over."""
+    """The one field that `loose` reads of a receipt; decoding skips the others."""
 
     request: _AboutRequest = msgspec.field(default_factory=_AboutRequest)
 

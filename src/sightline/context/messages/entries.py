@@ -80,10 +80,10 @@ _HELD_CHARS: Final = 16 * 1024 * 1024
 
 
 class EntryMemory:
-    """What a rule made of entries before, so that a conversation is not made anew every request.
+    """Cache of entries that a rule has rewritten, so that no request rewrites all of them.
 
     An entry is known by its own object, which is held: the ledger hands the same ones out
-    again. What was made is the same object each time, too, so that its weight is known.
+    again. What is returned is the same object each time, too, so that its weight is known.
     """
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class EntryMemory:
         self._room = _HELD_CHARS
 
     def of(self, entry: Entry, rule: Hashable, chars: int, make: Callable[[], Entry]) -> Entry:
-        """Return what `make` makes of an entry of so many characters, by this rule."""
+        """Return the entry that `make` returns by this rule, from the cache where it is there."""
         known = self._results.get(id(entry))
         if known is not None and known[0] is entry and known[1] == rule:
             return known[2]

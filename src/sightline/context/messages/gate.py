@@ -103,7 +103,7 @@ class LedgerLimits:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What a ledger lets in. `redacting=False` stores texts as they come."""
+    """Checks and cleans what is stored in a ledger. `redacting=False` stores texts as they come."""
 
     limits: LedgerLimits = LedgerLimits()
     redacting: bool = True
@@ -256,7 +256,7 @@ def check_json(value: Any, where: str) -> None:
 
 
 def _location(where: str, path: _Path) -> str:
-    """Write where in a value something is; only who finds something wrong has to know it."""
+    """Name a part of a JSON value in an error: `arguments.items[3]`."""
     steps: list[str] = []
     while path:
         path, step = path
@@ -374,14 +374,14 @@ def _ended(part: Part) -> Part:
 
 
 def _unbound(old: Part, new: Part) -> Part:
-    """Part a text that changed from what a vendor signed or numbered, which was the old one."""
+    """Drop the vendor's form of a text that changed: it signed or numbered the old one."""
     if not isinstance(old, Text | Reasoning) or not isinstance(new, Text | Reasoning):
         return new
     return new if new.text == old.text else type(new)(new.text)
 
 
 def _says_something(part: Part) -> bool:
-    """Tell whether a part is left; a text that was nothing but a block is nothing."""
+    """Tell whether anything is left of a part; a text may have been nothing but a context block."""
     return not isinstance(part, Text | Reasoning) or bool(part.text) or part.raw is not None
 
 

@@ -70,7 +70,7 @@ def paired(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def _pairs(entries: Sequence[Entry]) -> tuple[set[tuple[int, int]], int]:
-    """Find the places of all calls and results that have their partner; count what may leave."""
+    """Find calls and results that have their partner, by entry and part; count what may leave."""
     open_calls: dict[str, tuple[int, int]] = {}
     found: set[tuple[int, int]] = set()
     traffic = 0

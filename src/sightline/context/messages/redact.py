@@ -1,4 +1,4 @@
-"""Keep keys out of the record.
+"""Keep API keys and other credentials out of the record.
 
 `redact(text)` replaces what looks like a credential by `[redacted:KIND]`, and
 `redact(redact(text)) == redact(text)`. The shapes are those that vendors publish

@@ -123,7 +123,7 @@ def _stripped(entry: Entry) -> Entry:
 
 
 def _parts_without(parts: Iterable[Part], blocks: Sequence[tuple[int, int]]) -> Iterator[Part]:
-    """Give the parts without the blocks, which are places in the message's joined text."""
+    """Yield the parts without the blocks, which are given as spans of the message's joined text."""
     start = 0
     for part in parts:
         if not isinstance(part, Text):

@@ -42,7 +42,7 @@ def check_format(name: str) -> Format:
 
 
 def tree_body(root: Node, form: Format, indent: str = "") -> str:
-    """Write a tree in a format, marked; YAML lines begin with `indent`."""
+    """Write a tree in a format, its strings with `escape.mark`s; YAML lines begin with `indent`."""
     safe = marked(root, lines=form == "text")
     if form == "text":
         return format_tree(safe)
@@ -52,7 +52,7 @@ def tree_body(root: Node, form: Format, indent: str = "") -> str:
 
 
 def quoted(text: str) -> str:
-    """Write a string of an app's as a JSON string, marked."""
+    """Write a string of an app's as a JSON string, with `escape.mark`s."""
     return msgspec.json.encode(mark(text, lines=False)).decode()
 
 

@@ -53,5 +53,5 @@ exactly as written. If it is not listed, it cannot be done.
 
 
 def contract(*, small_model: bool = False) -> str:
-    """Return the text for the system prompt; byte-stable."""
+    """Return what the system prompt says about the state blocks; the same bytes every time."""
     return STRICT_CONTRACT if small_model else CONTRACT

@@ -48,7 +48,7 @@ class WantedName:
         return f"_{name}" if name[:1].isdigit() else name
 
     def digest(self) -> str:
-        """A few characters that stand for exactly this."""
+        """The hash over app, path, action and variant, by which two that share a name differ."""
         exact = "\0".join((self.app, *self.ids, self.action, self.variant)).encode(
             "utf-8", "surrogatepass"
         )

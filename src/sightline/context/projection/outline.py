@@ -37,7 +37,7 @@ _SILENT: Final = -1.0
 _RANKINGS: Final = 4
 
 
-# The place of a node among all that could be shown: claim, then how irrelevant, then position.
+# What orders all nodes that could be shown: claim, then how irrelevant, then position.
 Key: TypeAlias = tuple[int, float, int]
 
 
@@ -142,7 +142,7 @@ class Ranked:
         self.end = len(self._order)
 
     def key(self, rank: int) -> Key:
-        """The key of who is at this place, who then has a position in the outline."""
+        """The sort key of the node of this rank, which gets a position in the outline."""
         if self._keys is not None:
             key = self._keys[rank]
             self._outline.lay_out(self._row, self._offset(key))
@@ -198,11 +198,11 @@ class Outline:
         return found
 
     def claim(self, at: int) -> int:
-        """Which claim a node has to be shown."""
+        """How strong a node's claim to be shown is: pinned, in focus, or neither."""
         return min(self.region(at), self._leading.get(at, REST))
 
     def region(self, at: int) -> int:
-        """Which claim all have that are below a node, whatever else they have."""
+        """The claim that a node passes on to all below it."""
         if not self._claimed:
             return REST
         path = (at, *self.ancestors(at))

@@ -231,7 +231,7 @@ class _Purse:
         return self.budget - self.spent
 
 
-# What is on offer next of a run of siblings, and its place among them.
+# What is on offer next of a run of siblings, and its rank among them.
 _Offer: TypeAlias = tuple[Key, Ranked, int]
 
 
@@ -281,7 +281,7 @@ class _Growth:
         return None
 
     def best_key(self) -> Key | None:
-        """Its place in the order of all that is on offer, in any app."""
+        """The sort key of what is first on offer, to compare it with other apps' first."""
         return None if self.best() is None else self._offers[0][0]
 
     def take(self, purse: _Purse) -> bool:
@@ -455,7 +455,7 @@ def _grow_together(growths: list[_Growth], purse: _Purse) -> None:
 
 
 def _with_some(node: Node, indexes: list[int], shown: tuple[Node, ...]) -> Node:
-    """A node with some of its children, whose places among all of them are given."""
+    """A node with some of its children, whose indexes among all of them are given."""
     if len(shown) == len(node.children):
         same = all(new is old for new, old in zip(shown, node.children, strict=True))
         return node if same else node.with_child_list(shown)
@@ -471,7 +471,7 @@ def _with_some(node: Node, indexes: list[int], shown: tuple[Node, ...]) -> Node:
 
 
 class _Costs:
-    """What nodes of an app weigh, by level and whether whole: as was known, and those asked for.
+    """The tokens of an app's nodes, by level and whether whole: counted before, and used this time.
 
     Known by the nodes themselves, which never change and are held: those of one choice.
     """

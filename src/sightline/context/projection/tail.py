@@ -84,7 +84,7 @@ def render_state(world: World, at: datetime, form: Format = "text") -> str:
 
 
 class _Bodies:
-    """The bodies that were written last: each is weighed, then sent, and often sent again.
+    """Cache of the block bodies written last: each is weighed, then sent, and often sent again.
 
     Known by the apps' own objects, which never change and are held here.
     """

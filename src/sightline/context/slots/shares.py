@@ -17,7 +17,7 @@ NOTHING = Rung(0, 0)
 
 
 class Slot(msgspec.Struct, frozen=True):
-    """One call of `add`: what was offered, under which rules, as the how-manieth."""
+    """One call of `Slots.add`: its messages, its options, and which call it was."""
 
     name: str
     messages: tuple[Message, ...]
@@ -71,7 +71,7 @@ class Share:
 
 @dataclass(slots=True)
 class ShareTable:
-    """Everything offered, flat, in render order.
+    """The messages of all slots in one list, in render order, with their weights and shares.
 
     A unit is named by its first message; `rounds` has the units of more than one.
     """

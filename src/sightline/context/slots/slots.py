@@ -257,7 +257,7 @@ def _resolve(counter: Counter | str | None) -> Counter:
 
 
 def _not_text(slots: Sequence[Slot]) -> InvalidInput:
-    """Find what no encoding can carry."""
+    """Name the slot whose text has a lone surrogate, which no encoding can carry."""
     for slot in slots:
         try:
             msgspec.json.encode(slot.messages)

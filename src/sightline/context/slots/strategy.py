@@ -81,7 +81,7 @@ class Llm(Protocol):
 
 
 class NoMemory:
-    """Remembers nothing."""
+    """The memory of a turn that has none: it finds no memos and no rows."""
 
     def memos(self, text: str, limit: int = 5) -> Sequence[str]:
         return ()
@@ -91,7 +91,7 @@ class NoMemory:
 
 
 class NoLlm:
-    """There is no model to ask; says so."""
+    """The model of a host that has none for strategies: every call raises."""
 
     async def call(self, prompt: str, *, max_tokens: int = 1024) -> str:
         raise SightlineError("no model is available to this strategy")
@@ -150,7 +150,7 @@ class Utils:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One turn, as a hook sees it."""
+    """`ctx`: everything that a strategy's hook gets to see of one turn."""
 
     input: Input
     history: History

@@ -90,7 +90,7 @@ class SeenMessages:
 
 
 class Engine:
-    """A tokenizer or a fit, with what it has counted so far.
+    """A tokenizer, or an estimate where none is public, with a cache of what it has counted.
 
     Counters of models that share a vocabulary share its engine, and so its cache.
     """

@@ -55,7 +55,7 @@ DEFAULT_ENCODING: Final = "o200k_base"
 
 
 class Counter(Protocol):
-    """What the assembler asks of a counter; anything with these works."""
+    """Counts tokens of texts and messages; the assembler takes any object with these members."""
 
     @property
     def name(self) -> str:

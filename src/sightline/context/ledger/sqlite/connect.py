@@ -61,7 +61,7 @@ def open_for_writing(path: Path, now: str, vfs: str | None = None) -> apsw.Conne
 
 
 def _bring(connection: apsw.Connection, path: Path, now: str, reached: int) -> None:
-    """Bring what the step to a format cannot say in SQL."""
+    """Do what the migration to a format needs beyond its SQL."""
     take_over(connection, path, now, reached)
     if reached == STEMS_FORMAT:
         writer = SqliteWriter(connection)

@@ -1,4 +1,4 @@
-"""Who lives, told by files: everybody holds a lock on a file of his own beside the ledger.
+"""Which processes are alive: each holds a lock on a file of its own beside the ledger.
 
 The kernel lets go of it when the process ends, however it ends. Who only looks takes a
 share of the lock, so that those who look at the same time do not take each other for the

@@ -28,7 +28,7 @@ config = ClassicWindow
 
 
 def on_context_build(ctx: Context) -> Prompt:
-    """Lay out the turn."""
+    """Add the slots of one turn, in the order of std::slop's layers."""
     add, layers = ctx.slots.add, ctx.layers
     instructions = "\n\n".join(filter(None, (layers.system, layers.memos)))
     add("system", instructions, role="system", priority=100)

@@ -9,7 +9,7 @@ name = "minimal"
 
 
 def on_context_build(ctx: Context) -> Prompt:
-    """Lay out the turn."""
+    """Add the slots of one turn: system prompt, history, input."""
     ctx.slots.add("system", ctx.layers.system, role="system", priority=100)
     ctx.slots.add("history", list(ctx.history))
     ctx.slots.add("input", ctx.input, priority=90, trim_behavior="char", keep="middle-out")

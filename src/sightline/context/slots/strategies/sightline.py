@@ -32,7 +32,7 @@ config = LayoutShares
 
 
 def on_context_build(ctx: Context) -> Prompt:
-    """Lay out the turn."""
+    """Add the slots of one turn, those that change every turn as volatile ones."""
     add, layers = ctx.slots.add, ctx.layers
     add("system", layers.system, role="system", priority=100, stability="frozen")
     add("guidelines", layers.guidelines, role="system", priority=90, stability="frozen")
