@@ -235,6 +235,7 @@ def _offer(inputs: Inputs) -> _Offer:
     budget = replace(inputs.budget, reserved_tokens=kept)
     room = int(budget.remaining_input_tokens * inputs.share)
     rules = replace(inputs.sight, budget=max(0, room - FRAME_TOKENS))
+    # SLOP, context injection, conformance 2 and 6: rendered on every request, filtered by salience.
     sight = look(inputs.world, inputs.at.replace(microsecond=0), rules, counter.count)
     layers = inputs.layers
     if not layers.state:

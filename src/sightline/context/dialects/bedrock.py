@@ -113,6 +113,7 @@ def _say(draft: RequestDraft, turns: list[PromptTurn]) -> None:
 
 def _worded(turn: PromptTurn) -> PromptTurn:
     """Put words beside a document that has none, which is refused."""
+    # Bedrock, API reference, `Message`: a document needs a text block in the same message.
     papers = any(isinstance(part, File) and part.mime in DOCUMENTS for part in turn.parts)
     if not papers or any(isinstance(part, Text) for part in turn.parts):
         return turn

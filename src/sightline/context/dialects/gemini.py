@@ -55,6 +55,7 @@ from sightline.errors import InvalidInput
 __all__ = ["NAME", "GeminiDecoder", "cached_content_body", "read_stored", "write"]
 
 NAME: Final = "gemini"
+# Gemini, "Thought signatures": what stands for the signature of a call that has none.
 UNSIGNED: Final = "skip_thought_signature_validator"
 START: Final = "(the conversation begins with the model's message)"
 RESPONSES, WORDS = 1, 0

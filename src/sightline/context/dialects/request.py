@@ -203,7 +203,7 @@ class RequestDraft:
         return self._segments
 
     def insert(self, field: str, before_end: int, data: bytes) -> None:
-        """Send bytes that the vendor's cache does not compare: marks, questions about the cache."""
+        """Put bytes into a field that the vendor's cache does not compare, such as marks."""
         self._field_inserts.append((field, before_end, data))
 
     def mark(self, data: bytes, spent: int = 0, *, head: bool = False) -> None:
@@ -225,6 +225,7 @@ class RequestDraft:
             return False
         tokens = _json_tokens(to_json(self.prompt.tools)) if self.prompt.tools else 0
         tokens += sum(self.weights[: self.cacheable])
+        # SLOP, context injection, cache integration: below the threshold no synthetic marker.
         if tokens < cache.min_tokens:
             text = f"about {tokens} tokens of prefix, fewer than {cache.min_tokens}"
             self.note("below_cache_minimum", f"{text}: no mark")

@@ -179,6 +179,7 @@ class Segments:
         `head`, the last block of the first so many messages of the prompt as well: it is what
         is left of the prefix once a window has folded.
         """
+        # SLOP, context injection, conformance 5: a mark on the last stable block before the tail.
         pieces, room = self._pieces, cache.max_marks - spent
         last = next((i for i in self._back() if pieces[i].mark), None)
         if last is None or room < 1:
@@ -192,6 +193,7 @@ class Segments:
         """The last stable block, and the previous request's if it is too far back to be found."""
         pieces = self._pieces
         if cache.lookback_blocks and room > 1:
+            # Anthropic, "Prompt caching": before a mark only so many blocks are looked up.
             # The previous request's prefix ended before the model's latest reply.
             from_reply = dropwhile(lambda i: pieces[i].role != "assistant", self._back())
             before_reply = dropwhile(lambda i: pieces[i].role == "assistant", from_reply)

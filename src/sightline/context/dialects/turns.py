@@ -195,6 +195,7 @@ def tail_of(messages: Sequence[Message]) -> tuple[Part, ...]:
     """
     parts: list[Part] = []
     for message in messages:
+        # SLOP, context injection, placement: not inside an assistant message or a tool result.
         if message.role in ("assistant", "tool"):
             raise InvalidInput(f"the tail has a message of role {message.role!r}; it is for state")
         for part in message.parts:
@@ -215,6 +216,7 @@ def place_tail(
     placement = "prepend" if prepend else rule.after_tools if after_tools else rule.plain
     placed, note = [*turns, volatile], None
     if placement == "prepend":
+        # SLOP, context injection, placement: prepend-only hosts, a known cache regression.
         # Behind the instructions at least, which are the host's own and do not change.
         head = next((i for i, turn in enumerate(turns) if turn.role != "system"), len(turns))
         placed = [*turns[:head], volatile, *_behind(turns[head:], tail)]

@@ -1,9 +1,10 @@
 """What a person does to a conversation by hand: undo, redo, drop, restore, remove.
 
-Each is one transaction on one session. A dropped group stays in the ledger and
-leaves every window. An undone or removed group leaves `messages`; its row in
-`groups` stays behind, without salt, so that the chain still closes over the gap.
-What was undone waits in `undone` until the next turn begins.
+Undo, remove and drop are those of std::slop, context management §6 and §7. Each is one
+transaction on one session. A dropped group stays in the ledger and leaves every window.
+An undone or removed group leaves `messages`; its row in `groups` stays behind, without
+salt, so that the chain still closes over the gap. What was undone waits in `undone` until
+the next turn begins.
 """
 
 from __future__ import annotations

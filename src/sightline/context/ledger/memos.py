@@ -1,8 +1,8 @@
 """Memos: knowledge that outlives its session, found again by what a prompt is about.
 
 The stems of tags (and of their hyphenated parts) are looked up in `memo_words`, those of
-content in `memo_content_words`. Words rank memos only, never the conversation: there
-they pulled in fragments that mean nothing.
+content in `memo_content_words`. Words rank memos only (std::slop, context management §7),
+never the conversation: there they pulled in fragments that mean nothing.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """What a session keeps beside its messages: the model's state, its scratchpad, the strategy's.
 
+State and scratchpad are those of std::slop, context management §3 and §4.
 The state in force is the one left by the newest live group that left any, so
 undo, drop and remove bring the right one back by themselves. The scratchpad is
 one text of the session, whatever model reads it.

@@ -59,6 +59,7 @@ def describe() -> str:
             lines += [
                 f"  {column} {docs[column].type}: {docs[column].doc}" for column in table.readable
             ]
+    # std::slop, context management §5, guidelines: newest first, nothing that was dropped.
     limits = QueryLimits()
     lines += [
         "",

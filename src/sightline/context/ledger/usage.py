@@ -1,9 +1,9 @@
 """What requests weighed and cost, and how their prompts were put together.
 
-A request's weight is a snapshot of the session: all input plus all output, the
-same number for every message that came of it. It grows from turn to turn and
-shrinks only when a window folds. Money spent stays spent: usage survives undo
-and remove, and what a clone inherits is not counted again.
+A request's weight is a snapshot of the session (std::slop, context management, token
+accounting): all input plus all output, the same number for every message that came of
+it. It grows from turn to turn and shrinks only when a window folds. Money spent stays
+spent: usage survives undo and remove, and what a clone inherits is not counted again.
 """
 
 from __future__ import annotations

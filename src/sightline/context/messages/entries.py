@@ -91,7 +91,7 @@ class EntryMemory:
         self._room = _HELD_CHARS
 
     def of(self, entry: Entry, rule: Hashable, chars: int, make: Callable[[], Entry]) -> Entry:
-        """Return the entry that `make` returns by this rule, from the cache where it is there."""
+        """Return what `make` returns for an entry of so many characters by this rule; cached."""
         known = self._results.get(id(entry))
         if known is not None and known[0] is entry and known[1] == rule:
             return known[2]

@@ -34,6 +34,7 @@ __all__ = [
     "tag_stems",
 ]
 
+# std::slop, context management §7: up to five memos are injected with a prompt.
 TOP: Final = 5
 MAX_KEYWORDS: Final = 32
 MAX_TAGS: Final = 32
@@ -42,6 +43,7 @@ _WORD: Final = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
 _NOT_WORD: Final = re.compile(r"[\W_]+")
 _DIACRITICS: Final = re.compile("[\u0300-\u036f]+")
 
+# std::slop, context management, why FTS-ranked mode was removed: stop-word pollution.
 # Words that say nothing about a subject, and the phrases ("go on", "next") by which
 # ranked retrieval once filled prompts with noise.
 STOP_WORDS: Final = frozenset(

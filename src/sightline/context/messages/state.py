@@ -36,6 +36,7 @@ __all__ = [
     "strip_states",
 ]
 
+# std::slop, context management §3, state format.
 HEADING: Final = "### STATE"
 TEMPLATE: Final = f"""\
 {HEADING}

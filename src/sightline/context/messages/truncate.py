@@ -30,6 +30,7 @@ from sightline.errors import InvalidInput
 __all__ = ["CUT_MARKS", "Tiers", "hint_for", "truncate"]
 
 _MARK: Final = "\n[…]\n"
+# std::slop, context management §2, dynamic tool truncation: the hint, word for word.
 _HINT: Final = (
     '... [TRUNCATED. Use query_db(sql="SELECT content FROM messages WHERE id={id}")'
     " to see full output]"
@@ -46,6 +47,7 @@ class Tiers:
     beginning only.
     """
 
+    # std::slop, context management §2, dynamic tool truncation: 5 recent, 5000, 1000, 300.
     recent: int = 5
     recent_chars: int = 5000
     degraded_chars: int = 1000

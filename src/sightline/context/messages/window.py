@@ -44,6 +44,7 @@ class Window:
 
     def shown(self, total: int) -> int:
         """Count the groups shown when the conversation has `total`: the last so many."""
+        # std::slop, context management §1: the last N groups, 0 for the full history.
         if self.size == 0 or total <= self.size:
             return total
         return self.size + (total - self.size) % (self.slack + 1)

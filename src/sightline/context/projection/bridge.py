@@ -94,6 +94,8 @@ def reason_to_drop(
 
     The narrower of the writer's and the reader's window counts.
     """
+    # SLOP, context injection, conformance 2: within a bounded freshness window, and dropped if the
+    # bridge appears stalled or dead.
     window = min(record.window_s, window_s)
     age = (now - record.written_at).total_seconds()
     if not writer_is_alive:

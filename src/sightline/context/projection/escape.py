@@ -84,6 +84,7 @@ def ascii_only(pattern: str, flags: int = 0) -> re.Pattern[str]:
     return re.compile(_BEYOND_ASCII.sub("", pattern), flags)
 
 
+# SLOP, context injection, security model: the substitutions that are the minimum bar.
 # The beginning of a pattern of the substitution table; what follows is `[^>]*>`.
 _TABLE_HEAD: Final = re.compile(
     rf"<\s*(?!\s)(/?)\s*(slop-state|slop-apps-available)(?![\w{LATER_LETTERS}])", re.IGNORECASE

@@ -18,6 +18,7 @@ from sightline.context.projection.lookalikes import LATER_LETTERS
 
 __all__ = ["close_block", "has_block", "strip_blocks"]
 
+# SLOP, context injection, conformance 1: no state-tail block stays in the history.
 # Complete tags as hosts write them; the escaped forms are words of their own.
 _TAG: Final = re.compile(
     rf"<\s*(?!\s)(?P<closing>/?)\s*(?P<name>slop-(?:state|apps-available))(?![\w{LATER_LETTERS}-])",

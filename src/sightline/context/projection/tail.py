@@ -141,6 +141,7 @@ def _has_live_tree(app: AppState) -> bool:
 
 def status_line(app: AppState) -> str:
     """Say why an app shows no state."""
+    # SLOP, context injection, conformance 8: no stale tree of a disconnected app as current state.
     if app.status != "disconnected":
         return _AWAITING
     seen = f", last seen {escape_name(app.last_seen)}" if app.last_seen else ""
@@ -158,6 +159,7 @@ def _host_lines(app: AppState) -> list[str]:
 def _text_body(apps: Sequence[AppState]) -> str:
     lines = ["## SLOP Apps"]
     for app in apps:
+        # SLOP, context injection, conformance 7: clear boundaries, by name and id.
         lines.append(f"### {app_heading(app)}")
         if app.tree is not None and _has_live_tree(app):
             lines.append(tree_body(app.tree, "text"))

@@ -40,6 +40,7 @@ def change_note(
 
     What does not fit is counted at the end. Whole changes are left out, never halves.
     """
+    # SLOP, context injection, trade-offs: inline diffs.
     changes = list(changes_between(before, after))
     if not changes:
         return None
@@ -58,6 +59,7 @@ def change_note(
 
 def changed_signal(before: World, after: World) -> str | None:
     """Name the apps that changed, and nothing of what they say; None where none did."""
+    # SLOP, context injection, patches: a signal without the patch body, for autonomous loops.
     changed = [
         app_heading(app)
         for app in after.apps
@@ -76,6 +78,7 @@ def pin_snapshot(world: World, at: datetime) -> str:
     Every line of it is quoted (`| `), so it is no context block and nothing in it
     can pass for the host's words around it.
     """
+    # SLOP, context injection, trade-offs: snapshot pinning.
     lines: list[str] = []
     for app in world.apps:
         lines.append(f"### {app_heading(app)}")

@@ -40,6 +40,7 @@ def assemble(
     room = _room(table.shares, budget, counter.request_overhead, tool_tokens)
     warnings = list(notices)
     _set_bounds(table, budget, counter)
+    # ctx.slots, notes: where the minima exceed the budget, they are ignored and priority decides.
     if sum(share.required for share in table.shares) > room:
         warnings.append(minima_ignored(table.shares, room))
         for share in table.shares:
@@ -71,6 +72,7 @@ def _lay_out(slots: Sequence[Slot], counter: Counter) -> ShareTable:
             home = max(homes, key=lambda number: (shares[number].slot.options.priority, number))
         held[home].append(unit[0])
     in_rounds = {index for unit in rounds.values() for index in unit}
+    # ctx.slots, priority: while all have the default, system messages will not be trimmed.
     protecting = all(slot.options.priority == 0 for slot in slots)
     for share, own_rounds, start, stop in zip(shares, held, starts, starts[1:], strict=False):
         share.units = range(start, stop)
@@ -120,6 +122,7 @@ def _set_bounds(table: ShareTable, budget: int, counter: Counter) -> None:
             share.ladder = CharLadder(share.units, costs, options.keep, table.messages_of, counter)
         else:
             share.ladder = Ladder(share.units, costs, options.keep)
+        # ctx.slots, minRatio: the larger of the two minima, clamped to the maximum.
         share.maximum = share_of(options.max_ratio, budget)
         least = max(share_of(options.min_ratio, budget), options.min_tokens)
         share.minimum = min(least, share.maximum)

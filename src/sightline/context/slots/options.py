@@ -1,5 +1,6 @@
 """What a slot may ask for: each option with its range, checked before anything is assembled.
 
+Ranges and defaults are those of `ctx.slots`; `stability`, `keep` and `slack` are ours.
 A bad value raises `InvalidSlot`, which names the slot and the option. Options
 from JSON may be spelled `max_ratio` or `maxRatio`.
 """

@@ -24,7 +24,7 @@ each rung holding everything below it (`ladder`). `keep` orders the units;
 
 **Protection.** Slots are ordered by priority, and at equal priority by where they
 stand in the prompt: the later, the more protected. This is the trimming order of
-the seed ("lowest priority first, then slot order, older content first") read from
+`ctx.slots` ("lowest priority first, then slot order, older content first") read from
 its end. While no slot has a priority, system messages stand outside all of this:
 they are kept, and counted first.
 

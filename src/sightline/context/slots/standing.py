@@ -55,6 +55,7 @@ Rules:
 8. Keep answers short.
 """
 
+# std::slop, context management §3, history guidelines; §5 and §7 say what to do with the tools.
 _GUIDELINES: Final = f"""\
 ## Your history
 

@@ -1,5 +1,7 @@
 """The layers of std::slop, in its order: state and scratchpad stand before the history.
 
+std::slop, context management §3, the context layers approach:
+
     system (with memos) · guidelines · anchor · scratchpad · history (last N groups) · input
 
 Simple to read, and the prefix ends where the state begins: every change of state
