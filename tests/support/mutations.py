@@ -70,7 +70,7 @@ MUTATIONS: Final = (
     Mutation(
         "blind-trial",
         "slop/conform/consumers.py",
-        'Verdict("gap.drop-old", not asked)',
+        'Verdict("gap.drop-old", not resubscribed)',
         'Verdict("gap.drop-old", True)',
         "slop/conform/test_trials.py",
     ),

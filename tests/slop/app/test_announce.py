@@ -210,16 +210,16 @@ async def test_a_program_that_takes_the_signal_itself_keeps_it(tmp_path: Path) -
 
 async def test_what_is_told_leads_to_the_app_however_it_is_served(tmp_path: Path) -> None:
     async with counter().serving(directory=tmp_path) as first:
-        assert first.told("Counter").endswith("sightline watch counter\n")
+        assert first.notice("Counter").endswith("sightline watch counter\n")
     async with counter().serving(discoverable=False) as hidden:
-        assert hidden.told("Counter").endswith(f"sightline watch {hidden[0]}\n")
+        assert hidden.notice("Counter").endswith(f"sightline watch {hidden[0]}\n")
     async with counter().serving(port=0, unix=False, discoverable=False) as far:
-        assert far.told("Counter").endswith(f"SIGHTLINE_TOKEN=… sightline watch {far[0]}\n")
+        assert far.notice("Counter").endswith(f"SIGHTLINE_TOKEN=… sightline watch {far[0]}\n")
     running = Descriptor("counter", "Other", Unix("/other.sock"), pid=os.getppid())
     with announced(running, tmp_path):
         async with counter().serving(directory=tmp_path) as second:
             assert second.announced_as == "counter-2"
-            assert second.told("Counter").endswith("sightline watch counter-2\n")
+            assert second.notice("Counter").endswith("sightline watch counter-2\n")
 
 
 async def test_an_app_serves_the_program_that_started_it() -> None:

@@ -114,7 +114,7 @@ def test_what_is_really_shown_is_the_less_of_two() -> None:
     assert bound.applied_to(View()) == View(depth=3, max_nodes=100)
     assert bound.applied_to(View(depth=2, max_nodes=500)) == View(depth=2, max_nodes=100)
     assert Bound().applied_to(View(depth=2)) == View(depth=2)
-    assert isinstance(Bounding(bound, {}).own, Bound)
+    assert isinstance(Bounding(bound, {}).bound, Bound)
 
 
 @pytest.mark.parametrize("bound", [{"depth": -2}, {"max_nodes": 0}])

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sightline.slop.protocol.siblings import CHUNK, Chunk, SiblingPlace, Siblings
+from sightline.slop.protocol.siblings import CHUNK, Chunk, SiblingPosition, Siblings
 from sightline.slop.protocol.tree import Node
 
 
@@ -21,7 +21,7 @@ def items(count: int) -> list[Node]:
     return [item(i) for i in range(count)]
 
 
-def place_of(siblings: Siblings, node_id: str) -> SiblingPlace:
+def place_of(siblings: Siblings, node_id: str) -> SiblingPosition:
     place = siblings.find(node_id)
     assert place is not None
     return place

@@ -76,12 +76,12 @@ class Addresses(tuple[str, ...]):
         cls, addresses: Iterable[str], token: str | None, announced_as: str | None = None
     ) -> Addresses:
         """Put addresses, the token and the id together."""
-        made = super().__new__(cls, addresses)
-        made.token = token
-        made.announced_as = announced_as
-        return made
+        self = super().__new__(cls, addresses)
+        self.token = token
+        self.announced_as = announced_as
+        return self
 
-    def told(self, name: str) -> str:
+    def notice(self, name: str) -> str:
         """Say for who started the app where it is, and how to see it."""
         shown = "" if self.token is None else f" (token: {self.token})"
         where = self.announced_as or self[0]

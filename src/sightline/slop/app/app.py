@@ -159,12 +159,12 @@ class App(Scope):
         In a handler the caller is answered `accepted` when the block is entered, and the
         action's name and params are taken from the call.
         """
-        asked = running.get()
-        call = None if asked is None else asked.call
+        current = running.get()
+        call = None if current is None else current.call
 
         def start(task_id: str) -> None:
-            if asked is not None and not asked.accepted.done():
-                asked.accepted.set_result(task_id)
+            if current is not None and not current.accepted.done():
+                current.accepted.set_result(task_id)
 
         if action is None and call is None:
             raise InvalidInput("outside of a handler a task must be given a name")
@@ -285,7 +285,7 @@ class App(Scope):
             with told_to_end() as ended:
                 async with self.serving(**options) as addresses:
                     # Not on the log, which others may keep: the token is for who started the app.
-                    sys.stderr.write(addresses.told(self.info.name))
+                    sys.stderr.write(addresses.notice(self.info.name))
                     sys.stderr.flush()
                     await ended.wait()
 
@@ -358,7 +358,7 @@ class App(Scope):
         self._publish()
         tree = self.registry.tree(connection.audience)
         try:
-            left, made = await self.resolvers.resolve(query, tree, connection.audience)
+            left, filled = await self.resolvers.resolve(query, tree, connection.audience)
         except InvalidPath as error:
             connection.refuse(query.id, "not_found", str(error))
         except ActionError as error:
@@ -367,7 +367,7 @@ class App(Scope):
             _log.exception("the query of %s failed", query.path)
             connection.refuse(query.id, "internal", "the app failed to answer this")
         else:
-            return left, None if made is tree else made
+            return left, None if filled is tree else filled
         return None
 
     def _publish(self) -> None:

@@ -19,16 +19,16 @@ __all__ = ["Composition"]
 Ids = tuple[str, ...]
 
 
-class _Place:
+class _Entry:
     """One path: what was placed at it, what is placed below it, and the sum of both."""
 
-    __slots__ = ("below", "composed", "described", "is_closed", "own", "rank")
+    __slots__ = ("below", "composed", "described", "is_closed", "node", "rank")
 
     def __init__(self, rank: int) -> None:
         self.rank = rank
-        self.own: Node | None = None
+        self.node: Node | None = None
         self.is_closed = False
-        self.below: dict[str, _Place] = {}
+        self.below: dict[str, _Entry] = {}
         self.composed: Node | None = None
         # What its parent described there, when it was last composed.
         self.described: Node | None = None
@@ -38,8 +38,8 @@ class Composition:
     """A tree made of parts."""
 
     def __init__(self, root: Node) -> None:
-        self._root = _Place(0)
-        self._root.own = root
+        self._root = _Entry(0)
+        self._root.node = root
         self._likeness: tuple[object, ...] | None = None
         self._closed: dict[Ids, Node] = {}
 
@@ -58,9 +58,9 @@ class Composition:
             found: list[object] = []
             stack = [("", self._root)]
             while stack:
-                name, place = stack.pop()
-                found += (name, place.rank, id(place.own), place.is_closed, len(place.below))
-                stack.extend(place.below.items())
+                name, entry = stack.pop()
+                found += (name, entry.rank, id(entry.node), entry.is_closed, len(entry.below))
+                stack.extend(entry.below.items())
             self._likeness = tuple(found)
         return self._likeness
 
@@ -73,22 +73,22 @@ class Composition:
         """The closed nodes, which nothing is to be added to."""
         return self._closed.values()
 
-    def place(self, ids: Ids, node: Node | None, rank: int = 0, *, is_closed: bool = False) -> None:
+    def put(self, ids: Ids, node: Node | None, rank: int = 0, *, is_closed: bool = False) -> None:
         """Put a node at a path, or take it away."""
         if node is None and not self._is_placed(ids):
             return
         self._likeness = None
-        place = self._root
-        place.composed = None
+        entry = self._root
+        entry.composed = None
         for node_id in ids:
-            below = place.below.get(node_id)
+            below = entry.below.get(node_id)
             if below is None:
-                below = place.below[node_id] = _Place(rank)
+                below = entry.below[node_id] = _Entry(rank)
             below.composed = None
             below.rank = min(below.rank, rank)
-            place = below
-        place.own = node
-        place.is_closed = is_closed
+            entry = below
+        entry.node = node
+        entry.is_closed = is_closed
         if node is not None and is_closed:
             self._closed[ids] = node
         else:
@@ -98,20 +98,20 @@ class Composition:
 
     def shows(self, ids: Ids, node: Node | None, *, is_closed: bool) -> bool:
         """Tell whether exactly this was placed at a path."""
-        return self.own(ids) is node and (ids in self._closed) == is_closed
+        return self.node_at(ids) is node and (ids in self._closed) == is_closed
 
-    def own(self, ids: Ids) -> Node | None:
+    def node_at(self, ids: Ids) -> Node | None:
         """Return what was placed at exactly this path."""
-        place = self._root
+        entry = self._root
         for node_id in ids:
-            below = place.below.get(node_id)
+            below = entry.below.get(node_id)
             if below is None:
                 return None
-            place = below
-        return place.own
+            entry = below
+        return entry.node
 
     def _is_placed(self, ids: Ids) -> bool:
-        return self.own(ids) is not None
+        return self.node_at(ids) is not None
 
     def _prune(self, ids: Ids) -> None:
         """Forget places that hold nothing any more."""
@@ -119,28 +119,28 @@ class Composition:
         for node_id in ids:
             steps.append(steps[-1].below[node_id])
         for depth in range(len(ids) - 1, -1, -1):
-            place = steps[depth + 1]
-            if place.own is not None or place.below:
+            entry = steps[depth + 1]
+            if entry.node is not None or entry.below:
                 return
             del steps[depth].below[ids[depth]]
 
 
-def _composed(place: _Place, node_id: str, described: Node | None) -> Node:
+def _composed(entry: _Entry, node_id: str, described: Node | None) -> Node:
     """Put together what stands at a place, where its parent may have described a child already."""
-    if place.own is None and place.described is not described:
-        place.composed = None
-    if place.composed is None:
-        node = place.own or described or Node(node_id, "group")
-        place.described = described
-        if place.below and not place.is_closed:
-            node = node.with_child_list(_children(place, node))
-        place.composed = node
-    return place.composed
+    if entry.node is None and entry.described is not described:
+        entry.composed = None
+    if entry.composed is None:
+        node = entry.node or described or Node(node_id, "group")
+        entry.described = described
+        if entry.below and not entry.is_closed:
+            node = node.with_child_list(_children(entry, node))
+        entry.composed = node
+    return entry.composed
 
 
-def _children(place: _Place, node: Node) -> tuple[Node, ...]:
+def _children(entry: _Entry, node: Node) -> tuple[Node, ...]:
     listed = {child.id: child for child in node.children}
-    below = sorted(place.below.items(), key=lambda item: item[1].rank)
+    below = sorted(entry.below.items(), key=lambda item: item[1].rank)
     if node.meta.window is not None:
         # SLOP, windowed collections: the window is a contiguous slice of all the children.
         below = [(name, inner) for name, inner in below if name in listed]

@@ -186,10 +186,10 @@ def _wire(
         if meta:
             value["meta"] = meta
     if fields.get("actions") is not None:
-        own = _actions(fields["actions"], ids)
-        if own:
-            value["affordances"] = [action.affordance for action in own.values()]
-            actions[ids] = own
+        offered = _actions(fields["actions"], ids)
+        if offered:
+            value["affordances"] = [action.affordance for action in offered.values()]
+            actions[ids] = offered
     if fields.get("content_ref") is not None:
         value["content_ref"] = _content_ref(fields["content_ref"], ids)
     listed = [fields[name] for name in ("items", "children") if name in fields]
@@ -212,7 +212,7 @@ def _children(
     items: object, ids: Ids, actions: dict[Ids, dict[str, Action]], level: int
 ) -> list[Any]:
     if isinstance(items, Mapping):
-        items = [_named(own, item, ids) for own, item in items.items()]
+        items = [_named(key, item, ids) for key, item in items.items()]
     if not isinstance(items, Iterable) or isinstance(items, (str, bytes)):
         raise InvalidDescriptor(format_path(ids), "items", "must be a list of descriptors")
     children: list[Any] = []
@@ -231,16 +231,16 @@ def _children(
     return children
 
 
-def _named(own: object, given: object, ids: Ids) -> Mapping[str, Any] | Node:
+def _named(key: object, given: object, ids: Ids) -> Mapping[str, Any] | Node:
     """Give a child of a mapping the id that is its key."""
-    where = f"{format_path(ids)} children[{own!r}]"
+    where = f"{format_path(ids)} children[{key!r}]"
     if not isinstance(given, Mapping | Node):
         kind = type(given).__name__
         raise InvalidDescriptor(where, None, f"must be a dict or a Node, not a {kind}")
-    said = given.id if isinstance(given, Node) else given.get("id", own)
-    if said != own:
-        raise InvalidDescriptor(where, "id", f"is {said!r}, and its key says another")
-    return given if isinstance(given, Node) else {**given, "id": own}
+    child_id = given.id if isinstance(given, Node) else given.get("id", key)
+    if child_id != key:
+        raise InvalidDescriptor(where, "id", f"is {child_id!r}, and its key says another")
+    return given if isinstance(given, Node) else {**given, "id": key}
 
 
 def _meta(fields: Mapping[str, Any], ids: Ids) -> dict[str, Any]:

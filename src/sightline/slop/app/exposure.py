@@ -131,7 +131,7 @@ def _finder(
 def _with_actions(node: Node, branches: Branches) -> Node:
     wanted: dict[str, Action] = {}
     for branch in branches:
-        for name, action in branch.things.items():
+        for name, action in branch.by_name.items():
             wanted.setdefault(name, action)
     if not wanted:
         return node

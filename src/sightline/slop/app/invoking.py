@@ -107,16 +107,16 @@ class Invoker:
 
     async def _done(self, request: InvokeRequested, session: Hashable) -> tuple[object, bool]:
         ids = parse_path(request.path)
-        node, made = request.node, None
+        node, resolved = request.node, None
         if node is None:
-            node, made = await self._made(ids, request.action, session)
-        action = made or self._find(ids, request.action, session)
+            node, resolved = await self._resolved(ids, request.action, session)
+        action = resolved or self._find(ids, request.action, session)
         holes = {} if action.pattern is None else action.pattern.values(ids)
         call = Call(request.path, request.action, request.params, node, session, holes)
         action.parameters.check(request.params)
         arguments = action.parameters.arguments(request.params, holes, call)
         for hook in (self.authorize, action.authorize):
-            if hook is not None and await _asked(hook, call) is False:
+            if hook is not None and await _verdict_of(hook, call) is False:
                 raise ActionError("unauthorized", f"not allowed to {request.action} here")
         accepted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         running.set(Running(call, accepted))
@@ -145,7 +145,7 @@ class Invoker:
             return msgspec.UNSET, False
         return as_json(result), False
 
-    async def _made(
+    async def _resolved(
         self, ids: tuple[str, ...], name: str, session: Hashable
     ) -> tuple[Node, Action | None]:
         """Make a node that is not in the tree; it is as live as can be."""
@@ -175,14 +175,14 @@ class Invoker:
             if in_tree:
                 self._check_state(call)
             if action.guard is not None:
-                _check_guard(call, await _asked(action.guard, call))
+                _check_guard(call, await _verdict_of(action.guard, call))
             try:
                 return await action.handler(**arguments)
             finally:
                 self._refresh(action)
         guard = action.guard
         if guard is not None and inspect.iscoroutinefunction(guard):
-            _check_guard(call, await _asked(guard, call))
+            _check_guard(call, await _verdict_of(guard, call))
             guard = None
 
         def work() -> Any:
@@ -249,7 +249,7 @@ def _arguments(hook: Callable[..., Any], call: Call) -> dict[str, Any]:
     return parameters.arguments(call.params, call.placeholders, call)
 
 
-async def _asked(hook: Callable[..., Any], call: Call) -> Any:
+async def _verdict_of(hook: Callable[..., Any], call: Call) -> Any:
     verdict = hook(**_arguments(hook, call))
     return await verdict if inspect.isawaitable(verdict) else verdict
 

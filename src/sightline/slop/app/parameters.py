@@ -39,7 +39,7 @@ class Parameters:
     """How to call one handler."""
 
     schema: dict[str, Any] | None
-    own_names: frozenset[str]
+    path_names: frozenset[str]
     takes_session: bool
     call_name: str | None
     is_open: bool
@@ -58,7 +58,7 @@ class Parameters:
         """Read the signature of a handler or a hook. Raises InvalidInput, naming the parameter."""
         fields: list[tuple[str, Any, Any]] = []
         defaults: dict[str, Any] = {}
-        own: set[str] = set()
+        path_names: set[str] = set()
         takes_session = is_open = False
         call_name = None
         for name, parameter, hint in _signature(handler):
@@ -71,7 +71,7 @@ class Parameters:
             elif hint is Call or (is_hook and name == "call" and hint is Any):
                 call_name = name
             elif name in placeholders:
-                own.add(name)
+                path_names.add(name)
             elif name == "session":
                 takes_session = True
             else:
@@ -86,7 +86,7 @@ class Parameters:
             schema = full_schema(given)
         return cls(
             schema if schema is None or schema.get("properties") or given is not None else None,
-            frozenset(own),
+            frozenset(path_names),
             takes_session,
             call_name,
             is_open,
@@ -119,7 +119,7 @@ class Parameters:
                     named[name] = value
         if self.is_open:
             named.update((name, value) for name, value in params.items() if name not in known)
-        named.update((name, placeholders[name]) for name in self.own_names)
+        named.update((name, placeholders[name]) for name in self.path_names)
         if self.takes_session:
             named["session"] = call.session
         if self.call_name is not None:

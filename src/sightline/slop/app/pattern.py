@@ -70,7 +70,7 @@ class Pattern:
 class Branch(Generic[T]):
     """Where patterns go on from one place: a tree of segments with things at its nodes."""
 
-    things: dict[str, T] = field(default_factory=dict)
+    by_name: dict[str, T] = field(default_factory=dict)
     literal: dict[str, Branch[T]] = field(default_factory=dict)
     hole: Branch[T] | None = None
 
@@ -101,10 +101,10 @@ class Branch(Generic[T]):
         return branches
 
     def find(self, ids: tuple[str, ...], name: str) -> T | None:
-        """Return the thing of this name whose pattern fits best."""
+        """Return the value of this name whose pattern fits best."""
         for branch in self.at(ids):
-            if name in branch.things:
-                return branch.things[name]
+            if name in branch.by_name:
+                return branch.by_name[name]
         return None
 
     @property

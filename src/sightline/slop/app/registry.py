@@ -146,13 +146,13 @@ class Registry:
                 raise InvalidPath(format_path(ids), "nothing is registered there")
             for rendering in self._renderings.values():
                 rendering.parts.pop(registration, None)
-                rendering.composition.place(ids, self._root if not ids else None)
-                rendering.composition.place(_error_ids(ids), None)
+                rendering.composition.put(ids, self._root if not ids else None)
+                rendering.composition.put(_error_ids(ids), None)
 
     def add_action(self, pattern: Pattern, action: Action) -> None:
         """Offer an action on every node that fits a pattern."""
         with self._lock:
-            self.patterns.grow(pattern).things[action.name] = action
+            self.patterns.grow(pattern).by_name[action.name] = action
             for rendering in self._renderings.values():
                 rendering.exposure.forget()
 
@@ -167,7 +167,7 @@ class Registry:
             registrations = list(self._registrations.values())
             for ids, (node, where) in self._extras.items():
                 if where(session):
-                    rendering.composition.place(ids, node, LAST)
+                    rendering.composition.put(ids, node, LAST)
         for registration in registrations:
             if registration.takes_session:
                 self._evaluate(registration, [rendering])
@@ -231,7 +231,7 @@ class Registry:
                     return
         raise InvalidPath(format_path(ids), "nothing is registered there")
 
-    def place(self, ids: Ids, node: Node | None, where: Where) -> None:
+    def put_extra(self, ids: Ids, node: Node | None, where: Where) -> None:
         """Show a node of the engine's own to some sessions, after the app's; None takes it away."""
         with self._lock:
             if node is None:
@@ -239,7 +239,7 @@ class Registry:
             else:
                 self._extras[ids] = (node, where)
             for rendering in self._chosen(where):
-                rendering.composition.place(ids, node, LAST)
+                rendering.composition.put(ids, node, LAST)
 
     def owner(self, ids: Ids) -> Registration | None:
         """The registration that a node belongs to, if the app registered it."""
@@ -281,7 +281,7 @@ class Registry:
             for rendering in self._renderings.values():
                 if replaced is not None:
                     rendering.parts.pop(replaced, None)
-                    rendering.composition.place(_error_ids(registration.ids), None)
+                    rendering.composition.put(_error_ids(registration.ids), None)
                 if registration.function is None:
                     self._show(registration, rendering, registration.part)
             renderings = list(self._renderings.values())
@@ -307,7 +307,7 @@ class Registry:
     def _evaluate(self, registration: Registration, renderings: list[Rendering] | None) -> None:
         """Ask a registration's function: for each of these sessions, or (None) once for all."""
         if renderings is None:
-            evaluated = self._asked(registration, registration.part, {})
+            evaluated = self._fresh_part(registration, registration.part, {})
             with self._lock:
                 targets = list(self._renderings.values())
                 registration.failed = evaluated is None
@@ -319,7 +319,7 @@ class Registry:
             return
         for rendering in renderings:
             known = rendering.parts.get(registration, _NOTHING)
-            evaluated = self._asked(registration, known, {"session": rendering.session})
+            evaluated = self._fresh_part(registration, known, {"session": rendering.session})
             with self._lock:
                 known = rendering.parts.get(registration, _NOTHING)
                 if evaluated is not None and evaluated.ticket > known.ticket:
@@ -328,7 +328,7 @@ class Registry:
                 self._show_failure(registration, [rendering], failed=evaluated is None)
         self._forget_unseen(registration)
 
-    def _asked(
+    def _fresh_part(
         self, registration: Registration, known: _Part, arguments: dict[str, Any]
     ) -> _Part | None:
         """Evaluate once; None if that failed, which is then in the log."""
@@ -387,7 +387,7 @@ class Registry:
         if not registration.ids and node is None:
             node = self._root
         if not rendering.composition.shows(registration.ids, node, is_closed=part.is_closed):
-            rendering.composition.place(
+            rendering.composition.put(
                 registration.ids, node, registration.rank, is_closed=part.is_closed
             )
 
@@ -396,11 +396,11 @@ class Registry:
     ) -> None:
         ids = _error_ids(registration.ids)
         for rendering in renderings:
-            if failed and rendering.composition.own(ids) is None:
-                has_state = rendering.composition.own(registration.ids) is not None
-                rendering.composition.place(ids, _failure(registration.ids, has_state), LAST)
+            if failed and rendering.composition.node_at(ids) is None:
+                has_state = rendering.composition.node_at(registration.ids) is not None
+                rendering.composition.put(ids, _failure(registration.ids, has_state), LAST)
             elif not failed:
-                rendering.composition.place(ids, None)
+                rendering.composition.put(ids, None)
 
     def _update(
         self,

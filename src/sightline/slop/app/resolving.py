@@ -65,7 +65,7 @@ class Resolvers:
         parameters = Parameters.of(function, placeholders=pattern.names)
         windowed = {"offset", "count"} <= set(inspect.signature(function).parameters)
         resolver = _Resolver(function, pattern, parameters, windowed)
-        self._branch.grow(pattern).things[_KEY] = resolver
+        self._branch.grow(pattern).by_name[_KEY] = resolver
 
     async def resolve(self, query: Query, tree: Node, session: Hashable) -> tuple[Query, Node]:
         """Return the tree with what the query needs, and the query that is left to answer.
@@ -79,9 +79,9 @@ class Resolvers:
         if resolver is None or query.depth == 0 or not _lacks(node, query.window):
             return query, tree
         window = query.window or (0, WINDOW)
-        made, _ = await self._children(resolver, node, ids, session, window)
+        filled, _ = await self._children(resolver, node, ids, session, window)
         left = msgspec.structs.replace(query, window=None) if resolver.windowed else query
-        return left, tree.change_at(ids, _put(made))
+        return left, tree.change_at(ids, _put(filled))
 
     async def make(self, ids: Ids, tree: Node, session: Hashable) -> tuple[Node, Actions]:
         """Return the node at a path and the actions of what was made on the way to it.
@@ -100,9 +100,11 @@ class Resolvers:
                 resolver = self._branch.find(ids[:depth], _KEY)
                 if resolver is not None:
                     window = (0, max(WINDOW, min(node.total_children, LOOK_UP)))
-                    made, own = await self._children(resolver, node, ids[:depth], session, window)
-                    actions.update(own)
-                    tree = tree.change_at(ids[:depth], _put(made))
+                    filled, added = await self._children(
+                        resolver, node, ids[:depth], session, window
+                    )
+                    actions.update(added)
+                    tree = tree.change_at(ids[:depth], _put(filled))
             node = tree.at(format_path(ids[: depth + 1]))
         return tree, actions
 
@@ -126,17 +128,17 @@ class Resolvers:
             given = await asyncio.to_thread(resolver.function, **arguments)
         answer = given if isinstance(given, Mapping) else {"items": given}
         described = describe({"items": answer["items"]}, ids, node.id)
-        made = described.node()
+        holder = described.node()
         meta = members(node.meta_json)
         if resolver.windowed:
-            total = answer.get("total", max(node.total_children, offset + len(made.children)))
-            meta["window"] = text_of([answer.get("offset", offset), len(made.children)])
+            total = answer.get("total", max(node.total_children, offset + len(holder.children)))
+            meta["window"] = text_of([answer.get("offset", offset), len(holder.children)])
         else:
-            total = len(made.children)
+            total = len(holder.children)
             meta.pop("window", None)
         meta["total_children"] = text_of(total)
-        made = node.with_child_list(made.child_list).with_text("meta", text_of(meta))
-        return expose_at(self._patterns, made, ids), described.actions
+        filled = node.with_child_list(holder.child_list).with_text("meta", text_of(meta))
+        return expose_at(self._patterns, filled, ids), described.actions
 
 
 def _lacks(node: Node, window: tuple[int, int] | None) -> bool:
@@ -150,5 +152,5 @@ def _lacks(node: Node, window: tuple[int, int] | None) -> bool:
     return window[0] < first or last > first + len(node.children)
 
 
-def _put(made: Node) -> Callable[[Node], Node]:
-    return lambda _: made
+def _put(node: Node) -> Callable[[Node], Node]:
+    return lambda _: node

@@ -200,8 +200,8 @@ class Scope:
             for key, value in (props or {}).items():
                 node = node.with_property(key, value)
             if meta:
-                own = node.meta_json
-                known = {} if isinstance(own, UnsetType) else read(own) or {}
+                text = node.meta_json
+                known = {} if isinstance(text, UnsetType) else read(text) or {}
                 node = node.with_field("meta", {**known, **meta})
             return node if how is None else how(node)
 

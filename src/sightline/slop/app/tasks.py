@@ -145,7 +145,7 @@ class Tasks:
         """Show a task as it is now."""
         if task.id in self._tasks:
             ids = ("tasks", task.id)
-            self._registry.place(ids, task.node(), lambda session: session == task.session)
+            self._registry.put_extra(ids, task.node(), lambda session: session == task.session)
             self._changed()
 
     def end(self, task: Task) -> None:
@@ -164,7 +164,7 @@ class Tasks:
         ]
         for task in gone:
             del self._tasks[task.id]
-            self._registry.place(("tasks", task.id), None, lambda _: True)
+            self._registry.put_extra(("tasks", task.id), None, lambda _: True)
         if gone:
             self._changed()
 

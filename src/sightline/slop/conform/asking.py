@@ -85,8 +85,8 @@ def before_answer(*messages: Message | bytes) -> Part[list[Message]]:
     return heard[:-1]
 
 
-def query(own: str, **options: Any) -> Message:
-    return {"type": "query", "id": own, "path": "/", **options}
+def query(request_id: str, **options: Any) -> Message:
+    return {"type": "query", "id": request_id, "path": "/", **options}
 
 
 def code_of(message: Message) -> object:
@@ -94,9 +94,9 @@ def code_of(message: Message) -> object:
     return error.get("code") if isinstance(error, dict) else None
 
 
-def is_error(message: Message, own: str, code: str) -> bool:
-    said = (message.get("type"), message.get("id"), code_of(message))
-    return said == ("error", own, code)
+def is_error(message: Message, request_id: str, code: str) -> bool:
+    answer = (message.get("type"), message.get("id"), code_of(message))
+    return answer == ("error", request_id, code)
 
 
 def is_count(value: object) -> bool:

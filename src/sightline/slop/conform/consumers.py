@@ -32,8 +32,8 @@ _CLAUSES: Final = (
 class _Script:
     """A subscription that is being told: its id, and how far it is."""
 
-    def __init__(self, own: str) -> None:
-        self.own = own
+    def __init__(self, subscription: str) -> None:
+        self.subscription = subscription
         self.version = 0
         self.seq = 0
 
@@ -42,7 +42,7 @@ class _Script:
         self.version += 10
         self.seq = 0
         tree = {"id": "conform", "type": "root", "properties": {"n": self.version}}
-        base = {"type": "snapshot", "id": self.own, "version": self.version, "seq": 0}
+        base = {"type": "snapshot", "id": self.subscription, "version": self.version, "seq": 0}
         return {**base, "tree": tree}
 
     def patch(self, *, skip: int = 0) -> Message:
@@ -55,7 +55,7 @@ class _Script:
         """A change from before."""
         version = self.version - age
         ops = [{"op": "replace", "path": "/properties/n", "value": version}]
-        head = {"type": "patch", "subscription": self.own, "version": version, "seq": seq}
+        head = {"type": "patch", "subscription": self.subscription, "version": version, "seq": seq}
         return {**head, "ops": ops}
 
     def asks_again(
@@ -63,10 +63,10 @@ class _Script:
     ) -> Generator[Say, list[Message], bool]:
         """Say something, and see whether the consumer asks again; it is then given a new base."""
         heard = yield Say(messages, _is_subscribe, silence, tries)
-        asked = [message["id"] for message in heard if _is_subscribe(message)]
-        if asked:
-            self.own = asked[-1]
-        return bool(asked)
+        ids = [message["id"] for message in heard if _is_subscribe(message)]
+        if ids:
+            self.subscription = ids[-1]
+        return bool(ids)
 
 
 def _is_subscribe(message: Message) -> bool:
@@ -88,27 +88,27 @@ def following() -> Trial:
 
     fresh = script.snapshot()
     late = script.old_patch(1, 1), script.old_patch(0, 1)
-    asked = yield from ask("gap.drop-old", fresh, *late, script.patch())
-    verdicts.append(Verdict("gap.drop-old", not asked))
+    resubscribed = yield from ask("gap.drop-old", fresh, *late, script.patch())
+    verdicts.append(Verdict("gap.drop-old", not resubscribed))
 
-    again = (script.snapshot(),) if asked else ()
-    unknown: Message = {"type": "sightline-conform-no-such-type", "id": script.own}
+    again = (script.snapshot(),) if resubscribed else ()
+    unknown: Message = {"type": "sightline-conform-no-such-type", "id": script.subscription}
     event: Message = {"type": "event", "name": "conform"}
-    said = (*again, unknown, event, script.patch())
-    asked = yield from ask("consumer.unknown-type", *said)
-    verdicts.append(Verdict("consumer.unknown-type", not asked))
+    messages = (*again, unknown, event, script.patch())
+    resubscribed = yield from ask("consumer.unknown-type", *messages)
+    verdicts.append(Verdict("consumer.unknown-type", not resubscribed))
 
-    again = (script.snapshot(),) if asked else ()
+    again = (script.snapshot(),) if resubscribed else ()
     outer = script.patch()
     inner: Message = {"type": "batch", "messages": [script.patch()]}
     batch: Message = {"type": "batch", "messages": [outer, inner]}
-    asked = yield from ask("batch.order", *again, batch, script.patch())
-    verdicts.append(Verdict("batch.order", not asked))
+    resubscribed = yield from ask("batch.order", *again, batch, script.patch())
+    verdicts.append(Verdict("batch.order", not resubscribed))
 
-    if asked:
+    if resubscribed:
         yield from ask("rebase.taken", script.snapshot())
-    asked = yield from ask("rebase.taken", script.snapshot(), script.patch())
-    return [*verdicts, Verdict("rebase.taken", not asked)]
+    resubscribed = yield from ask("rebase.taken", script.snapshot(), script.patch())
+    return [*verdicts, Verdict("rebase.taken", not resubscribed)]
 
 
 CONSUMER_TRIALS: Final = (TrialKind("following", _CLAUSES, following),)

@@ -122,11 +122,11 @@ def asking_for_what_is_not_there(target: TrialTarget) -> Trial:
     if not target.offers("affordances") or target.look_only:
         unseen = ("invoke.node-exists", "invoke.still-exposed", "invoke.result")
         return [*held, *(Verdict(clause, None, "nothing was invoked") for clause in unseen)]
-    said = [
+    invokes = [
         {"type": "invoke", "id": "node", "path": NOWHERE, "action": NO_ACTION},
         {"type": "invoke", "id": "action", "path": "/", "action": NO_ACTION},
     ]
-    results = [(yield from ask(said[0])), (yield from ask(said[1]))]
+    results = [(yield from ask(invokes[0])), (yield from ask(invokes[1]))]
     later = yield from before_answer()
     for clause, result in zip(("invoke.node-exists", "invoke.still-exposed"), results, strict=True):
         refused = (result.get("status"), code_of(result)) == ("error", "not_found")
@@ -151,8 +151,8 @@ def giving_wrong_params(target: TrialTarget) -> Trial:
     )
     refused = (result.get("status"), code_of(result)) == ("error", "invalid_params")
     error = result.get("error")
-    said = str(error.get("message")) if isinstance(error, dict) else ""
-    named = any(name in said for name in params)
+    reason = str(error.get("message")) if isinstance(error, dict) else ""
+    named = any(name in reason for name in params)
     return [Verdict("invoke.params", refused and named, "" if named else "no param is named")]
 
 
@@ -256,14 +256,14 @@ def watching_two_scopes(target: TrialTarget) -> Trial:
     tree = yield from whole_tree()
     if not tree.children:
         raise NotShown("the tree is one node")
-    own = tree.children[0].id
+    child_id = tree.children[0].id
     over = yield from ask({"type": "subscribe", "id": "over", "path": "/", "depth": 0})
-    into = yield from ask({"type": "subscribe", "id": "into", "path": f"/{own}"})
+    into = yield from ask({"type": "subscribe", "id": "into", "path": f"/{child_id}"})
     roots = [
         message["tree"].get("id") if isinstance(message.get("tree"), dict) else None
         for message in (over, into)
     ]
-    return [Verdict("scaling.scopes", roots == [tree.id, own])]
+    return [Verdict("scaling.scopes", roots == [tree.id, child_id])]
 
 
 _UNDECLARED: Final[Mapping[str, Message]] = {
@@ -326,8 +326,8 @@ def acting(target: TrialTarget) -> Trial:
     tree = sound(first)
     patches = _patches((yield from before_answer()))
     before_result = True
-    for own in ("one", "two"):
-        heard = yield Say(({**invoke, "id": own},), answers(own))
+    for request_id in ("one", "two"):
+        heard = yield Say(({**invoke, "id": request_id},), answers(request_id))
         if heard[-1].get("status") == "error":
             raise NotShown(f"the action was refused: {code_of(heard[-1])}")
         later = yield from before_answer()

@@ -35,11 +35,11 @@ _TRIES: Final = 3
 def _view_of(views: Mapping[str, Message], tree: Node) -> Part[dict[str, list[SeenNode]] | None]:
     """Ask for views of a tree; None if they are of another version of it."""
     found: dict[str, list[SeenNode]] = {}
-    for own, options in views.items():
-        answer = yield from ask(query(own, **options))
+    for name, options in views.items():
+        answer = yield from ask(query(name, **options))
         if answer.get("type") != "snapshot":
             raise NotShown(f"a query is refused: {code_of(answer)}")
-        found[own] = list(walk_answer(answer.get("tree")))
+        found[name] = list(walk_answer(answer.get("tree")))
     again = yield from whole_tree()
     return found if again == tree else None
 
@@ -78,7 +78,7 @@ def asking_for_depth(_: TrialTarget) -> Trial:
         if not any(child.children for child in tree.children):
             raise NotShown("the tree has fewer than three levels")
         rich = [child.id for child in tree.children if child.children and child.affordances]
-        inner = {f"in {own}": {"path": f"/{own}"} for own in rich[:1]}
+        inner = {f"in {child_id}": {"path": f"/{child_id}"} for child_id in rich[:1]}
         return {**{f"d{depth}": {"depth": depth} for depth in range(3)}, **inner}
 
     tree, found = yield from _views(choose)
@@ -99,18 +99,20 @@ def asking_for_depth(_: TrialTarget) -> Trial:
         for seen in stubs
     )
     kept = [seen for seen in stubs if nodes[seen.path].meta.summary]
-    told = all(_meta(s.value).get("summary") == nodes[s.path].meta.summary for s in kept)
+    summarized = all(_meta(s.value).get("summary") == nodes[s.path].meta.summary for s in kept)
     whole = all(_is_whole(seen.value, nodes[seen.path]) for seen in leaves)
-    asked = [shown[0].value for own, shown in found.items() if own.startswith("in ") and shown]
-    open_again = bool(asked) and all(value.get("affordances") for value in asked)
+    opened = [shown[0].value for name, shown in found.items() if name.startswith("in ") and shown]
+    open_again = bool(opened) and all(value.get("affordances") for value in opened)
     quiet = not any(seen.value.get("affordances") for seen in stubs)
-    lookup = quiet and open_again if asked else None
+    lookup = quiet and open_again if opened else None
     return [
         Verdict("view.depth", deep),
         Verdict("view.depth-leaf", whole if leaves else None, "" if leaves else "no leaf there"),
         Verdict("view.stub", bare),
-        Verdict("scaling.summary", told if kept else None, "" if kept else "no stub had a summary"),
-        Verdict("scaling.actions-on-stubs", lookup, "" if asked else "no stub has actions"),
+        Verdict(
+            "scaling.summary", summarized if kept else None, "" if kept else "no stub had a summary"
+        ),
+        Verdict("scaling.actions-on-stubs", lookup, "" if opened else "no stub has actions"),
     ]
 
 
@@ -134,7 +136,7 @@ def asking_for_few_nodes(_: TrialTarget) -> Trial:
         if least == count:
             raise NotShown("nothing in the tree may be collapsed")
         budgets.update(least=least, between=(least + count) // 2)
-        return {own: {"max_nodes": budget} for own, budget in budgets.items()}
+        return {name: {"max_nodes": budget} for name, budget in budgets.items()}
 
     tree, found = yield from _views(choose)
     nodes = dict(paths_of(tree))
@@ -148,11 +150,11 @@ def asking_for_few_nodes(_: TrialTarget) -> Trial:
     spared = all(f"/{child.id}" in shown for child in tree.children)
     pinned = all(path in shown for path, node in nodes.items() if node.meta.pinned)
     scored = all(
-        [seen.path for seen in found[own]] == _shown_paths(tree, View(max_nodes=budget))
-        for own, budget in budgets.items()
+        [seen.path for seen in found[name]] == _shown_paths(tree, View(max_nodes=budget))
+        for name, budget in budgets.items()
     )
-    told = [nodes[seen.path] for seen in collapsed]
-    rich = [node for node in told if node.properties or node.affordances]
+    originals = [nodes[seen.path] for seen in collapsed]
+    rich = [node for node in originals if node.properties or node.affordances]
     blurred = None if not rich else all(shapes)
     return [
         Verdict("view.compacted", bool(shapes) and all(shapes)),
@@ -178,13 +180,13 @@ def filtering(target: TrialTarget) -> Trial:
             raise NotShown("the tree is one node")
         levels = {f"s{n}": {"min_salience": n / 10} for n in (2, 5, 6, 10)}
         types: Message = {"types": [tree.children[0].type]}
-        return {own: {"filter": wanted} for own, wanted in {**levels, "types": types}.items()}
+        return {name: {"filter": wanted} for name, wanted in {**levels, "types": types}.items()}
 
     tree, found = yield from _views(choose)
-    paths = {own: [seen.path for seen in shown] for own, shown in found.items()}
+    paths = {name: [seen.path for seen in shown] for name, shown in found.items()}
     right = {
-        own: paths[own] == _shown_paths(tree, View(min_salience=level / 10))
-        for own, level in (("s2", 2), ("s5", 5), ("s6", 6), ("s10", 10))
+        name: paths[name] == _shown_paths(tree, View(min_salience=level / 10))
+        for name, level in (("s2", 2), ("s5", 5), ("s6", 6), ("s10", 10))
     }
     kinds = frozenset({tree.children[0].type})
     right["types"] = paths["types"] == _shown_paths(tree, View(types=kinds))

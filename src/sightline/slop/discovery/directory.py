@@ -84,7 +84,7 @@ class Discovery:
                     ignored.append(item)
                 else:
                     found.setdefault(item.id, item)
-        ordered = tuple(found[own] for own in sorted(found))
+        ordered = tuple(found[app_id] for app_id in sorted(found))
         return FoundApps(ordered, tuple(ignored))
 
     async def watch(self) -> AsyncIterator[FoundApps]:
@@ -212,8 +212,8 @@ def announced(descriptor: Descriptor, directory: Path | None = None) -> Iterator
     homes = [Directory(path) for path in choice]
     others = {
         item.id
-        for place in homes
-        for item in place.entries()
+        for home in homes
+        for item in home.entries()
         if isinstance(item, Descriptor) and item.pid not in {None, descriptor.pid}
     }
     descriptor = replace(descriptor, id=_free(descriptor.id, others))
@@ -234,9 +234,9 @@ def _register(homes: Sequence[Directory], descriptor: Descriptor) -> tuple[Direc
     raise InvalidInput("; ".join(problems))
 
 
-def _free(own: str, taken: Collection[str]) -> str:
-    names = (f"{own[:_ID_CHARS]}-{number}" for number in count(2))
-    return own if own not in taken else next(name for name in names if name not in taken)
+def _free(app_id: str, taken: Collection[str]) -> str:
+    names = (f"{app_id[:_ID_CHARS]}-{number}" for number in count(2))
+    return app_id if app_id not in taken else next(name for name in names if name not in taken)
 
 
 def _read_own(directory: int, name: str) -> bytes:

@@ -60,29 +60,29 @@ def document_url(address: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{path}{WELL_KNOWN}"
 
 
-def websocket_url(document: bytes, asked: str) -> str:
-    """Read where the WebSocket is from the document that was asked for at a URL.
+def websocket_url(document: bytes, url: str) -> str:
+    """Read an app's WebSocket address from the well-known document found at a URL.
 
     Raises InvalidInput unless it is at the same host and port; from https it is wss.
     """
     if len(document) > DESCRIPTOR_BYTES:
-        raise InvalidInput(f"{asked}: a description has at most {DESCRIPTOR_BYTES} bytes")
+        raise InvalidInput(f"{url}: a description has at most {DESCRIPTOR_BYTES} bytes")
     try:
         if nests_deeper(document, NESTING):
-            raise InvalidInput(f"{asked}: nested deeper than {NESTING} levels")
+            raise InvalidInput(f"{url}: nested deeper than {NESTING} levels")
         transport = _documents.decode(text_from_bytes(document)).transport
     except msgspec.DecodeError as error:
-        raise InvalidInput(f"{asked}: does not describe an app: {error}") from None
+        raise InvalidInput(f"{url}: does not describe an app: {error}") from None
     if not isinstance(transport, Ws):
-        raise InvalidInput(f"{asked}: describes an app without a WebSocket")
-    here, there = _parts(asked), _parts(transport.url)
+        raise InvalidInput(f"{url}: describes an app without a WebSocket")
+    here, there = _parts(url), _parts(transport.url)
     if here is None or there is None or there.scheme not in {"ws", "wss"} or there.fragment:
-        raise InvalidInput(f"{asked}: names no WebSocket: {transport.url[:200]!r}")
+        raise InvalidInput(f"{url}: names no WebSocket: {transport.url[:200]!r}")
     # What ends the encryption before the app does not always tell it.
     scheme = "wss" if here.scheme == "https" else there.scheme
     if not _same_place(here, there, scheme):
         raise InvalidInput(
-            f"{asked}: points to another place, {transport.url[:200]!r}; "
+            f"{url}: points to another place, {transport.url[:200]!r}; "
             "give that address itself if it is the one you mean"
         )
     query = f"?{there.query}" if there.query else ""

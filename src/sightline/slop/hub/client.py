@@ -223,10 +223,16 @@ class Client:
         filter: Filter | None = None,  # noqa: A002 - the protocol's own name for it
     ) -> Watch:
         """Watch a part of the app, on this connection and all later ones."""
-        own = self._consumer.subscribe(path, depth=depth, max_nodes=max_nodes, filter=filter)
-        watch = Watch(own, self._consumer.mirrors[own], lambda: self._unsubscribe(own))
+        subscription = self._consumer.subscribe(
+            path, depth=depth, max_nodes=max_nodes, filter=filter
+        )
+        watch = Watch(
+            subscription,
+            self._consumer.mirrors[subscription],
+            lambda: self._unsubscribe(subscription),
+        )
         watch.is_connected = self.state == "connected" and not self._is_silent
-        self._watches[own] = watch
+        self._watches[subscription] = watch
         self._has_output.set()
         return watch
 
@@ -369,9 +375,13 @@ class Client:
         while True:
             await asyncio.sleep(self._handshake_s)
             mirrors = self._consumer.mirrors
-            waits = {own for own in mirrors if not mirrors[own].is_current and self._may_come(own)}
-            for own in waits & waited:
-                self._consumer.subscribe_again(own)
+            waits = {
+                subscription
+                for subscription in mirrors
+                if not mirrors[subscription].is_current and self._may_come(subscription)
+            }
+            for subscription in waits & waited:
+                self._consumer.subscribe_again(subscription)
             waited = waits
             self._has_output.set()
 

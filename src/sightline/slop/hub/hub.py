@@ -59,10 +59,10 @@ class _Seat:
     """One app at the hub's table."""
 
     def __init__(
-        self, own: str, name: str, dial: Dial, descriptor: Descriptor | None, wanted: WantedApp,
+        self, app_id: str, name: str, dial: Dial, descriptor: Descriptor | None, wanted: WantedApp,
         backoff: Backoff | None, patience: Patience | None, silent_s: float, *, is_own: bool,
     ) -> None:  # fmt: skip
-        self.state = AppState(own, name, "awaiting")
+        self.state = AppState(app_id, name, "awaiting")
         self.descriptor = descriptor
         self.is_own = is_own
         self.client = Client(dial, backoff=backoff, patience=patience, silent_s=silent_s)
@@ -159,7 +159,7 @@ class Hub:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        await asyncio.gather(*(self._leave(own) for own in list(self._seats)))
+        await asyncio.gather(*(self._leave(app_id) for app_id in list(self._seats)))
         self._closed = True
         self._changed.fire()
 
@@ -235,68 +235,68 @@ class Hub:
 
     def _take(self, found: FoundApps) -> None:
         before, self._found = self._found, {item.id: item for item in found.descriptors}
-        for own, descriptor in self._found.items():
-            seat = self._seats.get(own)
+        for app_id, descriptor in self._found.items():
+            seat = self._seats.get(app_id)
             if seat is None:
                 if not self._lazy and self._may_connect(descriptor):
                     self._sit_found(descriptor)
-            elif seat.descriptor is not None and before.get(own) != descriptor:
+            elif seat.descriptor is not None and before.get(app_id) != descriptor:
                 seat.descriptor = descriptor
                 seat.client.retry_now()
-        for own, seat in self._seats.items():
-            if seat.descriptor is not None and (own in before) != (own in self._found):
-                self._set_timer(own, seat, running=self._lazy or own not in self._found)
+        for app_id, seat in self._seats.items():
+            if seat.descriptor is not None and (app_id in before) != (app_id in self._found):
+                self._set_timer(app_id, seat, running=self._lazy or app_id not in self._found)
         self._publish()
 
     def _sit_found(self, descriptor: Descriptor) -> _Seat:
-        own = descriptor.id
+        app_id = descriptor.id
 
         async def dial() -> Any:
             # Looked up each time: an app that was started anew may be somewhere else now.
-            latest = self._found.get(own, descriptor)
+            latest = self._found.get(app_id, descriptor)
             consent = self._consent(latest)
-            return await dial_descriptor(latest, token=self._token(own), consent=consent)()
+            return await dial_descriptor(latest, token=self._token(app_id), consent=consent)()
 
-        return self._sit(own, descriptor.name, dial, descriptor)
+        return self._sit(app_id, descriptor.name, dial, descriptor)
 
     def _sit(
-        self, own: str, name: str, dial: Dial, descriptor: Descriptor | None, *,
+        self, app_id: str, name: str, dial: Dial, descriptor: Descriptor | None, *,
         is_own: bool = False,
     ) -> _Seat:  # fmt: skip
         seat = _Seat(
-            own, name, dial, descriptor, self._wanted, self._backoff, self._patience,
+            app_id, name, dial, descriptor, self._wanted, self._backoff, self._patience,
             self._silent_s, is_own=is_own,
         )  # fmt: skip
-        self._seats[own] = seat
+        self._seats[app_id] = seat
         seat.client.listen(lambda _: self._publish())
         seat.client.start()
         self._publish()
         return seat
 
-    async def _leave(self, own: str) -> None:
-        seat = self._seats.pop(own, None)
+    async def _leave(self, app_id: str) -> None:
+        seat = self._seats.pop(app_id, None)
         if seat is not None:
             if seat.idle is not None:
                 seat.idle.cancel()
             await seat.client.close()
             self._publish()
 
-    def _use(self, own: str, seat: _Seat) -> None:
+    def _use(self, app_id: str, seat: _Seat) -> None:
         """Note that somebody wants something of an app that came only for that."""
         if self._lazy and seat.descriptor is not None:
-            self._set_timer(own, seat, running=True)
+            self._set_timer(app_id, seat, running=True)
 
-    def _set_timer(self, own: str, seat: _Seat, *, running: bool) -> None:
+    def _set_timer(self, app_id: str, seat: _Seat, *, running: bool) -> None:
         if seat.idle is not None:
             seat.idle.cancel()
         loop = asyncio.get_running_loop()
-        seat.idle = loop.call_later(self._idle_s, self._expire, own, seat) if running else None
+        seat.idle = loop.call_later(self._idle_s, self._expire, app_id, seat) if running else None
 
-    def _expire(self, own: str, seat: _Seat) -> None:
+    def _expire(self, app_id: str, seat: _Seat) -> None:
         if self._lazy and seat.client.is_used:
-            self._set_timer(own, seat, running=True)
+            self._set_timer(app_id, seat, running=True)
         elif self._lazy or seat.client.state != "connected":
-            task = asyncio.create_task(self._leave(own))
+            task = asyncio.create_task(self._leave(app_id))
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
 
@@ -306,7 +306,11 @@ class Hub:
         # Apps come in the order in which they were wanted: a list that a model reads stays put.
         world = World(
             tuple(seat.state for seat in self._seats.values()),
-            tuple(_available(item) for own, item in self._found.items() if own not in self._seats),
+            tuple(
+                _available(item)
+                for app_id, item in self._found.items()
+                if app_id not in self._seats
+            ),
         )
         if not _is_same(world, self.world):
             self.world = world

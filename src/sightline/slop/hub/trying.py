@@ -71,7 +71,7 @@ class _Wire:
 
     link: Link
     bounds: TrialBounds
-    said: list[WireMessage] = field(default_factory=list)
+    messages: list[WireMessage] = field(default_factory=list)
 
     async def say(self, say: Say) -> list[Message]:
         """Do a step of a trial; return what was heard. Raises _BrokenOff."""
@@ -115,8 +115,8 @@ class _Wire:
         text = data[:_TEXT_BYTES].decode(errors="replace")
         more = len(data) - _TEXT_BYTES
         shown = text if more <= 0 else f"{text}… ({more:,} bytes more)"
-        self.said.append(WireMessage(is_ours, shown))
-        del self.said[:-_KEPT]
+        self.messages.append(WireMessage(is_ours, shown))
+        del self.messages[:-_KEPT]
 
 
 def _read(data: bytes) -> Message:
@@ -148,9 +148,11 @@ async def try_provider(
                     results = await _tried(kind, _greeted(kind, target), wire)
                 finally:
                     await link.close()
-                if not number and not any(not message.is_ours for message in wire.said):
+                if not number and not any(not message.is_ours for message in wire.messages):
                     unreached = "it does not greet"
-        for tried in results or [Tried(Verdict(own, None, unreached)) for own in kind.clauses]:
+        for tried in results or [
+            Tried(Verdict(clause, None, unreached)) for clause in kind.clauses
+        ]:
             yield tried
 
 
@@ -185,5 +187,5 @@ async def _tried(kind: TrialKind, trial: Trial, wire: _Wire) -> list[Tried]:
         verdicts = [Verdict(tries or kind.clauses[0], False, str(broken))]
         rest = "the trial did not get there"
     known = {verdict.clause for verdict in verdicts}
-    verdicts += [Verdict(own, None, rest) for own in kind.clauses if own not in known]
-    return [Tried(verdict, tuple(wire.said)) for verdict in verdicts]
+    verdicts += [Verdict(clause, None, rest) for clause in kind.clauses if clause not in known]
+    return [Tried(verdict, tuple(wire.messages)) for verdict in verdicts]

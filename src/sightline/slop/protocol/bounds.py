@@ -66,7 +66,7 @@ class Bounds:
             self._bounds[path] = bound
             self.version += 1
 
-    def own(self, path: Ids) -> Bound:
+    def nearest(self, path: Ids) -> Bound:
         """What holds for a subscription to a path: the nearest limit of each kind around it."""
         found = _NONE
         for end in range(len(path), -1, -1):
@@ -75,8 +75,8 @@ class Bounds:
 
     def at(self, path: Ids) -> Bounding | None:
         """What cuts the tree of a subscription to a path; None where nothing does."""
-        own, inner = self.own(path), self._inside(path)
-        return Bounding(own, inner, hints=self._hints) if inner or own != _NONE else None
+        bound, inner = self.nearest(path), self._inside(path)
+        return Bounding(bound, inner, hints=self._hints) if inner or bound != _NONE else None
 
     def _inside(self, path: Ids) -> dict[Ids, Bounding]:
         """What cuts the views below a path, by their paths from there; inner ones are theirs."""
@@ -91,12 +91,12 @@ class Bounds:
 class Bounding:
     """Cuts one tree that changes; each result shares what did not change."""
 
-    def __init__(self, own: Bound, inner: dict[Ids, Bounding], *, hints: bool = False) -> None:
-        self.own = own
+    def __init__(self, bound: Bound, inner: dict[Ids, Bounding], *, hints: bool = False) -> None:
+        self.bound = bound
         self._inner = inner
-        depth = -1 if own.depth is None else own.depth
+        depth = -1 if bound.depth is None else bound.depth
         self._truncate = Projector(View(depth=depth, available_actions=hints))
-        self._compact = Projector(View(max_nodes=own.max_nodes))
+        self._compact = Projector(View(max_nodes=bound.max_nodes))
         self._source: Node | None = None
         self._result: Node | None = None
 
@@ -111,7 +111,7 @@ class Bounding:
         parts = {
             path: node
             for path, inner in self._inner.items()
-            if inner.own.depth is not None and (node := _find(tree, path)) is not None
+            if inner.bound.depth is not None and (node := _find(tree, path)) is not None
         }
         for path in parts:
             tree = tree.change_at(path, _without_children)

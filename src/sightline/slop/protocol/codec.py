@@ -198,7 +198,7 @@ class _Stepwise:
     def node(self, text: Text, above: tuple[str, ...], where: str) -> Steps[Node]:
         """Read the node below some others; `where` names it until its id is known."""
         try:
-            own = fields(text)
+            members = fields(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InvalidTree(
                 [Violation(where or "/", f"a node must be an object: {error}")]
@@ -207,8 +207,8 @@ class _Stepwise:
         if levels is not None and len(above) >= levels:
             rule = f"a tree must not have more than {levels} levels"
             raise InvalidTree([Violation(where or "/", rule)])
-        listed = own.pop("children", UNSET)
-        node = self._head(own, where or "/")
+        listed = members.pop("children", UNSET)
+        node = self._head(members, where or "/")
         self._add(1, where or "/")
         yield
         if isinstance(listed, UnsetType):
@@ -230,13 +230,13 @@ class _Stepwise:
             raise InvalidTree([Violation(join(format_path(path[1:]), "children"), rule)])
         return node.with_child_list(tuple(children))
 
-    def _head(self, own: dict[str, Text], where: str) -> Node:
+    def _head(self, members: dict[str, Text], where: str) -> Node:
         """Make a node of all but its children."""
         limits = self._limits
-        if limits.node_bytes is not None and sum(map(size, own.values())) > limits.node_bytes:
+        if limits.node_bytes is not None and sum(map(size, members.values())) > limits.node_bytes:
             rule = f"a node must not have more than {limits.node_bytes} bytes beside its children"
             raise InvalidTree([Violation(where, rule)])
-        texts = {name: joined(text) for name, text in own.items()}
+        texts = {name: joined(text) for name, text in members.items()}
         known = {name: text for name, text in texts.items() if name in RESERVED}
         unknown = {name: texts[name] for name in sorted(texts.keys() - RESERVED)}
         whole = _encoder.encode(known)
@@ -273,8 +273,8 @@ class _Stepwise:
                 root = _prefixed(_parent_of(siblings), self._below(path), where, len(children))
                 self._adopt(root, path, children)
             else:
-                place = f"{format_path(path[1:]).rstrip('/')}/children/{len(children)}"
-                children.append((yield from self.node(group, path, place)))
+                child_path = f"{format_path(path[1:]).rstrip('/')}/children/{len(children)}"
+                children.append((yield from self.node(group, path, child_path)))
             yield
 
     def _below(self, path: tuple[str, ...]) -> Limits:

@@ -430,8 +430,8 @@ def _with_shown(node: Node, shown: list[_Shown]) -> Node:
 
 def _has_runs(node: Node, shown: list[_Shown]) -> bool:
     children = node.child_list
-    own = children.chunks if isinstance(children, Siblings) else (children,)
-    return len(own) == len(shown) and all(map(is_, own, shown))
+    runs = children.chunks if isinstance(children, Siblings) else (children,)
+    return len(runs) == len(shown) and all(map(is_, runs, shown))
 
 
 def _like(run: _Run, nodes: list[Node]) -> _Shown:

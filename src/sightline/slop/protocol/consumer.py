@@ -361,8 +361,8 @@ class Consumer:
             return [Refused(error.request, "internal", error.reason)]
         if error.kind not in _STATELESS:
             named = error.request if error.kind in {"patch", "snapshot"} else None
-            for own in self.mirrors if named is None else (named,):
-                self._doubt(own)
+            for subscription in self.mirrors if named is None else (named,):
+                self._doubt(subscription)
         return [Garbled(error.reason)]
 
     def _greet(self, provider: ProviderInfo) -> list[ConsumerEvent]:
@@ -370,13 +370,13 @@ class Consumer:
             return []
         self._greeted = True
         self.provider = provider
-        asked, self._outbox = self._outbox, deque()
+        waiting, self._outbox = self._outbox, deque()
         for mirror in self.mirrors.values():
             point = self._resume_point(mirror)
             mirror.awaits_resume = point is not None
             mirror.awaits_snapshot = point is None
             self._ask(mirror, point)
-        self._outbox.extend(asked)
+        self._outbox.extend(waiting)
         return [Connected(provider)]
 
     def _resume_point(self, mirror: Mirror) -> ResumePoint | None:
@@ -406,13 +406,13 @@ class Consumer:
         return self._show(message.id, tree, message.version, message.seq, size(text))
 
     def _show(
-        self, own: str, tree: Node, version: int, seq: int | UnsetType, size_bytes: int
+        self, request: str, tree: Node, version: int, seq: int | UnsetType, size_bytes: int
     ) -> list[ConsumerEvent]:
         """Answer a query with a snapshot, or renew a mirror that was not given up meanwhile."""
-        if own in self._queries:
-            self._queries.discard(own)
-            return [QueryAnswered(own, tree, version)]
-        mirror = self.mirrors.get(own)
+        if request in self._queries:
+            self._queries.discard(request)
+            return [QueryAnswered(request, tree, version)]
+        mirror = self.mirrors.get(request)
         if mirror is None:
             return []
         mirror.tree = tree
@@ -422,7 +422,7 @@ class Consumer:
         mirror.seq = 0 if isinstance(seq, UnsetType) else seq
         mirror.epoch = UNSET if self.provider is None else self.provider.epoch
         mirror.awaits_snapshot = mirror.awaits_resume = False
-        return [MirrorChanged(own, tree, version, patched=False)]
+        return [MirrorChanged(request, tree, version, patched=False)]
 
     def _take_patch(self, message: Patch, ops: Text) -> Steps[list[ConsumerEvent]]:
         mirror, before = self._to_be_patched(message)

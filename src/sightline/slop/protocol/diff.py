@@ -151,15 +151,15 @@ def _is_object(text: JsonText) -> bool:
 
 def _member_ops(old: dict[str, Raw], new: dict[str, Raw], where: str) -> list[Op]:
     """Change members so that their order comes out right, when an add goes to the end."""
-    places = {key: place for place, key in enumerate(old)}
+    positions = {key: position for position, key in enumerate(old)}
     staying: list[str] = []
     last = -1
     for key in new:
-        place = places.get(key, -1)
-        if place <= last:
+        position = positions.get(key, -1)
+        if position <= last:
             break
         staying.append(key)
-        last = place
+        last = position
     kept = set(staying)
     ops = [Op("remove", f"{where}/{escape(key)}") for key in old if key not in kept]
     ops.extend(
@@ -230,8 +230,8 @@ def _rearrange(
             ops.append(Op("remove", f"{path}/{node.id}"))
     kept = [node for node in new if node.id in stays]
     ranks = [stays[node.id][0] for node in kept]
-    for place, index in _moves(ranks):
-        ops.append(Op("move", f"{path}/{kept[place].id}", index=first + index))
+    for position, index in _moves(ranks):
+        ops.append(Op("move", f"{path}/{kept[position].id}", index=first + index))
     for index, node in enumerate(new):
         if node.id not in stays:
             value = Raw(codec.encode(node))
@@ -252,14 +252,14 @@ def _moves(ranks: Sequence[int]) -> Iterator[tuple[int, int]]:
     # Items that still wait for their move stand between the fixed ones, where they always stood.
     waiting = sorted(set(ranks) - fixed)
     anchor = -1
-    for place, rank in enumerate(ranks):
+    for position, rank in enumerate(ranks):
         if rank in fixed:
             anchor = rank
             continue
         del waiting[bisect_left(waiting, rank)]
-        # Before its place: all `place` items that are in order already, and whoever still waits
+        # Before it: as many items as its position says, in order already, and whoever still waits
         # left of the last fixed one.
-        yield place, place + bisect_left(waiting, anchor)
+        yield position, position + bisect_left(waiting, anchor)
 
 
 def _longest_increasing(ranks: Sequence[int]) -> set[int]:

@@ -105,8 +105,8 @@ def app_name_problem(name: str) -> str | None:
 def suggested_app_id(text: str) -> str:
     """Make an app's id of what an author calls the app: `My Notes` would be `my-notes`."""
     plain = unicodedata.normalize("NFKD", text[:_NAME_CHARS]).encode("ascii", "ignore").decode()
-    made = _NOT_IN_APP_ID.sub("-", plain.lower())[:100].strip("-._") or "app"
-    return f"{made}-app" if reads_as_own(made) or made in RESERVED else made
+    app_id = _NOT_IN_APP_ID.sub("-", plain.lower())[:100].strip("-._") or "app"
+    return f"{app_id}-app" if reads_as_own(app_id) or app_id in RESERVED else app_id
 
 
 def reads_as_own(app_id: str) -> bool:

@@ -329,8 +329,8 @@ def _loads(text: str) -> Any:
             return json.loads(text, parse_float=_float, parse_int=_int)
         except RecursionError:
             return _loads_deep(text)
-    except json.JSONDecodeError as told:
-        error = _as_everywhere(told)
+    except json.JSONDecodeError as original:
+        error = _as_everywhere(original)
         raise InvalidJson(_reason(error), error.lineno, error.colno) from None
 
 

@@ -333,9 +333,9 @@ def provider_message_steps(
         data = cut_text
     if not data.is_object:
         raise BadMessage("a message must be an object")
-    own = fields(data)
-    large = {name: text for name, text in own.items() if isinstance(text, Part)}
-    small = {name: text for name, text in own.items() if not isinstance(text, Part)}
+    members = fields(data)
+    large = {name: text for name, text in members.items() if isinstance(text, Part)}
+    small = {name: text for name, text in members.items() if not isinstance(text, Part)}
     head = _encoder.encode({**small, **{name: _EMPTY.get(name, _NULL) for name in large}})
     return parse_provider_message(head, max_bytes, limits.message_levels), large
 

@@ -172,11 +172,11 @@ def _groups(text: Text) -> Iterator[list[Raw] | Text]:
 def _apply_large(tree: Node, i: int, text: Text, limits: Limits) -> Steps[Node]:
     """Apply an op with a large value."""
     try:
-        own = fields(text)
+        members = fields(text)
     except msgspec.DecodeError:
         raise InvalidPatch(i, "?", "?", "an operation must be an object") from None
-    value = own.get("value")
-    small = {name: item for name, item in own.items() if name in {"op", "path", "index"}}
+    value = members.get("value")
+    small = {name: item for name, item in members.items() if name in {"op", "path", "index"}}
     if value is None or any(size(item) > _OP_BYTES for item in small.values()):
         raise InvalidPatch(i, "?", "?", "an operation must not be so long")
     [op] = decode_ops(b"[%b]" % _encoder.encode(small))
@@ -210,8 +210,8 @@ def _adopted(
         raise _Refused("there is no field 'children'")
     holder = yield from codec.decode_steps(_holder(children), limits)
     _check_levels(holder, len(ids), limits)
-    made = yield from share_steps(target, target.with_child_list(holder.child_list))
-    return tree.change_at(ids, lambda _: made)
+    replaced = yield from share_steps(target, target.with_child_list(holder.child_list))
+    return tree.change_at(ids, lambda _: replaced)
 
 
 def _placed(tree: Node, op: Op, ids: tuple[str, ...], node: Node) -> Steps[Node]:

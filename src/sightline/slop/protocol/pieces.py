@@ -173,22 +173,22 @@ def cut(text: bytes, levels: int, string_bytes: int) -> Steps[Text]:
         for before, here in _crossing(window, levels - len(stack)):
             if stack:
                 stack[-1].note_comma(text, at, window.rfind(b",", before, here), max_bytes)
-            kind, place = window[here], at + here
+            kind, position = window[here], at + here
             if kind in _CLOSING:
-                stack.append(_Open(kind, place))
+                stack.append(_Open(kind, position))
                 continue
             if not stack or _CLOSING[stack[-1].kind] != kind:
-                raise InvalidJson("a bracket that closes nothing", 1, place + 1)
+                raise InvalidJson("a bracket that closes nothing", 1, position + 1)
             ended = stack.pop()
-            if stack and not ended.part.entries and place - ended.start <= PIECE_BYTES:
+            if stack and not ended.part.entries and position - ended.start <= PIECE_BYTES:
                 continue
-            ended.end_run(text, place, max_bytes, closes=True)
+            ended.end_run(text, position, max_bytes, closes=True)
             if stack:
-                stack[-1].add_part(text, ended.part, ended.start, place, max_bytes)
+                stack[-1].add_part(text, ended.part, ended.start, position, max_bytes)
             elif result is not None or text[: ended.start].strip():
                 raise InvalidJson("expecting value", 1, 1)
             else:
-                result, after = ended.part, place + 1
+                result, after = ended.part, position + 1
         if stack:
             bare = max(map(window.rfind, _BRACKETS)) + 1
             stack[-1].note_comma(text, at, window.rfind(b",", bare), max_bytes)
@@ -225,12 +225,14 @@ def _crossing(window: bytes, levels: int) -> Iterator[tuple[int, int]]:
         opened.append(last + 1 - start)
     found += reversed(opened)
     if found:
-        place = _places(window, last, found)
+        positions = _bracket_positions(window, last, found)
         for number in found:
-            yield place[number - 1] + 1 if number else 0, place[number]
+            yield positions[number - 1] + 1 if number else 0, positions[number]
 
 
-def _places(window: bytes, last: int, found: list[int]) -> Mapping[int, int] | Sequence[int]:
+def _bracket_positions(
+    window: bytes, last: int, found: list[int]
+) -> Mapping[int, int] | Sequence[int]:
     """Find where some brackets of a window are, and the ones before them, by their numbers."""
     wanted = {number - before for number in found for before in (0, 1)}
     early = max((number for number in wanted if number <= last // 2), default=-1)
@@ -238,14 +240,14 @@ def _places(window: bytes, last: int, found: list[int]) -> Mapping[int, int] | S
     if early + last - late > _FEW_BRACKETS:
         return [match.start() for match in _BRACKET.finditer(window)]
     # Most that cross a window's ends are near them.
-    same, place = window.translate(_ONE_BRACKET), {-1: -1}
+    same, positions = window.translate(_ONE_BRACKET), {-1: -1}
     here = -1
     for number in range(early + 1):
-        place[number] = here = same.find(b"[", here + 1)
+        positions[number] = here = same.find(b"[", here + 1)
     here = len(same)
     for number in range(last, late - 1, -1):
-        place[number] = here = same.rfind(b"[", 0, here)
-    return place
+        positions[number] = here = same.rfind(b"[", 0, here)
+    return positions
 
 
 def fields(text: Text) -> dict[str, Text]:
@@ -350,22 +352,22 @@ def _value(text: Text, left: _Room) -> Steps[Any]:
     if not isinstance(text, Part):
         left.take(text)
         return read(text)
-    made: Any = {} if text.is_object else []
+    result: Any = {} if text.is_object else []
     for entry in text.entries:
         if isinstance(entry, tuple):
             inner = yield from _value(entry[1], left)
             if text.is_object:
-                made[entry[0]] = inner
+                result[entry[0]] = inner
             else:
-                made.append(inner)
+                result.append(inner)
         else:
             run = yield from _value(entry, left)
             if text.is_object:
-                made.update(run)
+                result.update(run)
             else:
-                made.extend(run)
+                result.extend(run)
         yield
-    return made
+    return result
 
 
 def most_values(text: Raw) -> int:

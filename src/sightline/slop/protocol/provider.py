@@ -228,7 +228,7 @@ class ViewGroup:
             return None
         applied = self.showing.served or self.view
         if self._bounding is not None:
-            applied = self._bounding.own.applied_to(applied)
+            applied = self._bounding.bound.applied_to(applied)
         return None if applied == self.view else applied
 
     def _source(self, tree: Node) -> Node:

@@ -223,11 +223,11 @@ def _member_violations(
         if problem:
             yield Violation(where, problem)
         elif member is not None:
-            place = f"{where}/{escape(name)}"
+            member_path = f"{where}/{escape(name)}"
             rule = rules.get(name)
             if rule is not None and not rule.holds(member):
-                yield Violation(place, rule.text)
-            yield from value_violations(member, place, limits, level + 1)
+                yield Violation(member_path, rule.text)
+            yield from value_violations(member, member_path, limits, level + 1)
 
 
 # Where a value stands in another: the way to its container, and its key or index there. Written

@@ -36,13 +36,13 @@ def share_steps(old: Node, new: Node) -> Steps[Node]:
         before, after, home, at = stack.pop()
         children = list(after.children)
         order.append((before, after, children, home, at))
-        for place, (past, child) in enumerate(zip_longest(before.children, children)):
+        for index, (past, child) in enumerate(zip_longest(before.children, children)):
             if past is child or child is None:
                 continue
             if past is None or past.id != child.id:
                 past = before.child(child.id)
             if past is not None and past is not child:
-                stack.append((past, child, children, place))
+                stack.append((past, child, children, index))
         seen += 1 + len(children)
         if seen > _NODES:
             seen = 0

@@ -113,8 +113,8 @@ class Showing:
         self._most_nodes = most_nodes if most_nodes <= limit else self._counted(limit)
         if self._most_nodes <= limit:
             return True
-        asked = self._applied.max_nodes
-        if asked is None or asked > limit:
+        wanted = self._applied.max_nodes
+        if wanted is None or wanted > limit:
             self._projector = Projector(replace(self.view, max_nodes=limit))
             self._applied = self._projector.view
             self.shown = self._projector.project(self.source)

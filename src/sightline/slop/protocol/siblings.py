@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 if TYPE_CHECKING:
     from sightline.slop.protocol.tree import Node
 
-__all__ = ["CHUNK", "WIDE", "Chunk", "ShortList", "SiblingPlace", "Siblings"]
+__all__ = ["CHUNK", "WIDE", "Chunk", "ShortList", "SiblingPosition", "Siblings"]
 
 WIDE: Final = 128
 CHUNK: Final = 256
@@ -36,7 +36,7 @@ CHUNK: Final = 256
 _STRIDE: Final = 2 * CHUNK + 1
 
 
-class SiblingPlace(NamedTuple):
+class SiblingPosition(NamedTuple):
     """Where a node stands: its chunk, and its offset there. A short list is one chunk."""
 
     chunk: int
@@ -128,12 +128,12 @@ class Siblings(Sequence["Node"]):
             index += len(self)
         if not 0 <= index < len(self):
             raise IndexError(index)
-        return self.node_at(self._place(index))
+        return self.node_at(self._position(index))
 
     def __repr__(self) -> str:
         return f"Siblings({len(self)} nodes)"
 
-    def find(self, node_id: str) -> SiblingPlace | None:
+    def find(self, node_id: str) -> SiblingPosition | None:
         """Say where the node with this id stands, or None."""
         if self._hints is None:
             self._hints = {
@@ -144,36 +144,36 @@ class Siblings(Sequence["Node"]):
         hint = self._hints.get(node_id)
         if hint is None:
             return None
-        likely = SiblingPlace(*divmod(hint, _STRIDE))
+        likely = SiblingPosition(*divmod(hint, _STRIDE))
         if likely.chunk < len(self.chunks):
             nodes = self.chunks[likely.chunk].nodes
             if likely.offset < len(nodes) and nodes[likely.offset].id == node_id:
                 return likely
         return self._search(node_id, likely)
 
-    def _search(self, node_id: str, likely: SiblingPlace) -> SiblingPlace | None:
+    def _search(self, node_id: str, likely: SiblingPosition) -> SiblingPosition | None:
         """Find a node that is not where the hint says, and set the hint right."""
         count = len(self.chunks)
         for at in chain(range(likely.chunk, count)[:1], range(count)):
             offset = self.chunks[at].offsets.get(node_id)
             if offset is not None:
-                self._hint(node_id, SiblingPlace(at, offset))
-                return SiblingPlace(at, offset)
+                self._hint(node_id, SiblingPosition(at, offset))
+                return SiblingPosition(at, offset)
         return None
 
     def get(self, node_id: str) -> Node | None:
         """Return the node with this id, or None."""
-        place = self.find(node_id)
-        return None if place is None else self.node_at(place)
+        position = self.find(node_id)
+        return None if position is None else self.node_at(position)
 
-    def node_at(self, place: SiblingPlace) -> Node:
+    def node_at(self, position: SiblingPosition) -> Node:
         """Return the node that stands here."""
-        return self.chunks[place.chunk].nodes[place.offset]
+        return self.chunks[position.chunk].nodes[position.offset]
 
-    def replaced(self, place: SiblingPlace, node: Node) -> Siblings:
+    def replaced(self, position: SiblingPosition, node: Node) -> Siblings:
         """Put a node in the place of one with the same id."""
         chunks = list(self.chunks)
-        chunks[place.chunk] = chunks[place.chunk].with_replaced(place.offset, node)
+        chunks[position.chunk] = chunks[position.chunk].with_replaced(position.offset, node)
         result = Siblings(tuple(chunks))
         result._hints, result._length, result._ends = self._hints, self._length, self._ends
         return result
@@ -182,7 +182,7 @@ class Siblings(Sequence["Node"]):
         """Put a node in at a position from 0 to the length, moving the rest up."""
         if not self.chunks:
             return Siblings((Chunk((node,)),))
-        at, offset = self._place(index)
+        at, offset = self._position(index)
         if at == len(self.chunks):
             at, offset = at - 1, len(self.chunks[-1].nodes)
         nodes = self.chunks[at].nodes
@@ -191,14 +191,14 @@ class Siblings(Sequence["Node"]):
         result = self._with_chunks(at, tuple(map(Chunk, halves)), 1)
         if result._hints is not None and len(result._hints) > 2 * len(result):
             result._hints = None  # it knows more ids that have gone than ids that are here
-        result._hint(node.id, SiblingPlace(at, offset))
+        result._hint(node.id, SiblingPosition(at, offset))
         return result
 
-    def removed(self, place: SiblingPlace) -> Siblings:
+    def removed(self, position: SiblingPosition) -> Siblings:
         """Take out the node that stands here."""
-        nodes = self.chunks[place.chunk].nodes
-        nodes = nodes[: place.offset] + nodes[place.offset + 1 :]
-        return self._with_chunks(place.chunk, (Chunk(nodes),) if nodes else (), -1)
+        nodes = self.chunks[position.chunk].nodes
+        nodes = nodes[: position.offset] + nodes[position.offset + 1 :]
+        return self._with_chunks(position.chunk, (Chunk(nodes),) if nodes else (), -1)
 
     def _with_chunks(self, at: int, put: tuple[Chunk, ...], more: int) -> Siblings:
         """Put other chunks in the place of one, which makes the list longer by `more`."""
@@ -207,12 +207,12 @@ class Siblings(Sequence["Node"]):
         result._length = len(self) + more
         return result
 
-    def _hint(self, node_id: str, place: SiblingPlace) -> None:
+    def _hint(self, node_id: str, position: SiblingPosition) -> None:
         if self._hints is not None:
-            self._hints[node_id] = place.chunk * _STRIDE + place.offset
+            self._hints[node_id] = position.chunk * _STRIDE + position.offset
 
-    def _place(self, index: int) -> SiblingPlace:
+    def _position(self, index: int) -> SiblingPosition:
         if self._ends is None:
             self._ends = list(accumulate([len(chunk.nodes) for chunk in self.chunks]))
         at = bisect_right(self._ends, index)
-        return SiblingPlace(at, index - (self._ends[at - 1] if at else 0))
+        return SiblingPosition(at, index - (self._ends[at - 1] if at else 0))

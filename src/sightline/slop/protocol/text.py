@@ -107,7 +107,7 @@ def _block(nodes: list[Node], indents: list[str]) -> str:
     texts = [node.properties_json or _EMPTY for node in nodes]
     properties = _read_properties(nodes, texts)
     ids = [node.id for node in nodes]
-    names = [_take_name(own) if own else "" for own in properties]
+    names = [_take_name(values) if values else "" for values in properties]
     if not _is_plain("".join(chain(ids, names))):
         ids = [_plain(node_id) for node_id in ids]
         names = [_plain(name) for name in names]
@@ -117,12 +117,12 @@ def _block(nodes: list[Node], indents: list[str]) -> str:
     pieces: list[object] = []
     append = pieces.append
     columns = zip(nodes, indents, ids, names, properties, _read_metas(nodes), strict=True)
-    for node, indent, node_id, name, own, meta in columns:
+    for node, indent, node_id, name, values, meta in columns:
         shown = f": {name}" if name and name != node_id else ""
         append(Raw(f"\0{indent}[{types[node.type]}] {node_id}{shown}".encode()))
-        if own:
+        if values:
             keys = first_keys
-            for key, value in own.items():
+            for key, value in values.items():
                 append(keys[key])
                 append(value)
                 keys = other_keys
@@ -157,10 +157,10 @@ class _Keys(dict[str, Raw]):
 
 def _make_values_plain(properties: list[dict[str, Any] | None], texts: list[Raw]) -> None:
     """Put the plain JSON text of values in their place, where it may differ from their JSON."""
-    for own, text in zip(properties, texts, strict=True):
-        if own and not _is_plain_json(text):
-            for key, value in own.items():
-                own[key] = _plain_value(value)
+    for values, text in zip(properties, texts, strict=True):
+        if values and not _is_plain_json(text):
+            for key, value in values.items():
+                values[key] = _plain_value(value)
 
 
 def _plain_value(value: object) -> Raw:

@@ -34,7 +34,7 @@ from sightline.slop.protocol.jsontext import JsonText, members, read, same, text
 from sightline.slop.protocol.limits import NODE_BYTES
 from sightline.slop.protocol.path import format_path, parse_path
 from sightline.slop.protocol.rules import field_violations, violations
-from sightline.slop.protocol.siblings import WIDE, Chunk, ShortList, SiblingPlace, Siblings
+from sightline.slop.protocol.siblings import WIDE, Chunk, ShortList, SiblingPosition, Siblings
 
 __all__ = [
     "DEFAULT_SALIENCE",
@@ -314,8 +314,8 @@ class Node(
         if steps and node.id != ids[-1]:
             rule = f"a change must keep the node's id, not make it {node.id!r}"
             raise InvalidTree([Violation(format_path(ids), rule)])
-        for parent, place, _ in reversed(steps):
-            node = parent._with_child_at(place, node)
+        for parent, position, _ in reversed(steps):
+            node = parent._with_child_at(position, node)
         return node
 
     def with_field(self, name: str, value: Any) -> Node:
@@ -382,18 +382,18 @@ class Node(
 
     def without_child(self, node_id: str) -> Node:
         """Remove a child. Raises InvalidPath if there is none with that id."""
-        _, place = self._found(node_id)
-        return self.with_child_list(self._removed(place))
+        _, position = self._found(node_id)
+        return self.with_child_list(self._removed(position))
 
     def with_child_moved(self, node_id: str, index: int) -> Node:
         """Move a child so that it ends at `index`."""
-        child, place = self._found(node_id)
-        return self._with_inserted(self._removed(place), child, index)
+        child, position = self._found(node_id)
+        return self._with_inserted(self._removed(position), child, index)
 
     def with_child_replaced(self, child: Node) -> Node:
         """Put a child in the place of the one with its id."""
-        _, place = self._found(child.id)
-        return self._with_child_at(place, child)
+        _, position = self._found(child.id)
+        return self._with_child_at(position, child)
 
     def same_fields(self, other: Node) -> bool:
         """Tell whether two nodes agree in everything but their children."""
@@ -432,25 +432,25 @@ class Node(
     def __repr__(self) -> str:
         return f"Node({self.type} {self.id!r}, {len(self.children)} children)"
 
-    def _find(self, node_id: str) -> tuple[Node, SiblingPlace] | None:
+    def _find(self, node_id: str) -> tuple[Node, SiblingPosition] | None:
         children = self._searchable()
         if isinstance(children, Siblings):
-            place = children.find(node_id)
-            return None if place is None else (children.node_at(place), place)
+            position = children.find(node_id)
+            return None if position is None else (children.node_at(position), position)
         for at, node in enumerate(children):
             if node.id == node_id:
-                return node, SiblingPlace(0, at)
+                return node, SiblingPosition(0, at)
         return None
 
-    def _found(self, node_id: str) -> tuple[Node, SiblingPlace]:
+    def _found(self, node_id: str) -> tuple[Node, SiblingPosition]:
         found = self._find(node_id)
         if found is None:
             raise InvalidPath(f"/{node_id}", f"there is no child {node_id!r}")
         return found
 
-    def _steps_to(self, ids: Sequence[str]) -> list[tuple[Node, SiblingPlace, Node]]:
+    def _steps_to(self, ids: Sequence[str]) -> list[tuple[Node, SiblingPosition, Node]]:
         """The way down a path: each parent, where its child stands, and the child."""
-        steps: list[tuple[Node, SiblingPlace, Node]] = []
+        steps: list[tuple[Node, SiblingPosition, Node]] = []
         node = self
         for depth, node_id in enumerate(ids):
             found = node._find(node_id)
@@ -461,18 +461,18 @@ class Node(
             node = found[0]
         return steps
 
-    def _with_child_at(self, place: SiblingPlace, child: Node) -> Node:
+    def _with_child_at(self, position: SiblingPosition, child: Node) -> Node:
         children = self._searchable()
         if isinstance(children, Siblings):
-            return self.with_child_list(children.replaced(place, child))
-        at = place.offset
+            return self.with_child_list(children.replaced(position, child))
+        at = position.offset
         return self.with_child_list((*children[:at], child, *children[at + 1 :]))
 
-    def _removed(self, place: SiblingPlace) -> tuple[Node, ...] | Siblings:
+    def _removed(self, position: SiblingPosition) -> tuple[Node, ...] | Siblings:
         children = self._searchable()
         if isinstance(children, Siblings):
-            return children.removed(place)
-        return children[: place.offset] + children[place.offset + 1 :]
+            return children.removed(position)
+        return children[: position.offset] + children[position.offset + 1 :]
 
     def _with_inserted(self, children: tuple[Node, ...] | Siblings, child: Node, at: int) -> Node:
         if not 0 <= at <= len(children):

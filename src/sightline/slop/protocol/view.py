@@ -138,9 +138,9 @@ def window(root: Node, offset: int, count: int) -> Node:
     first = meta.window[0] if meta.window is not None else 0
     start = max(offset - first, 0)
     shown = root.children[start : max(offset + count - first, 0)]
-    place = first + start if shown else offset
+    position = first + start if shown else offset
     changed = members(root.meta_json)
-    changed["window"] = text_of([place, len(shown)])
+    changed["window"] = text_of([position, len(shown)])
     changed["total_children"] = text_of(root.total_children)
     return root.with_text("meta", text_of(changed)).with_child_list(tuple(shown))
 

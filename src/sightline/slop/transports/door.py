@@ -55,7 +55,7 @@ class Visitor:
 
     def values(self, name: str) -> list[str]:
         """Return every value of a header."""
-        return [value for own, value in self.headers if own == name]
+        return [value for header, value in self.headers if header == name]
 
     @property
     def subprotocols(self) -> list[str]:

@@ -126,11 +126,11 @@ class WebSocketLink:
     async def close(self, reason: str = "") -> None:
         """End the link; who does not take the reason soon does not get it."""
         code = CloseCode.POLICY_VIOLATION if reason else CloseCode.NORMAL_CLOSURE
-        told = reason.encode()[:_REASON_BYTES].decode(errors="ignore")
+        shortened = reason.encode()[:_REASON_BYTES].decode(errors="ignore")
         try:
             # The library waits for a reader without end before it begins to count.
             async with asyncio.timeout(2 * _CLOSE_S):
-                await self._socket.close(code, told)
+                await self._socket.close(code, shortened)
         except TimeoutError:
             self._socket.transport.abort()
 
@@ -164,15 +164,15 @@ async def serve_websocket(
     sockets: set[ServerConnection] = set()
 
     def check(socket: ServerConnection, request: Request) -> Response | None:
-        visitor, asked = _visitor(request), request.path.partition("?")[0]
-        page = (pages or {}).get(asked)
+        visitor, requested = _visitor(request), request.path.partition("?")[0]
+        page = (pages or {}).get(requested)
         refusal = door.refusal(visitor, asks_token=page is None)
         if refusal is not None:
             return socket.respond(refusal.status, f"{refusal.reason}\n")
         if page is not None:
             [named] = visitor.values("host")
             return _json(socket, page(f"ws://{named}{path}"))
-        if asked != path:
+        if requested != path:
             return socket.respond(HTTPStatus.NOT_FOUND, f"the endpoint is {path}\n")
         return None
 
