@@ -1,11 +1,11 @@
-"""Put an app on the air: a Unix socket, a WebSocket if asked for, and a note for consumers.
+"""Serve an app to other programs: a Unix socket, a WebSocket if asked for, and a descriptor file.
 
 The Unix socket is for this user alone. A port on loopback is for every user of the machine, so
 who comes there shows a token, which is made where none is given, unless the app's author says in
 so many words that it is open, perhaps because the app asks itself who comes (`authenticate`).
 Who asks the port for `/.well-known/slop` is told where the WebSocket is, and no token.
 
-The note (a descriptor file, mode 0600) names one way in: the Unix socket, or the WebSocket and
+The descriptor file (mode 0600) names one way in: the Unix socket, or the WebSocket and
 its token where there is no other. All of it ends with the block.
 """
 
@@ -41,7 +41,7 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Air:
-    """How an app is to be reached. None is "not this way"; True and port 0 choose a place."""
+    """How an app is to be reached. None is "not this way"; True and port 0 choose one."""
 
     port: int | None = None
     unix: str | Path | bool = True
@@ -82,7 +82,7 @@ class Addresses(tuple[str, ...]):
         return self
 
     def notice(self, name: str) -> str:
-        """Say for who started the app where it is, and how to see it."""
+        """Write for the person who started the app where it is, and the command that shows it."""
         shown = "" if self.token is None else f" (token: {self.token})"
         where = self.announced_as or self[0]
         needs = self.announced_as is None and self[0].startswith("ws") and self.token is not None
@@ -136,7 +136,7 @@ async def on_air(
 
 @contextmanager
 def told_to_end() -> Iterator[asyncio.Event]:
-    """Give what is set when the process is asked to end (SIGTERM), so that it can tidy up first.
+    """Yield an event that SIGTERM sets, so that the process can tidy up before it ends.
 
     A second time ends it at once. A program that takes the signal itself keeps it, and so does
     one whose loop runs in a thread that signals do not come to.
@@ -162,6 +162,6 @@ def told_to_end() -> Iterator[asyncio.Event]:
 
 
 def _socket_path(stack: AsyncExitStack, app_id: str) -> Path:
-    """A place that only this user can reach, for as long as the app runs."""
+    """A socket path that only this user can reach, for as long as the app runs."""
     home = stack.enter_context(tempfile.TemporaryDirectory(prefix="slop-"))
     return Path(home) / f"{app_id[:40]}.sock"

@@ -1,4 +1,4 @@
-"""Who asks for what: the circumstances of one invoke."""
+"""What a handler can know of the invoke that it serves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ __all__ = ["Call"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One invoke. Whoever annotates a parameter so gets it; so does a hook's `call`."""
+    """One invoke: its node, action and params, and the session that asked.
+
+    A handler's parameter that is annotated with this class gets it, and so does a hook's `call`.
+    """
 
     path: str
     action: str

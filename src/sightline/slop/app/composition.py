@@ -1,10 +1,10 @@
 """Nodes placed at paths, as one tree.
 
 Whatever is placed at a path stands there; a node placed below another becomes its
-child, in the place of a child with its id or after the others, in the order of
+child, instead of a child with its id or after the others, in the order of
 `rank`; an ancestor that nobody placed or described is a `group`. A node that shows a window of its
 children gets no others: what is placed below it stands in for the children in the window. A
-closed node hides what is placed below it. A change costs the path to it: every place
+closed node hides what is placed below it. A change costs the path to it: every entry
 remembers the tree below it until something there changes.
 """
 
@@ -35,7 +35,7 @@ class _Entry:
 
 
 class Composition:
-    """A tree made of parts."""
+    """One session's tree, composed of the nodes that were put at its paths."""
 
     def __init__(self, root: Node) -> None:
         self._root = _Entry(0)
@@ -52,7 +52,7 @@ class Composition:
     def likeness(self) -> tuple[object, ...]:
         """What the whole depends on: two that are equal here, while both live, are one tree.
 
-        Every place in order, by its name, its rank and the very node that was placed there.
+        Every entry in order, by its id, its rank and the very node that was put there.
         """
         if self._likeness is None:
             found: list[object] = []
@@ -65,7 +65,7 @@ class Composition:
         return self._likeness
 
     def adopt(self, other: Composition) -> None:
-        """Take another's tree for one's own, which is like it."""
+        """Share the tree of another composition that has the same likeness."""
         self._root.composed = other.tree
 
     @property
@@ -114,7 +114,7 @@ class Composition:
         return self.node_at(ids) is not None
 
     def _prune(self, ids: Ids) -> None:
-        """Forget places that hold nothing any more."""
+        """Forget the entries of a path that hold nothing any more."""
         steps = [self._root]
         for node_id in ids:
             steps.append(steps[-1].below[node_id])
@@ -126,7 +126,7 @@ class Composition:
 
 
 def _composed(entry: _Entry, node_id: str, described: Node | None) -> Node:
-    """Put together what stands at a place, where its parent may have described a child already."""
+    """Compose the node of an entry, whose parent may have described it as a child already."""
     if entry.node is None and entry.described is not described:
         entry.composed = None
     if entry.composed is None:

@@ -29,7 +29,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Exposure:
-    """Adds actions to one tree that changes."""
+    """Adds the actions of an app's patterns to one tree, anew only where it changed."""
 
     def __init__(self, patterns: Branch[Action]) -> None:
         self._patterns = patterns

@@ -148,7 +148,7 @@ class Invoker:
     async def _resolved(
         self, ids: tuple[str, ...], name: str, session: Hashable
     ) -> tuple[Node, Action | None]:
-        """Make a node that is not in the tree; it is as live as can be."""
+        """Have a resolver make a node that is not in the tree; return it and its own action."""
         try:
             tree = self._registry.tree(session)
             node, actions = await self._resolvers.make(ids, tree, session)

@@ -68,7 +68,7 @@ class Pattern:
 
 @dataclass(slots=True)
 class Branch(Generic[T]):
-    """Where patterns go on from one place: a tree of segments with things at its nodes."""
+    """A step in a tree of path patterns: the values of one that ends here, and the next steps."""
 
     by_name: dict[str, T] = field(default_factory=dict)
     literal: dict[str, Branch[T]] = field(default_factory=dict)

@@ -73,7 +73,7 @@ def tries(*clauses: str) -> Callable[[Callable[[TrialTarget], Trial]], TrialKind
 
 
 def ask(message: Message) -> Part[Message]:
-    """Ask one thing; return its answer."""
+    """Send one request; return its answer."""
     heard = yield Say((message,), answers(message["id"]))
     return heard[-1]
 
@@ -86,25 +86,29 @@ def before_answer(*messages: Message | bytes) -> Part[list[Message]]:
 
 
 def query(request_id: str, **options: Any) -> Message:
+    """Write a query of the root."""
     return {"type": "query", "id": request_id, "path": "/", **options}
 
 
 def code_of(message: Message) -> object:
+    """Return the error code of an answer, or None."""
     error = message.get("error")
     return error.get("code") if isinstance(error, dict) else None
 
 
 def is_error(message: Message, request_id: str, code: str) -> bool:
+    """Tell whether a message refuses this request with this code."""
     answer = (message.get("type"), message.get("id"), code_of(message))
     return answer == ("error", request_id, code)
 
 
 def is_count(value: object) -> bool:
+    """Tell whether a JSON value is a whole number, 0 or more."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 class SeenNode(NamedTuple):
-    """A node in an answer, as it came, and where."""
+    """A node of an answer, as it came, with its path and its distance from the root."""
 
     path: str
     distance: int
@@ -129,6 +133,7 @@ def walk_answer(tree: object) -> Iterator[SeenNode]:
 
 
 def paths_of(tree: Node) -> Iterator[tuple[str, Node]]:
+    """Go through a tree in document order, each node with its path."""
     stack = [("/", tree)]
     while stack:
         path, node = stack.pop()
@@ -137,11 +142,13 @@ def paths_of(tree: Node) -> Iterator[tuple[str, Node]]:
 
 
 def whole_tree() -> Part[Node]:
+    """Ask for the whole tree. Raises NotShown where it is refused, or breaks a rule."""
     answer = yield from ask(query("whole"))
     return sound(answer)
 
 
 def sound(answer: Message) -> Node:
+    """Read the tree of a snapshot. Raises NotShown where there is none, or it breaks a rule."""
     if answer.get("type") != "snapshot":
         raise NotShown("it does not show its whole tree")
     try:

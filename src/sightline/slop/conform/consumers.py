@@ -30,7 +30,7 @@ _CLAUSES: Final = (
 
 
 class _Script:
-    """A subscription that is being told: its id, and how far it is."""
+    """The scripted provider's side of one subscription: its id, version and seq."""
 
     def __init__(self, subscription: str) -> None:
         self.subscription = subscription
@@ -38,7 +38,7 @@ class _Script:
         self.seq = 0
 
     def snapshot(self) -> Message:
-        """A new base."""
+        """A snapshot of a later version, the base of what follows."""
         self.version += 10
         self.seq = 0
         tree = {"id": "conform", "type": "root", "properties": {"n": self.version}}
@@ -46,13 +46,13 @@ class _Script:
         return {**base, "tree": tree}
 
     def patch(self, *, skip: int = 0) -> Message:
-        """The next change; `skip` leaves out so many before it."""
+        """The patch that follows; `skip` leaves out so many before it."""
         self.version += 1 + skip
         self.seq += 1 + skip
         return self.old_patch(0, self.seq)
 
     def old_patch(self, age: int, seq: int) -> Message:
-        """A change from before."""
+        """A patch of a version that the last snapshot holds already."""
         version = self.version - age
         ops = [{"op": "replace", "path": "/properties/n", "value": version}]
         head = {"type": "patch", "subscription": self.subscription, "version": version, "seq": seq}

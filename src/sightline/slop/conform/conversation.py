@@ -40,7 +40,7 @@ _PUBLIC_CAPABILITIES: Final = frozenset(
 
 @tries("hello.first", "hello.fields", "capability.state")
 def greeting(target: TrialTarget) -> Trial:
-    """See how it begins."""
+    """Look at the first message, and that no other is a hello."""
     later = yield from before_answer()
     about = target.about
     first = target.hello.get("type") == "hello"
@@ -106,7 +106,7 @@ def unsubscribing(target: TrialTarget) -> Trial:
 
 @tries("query.answer")
 def querying(_: TrialTarget) -> Trial:
-    """Ask once."""
+    """Send one query, and see that one snapshot answers it."""
     answer = yield from ask(query("q"))
     later = yield from before_answer()
     is_one = answer.get("type") == "snapshot" and "seq" not in answer and "tree" in answer

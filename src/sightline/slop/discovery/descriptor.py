@@ -31,13 +31,13 @@ _Token: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[!-~]{1,512}\Z")]
 
 
 class Unix(msgspec.Struct, frozen=True, tag="unix"):
-    """At a Unix socket."""
+    """How to reach an app that listens at a Unix socket."""
 
     path: Annotated[str, msgspec.Meta(min_length=1, max_length=_SOCKET_PATH_BYTES)]
 
 
 class Ws(msgspec.Struct, frozen=True, omit_defaults=True, tag="ws"):
-    """At a WebSocket, and the bearer token that it asks for, if it does."""
+    """How to reach an app at a WebSocket, with the bearer token that it asks for, if it does."""
 
     url: Annotated[str, msgspec.Meta(min_length=1, max_length=2048)]
     token: _Token | None = None
@@ -48,7 +48,7 @@ class Ws(msgspec.Struct, frozen=True, omit_defaults=True, tag="ws"):
 
 
 class Stdio(msgspec.Struct, frozen=True, tag="stdio"):
-    """In a process that is still to be started, which takes the user's consent."""
+    """How to reach an app on the pipes of a command, which is run with the user's consent only."""
 
     command: Annotated[tuple[_Text, ...], msgspec.Meta(min_length=1, max_length=64)]
 

@@ -50,7 +50,7 @@ def standard_directories() -> tuple[Path, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A file that does not count, and why."""
+    """A file in a directory of descriptors that is not believed, and why."""
 
     path: Path
     reason: str
@@ -65,7 +65,7 @@ class FoundApps:
 
 
 class Discovery:
-    """Looks at directories of descriptors, once or for as long as it takes."""
+    """Finds the apps that announce themselves in directories, once or continually."""
 
     def __init__(
         self, directories: Sequence[Path] | None = None, *, poll_s: float = POLL_S

@@ -1,4 +1,4 @@
-"""One provider, over any transport, for as long as it is wanted.
+"""A client of one provider, over any transport, that stays connected as long as it is wanted.
 
 *Theory of operation.* A `Client` runs one task: connect, talk until the link ends, rest,
 connect again. What the protocol says is decided in `protocol.consumer`; the client gives
@@ -83,7 +83,7 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The connection is gone, or there never was one."""
+    """The connection to the provider is gone, or could not be made."""
 
     reason: SightlineError
 

@@ -56,7 +56,7 @@ class WantedApp:
 
 
 class _Seat:
-    """One app at the hub's table."""
+    """One app that the hub keeps a client for, and what it shows."""
 
     def __init__(
         self, app_id: str, name: str, dial: Dial, descriptor: Descriptor | None, wanted: WantedApp,

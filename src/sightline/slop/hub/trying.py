@@ -67,7 +67,7 @@ class _BrokenOff(Exception):
 
 @dataclass(slots=True)
 class _Wire:
-    """One link in a trial, and what was said on it."""
+    """One link in a trial, and the messages that went over it."""
 
     link: Link
     bounds: TrialBounds

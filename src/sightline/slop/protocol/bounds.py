@@ -1,7 +1,7 @@
 """How much a subscription is shown at most: an app's own limits on depth and nodes. Pure.
 
 A limit belongs to a path: the whole app's, or that of one of its views, whose depth is counted
-from the view. A subscription to a place further in counts from there. So nobody is sent all of a
+from the view. A subscription to a node further in counts from there. So nobody is sent all of a
 large app unasked, and everybody can have any part of it: what is left out are depth stubs and
 compacted nodes, to be subscribed to or queried by their paths. A query is not limited, nor is
 what can be done: both go by the whole tree.
@@ -89,7 +89,7 @@ class Bounds:
 
 
 class Bounding:
-    """Cuts one tree that changes; each result shares what did not change."""
+    """Cuts an app's tree for one subscription; each result shares what did not change."""
 
     def __init__(self, bound: Bound, inner: dict[Ids, Bounding], *, hints: bool = False) -> None:
         self.bound = bound

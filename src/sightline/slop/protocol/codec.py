@@ -100,7 +100,7 @@ _text_getters: Final = {name: attrgetter(f"{name}_json") for name in TEXT_FIELDS
 
 
 class SeenSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="snapshot"):
-    """A snapshot message with its tree, read in one."""
+    """A snapshot message and its tree, read in one native pass."""
 
     id: str
     version: Annotated[int, msgspec.Meta(ge=0)]
@@ -189,7 +189,7 @@ def is_sound_field(name: str, text: Raw, limits: Limits) -> bool:
 
 
 class _Stepwise:
-    """Reads one tree; counts its nodes."""
+    """Reads one large tree in steps, and counts its nodes against the limit."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits

@@ -1,4 +1,4 @@
-"""One connection, seen from the provider. Pure.
+"""One consumer's connection, seen from the provider. Pure.
 
 Bytes go in through `receive`, which answers what it can and returns what only the
 app can do (`InvokeRequested`, `QueryRequested`); bytes come out of `messages_to_send`.
@@ -92,7 +92,10 @@ Request: TypeAlias = InvokeRequested | QueryRequested
 
 
 class Subscription:
-    """One subscriber's place in a group. `takes_fields`: its mirror applies every field op."""
+    """One subscription of a consumer: its id, and the version and seq it was last sent.
+
+    `takes_fields`: its mirror applies every field op. `stale`: it waits for a snapshot.
+    """
 
     __slots__ = ("connection", "group", "id", "seq", "stale", "takes_fields", "version")
 
@@ -121,14 +124,14 @@ class Subscription:
         return _JSON.encode(fields)[:-1] + b',"ops":'
 
     def change(self, version: int, ops: Body | None) -> None:
-        """Tell what changed; None is "too much to tell"."""
+        """Queue the ops of a change; None, or a reader too slow for them, makes it stale."""
         if self.stale:
             return
         if ops is None or not self.connection.queue_patch(self, version, ops):
             self.connection.go_stale(self)
 
     def lose_root(self) -> None:
-        """Tell that what was subscribed to is gone; a snapshot will follow if it comes back."""
+        """Refuse with `not_found`: the node is gone; a snapshot will follow if it comes back."""
         self.connection.refuse_root(self)
 
 
@@ -148,7 +151,7 @@ class Connection:
 
     @property
     def audience(self) -> Hashable:
-        """Whose tree this connection sees."""
+        """The key of the audience whose tree this connection sees."""
         return self._audience.key
 
     @property
@@ -237,7 +240,7 @@ class Connection:
         self._refuse(request, code, reason)
 
     def refuse_root(self, subscription: Subscription) -> None:
-        """Say that what was subscribed to is gone, instead of all that was still to be said."""
+        """Send `not_found` for a subscription whose node is gone, instead of its queued patches."""
         self.go_stale(subscription)
         reason = "the node subscribed to is gone"
         self._refuse(subscription.id, "not_found", reason, subscription)
@@ -431,10 +434,10 @@ class Connection:
 
 
 def event_body(name: str, data: object = UNSET) -> Body:
-    """Write an event once for all who will be told."""
+    """Write an event message once, to be sent to any number of consumers."""
     return Body(serialize(Event(name, UNSET if data is UNSET else text_of(data)))[:-1])
 
 
 def _legible(error: ErrorInfo) -> ErrorInfo:
-    """Make a message that can be sent of one that an app wrote, from a file's name perhaps."""
+    """Replace lone surrogates, which a file's name may bring into an app's error text."""
     return ErrorInfo(sendable(error.code), sendable(error.message))

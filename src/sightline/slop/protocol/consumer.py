@@ -133,7 +133,7 @@ class InvokeAnswered:
 
 @dataclass(frozen=True, slots=True)
 class EventArrived:
-    """Something happened that is not state."""
+    """The provider sent an event: something happened that is not part of its state."""
 
     name: str
     data: Any
@@ -177,7 +177,7 @@ ConsumerEvent: TypeAlias = (
 
 @dataclass(slots=True)
 class Mirror:
-    """One subscription, and what it shows."""
+    """The copy of a provider's tree that one subscription keeps, and how far it has come."""
 
     ask: Subscribe
     tree: Node | None = None
@@ -195,18 +195,18 @@ class Mirror:
 
     @property
     def is_current(self) -> bool:
-        """Whether the mirror shows what the provider last told."""
+        """Whether the mirror waits for nothing: neither a snapshot nor the patch after a resume."""
         return not self.awaits_snapshot and not self.awaits_resume
 
     def grow(self, patch_bytes: int) -> None:
-        """Note what a patch of so many bytes has added at most."""
+        """Raise the bounds on the tree's size by what a patch of so many bytes can have added."""
         self.most_bytes += patch_bytes
         self.most_nodes += patch_bytes // NODE_BYTES
 
 
 @dataclass(slots=True)
 class Consumer:
-    """Everything asked of one provider, across its connections."""
+    """The subscriptions, queries and invokes to one provider, across its connections."""
 
     limits: Limits = WIRE
     message_bytes: int = MESSAGE_BYTES

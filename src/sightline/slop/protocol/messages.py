@@ -202,13 +202,13 @@ class Invoke(msgspec.Struct, frozen=True, omit_defaults=True, tag="invoke"):
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
-    """The provider's first message."""
+    """The provider's first message: who it is."""
 
     provider: ProviderInfo
 
 
 class Snapshot(msgspec.Struct, frozen=True, omit_defaults=True, tag="snapshot"):
-    """A whole view. `seq` is there for subscriptions only."""
+    """The whole tree that a subscription or a query shows. Only the former has a `seq`."""
 
     id: str
     version: _Count
@@ -233,7 +233,7 @@ class Patch(msgspec.Struct, frozen=True, tag="patch"):
 
 
 class Result(msgspec.Struct, frozen=True, omit_defaults=True, tag="result"):
-    """What became of an invoke."""
+    """The one answer to an invoke: done, accepted or failed."""
 
     id: str
     status: Literal["ok", "error", "accepted"]
@@ -242,14 +242,14 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, tag="result"):
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True, tag="event"):
-    """Something happened that is not state."""
+    """A provider's news of something that happened and is not part of its state."""
 
     name: str
     data: Raw | UnsetType = UNSET
 
 
 class ErrorMessage(msgspec.Struct, frozen=True, omit_defaults=True, tag="error"):
-    """What became of anything but an invoke, when it went wrong."""
+    """Why a request other than an invoke failed; without an id, why nothing was understood."""
 
     error: ErrorInfo
     id: str | None = None

@@ -1,4 +1,4 @@
-"""What waits for one reader, bounded. Pure.
+"""The messages that wait to be sent to one consumer, bounded. Pure.
 
 A message is a head of its own and perhaps a body that other readers get too. Two things
 are bounded: what is to be sent, and what of it is in memory because of this reader: of a

@@ -1,4 +1,4 @@
-"""Addresses in a tree.
+"""Paths in a tree: how requests and patches name a node.
 
 A *request path* names a node by the ids from the root: `/inbox/msg-42`; `/` and
 the empty string are the root.

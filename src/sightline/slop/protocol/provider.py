@@ -100,7 +100,7 @@ class Provider:
 
     @property
     def is_dirty(self) -> bool:
-        """Whether a published tree has not been told yet."""
+        """Whether a tree was published that no subscriber was sent yet."""
         return any(audience.is_dirty for audience in self._audiences.values())
 
     def flush(self) -> None:
@@ -113,7 +113,7 @@ class Provider:
                 audience.advance(self.version, steps)
 
     def showing(self, source: Node, view: View) -> Showing:
-        """Show a tree, or find that it is shown already."""
+        """Return what a view shows of a tree, shared with whoever asked for the same before."""
         # A showing holds its tree, so the id is that tree's for as long as it is found here.
         key = (id(source), view)
         found = self._showings.get(key)
@@ -185,7 +185,7 @@ class Audience:
 
 
 class ViewGroup:
-    """The subscriptions of one session that see the same thing."""
+    """The subscriptions of one audience to the same path, through the same view."""
 
     def __init__(self, audience: Audience, path: tuple[str, ...], view: View) -> None:
         self.audience = audience

@@ -27,7 +27,7 @@ __all__ = ["Showing", "ViewChange"]
 
 
 class Showing:
-    """What a view shows of a tree."""
+    """What one view shows of one tree, and the ops that lead to a later one."""
 
     __slots__ = (
         "__weakref__", "_applied", "_encoded", "_limits", "_most_nodes", "_projector",

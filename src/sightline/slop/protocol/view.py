@@ -33,7 +33,10 @@ __all__ = ["Projector", "View", "compact", "filter_tree", "project", "truncate",
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What to show. Equal views of one tree are equal, so they can be shared."""
+    """How much of a tree to show: its depth, its number of nodes, a filter, a window.
+
+    Equal views of one tree are equal, so they can be shared.
+    """
 
     depth: int = -1
     max_nodes: int | None = None
@@ -129,7 +132,7 @@ def truncate(root: Node, depth: int, *, available_actions: bool = False) -> Node
 
 
 def window(root: Node, offset: int, count: int) -> Node:
-    """Show a slice of the root's children, by their place in the whole collection.
+    """Show a slice of the root's children, by their positions in the whole collection.
 
     A root that holds a window of its own can only show what of it is inline; the
     result's `meta.window` says what that was.

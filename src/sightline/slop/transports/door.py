@@ -59,7 +59,7 @@ class Visitor:
 
     @property
     def subprotocols(self) -> list[str]:
-        """What the client offers to speak."""
+        """The WebSocket subprotocols that the client offers."""
         offered = ",".join(self.values("sec-websocket-protocol")).split(",")
         return [name.strip() for name in offered if name.strip()]
 
@@ -88,7 +88,10 @@ class Visitor:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Who may come in. `hosts` None is every loopback name, at any port."""
+    """The hosts, origins and token by which an HTTP request is let in.
+
+    `hosts` None is every loopback name, at any port.
+    """
 
     hosts: frozenset[str] | None
     origins: frozenset[str]

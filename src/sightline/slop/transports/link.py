@@ -51,7 +51,7 @@ class LinkClosed(ConnectionError):
 
 
 def why(error: OSError) -> str:
-    """Say what the system said, without the numbers."""
+    """Return an OSError's reason in words, without its number."""
     if isinstance(error, ssl.SSLCertVerificationError):  # its number is not one of the system's
         return f"its certificate is not believed: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
@@ -84,7 +84,7 @@ def cut(parts: Iterable[bytes]) -> Iterator[memoryview]:
 
 
 class Link(Protocol):
-    """One connection, as messages."""
+    """An open connection to a peer that carries whole messages both ways."""
 
     peer: Peer
 

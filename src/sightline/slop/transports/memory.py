@@ -1,4 +1,4 @@
-"""Two ends in one process, for tests and for apps that live where their host lives."""
+"""Two connected links in one process, for tests and for apps that live where their host lives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ WINDOW_BYTES: Final = 64 * 1024
 
 
 class MemoryLink:
-    """One end of a pair. Like a socket, it takes only so much that the other end has not read."""
+    """One end of a pair in memory.
+
+    Like a socket, it takes only so much that the other end has not read.
+    """
 
     def __init__(self, window_bytes: int) -> None:
         self.peer = Peer("memory")

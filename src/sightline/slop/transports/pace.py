@@ -1,7 +1,7 @@
 """Work for one connection, done so that nobody else in the event loop waits for it.
 
 After each few milliseconds of work everybody else has a turn; what the connection may take
-in all is its `Budget`. Time is the thread's own, so that a busy machine is nobody's fault.
+in all is its `Patience`. Time is the thread's own, so that a busy machine is nobody's fault.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 
 class Pace:
-    """How one connection's work goes on."""
+    """Runs one connection's work in short turns, within its patience."""
 
     def __init__(
         self,

@@ -58,7 +58,7 @@ async def serve_unix(
         handlers.start(LineLink(reader, writer, peer, max_bytes))
 
     listener = _bind(path)
-    stat = path.lstat()
+    socket_stat = path.lstat()
     try:
         server = await asyncio.start_unix_server(accept, sock=listener)
         try:
@@ -71,7 +71,7 @@ async def serve_unix(
         listener.close()
         with contextlib.suppress(OSError):
             # Not if another server has taken the place since.
-            if path.lstat().st_ino == stat.st_ino:
+            if path.lstat().st_ino == socket_stat.st_ino:
                 path.unlink()
 
 
