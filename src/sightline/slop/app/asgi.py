@@ -133,6 +133,7 @@ class AsgiApp:
 
 def _path_of(scope: Scope) -> str:
     """The path below where the application is mounted."""
+    # ASGI, HTTP and WebSocket scope: `path` may begin with `root_path`.
     path: str = scope["path"]
     root: str = scope.get("root_path", "")
     return path.removeprefix(root) if root else path

@@ -43,6 +43,7 @@ def _marked(before: Node | None, after: Node) -> Node:
     result = after
     if before is None or not before.same_fields(after):
         meta = members(after.meta_json)
+        # SLOP, state tree, meta: modified in the last patch.
         meta["changed"] = text_of(True)
         result = after.with_text("meta", text_of(meta))
     if before is None or not after.child_list:
@@ -108,9 +109,11 @@ class Views:
         """Describe a view: in full and in focus, or closed."""
         text = summary() if callable(summary) else summary
         if not self.is_open(path, session):
+            # SLOP, scaling: an inactive view is a stub with a summary.
             stub: dict[str, Any] = {"type": "view"}
             return Closed(stub if text is None else {**stub, "summary": text})
         given = full()
+        # SLOP, scaling: the active view has meta.focus.
         has_focus = self.focused(session) == path
         if isinstance(given, Node):
             focus = {"focus": text_of(True)} if has_focus else {}

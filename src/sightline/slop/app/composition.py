@@ -142,7 +142,7 @@ def _children(entry: _Entry, node: Node) -> tuple[Node, ...]:
     listed = {child.id: child for child in node.children}
     below = sorted(entry.below.items(), key=lambda item: item[1].rank)
     if node.meta.window is not None:
-        # SLOP, windowed collections: the window is a contiguous slice of all the children.
+        # SLOP, state tree: a window is a contiguous slice of all the children.
         below = [(name, inner) for name, inner in below if name in listed]
     parts = {name: _composed(inner, name, listed.get(name)) for name, inner in below}
     return tuple((listed | parts).values())

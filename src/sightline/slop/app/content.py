@@ -53,6 +53,7 @@ def content_action(path: str, reader: Callable[..., Any], when: When | None = No
         "refreshes": (),
         "when": when,
     }
+    # SLOP, content references: `read_content` serves slop://content/.
     return Action.of(
         "read_content", read_content, path, pattern, placeholders=pattern.names, **options
     )

@@ -268,6 +268,7 @@ def _meta(fields: Mapping[str, Any], ids: Ids) -> dict[str, Any]:
         if unknown:
             key = f"window.{min(map(str, unknown))}"
             raise InvalidDescriptor(format_path(ids), key, "is not one of items total offset")
+        # SLOP, scaling: a window sets meta.total_children and meta.window.
         offset = window.get("offset", 0)
         count = len(window["items"])
         meta["total_children"] = window.get("total", offset + count)

@@ -106,6 +106,7 @@ class Invoker:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def _done(self, request: InvokeRequested, session: Hashable) -> tuple[object, bool]:
+        # SLOP, affordances: on every invoke all of this is checked again, in this order.
         ids = parse_path(request.path)
         node, resolved = request.node, None
         if node is None:

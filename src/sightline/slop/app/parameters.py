@@ -261,7 +261,7 @@ def _convert(wanted: Mapping[str, Any], struct: type[msgspec.Struct]) -> Any:
     except (msgspec.ValidationError, ValueError):
         pass
     try:
-        # JSON has one kind of number, so 3.0 is a whole one.
+        # JSON Schema, validation §6.1.1: a number without a fraction is an integer, 3.0 too.
         return msgspec.convert(_whole(wanted), struct, dec_hook=_make_foreign)
     except (msgspec.ValidationError, ValueError) as error:
         raise ActionError("invalid_params", str(error).partition("\n")[0]) from None

@@ -76,6 +76,7 @@ class Resolvers:
         tree, _ = await self._walk(ids, tree, session)
         node = tree.at(query.path)
         resolver = None if self._hides(ids, session) else self._branch.find(ids, _KEY)
+        # SLOP, scaling: a lazy subtree is resolved when it is asked for.
         if resolver is None or query.depth == 0 or not _lacks(node, query.window):
             return query, tree
         window = query.window or (0, WINDOW)

@@ -106,6 +106,7 @@ class Task:
 
     def node(self) -> Node:
         """What is shown of it."""
+        # SLOP, async actions: a status node under /tasks.
         properties: dict[str, Any] = {"action": self._action, "status": self._status}
         if self._progress is not None:
             properties["progress"] = round(self._progress, 4)

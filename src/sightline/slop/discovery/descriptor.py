@@ -26,7 +26,7 @@ DESCRIPTOR_BYTES: Final = 64 * 1024
 _SOCKET_PATH_BYTES: Final = 107  # what the kernel's address structure holds
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=1024)]
-# RFC 6750, 2.1: what can stand behind `Bearer`, here any printable ASCII without blanks.
+# RFC 6750 §2.1: what can stand behind `Bearer`, here any printable ASCII without blanks.
 _Token: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[!-~]{1,512}\Z")]
 
 

@@ -119,6 +119,7 @@ def _piece(data: Any) -> tuple[bytes, int, int]:
 
 
 def _inline(uri: str, access: ContentAccess) -> bytes:
+    # RFC 2397: data:[type][;base64],content
     head, comma, body = uri.partition(",")
     if not comma:
         raise InvalidInput("a data: reference has its content after a comma")
@@ -165,6 +166,7 @@ def _fetched(uri: str, access: ContentAccess) -> bytes:
 
 
 def _from_file(parts: SplitResult, access: ContentAccess) -> bytes:
+    # RFC 8089 §2: the host of a local file is empty, or localhost.
     if parts.netloc not in {"", "localhost"}:
         raise Unauthorized("a file of another machine is not read")
     try:

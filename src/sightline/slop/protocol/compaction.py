@@ -128,6 +128,7 @@ class _Parent:
 
     def score(self, distance: int) -> float:
         """The threshold at which it collapses; infinity if it never does."""
+        # SLOP, attention, compaction: the root, its children and what is pinned stay.
         if distance < 2 or self.holds_pinned:
             return inf
         return self.salience - distance * 0.01 - self.below * 0.001

@@ -182,6 +182,7 @@ class Connection:
                 message = yield from consumer_message_steps(data, *most)
         except BadMessage as error:
             self.faults += 1
+            # SLOP, messages: what is malformed is refused, and the connection lives on.
             self.refuse(error.request, "bad_request", error.reason)
             return []
         match message:
@@ -217,6 +218,7 @@ class Connection:
         if self._closed or request not in self._invocations:
             return
         self._invocations.discard(request)
+        # SLOP, messages: the changes of an invoke are sent before its result.
         self._provider.flush()
         status: Literal["ok", "accepted"] = "accepted" if accepted else "ok"
         message = serialize(Result(request, status, UNSET if data is UNSET else text_of(data)))
@@ -292,6 +294,7 @@ class Connection:
 
     def _subscribe(self, message: Subscribe) -> None:
         provider = self._provider
+        # SLOP, messages: a subscription's id is unique while it lives.
         if message.id in self._subscriptions:
             self.refuse(
                 message.id, "bad_request", f"there is a subscription {message.id!r} already"

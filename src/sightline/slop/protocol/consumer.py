@@ -313,6 +313,7 @@ class Consumer:
             except BadMessage as error:
                 events += self._take_unreadable(error)
                 continue
+            # SLOP, messages: a batch is unwrapped in order.
             if isinstance(message, Batch):
                 inner = list(items(large["messages"])) if "messages" in large else message.messages
                 unwrapped += len(inner)
@@ -354,6 +355,7 @@ class Consumer:
 
     def _take_unreadable(self, error: BadMessage) -> list[ConsumerEvent]:
         """Skip a message, and doubt the mirrors that it may have been meant for."""
+        # SLOP, messages: a consumer ignores types that it does not know.
         if error.unknown_type is not None:
             return []
         if error.kind == "snapshot" and error.request in self._queries:
@@ -460,10 +462,12 @@ class Consumer:
         mirror = self.mirrors.get(message.subscription)
         if mirror is None or mirror.tree is None or mirror.awaits_snapshot:
             return None, None
+        # SLOP, messages: what is not beyond the fresh snapshot is dropped.
         if message.version <= mirror.base_version and not mirror.awaits_resume:
             return None, None
         is_next = isinstance(message.seq, UnsetType) or message.seq == mirror.seq + 1
         follows = isinstance(message.base, UnsetType) or message.base == mirror.version
+        # SLOP, messages: who sees a gap in seq subscribes again.
         if not is_next or not follows or message.version < mirror.version:
             self._ask_again(mirror)
             return None, None

@@ -35,6 +35,7 @@ __all__ = [
     "suggested_app_id",
 ]
 
+# SLOP, state tree: an id is no name of a field, and has neither / nor ~.
 RESERVED: Final = frozenset(
     {"properties", "children", "affordances", "meta", "content_ref", "id", "type"}
 )
@@ -130,6 +131,7 @@ def legal_id(text: str) -> str:
     """Make the legal id of any string: a URL, a file path, a foreign key."""
     if not text:
         return "%"
+    # SLOP, state tree: ids from external sources are escaped or hashed.
     escaped = _ESCAPED.sub(_percent, text)
     if escaped in RESERVED:
         escaped = f"%{ord(escaped[0]):02X}{escaped[1:]}"

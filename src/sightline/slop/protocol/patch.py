@@ -6,7 +6,7 @@ is shared between the two.
 
 An op's value is JSON text, as it was or will be on the wire. Its path leads to
 a child (add, remove, replace, move), to a field of a node, or into a field; see
-`path`. Three things are stricter here than in JSON Patch, because a mirror that
+`path`. Three things are stricter here than in JSON Patch (RFC 6902), because a mirror that
 guesses drifts: a child's path must end in its own id, an index must lie within
 the list, and `replace` and `remove` must find what they name.
 """
@@ -122,6 +122,7 @@ def apply(tree: Node, ops: Iterable[Op], limits: Limits = DEFAULT) -> Node:
     The limits hold for what the ops bring and, as to levels, for where they put it. How many
     nodes a tree may have after many patches is for its owner to watch: see `consumer`.
     """
+    # RFC 6902 §5: an error ends the whole patch.
     for i, op in enumerate(ops):
         try:
             tree = _applied(tree, op, parse_patch_path(op.path), limits)
@@ -254,6 +255,7 @@ def _applied(tree: Node, op: Op, path: PatchPath, limits: Limits) -> Node:
     index = _index(op)
     if index is None:
         raise _Refused("a move needs an index")
+    # SLOP, messages: a move reorders a child; unlike that of RFC 6902 §4.4 it has no `from`.
     return tree.change_at(parent, lambda node: node.with_child_moved(child_id, index))
 
 
@@ -400,6 +402,7 @@ def _with_text(node: Node, field: str, text: Raw, limits: Limits) -> Node:
 
 
 def _change_member(holder: Any, token: str, op: Op) -> None:
+    # RFC 6902 §4.1: an add inserts into a list, - being its end; in an object it may replace.
     if isinstance(holder, list) and op.op == "add":
         at = len(holder) if token == "-" else _list_index(token, len(holder))
         holder.insert(at, read(_value(op)))
@@ -416,6 +419,7 @@ def _change_member(holder: Any, token: str, op: Op) -> None:
 
 def _key_in(holder: Any, token: str) -> Any:
     """Find a token in a container, as the key or index under which it is there."""
+    # RFC 6902 §4.2, §4.3: what is removed or replaced must exist.
     if isinstance(holder, dict) and token in holder:
         return token
     if isinstance(holder, list) and holder:
@@ -424,6 +428,7 @@ def _key_in(holder: Any, token: str) -> Any:
 
 
 def _list_index(token: str, last: int) -> int:
+    # RFC 6901 §4: an index is digits without a leading zero.
     canonical = token.isascii() and token.isdigit() and (token == "0" or token[0] != "0")
     if not canonical or len(token) > 9 or int(token) > last:
         raise _Refused(f"{token!r} is not an index from 0 to {last}")

@@ -69,6 +69,7 @@ def parse_patch_path(path: str) -> PatchPath:
         raise InvalidPath(path, "a patch path must start with '/'")
     segments = path[1:].split("/")
     for at, segment in enumerate(segments):
+        # SLOP, messages: a field name in a patch path enters that field.
         if segment in FIELDS:
             tokens = segments[at + 1 :]
             if "~" in path:
@@ -81,6 +82,7 @@ def parse_patch_path(path: str) -> PatchPath:
 
 def escape(token: str) -> str:
     """Escape one token of a JSON Pointer."""
+    # RFC 6901 §3: ~ is written ~0, and / is written ~1.
     return token.replace("~", "~0").replace("/", "~1")
 
 
@@ -90,4 +92,5 @@ def unescape(token: str, path: str) -> str:
         return token
     if token.count("~") != token.count("~0") + token.count("~1"):
         raise InvalidPath(path, "in a field, '~' must be written '~0' and '/' must be '~1'")
+    # RFC 6901 §4: ~1 first, or ~01 would become /.
     return token.replace("~1", "/").replace("~0", "~")

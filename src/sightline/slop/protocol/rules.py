@@ -57,6 +57,7 @@ _COUNT: Final = _Rule(_is_count, "must be a whole number, 0 or more")
 _OBJECT: Final = _Rule(lambda value: isinstance(value, _MAPPING), "must be an object")
 _LIST: Final = _Rule(lambda value: isinstance(value, (list, tuple)), "must be a list")
 
+# SLOP, state tree: meta.
 META: Final = {
     "summary": _STRING,
     "salience": _Rule(_is_share, "must be a number from 0 to 1"),
@@ -71,6 +72,7 @@ META: Final = {
     "updated": _STRING,
     "available_actions": _Rule(_is_names, "must be a list of strings"),
 }
+# SLOP, affordances.
 AFFORDANCE: Final = {
     "action": _Rule(lambda value: isinstance(value, str) and value != "", "must be a name"),
     "label": _STRING,
@@ -81,6 +83,7 @@ AFFORDANCE: Final = {
     "estimate": _one_of("instant", "fast", "slow", "async"),
     "returns": _Rule(_OBJECT.holds, "must be a JSON Schema, an object"),
 }
+# SLOP, content references.
 CONTENT_REF: Final = {
     "type": _one_of("text", "binary", "stream"),
     "mime": _STRING,
@@ -148,6 +151,7 @@ def field_violations(
 
 
 def _node_violations(node: Mapping[Any, Any], path: str, limits: Limits) -> Iterator[Violation]:
+    # SLOP, state tree, node schema: id and type are required.
     if "id" not in node:
         yield Violation(path, "a node must have an id")
     else:
@@ -176,6 +180,7 @@ def _children_violations(children: object, path: str) -> Iterator[Violation]:
     first: dict[str, int] = {}
     for i, child in enumerate(children):
         node_id = child.get("id") if isinstance(child, Mapping) else None
+        # SLOP, state tree: ids are unique among siblings.
         if isinstance(node_id, str) and first.setdefault(node_id, i) != i:
             rule = "ids must be unique among siblings"
             yield Violation(

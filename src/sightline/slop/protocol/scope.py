@@ -57,6 +57,7 @@ def inherited_context(tree: Node, path: str) -> dict[str, Any]:
     """
     context: dict[str, Any] = {}
     for _, node in reversed(list(_outward(tree, path))):
+        # SLOP, scaling: inner scopes inherit the context of outer ones.
         if node.type == _CONTEXT:
             context.update(node.properties)
     return context
@@ -82,6 +83,7 @@ def _outward(tree: Node, path: str) -> Iterator[tuple[str, Node]]:
         if child is None:
             raise InvalidPath(path, f"there is no node {node_id!r}")
         line.append(child)
+    # SLOP, scaling: scope resolution, local first, then the parent, then the root.
     for depth in range(len(line) - 1, -1, -1):
         where, node = format_path(ids[:depth]), line[depth]
         yield where, node

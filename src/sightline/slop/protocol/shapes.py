@@ -25,6 +25,7 @@ def depth_stub(node: Node, *, available_actions: bool = False) -> Node:
     """The node as a pointer to itself: id, type and meta."""
     actions = [item.action for item in node.affordances] if available_actions else []
     hints: dict[str, object] = {"available_actions": actions} if actions else {}
+    # SLOP, state tree: a depth stub keeps id, type and meta.
     return _with_total(node, Node(node.id, node.type), hints)
 
 
@@ -37,6 +38,7 @@ def compacted_node(node: Node) -> Node:
     properties = node.properties_json
     if isinstance(properties, UnsetType) and isinstance(node.affordances_json, UnsetType):
         properties = _NO_PROPERTIES
+    # SLOP, state tree: a compacted node drops children and content_ref.
     bare = Node(node.id, node.type, properties, affordances_json=node.affordances_json)
     hints: dict[str, object] = {}
     if not node.meta.summary:

@@ -118,6 +118,7 @@ def _block(nodes: list[Node], indents: list[str]) -> str:
     append = pieces.append
     columns = zip(nodes, indents, ids, names, properties, _read_metas(nodes), strict=True)
     for node, indent, node_id, name, values, meta in columns:
+        # SLOP, state tree, consumer display format: header, properties, meta, affordances.
         shown = f": {name}" if name and name != node_id else ""
         append(Raw(f"\0{indent}[{types[node.type]}] {node_id}{shown}".encode()))
         if values:
@@ -202,6 +203,7 @@ def _note(meta: Meta, inline: int, indent: str) -> str:
     total = meta.total_children
     if total is None or total <= inline:
         return ""
+    # SLOP, state tree, consumer display format: windowing.
     if meta.window is not None:
         return f"\0{indent}  (showing {inline} of {total})"
     if inline == 0:
@@ -220,6 +222,7 @@ def _actions(text: bytes) -> Raw:
 
 def _action(affordance: Affordance) -> str:
     name = shown_action(affordance.action)
+    # SLOP, state tree, consumer display format: types come from the JSON Schema.
     params = (affordance.params or {}).get("properties")
     if not isinstance(params, dict) or not params:
         return name

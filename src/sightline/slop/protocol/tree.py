@@ -254,6 +254,7 @@ class Node(
     @property
     def is_lazy(self) -> bool:
         """Whether children exist of which none is here: ask for them."""
+        # SLOP, scaling: a lazy subtree declares its children by total_children.
         return not self.child_list and bool(self.meta.total_children)
 
     @property

@@ -143,6 +143,7 @@ def window(root: Node, offset: int, count: int) -> Node:
     shown = root.children[start : max(offset + count - first, 0)]
     position = first + start if shown else offset
     changed = members(root.meta_json)
+    # SLOP, state tree: windowed collections.
     changed["window"] = text_of([position, len(shown)])
     changed["total_children"] = text_of(root.total_children)
     return root.with_text("meta", text_of(changed)).with_child_list(tuple(shown))
@@ -157,6 +158,7 @@ class _Filter(RewriteStage):
     def enter(self, node: Node, distance: int) -> Node | object | None:
         if distance == 0:
             return DESCEND
+        # SLOP, scaling: salience filtering is per node, without ancestor retention.
         passes = self._passes(node)
         if node.child_list and (passes or self.retain_ancestors):
             return DESCEND
@@ -180,6 +182,7 @@ class _Truncate(RewriteStage):
     def enter(self, node: Node, distance: int) -> Node | object | None:
         if not node.child_list:
             return node
+        # SLOP, state tree, progressive disclosure: nodes beyond the depth become depth stubs.
         if distance < self.depth:
             return DESCEND
         return depth_stub(node, available_actions=self.available_actions)

@@ -60,6 +60,7 @@ class Visitor:
     @property
     def subprotocols(self) -> list[str]:
         """The WebSocket subprotocols that the client offers."""
+        # RFC 6455 §11.3.4: the header may be repeated, and each may hold a list.
         offered = ",".join(self.values("sec-websocket-protocol")).split(",")
         return [name.strip() for name in offered if name.strip()]
 
@@ -68,6 +69,7 @@ class Visitor:
         """The token that is shown, by header or by subprotocol."""
         for value in self.values("authorization"):
             scheme, _, token = value.partition(" ")
+            # RFC 6750 §2.1: `Authorization: Bearer`; RFC 9110 §11.1: a scheme in any case.
             if scheme.lower() == "bearer":
                 return token.strip()
         for name in self.subprotocols:
@@ -81,6 +83,7 @@ class Visitor:
         """What an app is told of this visitor."""
         where = f"{address[0]}:{address[1]}" if address else ""
         joined: dict[str, str] = {}
+        # RFC 9110 §5.3: a repeated field is one, its values joined by commas.
         for name, value in self.headers:
             joined[name] = f"{joined[name]}, {value}" if name in joined else value
         return Peer(transport, where, token=self.token, headers=joined)
@@ -121,8 +124,10 @@ class Door:
     def refusal(self, visitor: Visitor, *, asks_token: bool = True) -> Refusal | None:
         """Say why a visitor is not let in, or None if it is."""
         hosts = visitor.values("host")
+        # RFC 9112 §3.2: a request has exactly one Host.
         if len(hosts) != 1 or not self._is_ours(hosts[0].lower()):
             return Refusal(HTTPStatus.FORBIDDEN, "this Host is not allowed")
+        # RFC 6455 §10.2: a server for some sites only checks the Origin.
         if any(origin not in self.origins for origin in visitor.values("origin")):
             return Refusal(HTTPStatus.FORBIDDEN, "this Origin is not allowed")
         if asks_token and self.token is not None:

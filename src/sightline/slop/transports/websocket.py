@@ -84,7 +84,7 @@ class WebSocketLink:
         self._heard = asyncio.Event()
 
     async def hear(self) -> None:
-        """Wait for a sign of the client: an answer to a ping (RFC 6455 asks for one), or more."""
+        """Wait for a sign of the client: a message, or an answer to a ping (RFC 6455 §5.5.2)."""
         with contextlib.suppress(ConnectionClosed, TimeoutError):
             await self._socket.ping()
             async with asyncio.timeout(_HEARD_S):
@@ -125,6 +125,7 @@ class WebSocketLink:
 
     async def close(self, reason: str = "") -> None:
         """End the link; who does not take the reason soon does not get it."""
+        # RFC 6455 §7.4.1: 1008 where a policy is broken, 1000 at a normal end.
         code = CloseCode.POLICY_VIOLATION if reason else CloseCode.NORMAL_CLOSURE
         shortened = reason.encode()[:_REASON_BYTES].decode(errors="ignore")
         try:
@@ -277,6 +278,7 @@ def _visitor(request: Request) -> Visitor:
 
 
 def _select(_: ServerConnection, offered: Sequence[Subprotocol]) -> Subprotocol | None:
+    # RFC 6455 §4.2.2: one of the subprotocols that the client offers, or none.
     return _SLOP if _SLOP in offered else None
 
 
