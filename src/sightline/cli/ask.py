@@ -151,7 +151,7 @@ async def _run(settings: Settings, options: _AskOptions) -> int:
         model, env = await stack.enter_async_context(keyed(settings, options.key))
         opening = Host.open(
             settings, model=model, env=env, session=options.resume, project=str(Path.cwd()),
-            user_ledger=user_path(),
+            user_ledger=user_path(), kind="ask",
         )  # fmt: skip
         host = await stack.enter_async_context(opening)
         if options.latest:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import click
 import msgspec
 
+from sightline.cli.commands.lines import columns
 from sightline.cli.ledger_path import DB_HELP, ledger_path
 from sightline.cli.out import confirm, say, tell, write_json_lines
-from sightline.context.ledger import Ledger, Session
+from sightline.context.ledger import Ledger, SearchHit, Session, SessionOverview
 from sightline.context.ledger.retrieval import QueryLimits
 from sightline.context.ledger.store import Mode
-from sightline.errors import InvalidInput
+from sightline.errors import InvalidInput, LedgerUnusable
 from sightline.slop.protocol.jsontext import escape_controls
 
-__all__ = ["ledger", "write_session"]
+__all__ = ["hit_line", "ledger", "overview_table", "write_session"]
 
+_NANO: Final = 1_000_000_000
 _SECONDS: Final = 30.0  # a person waits longer for an answer than a model's turn does
 
 
@@ -126,6 +128,48 @@ def query(sql: str, db: Path | None, session: str | None, rows: int) -> None:
 
 @ledger.command(
     epilog=_examples(
+        "sightline ledger search --db work.db question",
+        "sightline ledger search --db work.db --session 1 --json 'question 2'",
+    )
+)
+@click.argument("text")
+@_db
+@click.option("--session", help="Only in this session: its number, name or uuid.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object for each message.")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True,
+    help="Messages that come back at most.",
+)  # fmt: skip
+def search(text: str, db: Path | None, session: str | None, as_json: bool, limit: int) -> None:
+    """Find what was said, in any session, by its words; the newest first.
+
+    All words must be there, in any case; of the last its beginning is enough.
+    """
+    with _open_to_index(db) as opened:
+        session_id = opened.sessions.resolve(session).id if session else None
+        for hit in opened.search(text, session_id=session_id, limit=limit):
+            if as_json:
+                _json_line(hit)
+            else:
+                say(hit_line(hit))
+
+
+def hit_line(hit: SearchHit) -> str:
+    """Write where something was said, and the words around it."""
+    when = hit.created_at[:16].replace("T", " ")
+    return f"session {hit.session_id}, group {hit.group_id}, {when}, {hit.role}: {hit.excerpt}"
+
+
+def _open_to_index(db: Path | None) -> Ledger:
+    """Open a ledger so that what is found once is found faster again, if it can be written."""
+    try:
+        return _open(db, "write" if ledger_path(db).exists() else "read")
+    except LedgerUnusable:
+        return _open(db)
+
+
+@ledger.command(
+    epilog=_examples(
         "sightline ledger export 1 --db work.db",
         "sightline ledger export refactoring --db work.db > talk.jsonl; cat talk.jsonl",
     )
@@ -196,18 +240,55 @@ def backup(target: Path, db: Path | None) -> None:
 )
 @_db
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for each session.")
+@click.option("--all", "single", is_flag=True, help="Single questions and what others began, too.")
 @click.pass_context
-def sessions(context: click.Context, db: Path | None, as_json: bool) -> None:
+def sessions(context: click.Context, db: Path | None, as_json: bool, single: bool) -> None:
     """List the sessions, the most recent first; or rename, clone or delete one."""
     context.obj = db
     if context.invoked_subcommand is not None:
         return
     with _open(db) as opened:
-        for session in opened.sessions.recent():
-            if as_json:
-                _json_line(session)
-            else:
-                say(_session_line(session))
+        listed = opened.sessions.overview(single=single)
+    if as_json:
+        for one in listed:
+            cost = {"cost_nanousd": one.cost_nanousd, "unpriced": one.unpriced}
+            _json_line({**msgspec.to_builtins(one.session), "title": one.title, **cost})
+    else:
+        for line in overview_table(listed):
+            say(line)
+
+
+def overview_table(listed: Sequence[SessionOverview], current: int = 0) -> list[str]:
+    """Write sessions as lines to choose from; the current one has a star."""
+    rows = [("", "ID", "last used", "groups", "tokens", "cost", "about", "directory")]
+    rows += [_overview_row(one, current) for one in listed]
+    return columns(rows, right=(1, 3, 4, 5))
+
+
+def _overview_row(one: SessionOverview, current: int) -> tuple[str, ...]:
+    session = one.session
+    named = session.name != f"session {session.id}"
+    return (
+        "*" if session.id == current else "",
+        str(session.id),
+        session.updated_at[:16].replace("T", " "),
+        str(session.groups),
+        f"{session.tokens:,}",
+        _price(one),
+        f"{session.name}: {one.title}" if named and one.title else one.title or session.name,
+        shortened(session.project),
+    )
+
+
+def _price(one: SessionOverview) -> str:
+    more = "+?" if one.unpriced else ""
+    return f"${one.cost_nanousd / _NANO:.2f}{more}" if one.cost_nanousd else more.lstrip("+")
+
+
+def shortened(directory: str) -> str:
+    """Write a directory as people write it: their own home is `~`."""
+    home = str(Path.home())
+    return f"~{directory[len(home) :]}" if f"{directory}/".startswith(f"{home}/") else directory
 
 
 @sessions.command(

@@ -73,7 +73,7 @@ def contents(path: Path, *, session_id: int | None = None) -> dict[str, list[tup
             own = "id" if table == "sessions" else "session_id"
             if session_id is None:
                 sql = f"SELECT * FROM {table} ORDER BY 1"
-            elif table in ("ledger", "llm_memos", "calibrations"):
+            elif table in ("ledger", "llm_memos", "calibrations", "trusted"):
                 continue
             else:
                 sql = f"SELECT * FROM {table} WHERE {own} = {session_id:d} ORDER BY 1"

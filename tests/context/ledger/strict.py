@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from sightline.context.ledger.retrieval import QueryLimits, QueryResult
+from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit
 from sightline.context.ledger.rows import RowReader, RowWriter
 from sightline.context.ledger.sqlite.store import SqliteStore
 from sightline.context.ledger.store import Clock, Mode, Store, now_utc
@@ -112,6 +112,10 @@ class StrictStore(Store):
     def find(self, session_id: int, text: str, limit: int, chars: int) -> QueryResult:
         self.used.add("find")
         return self._below.find(session_id, text, limit, chars)
+
+    def search(self, text: str, session_id: int | None, limit: int) -> list[SearchHit]:
+        self.used.add("search")
+        return self._below.search(text, session_id, limit)
 
     def attend(self, name: str) -> Callable[[], None]:
         self.used.add("attend")

@@ -48,6 +48,7 @@ def work(ledger: Ledger, session: int) -> None:
     ledger.work.note_words(session, "so far ", "thought ")
     ledger.work.note_call(session, 1, "c", "running")
     ledger.work.learn(Calibrations({"m": Calibration()}))
+    ledger.work.trust("/p", agreed=True)
     ledger.work.settle(session)
     owner.release(session)
     owner.close()
@@ -84,6 +85,7 @@ def look(ledger: Ledger, session: int) -> list[object]:
         ledger.accounts.loose(session, 0),
         ledger.work.open(session),
         ledger.work.calibrations(),
+        ledger.work.trusts("/p"),
         [memo.content for memo in ledger.memos.recent()],
         [memo.content for memo in ledger.memos.tagged(["ports"])],
         [memo.content for memo in ledger.memos.search("begin")],
@@ -92,6 +94,8 @@ def look(ledger: Ledger, session: int) -> list[object]:
         ledger.sessions.resolve("talk").id,
         ledger.query("SELECT count(*) FROM messages", session_id=session).rows,
         ledger.find(session, "question 3", limit=3, chars=60),
+        [(hit.role, hit.excerpt) for hit in ledger.search("question", session_id=session)],
+        [found.title for found in ledger.sessions.overview(project="/p")],
     ]
 
 

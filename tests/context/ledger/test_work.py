@@ -101,6 +101,7 @@ def test_working_state_touches_nothing_that_is_sealed(tmp_path: Path, ledger: Le
     work.note_words(1, "so ", "")
     work.note_call(1, 1, "c", "asked")
     work.learn(Calibrations().observe("a", 10, 20))
+    work.trust("/p", agreed=True)
     after = contents(tmp_path / "l.db")
     changed = {name for name in TABLES if before[name] != after[name]}
     assert changed == {name for name, table in TABLES.items() if not table.is_sealed}

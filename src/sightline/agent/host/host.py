@@ -77,12 +77,14 @@ class Host:
         project: str,
         env: Mapping[str, str],
         memos: MemoShelf | None = None,
+        kind: str = "",
     ) -> None:
         self.settings = settings
         self.ledger = ledger
         self.hub = hub
         self._clock = clock
         self._project = project
+        self._kind = kind
         self._env = env
         self._model = None if isinstance(model, str) else model
         self._reference = model if isinstance(model, str) else settings.model
@@ -114,13 +116,15 @@ class Host:
         clock: Clock = now_utc,
         project: str = "",
         env: Mapping[str, str] | None = None,
+        kind: str = "",
     ) -> AsyncIterator[Host]:
         """Open a host; what it opens itself, it closes.
 
         `model` is a model, what names one, or None for what the settings say; it is opened
         when it is first needed. `session` is one to go on with (its number, name or uuid),
         else there is a new one, which leaves no trace if nothing is said in it. `user_ledger`
-        is where memos for all projects are kept, if that is another file than the ledger.
+        is where memos for all projects are kept, if that is another file than the ledger. `kind`
+        is `ask` where a new session is for one question: lists leave it out.
         """
         settings = settings or Settings()
         env = os.environ if env is None else env
@@ -141,7 +145,7 @@ class Host:
                 memos = await asyncio.to_thread(
                     _shelf, ledger, Path(user_ledger), clock, user_stack
                 )
-            host = cls(settings, ledger, hub, model, clock, project, env, memos)
+            host = cls(settings, ledger, hub, model, clock, project, env, memos, kind)
             stack.push_async_callback(host._close)
             await host._open_session(session)
             if settings.apps.workspace:
@@ -492,7 +496,7 @@ class Host:
         def find() -> Session:
             sessions = self.ledger.sessions
             if reference is None:
-                created = sessions.create(name, project=self._project)
+                created = sessions.create(name, project=self._project, kind=self._kind)
                 window = self.settings.window
                 found = sessions.set_window(created.id, Window(window.size, window.slack))
             elif isinstance(reference, Session):

@@ -35,6 +35,8 @@ from sightline.cli.commands.command import Leave
 from sightline.cli.commands.complete import Completion, complete
 from sightline.cli.commands.lines import Line, cut, line_of
 from sightline.cli.commands.offers import Sources
+from sightline.context.messages.state import strip_states
+from sightline.context.messages.window import Window
 from sightline.errors import NotFound, SightlineError
 from sightline.events import (
     AppChanged,
@@ -53,6 +55,7 @@ __all__ = ["ChatDriver", "on_screen"]
 
 _YES_NO: Final = {"y": "yes", "yes": "yes", "n": "", "no": ""}
 _NANO: Final = 1_000_000_000
+_RECAP_LINES: Final = 40
 
 
 class ChatDriver:
@@ -120,6 +123,17 @@ class ChatDriver:
         name = "" if session.name == number else f", {session.name}"
         where = f"{number}{name}{size}"
         self.paint([line_of(f"{where}. /help lists commands.", "dim")])
+
+    async def recap(self) -> None:
+        """Show how the conversation ended that is gone on with."""
+        session_id = self._host.session.id
+        last = await asyncio.to_thread(self._host.ledger.window, session_id, Window(1))
+        for entry in strip_states(list(last)):
+            text = entry.message.text.strip("\n")
+            if entry.role == "user" and text:
+                self._draw(user_card(_ended(text, _RECAP_LINES // 4)))
+            elif entry.role == "assistant":
+                self._put_block(_ended(text, _RECAP_LINES))
 
     def note(self, event: HostEvent) -> None:
         """Take in something that happened outside a turn."""
@@ -301,6 +315,12 @@ class TerminalConsole:
         return await self._terminal.outside(lambda: edit_text(text, os.environ))
 
 
+def _ended(text: str, most: int) -> str:
+    """Leave of a long text its last lines."""
+    lines = text.split("\n")
+    return text if len(lines) <= most else "\n".join(["…", *lines[-most:]])
+
+
 def _wrap(line: str, width: int) -> list[str]:
     return textwrap.wrap(line, width, drop_whitespace=False) or [""]
 
@@ -322,6 +342,7 @@ async def on_screen(terminal: Terminal, options: ChatOptions) -> None:
         watching = asyncio.create_task(_watch(host, driver))
         try:
             driver.greet()
+            await driver.recap()
             for line in refused:
                 driver.note(Noticed(code="config", message=line))
             terminal.start(driver)

@@ -28,6 +28,8 @@ __all__ = ["ChatOptions", "chat"]
 
 _WITHOUT_SCREEN: Final = "sightline.cli.chat.opening"
 _ON_SCREEN: Final = "sightline.cli.chat.driver"
+_PICKER: Final = "sightline.cli.chat.picker"
+_PICK: Final = "?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,9 @@ Examples:
 @click.option("--mode", type=click.Choice(["ask", "auto", "plan"]), help="What it may do.")
 @click.option("-c", "--continue", "latest", is_flag=True, help="Go on with the latest session.")
 @click.option(
-    "-r", "--resume", metavar="ID", default="", help="Go on with this one: number, name or uuid."
-)
+    "-r", "--resume", metavar="[ID]", default="", is_flag=False, flag_value=_PICK,
+    help="Go on with this one: number, name or uuid; without one, choose from a list.",
+)  # fmt: skip
 @click.option("--connect", metavar="ADDR", multiple=True, help="Connect this app as well.")
 @click.option(
     "--demo",
@@ -87,6 +90,11 @@ def chat(
     if latest and resume:
         raise click.UsageError("-c and -r are two ways to choose a session: take one")
     key = _key(key_file) if key_file else None
+    if resume == _PICK:
+        if not _has_screen():
+            raise click.UsageError("-r without a session needs a terminal to choose one")
+        if not (resume := import_module(_PICKER).pick_session(ledger)):
+            return 0
     options = ChatOptions(model, mode, resume, latest, ledger, connect, demo, yes, key)
     if _has_screen():
         return asyncio.run(_on_screen(options))

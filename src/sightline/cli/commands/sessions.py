@@ -8,9 +8,9 @@ from typing import Final
 import click
 
 from sightline.cli.commands.command import CommandCall, Section, rest
-from sightline.cli.commands.lines import columns, cut
+from sightline.cli.commands.lines import cut
 from sightline.cli.commands.offers import offering
-from sightline.cli.ledger import write_session
+from sightline.cli.ledger import hit_line, overview_table, write_session
 from sightline.context.ledger import Ledger, Session
 from sightline.context.ledger.paths import expanded
 from sightline.errors import NotFound
@@ -22,24 +22,32 @@ _session: Final = rest("session", offers=offering(lambda here, *_: here.sessions
 _any_name: Final = rest("name", required=False)
 
 
-@COMMANDS.command("session list")
-async def _list(call: CommandCall) -> None:
-    """List the sessions, the most recent first."""
-    sessions = await call.ledger(lambda ledger: ledger.sessions.recent())
-    rows = [("", "ID", "last used", "groups", "tokens", "name")]
-    rows.extend(
-        (
-            "*" if session.id == call.host.session.id else "",
-            str(session.id),
-            session.updated_at[:16].replace("T", " "),
-            str(session.groups),
-            f"{session.tokens:,}",
-            session.name,
-        )
-        for session in sessions
+@COMMANDS.command("session list", example="/session list --all")
+@click.option("--all", "single", is_flag=True)
+async def _list(call: CommandCall, single: bool) -> None:
+    """List the sessions, those of this directory first; `--all` shows single questions, too."""
+    here = call.host.session
+    listed = await call.ledger(
+        lambda ledger: ledger.sessions.overview(project=here.project, single=single)
     )
-    lines = columns(rows, right=(1, 3, 4))
+    lines = overview_table(listed, here.id)
     await call.console.page("\n".join(cut(line, call.console.width) for line in lines))
+
+
+@COMMANDS.command("search", example="/search parser tests")
+@rest("text")
+async def _search(call: CommandCall, text: str) -> None:
+    """Find what was said in any session, by its words."""
+    hits = await call.ledger(lambda ledger: ledger.search(text))
+    if not hits:
+        call.console.write("Nothing that was said has these words.")
+        return
+    here = call.host.session.id
+    lines = [cut(hit_line(hit), call.console.width) for hit in hits]
+    ways = ["/session switch ID goes on there"]
+    if any(hit.session_id == here for hit in hits):
+        ways.append("/message show ID shows a group of this session whole")
+    await call.console.page("\n".join([*lines, f"{'; '.join(ways)}."]))
 
 
 @COMMANDS.command("session new", idle=True)

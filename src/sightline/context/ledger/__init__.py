@@ -5,7 +5,8 @@ from __future__ import annotations
 from sightline.context.ledger.groups import Group
 from sightline.context.ledger.ledger import Ledger
 from sightline.context.ledger.memos import Memos
-from sightline.context.ledger.sessions import Session
+from sightline.context.ledger.retrieval import SearchHit
+from sightline.context.ledger.sessions import Session, SessionOverview
 from sightline.context.ledger.shelf import MemoShelf
 from sightline.context.ledger.usage import StoredReceipt, StoredUsage, Totals
 from sightline.context.messages.gate import LedgerLimits
@@ -16,7 +17,9 @@ __all__ = [
     "LedgerLimits",
     "MemoShelf",
     "Memos",
+    "SearchHit",
     "Session",
+    "SessionOverview",
     "StoredReceipt",
     "StoredUsage",
     "Totals",

@@ -28,7 +28,7 @@ from sightline.context.ledger.memos import Memos
 from sightline.context.ledger.notes import Scratchpad, States, StrategyStates
 from sightline.context.ledger.paths import expanded
 from sightline.context.ledger.portable import export_session, import_session
-from sightline.context.ledger.retrieval import QueryLimits, QueryResult, describe
+from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit, describe
 from sightline.context.ledger.sessions import Session, Sessions
 from sightline.context.ledger.sqlite.store import SqliteStore
 from sightline.context.ledger.store import Clock, Mode, Store, now_utc
@@ -188,6 +188,16 @@ class Ledger:
         """
         found = self._store.find(session_id, text, limit, chars)
         return [(number, str(excerpt)) for number, excerpt in found.rows]
+
+    def search(
+        self, text: str, *, session_id: int | None = None, limit: int = 20
+    ) -> list[SearchHit]:
+        """Find what was said in any session by its words, the newest first.
+
+        All words must be there, in any case and with or without accents; of the last one its
+        beginning is enough. What was said since the last search is taken in first.
+        """
+        return self._store.search(text, session_id, limit)
 
     def describe(self) -> str:
         """Describe to a model what `query` can read."""

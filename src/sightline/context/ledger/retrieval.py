@@ -8,13 +8,15 @@ the SQL runs, and what keeps it from doing anything else, is the engine's.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from sightline.context.ledger.schema import TABLES
 
-__all__ = ["QueryLimits", "QueryResult", "describe"]
+__all__ = ["QueryLimits", "QueryResult", "SearchHit", "describe", "excerpt"]
+
+EXCERPT_CHARS: Final = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,27 @@ class QueryResult(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """Write the answer for a model: one JSON object for each row, then the hints."""
         return "\n".join([*(self.lines() or ["(no rows)"]), *self.hints])
+
+
+class SearchHit(msgspec.Struct, frozen=True):
+    """A message that has the words that were looked for, and what stands around them."""
+
+    id: int
+    session_id: int
+    group_id: int
+    role: str
+    created_at: str
+    excerpt: str
+
+
+def excerpt(content: str, text: str, chars: int = EXCERPT_CHARS) -> str:
+    """Cut one line out of a message, around the first word of a text that is found in it."""
+    line = " ".join(content.split())
+    folded = line.casefold()
+    at = [place for word in text.casefold().split() if (place := folded.find(word)) >= 0]
+    start = max(0, min(at, default=0) - chars // 3)
+    cut = line[start : start + chars]
+    return f"{'…' if start else ''}{cut}{'…' if start + chars < len(line) else ''}"
 
 
 def describe() -> str:

@@ -9,7 +9,8 @@ together. An engine's numbered steps make them (`sqlite.steps`).
         ├──< undone                           groups that /redo can bring back
         ├──< strategy_states                  what a group left with the strategy
         └──< owners, open_replies, open_calls what is under way, and who runs it: under no seal
-    calibrations                              how vendors count: under no seal
+    calibrations, trusted                     how vendors count, whose instructions are
+                                              followed: under no seal
     llm_memos ──< memo_words                  knowledge of no session, and the stems that its
               ──< memo_content_words          tags and its content are found by
     ledger                                    one row: identity, and the seal over all others
@@ -108,6 +109,7 @@ TABLES: Final[dict[str, Table]] = {
             Column("first_group", "INTEGER", "groups before it are folded away; null for none"),
             Column("parent", "TEXT", "uuid of the session that started it"),
             Column("title", "TEXT", "what it is about, in a few words"),
+            Column("kind", "TEXT", "ask for one that a single question began; null for a chat"),
         ),
     ),
     "groups": Table(
@@ -275,6 +277,15 @@ TABLES: Final[dict[str, Table]] = {
         (
             Column("model", "TEXT", "the model"),
             Column("body", "TEXT", "what was predicted and reported so far, JSON"),
+        ),
+        shown=False,
+        is_sealed=False,
+    ),
+    "trusted": Table(
+        "directories whose instructions are followed; working state, under no seal",
+        (
+            Column("path", "TEXT", "the directory"),
+            Column("created_at", "TEXT", "when the user agreed; UTC, RFC 3339"),
         ),
         shown=False,
         is_sealed=False,

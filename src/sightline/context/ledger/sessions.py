@@ -23,7 +23,7 @@ from sightline.context.messages.gate import Gate
 from sightline.context.messages.window import Window
 from sightline.errors import InvalidInput, NotFound
 
-__all__ = ["Session", "Sessions", "name_for", "new_session", "session_of"]
+__all__ = ["Session", "SessionOverview", "Sessions", "name_for", "new_session", "session_of"]
 
 _HELD: Final = (
     "messages", "groups", "session_state", "usage", "receipts", "undone", "strategy_states",
@@ -33,6 +33,14 @@ _COUNTED: Final = (
     "context_size", "context_slack", "next_seq", "next_group", "live_groups", "tokens", "largest",
 )  # fmt: skip
 _MIN_PREFIX: Final = 4
+_TITLE_CHARS: Final = 60
+_FIRST_QUESTION: Final = (
+    "SELECT substr(content, 1, 400) FROM messages "
+    "WHERE session_id = sessions.id AND role = 'user' ORDER BY seq LIMIT 1"
+)
+_REQUESTS: Final = "FROM usage WHERE session_id = sessions.id AND inherited = 0"
+_COST: Final = f"SELECT sum(cost_nanousd) {_REQUESTS}"
+_UNPRICED: Final = f"SELECT count(*) - count(cost_nanousd) {_REQUESTS}"
 
 
 class Session(msgspec.Struct, frozen=True):
@@ -56,6 +64,20 @@ class Session(msgspec.Struct, frozen=True):
     first_group: int = 0
     parent: str | None = None
     title: str = ""
+    kind: str = ""
+
+
+class SessionOverview(msgspec.Struct, frozen=True):
+    """A session as somebody looks for it: what it is about, and what it cost.
+
+    The title is the one that it was given, or else the beginning of its first question.
+    Requests of unknown cost are in `unpriced`, not in the cost.
+    """
+
+    session: Session
+    title: str
+    cost_nanousd: int
+    unpriced: int
 
 
 class Sessions:
@@ -66,12 +88,19 @@ class Sessions:
         self._gate = gate
 
     def create(
-        self, name: str = "", *, project: str = "", parent: str | None = None, title: str = ""
+        self,
+        name: str = "",
+        *,
+        project: str = "",
+        parent: str | None = None,
+        title: str = "",
+        kind: str = "",
     ) -> Session:
         """Begin a session; without a name it is called by its number.
 
-        `parent` is the uuid of the session that starts it, in this ledger or another. Raise
-        `InvalidInput` for the name of another session.
+        `parent` is the uuid of the session that starts it, in this ledger or another; `kind` is
+        `ask` for one that a single question begins. Raise `InvalidInput` for the name of
+        another session.
         """
         if parent is not None:
             parent = self._gate.line(parent, "a session's parent")
@@ -81,6 +110,7 @@ class Sessions:
             project = self._gate.text(project, "a session's project", 4096)
             row = new_session(tx, name=name, project=project)
             row["parent"], row["title"] = parent, self._title(title)
+            row["kind"] = self._gate.line(kind, "a session's kind") if kind else None
         return session_of(row)
 
     def get(self, session_id: int) -> Session:
@@ -97,6 +127,36 @@ class Sessions:
                 [*values, NO_LIMIT if limit < 0 else limit],
             )
         return [session_of(row) for row in rows]
+
+    def overview(
+        self, *, project: str = "", single: bool = False, limit: int = -1
+    ) -> list[SessionOverview]:
+        """List sessions to choose from: those of a project first, then the most recent.
+
+        Without `single`, a question that nobody came back to is left out, and so are sessions
+        that another one started.
+        """
+        chosen = (
+            ""
+            if single
+            else ("WHERE NOT (coalesce(kind, '') = 'ask' AND next_group < 2) AND parent IS NULL ")
+        )
+        with self._store.read() as db:
+            rows = db.rows(
+                f"SELECT sessions.*, ({_FIRST_QUESTION}) AS question, "
+                f"({_COST}) AS cost, ({_UNPRICED}) AS unpriced FROM sessions {chosen}"
+                "ORDER BY CASE WHEN project = ? THEN 0 ELSE 1 END, activity DESC LIMIT ?",
+                (project, NO_LIMIT if limit < 0 else limit),
+            )
+        return [
+            SessionOverview(
+                session_of(row),
+                row["title"] or _short(row["question"] or ""),
+                row["cost"] or 0,
+                row["unpriced"],
+            )
+            for row in rows
+        ]
 
     def latest(self, *, project: str | None = None) -> Session:
         """Find the session to continue: the most recent one."""
@@ -206,7 +266,7 @@ def new_session(tx: Transaction, *, name: str, project: str) -> Row:
     """Store an empty session, and return its row."""
     return tx.add_session(
         {
-            **dict.fromkeys(("cloned_from", "first_group", "parent", "title")),
+            **dict.fromkeys(("cloned_from", "first_group", "parent", "title", "kind")),
             **dict.fromkeys(_COUNTED, 0),
             **dict.fromkeys(("head", "tally"), ZERO),
             **dict.fromkeys(("created_at", "updated_at"), tx.now),
@@ -236,7 +296,17 @@ def session_of(row: Row) -> Session:
         row["first_group"] or 0,
         row["parent"],
         row["title"] or "",
+        row["kind"] or "",
     )
+
+
+def _short(question: str) -> str:
+    """Make a title of a question: its first line that says something, cut between words."""
+    lines = (" ".join(line.split()).lstrip("#> ") for line in question.splitlines())
+    line = next((line for line in lines if any(map(str.isalnum, line))), "")
+    if len(line) <= _TITLE_CHARS:
+        return line
+    return f"{line[:_TITLE_CHARS].rsplit(' ', 1)[0].rstrip(' ,;:.')}…"
 
 
 def _matching(db: RowReader, reference: str) -> list[Row]:

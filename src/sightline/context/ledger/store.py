@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Literal, Self, TypeAlias
 
-from sightline.context.ledger.retrieval import QueryLimits, QueryResult
+from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit
 from sightline.context.ledger.rows import RowReader, RowWriter
 from sightline.context.ledger.transaction import Transaction
 from sightline.errors import LedgerUnusable
@@ -110,6 +110,10 @@ class Store(ABC):
     @abstractmethod
     def find(self, session_id: int, text: str, limit: int, chars: int) -> QueryResult:
         """Find the newest messages with a text, in any case: their ids and what is around it."""
+
+    @abstractmethod
+    def search(self, text: str, session_id: int | None, limit: int) -> list[SearchHit]:
+        """Find the newest messages that have all words of a text, the last as a beginning too."""
 
     @abstractmethod
     def attend(self, name: str) -> Callable[[], None]:

@@ -4,7 +4,7 @@ Working state, not record: it changes many times in a turn, no seal covers it, a
 written without waiting for the disk (`Store.work`). It survives the death of its program,
 which is what it is for; after a power cut the last of it may be missing, and then a turn
 that was under way is closed by what the messages tell. What vendors' counts have taught
-the estimates is kept in the same way.
+the estimates is kept in the same way, and whose instructions the user lets a model follow.
 
 Text passes the gate here as everywhere: no tail, no key, not half of one.
 """
@@ -131,6 +131,22 @@ class Work:
             with self.store.work() as db:
                 for model, body in news.items():
                     db.put("calibrations", {"model": model, "body": body})
+
+    # Whose instructions are followed.
+
+    def trusts(self, directory: str) -> bool:
+        """Tell whether the user agreed to a directory's instructions."""
+        with self.store.read() as db:
+            return bool(db.fetch("SELECT 1 FROM trusted WHERE path = ?", (directory,)))
+
+    def trust(self, directory: str, *, agreed: bool) -> None:
+        """Remember that the user agreed to a directory's instructions, or no longer does."""
+        path = self._gate.text(directory, "a directory", 4096)
+        with self.store.work(durable=True) as db:
+            if agreed:
+                db.put("trusted", {"path": path, "created_at": self.store.timestamp()})
+            else:
+                db.delete("trusted", "path = ?", (path,))
 
 
 def _owner(db: RowReader, session_id: int) -> str:

@@ -178,6 +178,25 @@ CREATE TABLE memo_content_words (
 CREATE INDEX memo_content_words_by_memo ON memo_content_words (memo_id);
 """
 
+# What was said, by its words. Messages come into it when somebody searches, and leave it with
+# their row; one that `/redo` brings back among older ones comes back here at once.
+_FOUND_AGAIN: Final = """
+ALTER TABLE sessions ADD COLUMN kind TEXT;
+CREATE TABLE trusted (path TEXT PRIMARY KEY, created_at TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE VIRTUAL TABLE message_text USING fts5 (
+    content, content = 'messages', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2'
+);
+INSERT INTO message_text (message_text, rank) VALUES ('secure-delete', 1);
+CREATE TRIGGER message_text_forgets AFTER DELETE ON messages
+WHEN old.id IN (SELECT id FROM message_text_docsize) BEGIN
+    INSERT INTO message_text (message_text, rowid, content) VALUES ('delete', old.id, old.content);
+END;
+CREATE TRIGGER message_text_recalls AFTER INSERT ON messages
+WHEN new.id < (SELECT max(id) FROM message_text_docsize) BEGIN
+    INSERT INTO message_text (rowid, content) VALUES (new.id, new.content);
+END;
+"""
+
 MIGRATIONS: Final[tuple[str, ...]] = (
     _CONVERSATIONS,
     _ACCOUNTING,
@@ -186,6 +205,7 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     _ONE_STORE,
     _WHOLE_ACCOUNTS,
     _STEMS,
+    _FOUND_AGAIN,
 )
 STEMS_FORMAT: Final = 7
 FORMAT: Final = len(MIGRATIONS)

@@ -17,7 +17,7 @@ from typing import ClassVar, Final, Self
 import apsw
 
 from sightline.context.ledger.paths import expanded
-from sightline.context.ledger.retrieval import QueryLimits, QueryResult
+from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit
 from sightline.context.ledger.rows import RowReader, RowWriter
 from sightline.context.ledger.sqlite.backup import backup
 from sightline.context.ledger.sqlite.connect import (
@@ -29,6 +29,7 @@ from sightline.context.ledger.sqlite.connect import (
 from sightline.context.ledger.sqlite.presence import attend, bury, is_held
 from sightline.context.ledger.sqlite.process import QueryProcess
 from sightline.context.ledger.sqlite.rows import SqliteReader, SqliteWriter, fetch
+from sightline.context.ledger.sqlite.search import index_rest, search_messages
 from sightline.context.ledger.sqlite.steps import NUMBERED
 from sightline.context.ledger.store import Clock, Mode, Store, now_utc
 from sightline.errors import SightlineError
@@ -148,6 +149,12 @@ class SqliteStore(Store):
 
     def find(self, session_id: int, text: str, limit: int, chars: int) -> QueryResult:
         return self._process.find(session_id, text, limit, chars)
+
+    def search(self, text: str, session_id: int | None, limit: int) -> list[SearchHit]:
+        if self.mode == "write":
+            index_rest(self._connection, lambda: self._change(durable=False))
+        with self.read():
+            return search_messages(self._connection, text, session_id, limit)
 
     def attend(self, name: str) -> Callable[[], None]:
         return attend(self.path, name)
