@@ -21,7 +21,7 @@ from sightline.context.ledger import Ledger
 from sightline.context.messages.parts import Message
 
 COMMANDS = [
-    *["path", "verify", "query", "export", "import", "backup", "sessions"],
+    *["path", "verify", "query", "search", "export", "import", "backup", "sessions"],
     *["sessions rename", "sessions clone", "sessions delete"],
 ]
 
@@ -47,6 +47,31 @@ def test_path_names_the_ledger_and_the_option_wins(
 ) -> None:
     assert ask(capfd, "path") == (0, f"{db}\n", "")
     assert ask(capfd, "path", "--db", "other.db") == (0, "other.db\n", "")
+
+
+def test_search_says_where_something_was_said(db: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = ask(capfd, "search", "QUESTION 2")
+    assert (code, out.count("\n")) == (0, 1)
+    assert out.startswith("session 1, group 2, ")
+    assert out.endswith(", user: question 2\n")
+    code, out, _ = ask(capfd, "search", "--json", "--session", "talk", "quest")
+    assert [json.loads(line)["group_id"] for line in out.splitlines()] == [2, 1]
+    code, _, err = ask(capfd, "search", "*")
+    assert (code, err.count("\n")) == (2, 1)
+    db.chmod(0o400)
+    assert ask(capfd, "search", "QUESTION 2")[0] == 0
+
+
+def test_sessions_are_listed_by_what_they_are_about_and_single_questions_only_if_wanted(
+    db: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with Ledger(db) as ledger:
+        fill(ledger, ledger.sessions.create(kind="ask").id, 1)
+    _, out, _ = ask(capfd, "sessions")
+    assert [line.split()[0] for line in out.splitlines()] == ["ID", "1"]
+    assert "talk: question 1" in out
+    _, out, _ = ask(capfd, "sessions", "--all", "--json")
+    assert [json.loads(line)["title"] for line in out.splitlines()] == ["question 1"] * 2
 
 
 @pytest.fixture
@@ -219,8 +244,7 @@ def test_sessions_are_listed_renamed_cloned_and_deleted(
     assert ask(capfd, "sessions", "rename", "talk", "chat")[0] == 0
     assert ask(capfd, "sessions", "clone", "chat", "--name", "twin")[0] == 0
     _, out, _ = ask(capfd, "sessions")
-    assert [line.split(maxsplit=7)[-1] for line in out.splitlines()] == ["twin", "chat"]
-    assert "2 groups" in out
+    assert [line.split()[5] for line in out.splitlines()[1:]] == ["twin:", "chat:"]
     assert "40 tokens" in out
     assert ask(capfd, "sessions", "delete", "twin", "--yes")[0] == 0
     _, out, _ = ask(capfd, "sessions", "--json")

@@ -96,6 +96,22 @@ async def test_a_question_is_answered_in_markdown(tmp_path: Path) -> None:
         await chat.sees("> How many?", "You have two unread messages.")
 
 
+async def test_going_on_with_a_session_shows_how_it_ended(tmp_path: Path) -> None:
+    async with chatting(tmp_path, ["First.", "It is **Thursday**.\n\n### STATE\nGoal: g\n"]) as chat:
+        chat.type("one\r")
+        await chat.sees("First.")
+        chat.type("which day?\r")
+        await chat.sees("It is Thursday.")
+        await chat.rests()
+        at = len(chat.shown)
+        await chat.driver.recap()
+        await chat.driver._terminal.drain()
+        assert "> which day?" in chat.shown[at:]
+        assert "It is Thursday." in chat.shown[at:]
+        assert "First." not in chat.shown[at:]
+        assert "Goal: g" not in chat.shown[at:]
+
+
 async def test_the_state_block_is_not_printed_but_told(tmp_path: Path) -> None:
     async with chatting(tmp_path, ["Done.\n\n### STATE\nGoal: mail\n"]) as chat:
         chat.type("go\r")
