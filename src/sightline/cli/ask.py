@@ -188,6 +188,10 @@ def latest_session(ledger: Ledger, new: Session) -> Session:
 
 async def _follow(host: Host, options: _AskOptions) -> int:
     from sightline.cli.attach import attach
+    from sightline.cli.guidance import unasked
+
+    if told := unasked(host):
+        _tell(told)
 
     code = 0
     needed: list[str] = []

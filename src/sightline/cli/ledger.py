@@ -260,7 +260,9 @@ def sessions(context: click.Context, db: Path | None, as_json: bool, single: boo
 
 def overview_table(listed: Sequence[SessionOverview], current: int = 0) -> list[str]:
     """Write sessions as lines to choose from; the current one has a star."""
-    rows = [("", "ID", "last used", "groups", "tokens", "cost", "about", "directory")]
+    rows: list[tuple[str, ...]] = [
+        ("", "ID", "last used", "groups", "tokens", "cost", "about", "directory")
+    ]
     rows += [_overview_row(one, current) for one in listed]
     return columns(rows, right=(1, 3, 4, 5))
 

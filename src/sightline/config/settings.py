@@ -142,9 +142,15 @@ class AppSettings(_Table, frozen=True, kw_only=True):
 
 
 class WorkspaceSettings(_Table, frozen=True, kw_only=True):
-    """What commands in the directory are given: `env` names variables beyond the usual ones."""
+    """What commands in the directory are given: `env` names variables beyond the usual ones.
+
+    `instructions` is what becomes of a directory's AGENTS.md, commands and skills: `ask` asks
+    once for each repository before a model is told of them, `always` does not, `never` looks
+    for none.
+    """
 
     env: tuple[Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], ...] = ()
+    instructions: Literal["ask", "always", "never"] = "ask"
 
 
 class LedgerSettings(_Table, frozen=True, kw_only=True):

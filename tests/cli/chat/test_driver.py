@@ -97,7 +97,9 @@ async def test_a_question_is_answered_in_markdown(tmp_path: Path) -> None:
 
 
 async def test_going_on_with_a_session_shows_how_it_ended(tmp_path: Path) -> None:
-    async with chatting(tmp_path, ["First.", "It is **Thursday**.\n\n### STATE\nGoal: g\n"]) as chat:
+    async with chatting(
+        tmp_path, ["First.", "It is **Thursday**.\n\n### STATE\nGoal: g\n"]
+    ) as chat:
         chat.type("one\r")
         await chat.sees("First.")
         chat.type("which day?\r")

@@ -28,7 +28,8 @@ WANTED = """
 /memo search words · /apps · /connect desk · /disconnect desk · /tree · /tree desk/inbox
 /focus desk/inbox · /unfocus desk/inbox · /invoke desk/inbox open {} · /model · /model local
 /mode ask · /mode auto · /mode plan · /state · /tail · /why history · /why desk/inbox · /diff
-/cache · /stats · /search words · /session list --all · /pin desk · /compact · /export · /editor · /help · /quit
+/search words · /session list --all · /instructions on
+/cache · /stats · /pin desk · /compact · /export · /editor · /help · /quit
 """
 
 

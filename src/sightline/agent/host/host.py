@@ -37,7 +37,9 @@ from sightline.agent.policy import Mode, Rule
 from sightline.agent.toolbox import Bench, Toolbox
 from sightline.agent.turn.machine import TurnLimits
 from sightline.agent.turn.steps import Spent
+from sightline.agent.workspace.guidance import Guidance, find_guidance, instructions_text
 from sightline.config import Settings
+from sightline.config.load import user_file
 from sightline.context.ledger import Ledger, Memos, MemoShelf, Session
 from sightline.context.ledger.paths import default_path, expanded
 from sightline.context.ledger.store import Clock, now_utc
@@ -101,6 +103,7 @@ class Host:
         self._driver: asyncio.Task[None] | None = None
         self._cancelled: str | None = None
         self._workspace: Workspace | None = None
+        self._guidance: tuple[Guidance, Guidance] | None = None
 
     @classmethod
     @asynccontextmanager
@@ -324,6 +327,56 @@ class Host:
     def last(self) -> Composed | None:
         """The request that was sent last in this session, with its usage once it is known."""
         return self._open.last
+
+    # What the directory and the user tell the model in files.
+
+    @property
+    def guidance(self) -> tuple[Guidance, ...]:
+        """What is told: the user's own files, and the directory's if the user agreed."""
+        own, directory = self._guidance or (None, None)
+        return tuple(found for found in (own, directory if self.follows else None) if found)
+
+    @property
+    def offered_guidance(self) -> Guidance | None:
+        """What the directory would tell; None if it has nothing to say, or is not listened to."""
+        return (self._guidance[1] or None) if self._guidance else None
+
+    @property
+    def follows(self) -> bool | None:
+        """Whether the directory's instructions are followed; None while nobody was asked."""
+        offered = self.offered_guidance
+        if offered is None:
+            return None
+        if self.settings.workspace.instructions == "always":
+            return True
+        return self.ledger.work.trusts(str(offered.root))
+
+    def follow(self, agreed: bool) -> None:
+        """Follow the directory's instructions from now on, or do not. Raises `NotFound`."""
+        if (offered := self.offered_guidance) is None:
+            raise NotFound("this directory has no instructions, commands or skills")
+        self.ledger.work.trust(str(offered.root), agreed=agreed)
+        self._tell_model()
+
+    def _read_guidance(self) -> None:
+        """Read the files anew, and tell what in them makes the prompt begin otherwise."""
+        here = Path.cwd()
+        own = find_guidance(user_file(self._env).parent, own=True)
+        before, self._guidance = self._guidance, (own, find_guidance(here))
+        if before is None or before[1].problems != self._guidance[1].problems:
+            for problem in self._guidance[1].problems:
+                self._tell(Noticed(code="instructions", message=problem))
+        self._tell_model()
+
+    def _tell_model(self) -> None:
+        text = instructions_text(*self.guidance)
+        if self._stage.instructions and text != self._stage.instructions and self._open.wire:
+            told = "the instructions changed: the next request is evaluated anew behind them"
+            self._tell(Noticed(code="instructions", message=told))
+        self._stage.instructions = text
+        if self._workspace is not None:
+            skills = {one.name: one for found in self.guidance for one in found.skills}
+            self._workspace.show_skills(tuple(skills.values()))
 
     # Apps.
 
@@ -549,11 +602,15 @@ class Host:
         stack.push_async_callback(_ended, asyncio.create_task(workspace.watch()))
         self._stage.trust(APP_ID, WORKSPACE_READS)
         self._workspace = workspace
+        if self.settings.workspace.instructions != "never":
+            await asyncio.to_thread(self._read_guidance)
 
     async def _look_around(self) -> None:
         """See the directory as it is now, before the first request of a turn is made."""
         if self._workspace is None:
             return
+        if self._guidance is not None:
+            await asyncio.to_thread(self._read_guidance)
         await self._workspace.refresh()
         with suppress(SightlineError):  # who let go of it sees nothing of it
             # An answer comes after the patches of what was seen: until then they may wait.

@@ -82,6 +82,7 @@ class HostStage:
         self._worlds = SafeWorlds()
         self._sleep = sleep
         self._own_reads: frozenset[tuple[str, str]] = frozenset()
+        self.instructions = ""
 
     def trust(self, app: str, actions: Sequence[str]) -> None:
         """Take the word of an app of our own that these actions only read."""
@@ -249,6 +250,7 @@ class HostStage:
         return Layers(
             system=system_text(small=small),
             guidelines=guidelines_text(small=small),
+            instructions=guarded_text(self.instructions),
             memos=_titled("Memos that may matter here", "\n".join(lines)),
             anchor=_titled("The state you wrote last", anchor or ""),
             scratchpad=_titled("Your scratchpad", ledger.scratchpad.read(session.id)),

@@ -14,11 +14,20 @@ from typing import Any, Final
 
 from sightline.agent.workspace.command import Finished
 from sightline.agent.workspace.git import GitStatus
+from sightline.agent.workspace.guidance import MarkdownFile
 from sightline.agent.workspace.inside import shown
 from sightline.agent.workspace.listing import Listing
 from sightline.slop.protocol.ids import legal_id
 
-__all__ = ["Run", "directory_node", "file_node", "files_node", "git_node", "runs_node"]
+__all__ = [
+    "Run",
+    "directory_node",
+    "file_node",
+    "files_node",
+    "git_node",
+    "runs_node",
+    "skills_node",
+]
 
 CHANGES: Final = 40
 ENTRIES: Final = 40
@@ -110,6 +119,20 @@ def runs_node(runs: Iterable[Run]) -> Descriptor | None:
     """The commands of late, the latest first; nothing before the first."""
     items = [_run_node(run) for run in runs]
     return {"type": "collection", "items": items[::-1]} if items else None
+
+
+def skills_node(skills: Iterable[MarkdownFile]) -> Descriptor | None:
+    """What somebody wrote down how to do, by name; each is read when it is needed."""
+    items = [
+        {
+            "id": one.name,
+            "type": "document",
+            "props": {"about": shown(one.about)} if one.about else {},
+            "content_ref": {"mime": "text/markdown", "summary": f"{len(one.text):,} characters"},
+        }
+        for one in skills
+    ]
+    return {"type": "collection", "items": items} if items else None
 
 
 def _run_node(run: Run) -> Descriptor:

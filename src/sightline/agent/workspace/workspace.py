@@ -4,6 +4,7 @@
     /git         branch, and what has changed
     /files       directories and files, made when a query asks; content by `read_content`
     /runs        the latest commands, with their output
+    /skills      what is written down about how to do things, by name
 
 What the tree shows is a picture that `look` takes: git and the names of files, never
 their contents. `refresh` takes it anew; a host does so before each request, and where
@@ -35,6 +36,7 @@ from msgspec import Meta
 from sightline.agent.workspace.command import Finished, run_command
 from sightline.agent.workspace.environment import passed, withheld_by_name
 from sightline.agent.workspace.git import TIMEOUT_S, Git, GitStatus
+from sightline.agent.workspace.guidance import MarkdownFile
 from sightline.agent.workspace.inside import Inside, Parts, parts_of
 from sightline.agent.workspace.listing import SKIPPED, Listing, scan
 from sightline.agent.workspace.nodes import (
@@ -44,6 +46,7 @@ from sightline.agent.workspace.nodes import (
     files_node,
     git_node,
     runs_node,
+    skills_node,
 )
 from sightline.agent.workspace.text import content, edit, read_lines, search
 from sightline.errors import ActionError, InvalidInput
@@ -115,6 +118,7 @@ class Workspace:
         self._is_closed = False
         self._runs: deque[Run] = deque(maxlen=_RUNS)
         self._run_count = 0
+        self._skills: tuple[MarkdownFile, ...] = ()
         self._pool = ThreadPoolExecutor(_COMMANDS_AT_ONCE, "sightline-run")
         self.app = self._build_app()
 
@@ -218,6 +222,8 @@ class Workspace:
         app.node("files")(self._files_node)
         app.node("runs")(self._runs_node)
         app.content("runs/{run}")(self.output_of)
+        app.node("skills")(self._skills_node)
+        app.content("skills/{skill}")(self.skill)
         for depth in range(DEPTH + 1):
             directory = "/".join(["files", *(f"{{p{level}}}" for level in range(depth))])
             app.children(directory)(self.entries)
@@ -232,6 +238,19 @@ class Workspace:
 
     def _runs_node(self) -> dict[str, Any] | None:
         return runs_node(self._runs)
+
+    def _skills_node(self) -> dict[str, Any] | None:
+        return skills_node(self._skills)
+
+    def show_skills(self, skills: tuple[MarkdownFile, ...]) -> None:
+        """Show these skills from now on."""
+        if skills != self._skills:
+            self._skills = skills
+            self.app.refresh()
+
+    def skill(self, skill: str) -> str | None:
+        """The text of a skill."""
+        return next((one.text for one in self._skills if one.name == skill), None)
 
     def entries(self, call: Call, offset: int, count: int) -> dict[str, Any]:
         """What stands in a directory: a part of it, by name."""

@@ -35,6 +35,7 @@ from sightline.cli.commands.command import Leave
 from sightline.cli.commands.complete import Completion, complete
 from sightline.cli.commands.lines import Line, cut, line_of
 from sightline.cli.commands.offers import Sources
+from sightline.cli.guidance import ask_to_follow
 from sightline.context.messages.state import strip_states
 from sightline.context.messages.window import Window
 from sightline.errors import NotFound, SightlineError
@@ -75,7 +76,7 @@ class ChatDriver:
         self._warned: set[str] = set()
         self._aside: set[asyncio.Task[None]] = set()
         self._open: dict[str, asyncio.Task[None]] = {}
-        self._console = TerminalConsole(terminal, self.paint)
+        self.console = TerminalConsole(terminal, self.paint)
         self._sources = Sources(host)
 
     @property
@@ -202,7 +203,7 @@ class ChatDriver:
 
     async def _command(self, line: str) -> str | None:
         try:
-            return await registry.run(line, self._host, self._console, chat=True)
+            return await registry.run(line, self._host, self.console, chat=True)
         except Leave:
             self._terminal.leave()
         except SightlineError as error:
@@ -271,7 +272,7 @@ class ChatDriver:
             self._terminal.put(painted.strip("\n") + "\n\n")
 
     async def _approve(self, event: ApprovalAsked) -> None:
-        given = await consent_to(event, self._console, self._host.hub)
+        given = await consent_to(event, self.console, self._host.hub)
         self._open.pop(event.call_id, None)
         with suppress(NotFound):  # the turn may have ended meanwhile
             self._host.answer(event.call_id, given.approved, given.rule)
@@ -346,6 +347,7 @@ async def on_screen(terminal: Terminal, options: ChatOptions) -> None:
             for line in refused:
                 driver.note(Noticed(code="config", message=line))
             terminal.start(driver)
+            await ask_to_follow(host, driver.console)
             await driver.run()
         finally:
             watching.cancel()

@@ -10,12 +10,15 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Final
 
 from sightline.agent.host import Host
+from sightline.cli.approval import LineAsker
 from sightline.cli.ask import latest_session
 from sightline.cli.chat.main import ChatOptions
 from sightline.cli.chat.pipe import PipeChat, lines_of
+from sightline.cli.guidance import ask_to_follow, unasked
 from sightline.cli.keyfile import keyed
 from sightline.cli.out import Outlet, forget_typed, notice
 from sightline.config import load
@@ -46,6 +49,11 @@ async def without_screen(options: ChatOptions) -> int:
         for ignored in refused:
             notice(ignored)
         asker = ask if prompt else None
+        if asker is not None:
+            console = LineAsker(Outlet(), asker, width=get_terminal_size().columns)
+            await ask_to_follow(host, console)
+        elif told := unasked(host):
+            notice(told)
         chat = PipeChat(host, Outlet(), Outlet(err=True), ask=asker, yes=options.yes)
         if prompt:
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, chat.interrupt)

@@ -62,6 +62,7 @@ def _quoted(text: str, *, opened: bool) -> str:
 def _for_command(typed: str, sources: Sources) -> list[Completion]:
     low = typed.lower()
     names: list[Offer] = [(name, one.title) for name, one in COMMANDS.items()]
+    names += sources.written()
     begun = _completions(typed, fitting(low, names))
     name = max((name for name in COMMANDS if low.startswith(f"{name} ")), key=len, default="")
     if not name:

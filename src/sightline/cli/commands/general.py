@@ -1,4 +1,4 @@
-"""`/model`, `/mode`, `/rules`, `/compact`, `/editor`, `/quit`: the turn and the chat themselves."""
+"""`/model`, `/mode`, `/rules`, `/instructions`, `/compact`, `/editor`, `/quit`: turn and chat."""
 
 from __future__ import annotations
 
@@ -66,6 +66,22 @@ async def _rules_remove(call: CommandCall, number: int) -> None:
     """Remove a rule that you had remembered in this session."""
     gone = call.host.forget(number)
     call.console.write(f"Removed: {visible(in_words(gone))}")
+
+
+@COMMANDS.command("instructions", example="/instructions on")
+@click.argument("follow", type=click.Choice(("on", "off")), required=False)
+async def _instructions(call: CommandCall, follow: str | None) -> None:
+    """Say which files tell the model how to work here; `on` and `off` decide on the directory's."""
+    if follow:
+        await asyncio.to_thread(call.host.follow, follow == "on")
+    for found in call.host.guidance:
+        for path in found.paths:
+            call.console.write(f"  {found.root / path}")
+    offered = call.host.offered_guidance
+    if offered is None:
+        call.console.write("This directory has no instructions, commands or skills.")
+    elif not call.host.follows:
+        call.console.write(f"Not followed: {', '.join(offered.paths)}; /instructions on does.")
 
 
 @COMMANDS.command("compact", idle=True)

@@ -48,6 +48,10 @@ class Sources:
         recent = self._host.ledger.groups.recent(self._host.session.id, MOST)
         return ((str(group.id), group.prompt) for group in reversed(recent))
 
+    def written(self) -> Iterator[Offer]:
+        """Messages that somebody wrote down, by name."""
+        return ((one.name, one.about) for found in self._host.guidance for one in found.commands)
+
     def sessions(self) -> Iterator[Offer]:
         return ((str(one.id), one.name) for one in self._host.ledger.sessions.recent(limit=MOST))
 

@@ -31,6 +31,7 @@ _KNOWN: Final = {
     "frame": ("F", ""),
     "system": ("S", ""),
     "guidelines": ("G", ""),
+    "instructions": ("N", "shorten AGENTS.md, /instructions off"),
     "history": ("H", "/context window N, /compact, /context drop GID"),
     "input": ("I", "say less, attach files"),
     "memos": ("M", "/memo delete ID"),

@@ -2,7 +2,8 @@
 
 A name may have two words (`/context drop`); the longest name that fits is meant. A line that
 begins with `/` and names no command is an error, never a message to the model; a message
-that must begin with a slash is written with two.
+that must begin with a slash is written with two. Messages that somebody wrote down in a file
+(`agent.workspace.guidance`) are called by their name like commands; ours come first.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from sightline.agent.host import Host
+from sightline.agent.workspace.guidance import MarkdownFile, with_arguments
 from sightline.cli.commands import apps, general, groups, insight, memos, sessions
 from sightline.cli.commands.command import CommandCall, SlashCommand, rest
 from sightline.cli.commands.console import Console
@@ -22,7 +24,16 @@ from sightline.cli.commands.lines import columns, cut
 from sightline.cli.commands.offers import fitting
 from sightline.errors import InvalidInput
 
-__all__ = ["COMMANDS", "FoundCommand", "find", "is_command", "message_of", "run", "to_markdown"]
+__all__ = [
+    "COMMANDS",
+    "FoundCommand",
+    "find",
+    "is_command",
+    "message_of",
+    "run",
+    "to_markdown",
+    "written_commands",
+]
 
 MARK: Final = "/"
 ALIASES: Final = {"messages": "message", "exit": "quit"}
@@ -73,11 +84,27 @@ async def run(line: str, host: Host, console: Console, *, chat: bool = False) ->
     Raises InvalidInput for what cannot be understood, `Leave` to end, and whatever the
     command's own work raises.
     """
+    if (written := _written(line, host)) is not None:
+        return written
     command, given = find(line)
     context = command.read(given, CommandCall(host, console))
     if command.chat and not chat:
         raise InvalidInput(f"/{command.name} needs a terminal")
     return await command.run(context)
+
+
+def _written(line: str, host: Host) -> str | None:
+    """Find the message that somebody wrote down under a name, with its arguments in it."""
+    name, _, arguments = line.removeprefix(MARK).partition(" ")
+    if name in ALIASES or _family(name):
+        return None
+    found = next((one for one in written_commands(host) if one.name == name), None)
+    return None if found is None else with_arguments(found.text, arguments.strip())
+
+
+def written_commands(host: Host) -> list[MarkdownFile]:
+    """List the messages that can be sent by their name."""
+    return [one for found in host.guidance for one in found.commands]
 
 
 def _family(name: str) -> list[SlashCommand]:
@@ -96,10 +123,13 @@ async def _help(call: CommandCall, command: str) -> None:
     typed = command.removeprefix(MARK).lower()
     wanted = ALIASES.get(typed, typed)
     chosen = _family(wanted) if wanted else list(COMMANDS.values())
-    if not chosen:
+    written = [(f"/{one.name}", one.about) for one in written_commands(call.host)]
+    chosen_written = [row for row in written if not wanted or row[0] == f"/{wanted}"]
+    if not chosen and not chosen_written:
         raise InvalidInput(f"there is no command /{wanted[:40]}; /help lists them")
     width = call.console.width
-    for line in columns([(one.usage, one.title) for one in chosen]):
+    rows = [(one.usage, one.title) for one in chosen]
+    for line in columns([*rows, *chosen_written]):
         call.console.write(line if wanted else cut(line, width))
     for one in chosen if wanted else ():
         if one.example:

@@ -282,10 +282,11 @@ TABLES: Final[dict[str, Table]] = {
         is_sealed=False,
     ),
     "trusted": Table(
-        "directories whose instructions are followed; working state, under no seal",
+        "directories whose instructions are followed, or not; working state, under no seal",
         (
             Column("path", "TEXT", "the directory"),
-            Column("created_at", "TEXT", "when the user agreed; UTC, RFC 3339"),
+            Column("agreed", "INTEGER", "1 if the user agreed, 0 if not"),
+            Column("created_at", "TEXT", "when the user said so; UTC, RFC 3339"),
         ),
         shown=False,
         is_sealed=False,

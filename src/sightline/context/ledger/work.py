@@ -134,19 +134,17 @@ class Work:
 
     # Whose instructions are followed.
 
-    def trusts(self, directory: str) -> bool:
-        """Tell whether the user agreed to a directory's instructions."""
+    def trusts(self, directory: str) -> bool | None:
+        """Tell whether the user agreed to a directory's instructions; None if nobody asked."""
         with self.store.read() as db:
-            return bool(db.fetch("SELECT 1 FROM trusted WHERE path = ?", (directory,)))
+            agreed = first(db, "SELECT agreed FROM trusted WHERE path = ?", (directory,))
+        return None if agreed is None else bool(agreed)
 
     def trust(self, directory: str, *, agreed: bool) -> None:
-        """Remember that the user agreed to a directory's instructions, or no longer does."""
-        path = self._gate.text(directory, "a directory", 4096)
+        """Remember whether the user agrees to a directory's instructions."""
+        row: Row = {"path": self._gate.text(directory, "a directory", 4096), "agreed": agreed}
         with self.store.work(durable=True) as db:
-            if agreed:
-                db.put("trusted", {"path": path, "created_at": self.store.timestamp()})
-            else:
-                db.delete("trusted", "path = ?", (path,))
+            db.put("trusted", {**row, "created_at": self.store.timestamp()})
 
 
 def _owner(db: RowReader, session_id: int) -> str:

@@ -113,6 +113,7 @@ class Layers(msgspec.Struct, frozen=True):
 
     system: str = ""
     guidelines: str = ""
+    instructions: str = ""
     memos: str = ""
     anchor: str = ""
     scratchpad: str = ""

@@ -58,7 +58,10 @@ def search_messages(
         f"WHERE dropped = 0 {here}AND id IN ({chosen}) ORDER BY id DESC LIMIT :limit",
         {"match": match, "session": session_id, "limit": limit},
     )
-    return [SearchHit(*columns, excerpt(content, text)) for *columns, content in rows]
+    return [
+        SearchHit(number, session, group, role, at, excerpt(content, text))
+        for number, session, group, role, at, content in rows
+    ]
 
 
 def _index_apart(connection: apsw.Connection) -> None:

@@ -182,7 +182,9 @@ CREATE INDEX memo_content_words_by_memo ON memo_content_words (memo_id);
 # their row; one that `/redo` brings back among older ones comes back here at once.
 _FOUND_AGAIN: Final = """
 ALTER TABLE sessions ADD COLUMN kind TEXT;
-CREATE TABLE trusted (path TEXT PRIMARY KEY, created_at TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE trusted (
+    path TEXT PRIMARY KEY, agreed INTEGER NOT NULL, created_at TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
 CREATE VIRTUAL TABLE message_text USING fts5 (
     content, content = 'messages', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2'
 );

@@ -2,7 +2,8 @@
 
 std::slop, context management §3, the context layers approach:
 
-    system (with memos) · guidelines · anchor · scratchpad · history (last N groups) · input
+    system (with memos) · guidelines · instructions · anchor · scratchpad
+    · history (last N groups) · input
 
 Simple to read, and the prefix ends where the state begins: every change of state
 voids the cache of the whole history behind it.
@@ -35,6 +36,8 @@ def on_context_build(ctx: Context) -> Prompt:
     instructions = "\n\n".join(filter(None, (layers.system, layers.memos)))
     add("system", instructions, role="system", priority=100)
     add("guidelines", layers.guidelines, role="system", priority=90)
+    if layers.instructions:
+        add("instructions", layers.instructions, role="system", priority=85)
     add("anchor", layers.anchor, role="system", priority=80)
     add("scratchpad", layers.scratchpad, role="system", priority=70)
     add("apps", layers.apps, role="user", priority=60)

@@ -1,6 +1,7 @@
 """The default layout: everything that changes every turn stands behind the boundary.
 
-    system · guidelines · history · input ║ memos · anchor · scratchpad · apps · state
+    system · guidelines · instructions · history · input
+    ║ memos · anchor · scratchpad · apps · state
 
 The shares of history and tail add up to nine tenths of the budget. So a tail that
 grows takes nothing from the history while the other slots stay within the last
@@ -36,6 +37,11 @@ def on_context_build(ctx: Context) -> Prompt:
     add, layers = ctx.slots.add, ctx.layers
     add("system", layers.system, role="system", priority=100, stability="frozen")
     add("guidelines", layers.guidelines, role="system", priority=90, stability="frozen")
+    if layers.instructions:
+        add(
+            "instructions", layers.instructions, role="system", priority=85, stability="frozen",
+            max_ratio=0.25, trim_behavior="char", keep="head",
+        )  # fmt: skip
     add(
         "history",
         list(ctx.history),
