@@ -245,7 +245,7 @@ REFUSED = {
     "model", "isolate", "policy", "limits.rounds", "limits.turn_tokens", "limits.retries",
     "limits.invoke_s", "apps.connect", "apps.discover", "apps.workspace", "apps.silent_s",
     "ledger.path", "ledger.record", "endpoints", "profiles", "strategy_config", "workspace.env",
-    "reply.silence_s", "reply.idle_s", "reply.total_s", "reply.max_bytes",
+    "workspace.instructions", "reply.silence_s", "reply.idle_s", "reply.total_s", "reply.max_bytes",
 }  # fmt: skip
 
 

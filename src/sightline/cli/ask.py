@@ -190,8 +190,8 @@ async def _follow(host: Host, options: _AskOptions) -> int:
     from sightline.cli.attach import attach
     from sightline.cli.guidance import unasked
 
-    if told := unasked(host):
-        _tell(told)
+    if missing := unasked(host):
+        _tell(missing)
 
     code = 0
     needed: list[str] = []

@@ -128,8 +128,8 @@ def query(sql: str, db: Path | None, session: str | None, rows: int) -> None:
 
 @ledger.command(
     epilog=_examples(
-        "sightline ledger search --db work.db question",
-        "sightline ledger search --db work.db --session 1 --json 'question 2'",
+        "sightline ledger search --db work.db hello",
+        "sightline ledger search --db work.db --session 1 --json hel",
     )
 )
 @click.argument("text")

@@ -96,5 +96,5 @@ def test_the_users_own_directory_may_be_linked(tmp_path: Path) -> None:
     write(tmp_path, "dotfiles/AGENTS.md", "mine")
     write(tmp_path, "dotfiles/commands/go.md", "Go.")
     (tmp_path / "config").symlink_to(tmp_path / "dotfiles")
-    found = find_guidance(tmp_path / "config", own=True)
+    found = find_guidance(tmp_path / "config", of_user=True)
     assert found.paths == ("AGENTS.md", "commands/go.md")

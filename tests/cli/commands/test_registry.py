@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import click
@@ -16,7 +17,8 @@ from sightline.cli.commands.registry import COMMANDS, find, is_command, message_
 from sightline.errors import InvalidInput
 
 ROOT = Path(__file__).parent.parent.parent.parent
-NOBODY = cast(Host, None)  # for what fails, or needs nothing, before there is a host
+# For what fails, or needs nothing, before there is a host.
+NOBODY = cast(Host, SimpleNamespace(guidance=()))
 
 # The commands of the seed's reference and of the issue, as they are called.
 WANTED = """

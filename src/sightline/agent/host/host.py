@@ -333,8 +333,8 @@ class Host:
     @property
     def guidance(self) -> tuple[Guidance, ...]:
         """What is told: the user's own files, and the directory's if the user agreed."""
-        own, directory = self._guidance or (None, None)
-        return tuple(found for found in (own, directory if self.follows else None) if found)
+        users, directory = self._guidance or (None, None)
+        return tuple(found for found in (users, directory if self.follows else None) if found)
 
     @property
     def offered_guidance(self) -> Guidance | None:
@@ -361,8 +361,8 @@ class Host:
     def _read_guidance(self) -> None:
         """Read the files anew, and tell what in them makes the prompt begin otherwise."""
         here = Path.cwd()
-        own = find_guidance(user_file(self._env).parent, own=True)
-        before, self._guidance = self._guidance, (own, find_guidance(here))
+        users = find_guidance(user_file(self._env).parent, of_user=True)
+        before, self._guidance = self._guidance, (users, find_guidance(here))
         if before is None or before[1].problems != self._guidance[1].problems:
             for problem in self._guidance[1].problems:
                 self._tell(Noticed(code="instructions", message=problem))
@@ -371,8 +371,8 @@ class Host:
     def _tell_model(self) -> None:
         text = instructions_text(*self.guidance)
         if self._stage.instructions and text != self._stage.instructions and self._open.wire:
-            told = "the instructions changed: the next request is evaluated anew behind them"
-            self._tell(Noticed(code="instructions", message=told))
+            changed = "the instructions changed: the next request is evaluated anew behind them"
+            self._tell(Noticed(code="instructions", message=changed))
         self._stage.instructions = text
         if self._workspace is not None:
             skills = {one.name: one for found in self.guidance for one in found.skills}

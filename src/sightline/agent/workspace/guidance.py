@@ -63,14 +63,14 @@ class Guidance:
         return tuple(one.path for one in (*self.instructions, *self.commands, *self.skills))
 
 
-def find_guidance(directory: Path, *, own: bool = False) -> Guidance:
-    """Read what there is for a directory, or in the user's `own` configuration directory."""
-    root = directory if own else _repository(directory)
-    reader = _Reader(root, follow=own)
+def find_guidance(directory: Path, *, of_user: bool = False) -> Guidance:
+    """Read what there is for a directory; `of_user`: in the user's configuration directory."""
+    root = directory if of_user else _repository(directory)
+    reader = _Reader(root, follow=of_user)
     steps = (directory, *directory.parents)
     above = [step for step in reversed(steps) if step == root or root in step.parents]
     instructions = [found for step in above if (found := reader.first(step, INSTRUCTIONS))]
-    folders = [root] if own else [root / name for name in FOLDERS]
+    folders = [root] if of_user else [root / name for name in FOLDERS]
     commands = [found for folder in folders for found in reader.commands(folder / "commands")]
     skills = [found for folder in folders for found in reader.skills(folder / "skills")]
     problems = tuple(reader.problems)

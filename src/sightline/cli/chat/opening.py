@@ -52,8 +52,8 @@ async def without_screen(options: ChatOptions) -> int:
         if asker is not None:
             console = LineAsker(Outlet(), asker, width=get_terminal_size().columns)
             await ask_to_follow(host, console)
-        elif told := unasked(host):
-            notice(told)
+        elif missing := unasked(host):
+            notice(missing)
         chat = PipeChat(host, Outlet(), Outlet(err=True), ask=asker, yes=options.yes)
         if prompt:
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, chat.interrupt)

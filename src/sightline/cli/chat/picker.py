@@ -106,8 +106,8 @@ class _Picker:
         found = fitting(self._lines, self._typed.text)
         first = max(0, self._at - _ROWS + 1)
         shown: StyleAndTextTuples = [("class:dim", f"  {cut(self._head, width)}\n")]
-        for place, number in enumerate(found[first : first + _ROWS], first):
-            style, sign = ("class:ask", "> ") if place == self._at else ("", "  ")
+        for row, number in enumerate(found[first : first + _ROWS], first):
+            style, sign = ("class:ask", "> ") if row == self._at else ("", "  ")
             shown.append((style, f"{sign}{cut(self._lines[number], width)}\n"))
         more = len(found) - first - _ROWS
         last = f"  … {more} more" if more > 0 else "" if found else "  none of them fits"

@@ -96,7 +96,7 @@ async def run(line: str, host: Host, console: Console, *, chat: bool = False) ->
 def _written(line: str, host: Host) -> str | None:
     """Find the message that somebody wrote down under a name, with its arguments in it."""
     name, _, arguments = line.removeprefix(MARK).partition(" ")
-    if name in ALIASES or _family(name):
+    if name.lower() in ALIASES or _family(name.lower()):
         return None
     found = next((one for one in written_commands(host) if one.name == name), None)
     return None if found is None else with_arguments(found.text, arguments.strip())

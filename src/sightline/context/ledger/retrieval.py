@@ -66,7 +66,7 @@ def excerpt(content: str, text: str, chars: int = EXCERPT_CHARS) -> str:
     """Cut one line out of a message, around the first word of a text that is found in it."""
     line = " ".join(content.split())
     folded = line.casefold()
-    at = [place for word in text.casefold().split() if (place := folded.find(word)) >= 0]
+    at = [start for word in text.casefold().split() if (start := folded.find(word)) >= 0]
     start = max(0, min(at, default=0) - chars // 3)
     cut = line[start : start + chars]
     return f"{'…' if start else ''}{cut}{'…' if start + chars < len(line) else ''}"
