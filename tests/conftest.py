@@ -46,5 +46,5 @@ def nobodys_ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def sightline(tmp_path: Path) -> Run:
-    """The command line, in an empty directory."""
+    """The command line in an empty directory, without a process of its own."""
     return runner(tmp_path)

@@ -14,7 +14,7 @@ import pytest
 
 from sightline.context.ledger import Ledger
 from support.live import LiveApp, announced_app
-from support.shell import PROGRAM
+from support.shell import PROGRAM, here
 from support.vendors.answers import Answer, Call, Refuses, Says, says
 from support.vendors.server import KEY, Vendor
 
@@ -31,15 +31,20 @@ class Shell:
     def environment(self) -> dict[str, str]:
         return {
             **os.environ, **self.vendor.environment(), "SLOP_PROVIDERS": str(self.directory),
-            "SIGHTLINE_CONFIG": "", "SIGHTLINE_MODEL": "openai-chat:gpt-5.5",
+            "SIGHTLINE_CONFIG": "", "SIGHTLINE_MODEL": "ollama:test",
         }  # fmt: skip
 
     def __call__(
         self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[bytes]:
+        around = {**self.environment(), **(env or {})}
+        return here(self.directory, *args, "--db", "work.db", stdin=stdin, env=around)
+
+    def program(self, *args: str, **env: str) -> subprocess.CompletedProcess[bytes]:
+        """Run the installed program."""
         return subprocess.run(
-            [PROGRAM, *args, "--db", "work.db"], input=stdin, capture_output=True, timeout=60,
-            cwd=self.directory, env={**self.environment(), **(env or {})}, check=False,
+            [PROGRAM, *args, "--db", "work.db"], stdin=subprocess.DEVNULL, capture_output=True,
+            timeout=60, cwd=self.directory, env={**self.environment(), **env}, check=False,
         )  # fmt: skip
 
     def sent(self, number: int = -1) -> str:
@@ -63,7 +68,7 @@ def answering(*answers: Answer) -> pytest.MarkDecorator:
 
 
 def test_an_answer_goes_to_stdout_and_nothing_else_does(shell: Shell) -> None:
-    done = shell("ask", "What is unread?")
+    done = shell.program("ask", "What is unread?")
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout == b"Two unread messages.\n"
     assert "What is unread?" in shell.sent()
@@ -74,7 +79,9 @@ def test_no_program_of_the_directory_is_started_whatever_the_path_says(shell: Sh
         program = shell.directory / name
         program.write_text('#!/bin/sh\necho "$0 $OPENAI_API_KEY" >> caught\n')
         program.chmod(0o755)
-    done = shell("ask", "hi", env={"PATH": f".::{os.environ['PATH']}"})
+    done = shell.program(
+        "ask", "hi", PATH=f".::{os.environ['PATH']}", SIGHTLINE_MODEL="openai-chat:test"
+    )
     assert done.returncode == 0
     assert not (shell.directory / "caught").exists()
 
@@ -83,7 +90,7 @@ def test_what_is_piped_in_is_part_of_the_question(shell: Shell) -> None:
     assert shell("ask", "Summarise.", stdin=b"a long report").returncode == 0
     assert "Summarise.\\n\\na long report" in shell.sent()
     assert shell("ask", "-", stdin=b"only this").returncode == 0
-    assert '"only this"' in shell.sent()
+    assert '"only this' in shell.sent()
     assert shell("ask", stdin=b"or this").returncode == 0
 
 
@@ -183,8 +190,8 @@ def test_nobody_there_and_no_time_for_us_are_exit_code_4(shell: Shell) -> None:
     once = {"SIGHTLINE_CONFIG": "once.toml"}
     with socket.socket() as taken:  # bound and not listening: whoever calls is refused
         taken.bind(("127.0.0.1", 0))
-        nobody = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-        away = shell("ask", "--json", "hi", env={"OPENAI_BASE_URL": nobody, **once})
+        nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        away = shell("ask", "--json", "hi", env={"OLLAMA_HOST": nobody, **once})
     assert away.returncode == 4
     assert json.loads(away.stdout.splitlines()[-1])["code"] == "unreachable"
     assert shell.vendor.requests == []

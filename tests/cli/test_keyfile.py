@@ -17,7 +17,7 @@ from sightline.cli.main import run
 from sightline.config import EndpointSettings, Settings
 from sightline.errors import InvalidInput
 from support.person import environment
-from support.shell import PROGRAM
+from support.shell import here
 from support.vendors.answers import Sends, says
 from support.vendors.asking import asked, end_of
 from support.vendors.server import Vendor
@@ -41,10 +41,10 @@ def sightline(
     around = environment(home, vendor)
     if not keys:
         around = {name: value for name, value in around.items() if not name.endswith("_API_KEY")}
-    return subprocess.run(
-        [PROGRAM, *arguments], input=stdin, text=True, capture_output=True, timeout=60,
-        check=False, cwd=home, env=around,
-    )  # fmt: skip
+    around["SIGHTLINE_MODEL"] = "openai-chat:test"
+    done = here(home, *arguments, stdin=stdin, env=around)
+    out, err = done.stdout.decode(), done.stderr.decode()
+    return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 
 
 def given_to(vendor: Vendor) -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 
 from sightline.agent.models.vendors import VENDORS
 from sightline.context.ledger import Ledger
-from support.shell import PROGRAM
+from support.shell import PROGRAM, here
 
 CANARY = "canary-7f3a9c51e2d84b06"
 
@@ -24,16 +24,19 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(home: Path, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run in an environment where nothing is set but what is given."""
-    bare = {
+def bare(home: Path) -> dict[str, str]:
+    """An environment where nothing is set that a program could do without."""
+    return {
         "HOME": str(home), "PATH": os.environ["PATH"], "SLOP_PROVIDERS": str(home / "providers"),
         "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring", "LC_ALL": "C.UTF-8",
     }  # fmt: skip
-    return subprocess.run(
-        [PROGRAM, *args], env={**bare, **env}, cwd=home, capture_output=True, text=True,
-        timeout=120, check=False,
-    )  # fmt: skip
+
+
+def run(home: Path, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run in an environment where nothing is set but what is given."""
+    done = here(home, *args, env={**bare(home), **env})
+    out, err = done.stdout.decode(), done.stderr.decode()
+    return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 
 
 def lines(home: Path, command: str, **env: str) -> dict[str, dict[str, Any]]:
@@ -167,5 +170,6 @@ def test_an_app_that_is_not_believed_is_a_warning(home: Path) -> None:
 
 
 def test_a_terminal_that_cannot_write_the_text_is_a_warning(home: Path) -> None:
-    found = lines(home, "doctor", PYTHONIOENCODING="latin-1")
-    assert found["terminal"]["level"] == "warn"
+    env = {**bare(home), "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run([PROGRAM, "doctor"], env=env, cwd=home, capture_output=True, check=False)
+    assert b"warn  terminal" in done.stdout

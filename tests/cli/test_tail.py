@@ -115,7 +115,8 @@ def test_a_bridge_whose_writer_is_gone_gives_nothing_and_says_why(
     sightline: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "world.json").write_text(INPUT)
-    sightline("bridge", "--file", "t", "--from", "world.json", "--once")
+    command = [PROGRAM, "bridge", "--file", "t", "--from", "world.json", "--once"]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60, check=True)
     read = sightline("bridge", "--file", "t", "--read")
     assert (read.stdout, read.returncode) == (b"", 0)
     assert b"is gone" in read.stderr

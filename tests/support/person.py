@@ -62,6 +62,6 @@ def environment(directory: Path, vendor: Vendor | None, **more: str) -> dict[str
         "SIGHTLINE_LEDGER": str(directory / "work.db"),
     }  # fmt: skip
     if vendor is not None:
-        own |= {"SIGHTLINE_MODEL": "openai-chat:test", **vendor.environment()}
+        own |= {"SIGHTLINE_MODEL": "ollama:test", **vendor.environment()}
     coverage = {name: value for name, value in os.environ.items() if name.startswith("COV")}
     return {**kept, **own, **coverage, **more}

@@ -1,13 +1,22 @@
-"""Run the command line as a user does: the installed program, in a process of its own."""
+"""Run the command line: the installed program, or the same code without a process of its own."""
 
 from __future__ import annotations
 
+import io
+import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import chdir, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
+from unittest.mock import patch
+
+from sightline.cli.main import run
 
 PROGRAM = str(Path(sys.executable).with_name("sightline"))
+_NOBODYS = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
 
 
 class Run(Protocol):
@@ -18,14 +27,60 @@ class Run(Protocol):
     ) -> subprocess.CompletedProcess[bytes]: ...
 
 
-def runner(directory: Path) -> Run:
-    """Run in this directory."""
+def here(
+    directory: Path, *args: str, stdin: bytes | str = b"", env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a command in this process, which has imported everything: 0.1 to 2 s less than another.
 
-    def run(*args: str, stdin: bytes | str = b"") -> subprocess.CompletedProcess[bytes]:
-        data = stdin.encode() if isinstance(stdin, str) else stdin
-        command = [PROGRAM, *args]
-        return subprocess.run(
-            command, input=data, capture_output=True, cwd=directory, timeout=120, check=False
+    Directory, environment (this one's if none is given) and the three streams are its own.
+    """
+    data = stdin.encode() if isinstance(stdin, str) else stdin
+    environ = {**_NOBODYS, **(os.environ if env is None else env)}
+    with (
+        tempfile.TemporaryFile() as given,
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+    ):
+        given.write(data)
+        given.seek(0)
+        with chdir(directory), patch.dict(os.environ, environ, clear=True):
+            with _streams(given, out, err):
+                code = run(list(args))
+        written = [_whole(out), _whole(err)]
+    return subprocess.CompletedProcess(["sightline", *args], code, *written)
+
+
+@contextmanager
+def _streams(given: IO[bytes], out: IO[bytes], err: IO[bytes]) -> Iterator[None]:
+    """Put files in the place of the standard streams, for Python and for whatever it starts."""
+    kept = [os.dup(number) for number in range(3)]
+    before = sys.stdin, sys.stdout, sys.stderr
+    try:
+        for number, file in enumerate((given, out, err)):
+            os.dup2(file.fileno(), number)
+        sys.stdin, sys.stdout, sys.stderr = (
+            io.TextIOWrapper(open(number, mode, closefd=False), "utf-8", write_through=True)
+            for number, mode in enumerate(("rb", "wb", "wb"))
         )
+        yield
+    finally:
+        with sys.stdin, sys.stdout, sys.stderr:
+            pass
+        sys.stdin, sys.stdout, sys.stderr = before
+        for number, file_number in enumerate(kept):
+            os.dup2(file_number, number)
+            os.close(file_number)
 
-    return run
+
+def _whole(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read()
+
+
+def runner(directory: Path) -> Run:
+    """Run in this directory, without a process of its own."""
+
+    def in_directory(*args: str, stdin: bytes | str = b"") -> subprocess.CompletedProcess[bytes]:
+        return here(directory, *args, stdin=stdin)
+
+    return in_directory

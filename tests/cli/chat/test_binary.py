@@ -31,7 +31,7 @@ def test_a_conversation_from_prompt_to_goodbye(tmp_path: Path, people: list[Pers
             "\x1b[31mHow many are unread?\x1b[0m\r"
         )  # copied from somewhere, with its colour
         person.sees("unread messages.")
-        person.sees("openai-chat:test")  # the status line
+        person.sees("ollama:test")  # the status line
         assert person.leaves() == 0
     assert "Traceback" not in person.seen
     with Ledger(tmp_path / "work.db", mode="read") as ledger:

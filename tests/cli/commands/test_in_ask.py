@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sightline.events import CommandRan, decode_event
 from support.person import environment
-from support.shell import PROGRAM
+from support.shell import here
 from support.vendors.answers import says
 from support.vendors.server import Vendor
 
@@ -15,10 +15,10 @@ from support.vendors.server import Vendor
 def ask(
     directory: Path, vendor: Vendor, *arguments: str, stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [PROGRAM, "ask", *arguments], input=stdin, text=True, capture_output=True, timeout=60,
-        check=False, cwd=directory, env=environment(directory, vendor),
-    )  # fmt: skip
+    around = environment(directory, vendor)
+    done = here(directory, "ask", *arguments, stdin=stdin, env=around)
+    out, err = done.stdout.decode(), done.stderr.decode()
+    return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 
 
 def test_a_command_is_run_and_no_model_asked(tmp_path: Path) -> None:
