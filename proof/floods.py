@@ -72,7 +72,7 @@ def floods(trial: Trial) -> None:
 def _some(trial: Trial, kinds: Iterable[str]) -> list[str]:
     """All of them, or a few in a small run."""
     known = list(kinds)
-    return trial.random.sample(known, min(len(known), trial.times(len(known), least=4)))
+    return trial.random.sample(known, min(len(known), trial.times(len(known), least=2)))
 
 
 async def _flood_host(

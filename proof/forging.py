@@ -20,7 +20,7 @@ def forged(trial: Trial) -> None:
     attempts = corpus()
     fooled = sum(bool(lenient.tags(text + ">")) for how, text in attempts if "slop-" in how)
     trial.control(fooled > 100, f"{fooled} tags fool the reader if nothing is escaped")
-    for how, text in attempts:
+    for how, text in trial.random.sample(attempts, trial.times(len(attempts), least=40)):
         try:
             assert_nothing_is_forged([text])
         except AssertionError as error:

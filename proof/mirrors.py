@@ -107,7 +107,7 @@ def _seen_through(broken: type[Consumer], world: Callable[..., World], seeds: li
 
 def convergence(trial: Trial) -> None:
     """Drop, double, delay, reorder, damage, reconnect, restart; then let the line be good."""
-    seeds = [trial.random.randrange(2**48) for _ in range(trial.times(200, least=20))]
+    seeds = [trial.random.randrange(2**48) for _ in range(trial.times(200, least=10))]
     readable = partial(World, unreadable=0)
     shown = {how: _seen_through(broken, readable, seeds) for how, broken in _BROKEN.items()}
     shown["ignores what it cannot read"] = _seen_through(_Careless, World, seeds)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from support.circumstances import children, end, start_alike
+from support.share import WHOLE
 from support.shell import Run, runner
 
 # What a shell starts in its background ignores SIGINT, and so would every program that we start.
@@ -17,7 +18,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is no failure: properties have no deadline.
-settings.register_profile("sightline", deadline=None)
+settings.register_profile("sightline", deadline=None, max_examples=100 if WHOLE else 40)
 settings.load_profile("sightline")
 
 

@@ -46,6 +46,18 @@ def _the_default_recursion_limit() -> None:
 LEAF = "/d" * (LEVELS - 2) + "/leaf"
 
 
+@pytest.fixture(scope="module")
+def deep() -> Node:
+    """The deep tree: no test changes it, trees are values."""
+    return decode(deep_text())
+
+
+@pytest.fixture(scope="module")
+def deeply_changed(deep: Node) -> Node:
+    """The same, with another property of its leaf."""
+    return deep.change(LEAF, lambda node: node.with_property("n", 2))
+
+
 @pytest.mark.parametrize("extra", ["", ',"x":1'], ids=["known fields", "unknown fields"])
 def test_a_deep_tree_is_read_written_and_compared(extra: str) -> None:
     text = deep_text(extra)
@@ -60,9 +72,8 @@ def test_a_deep_tree_is_read_written_and_compared(extra: str) -> None:
     del tree, again
 
 
-def test_a_deep_tree_is_changed_diffed_and_patched() -> None:
-    tree = decode(deep_text())
-    changed = tree.change(LEAF, lambda node: node.with_property("n", 2))
+def test_a_deep_tree_is_changed_diffed_and_patched(deep: Node, deeply_changed: Node) -> None:
+    tree, changed = deep, deeply_changed
     assert changed != tree
     ops = diff(tree, changed)
     assert [op.path for op in ops] == [f"{LEAF}/properties/n"]
@@ -70,8 +81,7 @@ def test_a_deep_tree_is_changed_diffed_and_patched() -> None:
     assert [op.path for op in diff(tree, decode(encode(changed)))] == [f"{LEAF}/properties/n"]
 
 
-def test_a_deep_tree_arrives_whole_in_a_patch() -> None:
-    deep = decode(deep_text())
+def test_a_deep_tree_arrives_whole_in_a_patch(deep: Node) -> None:
     empty = Node("r", "root")
     full = empty.with_child(deep)
     ops = diff(empty, full)
@@ -95,29 +105,23 @@ def test_a_deep_tree_arrives_whole_in_a_patch() -> None:
     ],
     ids=str,
 )
-def test_a_deep_tree_is_shown(view: View) -> None:
-    tree = decode(deep_text())
+def test_a_deep_tree_is_shown(deep: Node, deeply_changed: Node, view: View) -> None:
     projector = Projector(view)
-    shown = projector.project(tree)
+    shown = projector.project(deep)
     assert shown.id == "d"
-    changed = tree.change(LEAF, lambda node: node.with_property("n", 2))
-    assert projector.project(changed) == project(changed, view)
+    assert projector.project(deeply_changed) == project(deeply_changed, view)
 
 
-def test_a_deep_tree_is_written_as_text() -> None:
+def test_a_deep_tree_is_written_in_blocks_that_stay_small(deep: Node) -> None:
+    """All of its text, mostly indent, has 100 MB."""
     lines = 0
     last = ""
-    for block in format_blocks(decode(deep_text())):
+    for block in format_blocks(deep):
+        assert len(block) < 10_000_000
         lines += block.count("\n") + 1
         last = block
     assert lines == LEVELS
     assert last.endswith("  [item] leaf (n=1)")
-
-
-def test_a_deep_tree_is_written_in_blocks_that_stay_small() -> None:
-    """All of its text, mostly indent, has 100 MB."""
-    largest = max(len(block) for block in format_blocks(decode(deep_text())))
-    assert largest < 10_000_000
 
 
 def test_a_deep_tree_is_refused_on_the_wire_in_one_sentence() -> None:

@@ -27,7 +27,7 @@ from support.share import share
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 many = settings(unhurried, max_examples=share(10_000))
 law_6 = settings(unhurried, max_examples=share(5_000))
-some = settings(unhurried, max_examples=500)
+some = settings(unhurried, max_examples=share(2_500))
 
 
 COUNTERS = ("chars/4", "chars/4", "o200k_base", "gpt-4o", "claude-opus-5-5")

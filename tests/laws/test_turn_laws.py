@@ -42,6 +42,7 @@ from sightline.context.dialects.events import (
 from sightline.context.dialects.usage import Usage
 from sightline.context.messages.parts import Message, Part
 from sightline.events import TurnEnded
+from support.share import share
 
 ids = st.sampled_from("abc")
 reasons: st.SearchStrategy[StopReason] = st.sampled_from(get_args(StopReason))
@@ -113,7 +114,7 @@ class Verdicts(dict[str, Decision]):
         return Decision(verdict, "drawn")  # type: ignore[arg-type]  # one of the three
 
 
-@settings(max_examples=400)
+@settings(max_examples=share(4_000))
 @given(st.data())
 def test_any_sequence_of_events_leaves_a_consistent_turn(data: st.DataObject) -> None:
     limits = TurnLimits(
@@ -190,7 +191,7 @@ def check_runs(driver: Driver, story: list[tuple[str, str]]) -> None:
     assert set(runs) <= stored, "a call is on the disk before it runs"
 
 
-@settings(max_examples=200)
+@settings(max_examples=share(2_000))
 @given(st.data())
 def test_a_cancel_anywhere_ends_the_turn_at_once(data: st.DataObject) -> None:
     driver = Driver()

@@ -17,7 +17,7 @@ from support.impostors import IDS, NAMES
 from support.malformed import MANY
 
 EVERY = claims()
-SCALE = 0.01
+SCALE = 0.004
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
@@ -43,9 +42,12 @@ def here(
     ):
         given.write(data)
         given.seek(0)
-        with chdir(directory), patch.dict(os.environ, environ, clear=True):
-            with _streams(given, out, err):
-                code = run(list(args))
+        with (
+            chdir(directory),
+            patch.dict(os.environ, environ, clear=True),
+            _streams(given, out, err),
+        ):
+            code = run(list(args))
         written = [_whole(out), _whole(err)]
     return subprocess.CompletedProcess(["sightline", *args], code, *written)
 
@@ -59,8 +61,8 @@ def _streams(given: IO[bytes], out: IO[bytes], err: IO[bytes]) -> Iterator[None]
         for number, file in enumerate((given, out, err)):
             os.dup2(file.fileno(), number)
         sys.stdin, sys.stdout, sys.stderr = (
-            io.TextIOWrapper(open(number, mode, closefd=False), "utf-8", write_through=True)
-            for number, mode in enumerate(("rb", "wb", "wb"))
+            open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115 - closed below
+            for number, mode in enumerate("rww")
         )
         yield
     finally:

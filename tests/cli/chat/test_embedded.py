@@ -16,8 +16,8 @@ import pytest
 
 from sightline.agent.models.local import why_not
 from sightline.context.ledger import Ledger
-from support.person import WAIT_S, Person, environment
-from support.shell import PROGRAM
+from support.person import Person, environment
+from support.shell import PROGRAM, here
 
 MISSING = why_not("smollm2-135m-instruct")
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
@@ -71,10 +71,7 @@ def test_a_pipe_is_answered_and_only_what_is_new_is_read(tmp_path: Path) -> None
 
 def state_of(directory: Path, env: dict[str, str], turn: int) -> str:
     """What the apps showed in the request of a turn, which is proved to be the one sent."""
-    shown = subprocess.run(
-        [PROGRAM, "context", "1", "--turn", str(turn), "--json"], capture_output=True, check=True,
-        timeout=WAIT_S, cwd=directory, env=env,
-    )  # fmt: skip
+    shown = here(directory, "context", "1", "--turn", str(turn), "--json", env=env)
     told = json.loads(shown.stdout)
     assert told["verified"] is True
     last: str = told["request"]["messages"][-1]["content"]

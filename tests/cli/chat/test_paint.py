@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sightline.cli.chat.paint import STYLES, Colors, paint_lines, paint_markdown
 from sightline.cli.commands.picture import _KNOWN, style_of
+from support.share import share
 from support.terminal_attacks import ATTACKS, FORBIDDEN
 
 OURS = re.compile(r"\x1b\[[0-9;]*m")  # select graphic rendition, the only sequence we write
@@ -32,7 +33,7 @@ def test_an_attack_in_markdown_stays_text(attack: str, colors: Colors) -> None:
 
 
 @given(st.text(st.sampled_from("\x1b\x9b\x07[];m8:/`*_#<>()! \nab1.\u202e\r\b"), max_size=60))
-@settings(max_examples=200)
+@settings(max_examples=share(2_000))
 def test_no_markdown_makes_a_sequence_of_its_own(text: str) -> None:
     assert not foreign(paint_markdown(text, 40, "full"))
 

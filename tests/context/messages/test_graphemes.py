@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sightline.context.messages.graphemes import LONGEST, cut_at_or_after, cut_at_or_before
+from support.share import share
 
 CLUSTERS = [
     "👩‍👩‍👧",
@@ -54,7 +55,7 @@ def test_plain_text_may_be_cut_anywhere() -> None:
         assert all(cut_at_or_after(text, index) == index for index in range(len(text) + 1))
 
 
-@settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=share(5_000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(spicy, st.integers(0, 12))
 def test_every_cut_is_a_boundary_of_the_unicode_standard(text: str, index: int) -> None:
     index = min(index, len(text))
