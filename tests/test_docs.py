@@ -153,7 +153,8 @@ def test_every_example_in_help_runs(name: str, line: str, example_files: Path) -
         announced_app(example_files, LiveApp(demo_tree(), app_id="demo")),
         Vendor(says("You have two unread messages.")) as vendor,
     ):
-        done = shell(line, example_files, vendor.environment())
+        own = {**vendor.environment(), "SIGHTLINE_MODEL": "ollama:test"}
+        done = shell(line, example_files, own)
     assert done.returncode == 0, f"{name}: {done.stderr}"
     assert done.stdout
     assert done.stderr == ""

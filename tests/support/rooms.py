@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 _AGENT = ("policy", "turn", "models", "plugins", "toolbox", "workspace", "host", "bridge")
@@ -38,15 +39,22 @@ def room_of(parts: tuple[str, ...]) -> str | None:
     return next((room for room in ("/".join(parts[:2]), parts[0]) if room in _ROOMS), None)
 
 
-def imports_of(source: str) -> set[str]:
+@cache
+def nodes_of(source: str) -> tuple[ast.AST, ...]:
+    """Return all that a source is made of; the rules of the house all ask for it."""
+    return tuple(ast.walk(ast.parse(source)))
+
+
+@cache
+def imports_of(source: str) -> frozenset[str]:
     """Return every module that a source imports from, function bodies included."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(source):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.add(node.module)
-    return names
+    return frozenset(names)
 
 
 def edges(package: Path) -> dict[str, set[str]]:
