@@ -23,6 +23,7 @@ ARCHIVE = Call(
 
 
 def test_a_conversation_from_prompt_to_goodbye(tmp_path: Path, people: list[Person]) -> None:
+    """And what was typed is remembered, for this user alone."""
     with Vendor(says("You have **two** unread messages.")) as vendor:
         person = Person(tmp_path, vendor, "chat", "--demo")
         people.append(person)
@@ -38,14 +39,9 @@ def test_a_conversation_from_prompt_to_goodbye(tmp_path: Path, people: list[Pers
         said = [entry.message.text for entry in ledger.messages(1)]
     assert said == ["How many are unread?", "You have **two** unread messages."]
     assert b"msg-104" in vendor.requests[0].body  # the model saw the demo
-
-
-def test_without_arguments_the_chat_opens(tmp_path: Path, people: list[Person]) -> None:
-    with Vendor() as vendor:
-        person = Person(tmp_path, vendor)
-        people.append(person)
-        person.sees("/help lists commands")
-        assert person.leaves() == 0
+    [history] = tmp_path.rglob("history")
+    assert "How many are unread?" in history.read_text()
+    assert history.stat().st_mode & 0o777 == 0o600
 
 
 def test_an_action_is_asked_for_and_the_next_request_shows_what_it_did(
@@ -101,20 +97,22 @@ def test_what_was_said_can_be_continued(tmp_path: Path, people: list[Person]) ->
     assert b"I am Ada" in vendor.requests[1].body
 
 
-@pytest.mark.parametrize("name", ["clear screen", "hyperlink", "clipboard", "title"])
 def test_no_sequence_of_a_models_text_reaches_the_terminal(
-    tmp_path: Path, people: list[Person], name: str
+    tmp_path: Path, people: list[Person]
 ) -> None:
-    with Vendor(Says((f"before {ATTACKS[name]} after\n\n", "end of it"))) as vendor:
+    attacks = [ATTACKS[name] for name in ("clear screen", "hyperlink", "clipboard", "title")]
+    answers = [says(f"{attack} end{number}") for number, attack in enumerate(attacks)]
+    with Vendor(*answers) as vendor:
         person = Person(tmp_path, vendor, "chat")
         people.append(person)
         person.sees("/help lists commands")
-        start = len(person.seen)
-        person.types("go\r")
-        person.sees("end of it")
-        assert ATTACKS[name] not in person.seen[start:]
-        assert "\x1b]" not in person.seen[start:]
-        assert "␛" in person.seen[start:]
+        for number, attack in enumerate(attacks):
+            start = len(person.seen)
+            person.types("go\r")
+            person.sees(f"end{number}")
+            assert attack not in person.seen[start:]
+            assert "\x1b]" not in person.seen[start:]
+            assert "␛" in person.seen[start:]
         assert person.leaves() == 0
 
 
@@ -176,33 +174,20 @@ def test_long_output_opens_in_the_pager(tmp_path: Path, people: list[Person]) ->
     assert "══ boundary" in (tmp_path / "paged.txt").read_text()
 
 
-def test_the_editor_writes_the_message(tmp_path: Path, people: list[Person]) -> None:
+def test_without_arguments_the_chat_opens_and_the_editor_writes_the_message(
+    tmp_path: Path, people: list[Person]
+) -> None:
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nprintf "written in\\nan editor" > "$1"\n')
     editor.chmod(0o755)
     with Vendor(says("Got it.")) as vendor:
-        person = Person(tmp_path, vendor, "chat", EDITOR=str(editor))
+        person = Person(tmp_path, vendor, EDITOR=str(editor))
         people.append(person)
         person.sees("/help lists commands")
         person.types("/editor\r")
         person.sees("Got it.")
         assert person.leaves() == 0
     assert b"written in\\nan editor" in vendor.requests[0].body
-
-
-def test_what_was_typed_is_remembered_for_this_user_alone(
-    tmp_path: Path, people: list[Person]
-) -> None:
-    with Vendor(says("One."), says("Two.")) as vendor:
-        person = Person(tmp_path, vendor, "chat")
-        people.append(person)
-        person.sees("/help lists commands")
-        person.types("remember me\r")
-        person.sees("One.")
-        assert person.leaves() == 0
-    [history] = tmp_path.rglob("history")
-    assert "remember me" in history.read_text()
-    assert history.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_pipe_is_answered_line_by_line(tmp_path: Path) -> None:

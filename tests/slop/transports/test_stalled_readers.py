@@ -67,7 +67,7 @@ def test_stalled_readers_stay_bounded_and_a_healthy_one_is_unaffected(
 @pytest.mark.parametrize(
     # The system takes megabytes for a TCP connection before it lets on that nobody reads.
     ("kind", "count", "changes"),
-    [("unix", 10, 100), ("ws", 2, 400)],
+    [("unix", 10, 100), ("ws", 4, 400)],
 )
 async def test_stalled_sockets_stay_bounded_and_a_healthy_client_is_unaffected(
     kind: str, count: int, changes: int, tmp_path: Path
