@@ -9,7 +9,8 @@ import logging
 import math
 import re
 import resource
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -26,6 +27,7 @@ from support.floods import (
     FloodingApp,
     FloodingConsumer,
     FloodingProgram,
+    Steps,
     host_floods,
     provider_floods,
     watched_loop,
@@ -50,15 +52,16 @@ def floods(trial: Trial) -> None:
         for kind in _some(trial, host_floods(size)):
             for _ in range(trial.times(3)):
                 with _Growth() as growth:
-                    took_s = asyncio.run(_flood_host(trial, kind, size, HASTY, 1 << 30))
+                    until_let_go = partial(_flood_host, trial, kind, size, HASTY, 1 << 30)
+                    took_s = _held(trial, kind, until_let_go)
                 longest, grown = max(longest, (took_s, kind)), max(grown, growth.bytes)
             with _Growth() as growth:
-                took_s = asyncio.run(_flood_host(trial, kind, size, ENDLESS, 2))
+                took_s = _held(trial, kind, partial(_flood_host, trial, kind, size, ENDLESS, 2))
             longest, grown = max(longest, (took_s, f"{kind}, to its end")), max(grown, growth.bytes)
         for kind in _some(trial, provider_floods(size)):
             for _ in range(trial.times(3)):
                 with _Growth() as growth:
-                    took_s = asyncio.run(_flood_app(trial, kind, size))
+                    took_s = _held(trial, f"app, {kind}", partial(_flood_app, trial, kind, size))
                 longest = max(longest, (took_s, f"an app, {kind}"))
                 grown = max(grown, growth.bytes)
         held = asyncio.run(_held_by_one_go(trial))
@@ -69,6 +72,19 @@ def floods(trial: Trial) -> None:
     trial.note("longest", f"{took_s * 1000:.0f} ms of CPU ({what})")
 
 
+def _held(trial: Trial, what: str, flood: Callable[[], Coroutine[None, None, Steps]]) -> float:
+    """Flood, and say how long the loop was held: the least of three times, should it be too long.
+
+    A busy machine makes any callback slow now and then; what holds the loop does so every time.
+    """
+    least = asyncio.run(flood())
+    for _ in range(2):
+        if least.longest_s > HELD_S:
+            least = min(least, asyncio.run(flood()), key=lambda steps: steps.longest_s)
+    trial.check(least.longest_s <= HELD_S, f"{what}: {least.longest_s:.2f} s in {least.what}")
+    return least.longest_s
+
+
 def _some(trial: Trial, kinds: Iterable[str]) -> list[str]:
     """All of them, or a few in a small run."""
     known = list(kinds)
@@ -77,7 +93,7 @@ def _some(trial: Trial, kinds: Iterable[str]) -> list[str]:
 
 async def _flood_host(
     trial: Trial, kind: str, size: float, patience: Patience, times: int
-) -> float:
+) -> Steps:
     """One app floods; another one changes, and is seen to."""
     path = trial.directory("host") / "s"
     flood = FloodingProgram(path, kind, size, times)
@@ -92,12 +108,11 @@ async def _flood_host(
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
     flood.stop()
-    trial.check(steps.longest_s <= HELD_S, f"{kind}: {steps.longest_s:.2f} s in {steps.what}")
     trial.check(fresh, f"{kind}: another app is not fresh")
     if times > 2:
         trial.check(let_go.startswith("let go: "), f"{kind}: {let_go!r}")
     await honest.app.close()
-    return steps.longest_s
+    return steps
 
 
 async def _seat(hub: Hub, honest: real.Mailbox) -> asyncio.Task[None]:
@@ -134,7 +149,7 @@ async def _until_over(hub: Hub) -> str:
     return "not over"
 
 
-async def _flood_app(trial: Trial, kind: str, size: float) -> float:
+async def _flood_app(trial: Trial, kind: str, size: float) -> Steps:
     """One consumer floods an app; another one uses it."""
     path = trial.directory("app") / "s"
     mailbox = real.Mailbox(patience=HASTY)
@@ -146,11 +161,10 @@ async def _flood_app(trial: Trial, kind: str, size: float) -> float:
             await asyncio.to_thread(flood.ended.wait, _LIMIT_S)
             await other.invoke("/", "count")
             fresh = other.tree.properties["n"] == 2
-    trial.check(steps.longest_s <= HELD_S, f"app, {kind}: {steps.longest_s:.2f} s in {steps.what}")
     trial.check(fresh, f"app, {kind}: another consumer is not served")
     trial.check(b"let go: " in flood.last, f"app, {kind}: {flood.last[-200:]!r}")
     await mailbox.app.close()
-    return steps.longest_s
+    return steps
 
 
 async def _held_by_one_go(trial: Trial) -> float:
