@@ -33,7 +33,8 @@ def test_the_snippet_prints_what_the_page_shows(tmp_path: Path) -> None:
 def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     [script] = [code for kind, code in BLOCKS if kind == "sh"]
     with Vendor(says("Two messages.")) as vendor:
-        done = shell(script, tmp_path, vendor.environment())
+        own = {**vendor.environment(), "SIGHTLINE_MODEL": "ollama:test"}
+        done = shell(script, tmp_path, own)
     assert done.returncode == 0, done.stderr
     assert "Two messages." in done.stdout
 

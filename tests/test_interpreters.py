@@ -28,6 +28,7 @@ from sightline.inspector.whatif import read_wishes
 from sightline.slop.discovery.descriptor import Descriptor
 from sightline.slop.protocol.jsontext import NESTING, loads
 from sightline.slop.protocol.messages import parse_consumer_message, parse_provider_message
+from support.rooms import nodes_of
 
 ROOT = Path(sightline.__file__).parent
 # The parser of patterns, which the standard library keeps for itself.
@@ -90,21 +91,22 @@ def test_no_pattern_is_possessive_or_atomic() -> None:
     assert seen > 100
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: path.stem)
-def test_no_text_in_the_source_is_a_possessive_or_atomic_pattern(path: Path) -> None:
+def test_no_text_in_the_source_is_a_possessive_or_atomic_pattern() -> None:
     """Patterns that are made when they are needed are seen here, in whatever pieces."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    prose = {
-        id(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and id(node) not in prose:
-            text = node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value
-            if isinstance(text, str):
-                left = CLASS_OR_ESCAPE.sub("x", text)
-                assert not FORBIDDEN_TEXT.search(left), f"{path.name}:{node.lineno}: {text!r:.100}"
+    for path in sorted(ROOT.rglob("*.py")):
+        nodes = nodes_of(path.read_text(encoding="utf-8"))
+        prose = {
+            id(node.value)
+            for node in nodes
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        }
+        for node in nodes:
+            if isinstance(node, ast.Constant) and id(node) not in prose:
+                text = node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value
+                if isinstance(text, str):
+                    left = CLASS_OR_ESCAPE.sub("x", text)
+                    where = f"{path.relative_to(ROOT)}:{node.lineno}"
+                    assert not FORBIDDEN_TEXT.search(left), f"{where}: {text!r:.100}"
 
 
 def test_a_letter_is_a_letter_in_every_unicode_that_an_interpreter_has() -> None:

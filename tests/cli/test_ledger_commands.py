@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
 
-from context.ledger.helpers import example_files, fill, tamper
+from context.ledger.helpers import fill, tamper
 from sightline.agent.host.journal import Journal
-from sightline.cli.ledger import ledger as ledger_command
 from sightline.cli.main import run
 from sightline.context.ledger import Ledger
 from sightline.context.messages.parts import Message
-
-COMMANDS = [
-    *["path", "verify", "query", "search", "export", "import", "backup", "sessions"],
-    *["sessions rename", "sessions clone", "sessions delete"],
-]
 
 
 @pytest.fixture
@@ -135,40 +124,6 @@ def test_the_environment_and_the_option_win_over_broken_settings(
     assert ask(capfd, "path", "--db", "other.db") == (0, "other.db\n", "")
     monkeypatch.setenv("SIGHTLINE_LEDGER", str(settled))
     assert ask(capfd, "path") == (0, f"{settled}\n", "")
-
-
-@pytest.mark.parametrize(
-    "command", [*COMMANDS, "sessions rename", "sessions clone", "sessions delete"]
-)
-def test_every_command_has_help_with_examples(
-    capfd: pytest.CaptureFixture[str], command: str
-) -> None:
-    code, out, _ = ask(capfd, *command.split(), "--help")
-    assert code == 0
-    assert "Examples:\n    sightline ledger" in out
-
-
-def examples(command: click.Command = ledger_command) -> Iterator[str]:
-    yield from (command.epilog or "").partition("Examples:\n")[2].strip().splitlines()
-    if isinstance(command, click.Group):
-        for child in command.commands.values():
-            yield from examples(child)
-
-
-@pytest.mark.parametrize("line", sorted({line.strip() for line in examples()}))
-def test_every_example_in_help_runs_and_says_something(line: str, tmp_path: Path) -> None:
-    example_files(tmp_path)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", line],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout
 
 
 @pytest.mark.usefixtures("db")

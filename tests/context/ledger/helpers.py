@@ -90,12 +90,3 @@ def tamper(path: Path, sql: str, values: tuple[Any, ...] = ()) -> None:
         connection.execute(sql, values)
     finally:
         connection.close()
-
-
-def example_files(directory: Path) -> None:
-    """Make the files that the examples in `sightline ledger … --help` speak of."""
-    with Ledger(directory / "work.db") as ledger:
-        session = ledger.sessions.create("refactoring")
-        fill(ledger, session.id, 2)
-        lines = b"".join(ledger.export(session.id))
-    (directory / "talk.jsonl").write_bytes(lines)
