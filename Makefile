@@ -14,7 +14,7 @@ $(shell [ -x $(BIN)/python ] || rm -f $(READY))
 
 test: $(READY)             ## everything CI runs: lint, types, tests; COVERAGE=1 measures it, LAWS=whole tries all cases of the laws
 	@sh setup/browser.sh $(VENV)/browser & $(MAKE) --no-print-directory lint && wait
-	$(BIN)/pytest $(if $(COVERAGE),--cov --cov-report=term)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(if $(COVERAGE),--cov --cov-report=term)
 
 lint: $(READY)             ## style and strict types
 	$(BIN)/ruff check .
