@@ -113,7 +113,7 @@ async def test_a_price_beyond_measure_is_no_cost(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "code"), [({"idle_s": 0.05}, "timed_out"), ({"max_bytes": 5_000}, "too_large")]
+    ("limit", "code"), [({"idle_s": 0.5}, "timed_out"), ({"max_bytes": 5_000}, "too_large")]
 )
 async def test_a_reply_that_does_not_end_is_kept_as_far_as_it_came(
     tmp_path: Path, limit: dict[str, float], code: str
