@@ -11,11 +11,11 @@ every chat format separates messages with tokens of its own.
 
 A price is the profile's (`dialects.prices`), in tokens of new input: what is read from the cache
 costs the read price, what a mark writes the write price, all else one. A vendor with marks
-(`cache_control`, breakpoints) reads up to a place that an earlier request had marked: the end of
-the instructions, and of all that stands before live state; not further back than it looks. One
-without reads the longest beginning in blocks of 16 tokens. So does a local runtime, where the
-cost is the tokens evaluated, and the tokens that these attend to. A cache knows the last 32
-requests.
+(`cache_control`, breakpoints) reads up to a place that an earlier request had marked, if it is not
+further back from a mark of this one than the vendor looks. Marked are the end of the instructions,
+and what `dialects.segments.choose_marks` says. One without reads the longest beginning in blocks
+of 16 tokens. So does a local runtime, where the cost is the tokens evaluated, and the tokens that
+these attend to. A cache knows the last 32 requests.
 
 Layouts differ in where the state stands:
 
@@ -45,8 +45,8 @@ from benchmarks.harness import Row
 from benchmarks.slots import tiktoken_offline
 from sightline.config.settings import Settings
 from sightline.context.dialects.observations import Repeat, SentTail, observe
-from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.profiles import profile_for
+from sightline.context.dialects.segments import Ends, choose_marks, earlier_ends
 from sightline.context.messages.entries import Entry
 from sightline.context.messages.parts import Message, Part, Text, ToolCall, ToolResult
 from sightline.context.messages.replay import fresh_groups
@@ -62,10 +62,8 @@ VENDORS = {
     "gemini": profile_for("gemini"),
     "deepseek": profile_for("deepseek"),
 }
-# What marks at the starts of the last turns would cost at most: every earlier mark is in reach.
-REACHING = {"reaching": profile_for("anthropic", overrides={"cache.lookback_blocks": 0})}
-PROFILES = VENDORS | REACHING
-MEASURES = (*PROFILES, "evaluated", "attended")
+MARKED = {name: profile.cache for name, profile in VENDORS.items() if profile.cache.max_marks}
+MEASURES = (*VENDORS, "evaluated", "attended")
 
 Changes = Literal["request", "turn", "seldom"]
 CHANGES: tuple[Changes, ...] = ("request", "turn", "seldom")
@@ -172,10 +170,8 @@ def _ratios(cells: dict[Cell, Costs], base: dict[Cell, Costs]) -> dict[str, floa
         chosen = [cell for cell in cells if work in ("", cell.work)]
         return fmean(cells[cell][name] / base[cell][name] for cell in chosen for name in names)
 
-    loops = [costs for cell, costs in cells.items() if cell.work == "loops"]
     return {
         "price": mean(VENDORS),
-        "in_reach": fmean(costs["reaching"] / costs["anthropic"] for costs in loops),
         **{name: mean([name]) for name in MEASURES},
         **{f"{name}_{work.name}": mean([name], work.name) for name in MEASURES for work in WORKS},
     }
@@ -297,13 +293,15 @@ def _words(part: object) -> str:
 class Asked(NamedTuple):
     """A request as a cache sees it: messages by number, tokens and blocks up to the end of each.
 
-    `stable` counts the messages before what is live.
+    `stable` counts the messages before what is live, `marks` those up to each mark behind the
+    instructions, by vendor.
     """
 
     numbers: Numbers
     ends: Numbers
     blocks: Numbers
     stable: int
+    marks: dict[str, list[int]]
 
 
 class Writer:
@@ -337,7 +335,7 @@ class Writer:
             body.append(live if place == "tail" else live[:-1])
         numbers = np.concatenate(body)
         ends, blocks = np.cumsum(texts.weights[numbers]), np.cumsum(texts.blocks[numbers])
-        return Asked(numbers, ends, blocks, stable)
+        return Asked(numbers, ends, blocks, stable, self._marks(moment, stable, blocks))
 
     def history(self, moment: Moment) -> Iterator[Numbers]:
         """The groups that are shown, each as `replay` shows it."""
@@ -356,10 +354,36 @@ class Writer:
         group = moment.groups[at]
         active = group[0].group_id if running else -1
         shown = truncate(group, self._layout.tiers, active_group=active)
-        messages = [entry.message for entry in shown]
+        return self._texts.numbers(self._messages(moment, at, shown))
+
+    def _messages(self, moment: Moment, at: int, group: list[Entry]) -> list[Message]:
+        messages = [entry.message for entry in group]
         if self._layout.place == "users":
             messages.insert(1, moment.states[at])
-        return self._texts.numbers(messages)
+        return messages
+
+    def _marks(self, moment: Moment, stable: int, blocks: Numbers) -> dict[str, list[int]]:
+        """Mark what a dialect marks; it looks no further back than the turn before."""
+        if stable == self._fixed.size:
+            return {name: [stable] for name in MARKED}
+        total = len(moment.groups)
+        turns = range(max(0, total - 2), total)
+        said = [m for at in turns for m in self._messages(moment, at, moment.groups[at])]
+        kept = [(sent.after, len(sent.parts)) for sent in self._sent[:-1]]
+        before = stable - sum(size for _, size in kept) - len(said)
+
+        def place(end: int) -> int:
+            after = before + end + 1
+            return after + sum(size for at, size in kept if at <= after) if end >= 0 else -1
+
+        def behind(after: int) -> int:
+            return int(blocks[stable - 1] - blocks[after - 1])
+
+        ends = Ends(*map(place, earlier_ends(said)))
+        return {
+            name: choose_marks(stable, ends, behind, cache, cache.max_marks - 1)
+            for name, cache in MARKED.items()
+        }
 
     def _observed(self, moment: Moment) -> tuple[list[Numbers], int]:
         prefix = np.concatenate((self._fixed, *self.history(moment)))
@@ -380,10 +404,10 @@ class Writer:
 
 @dataclass(frozen=True)
 class Reuse:
-    """What of a request was there before: tokens, and messages up to each readable mark."""
+    """What of a request was there before: tokens, and messages up to each mark, by vendor."""
 
     common: int
-    marks: tuple[int, ...]
+    marks: dict[str, set[int]]
 
 
 class PrefixCache:
@@ -395,17 +419,19 @@ class PrefixCache:
 
     def reuse(self, asked: Asked) -> Reuse:
         """Say how much of a request earlier ones began with; then remember it."""
-        best, common, marks = -1, 0, set()
+        best, common = -1, 0
+        marks: dict[str, set[int]] = {name: set() for name in MARKED}
         for earlier in reversed(self._asked):
             same = _same(asked.numbers, earlier.numbers)
-            if same >= earlier.stable:
-                marks.add(earlier.stable)
+            for name, held in marks.items():
+                held.update(mark for mark in earlier.marks[name] if mark <= same)
             if same > best:
                 best, common = same, _tokens_in_common(asked, earlier, same, self._texts)
         if best >= len(FIXED):
-            marks.add(len(FIXED))
+            for held in marks.values():
+                held.add(len(FIXED))
         self._asked.append(asked)
-        return Reuse(common, tuple(sorted(marks)))
+        return Reuse(common, marks)
 
 
 def _tokens_in_common(one: Asked, other: Asked, same: int, texts: Texts) -> int:
@@ -424,9 +450,9 @@ def _same(one: Numbers, other: Numbers) -> int:
     return first if size and differ[first] else size
 
 
-def price(profile: Profile, asked: Asked, reuse: Reuse) -> float:
+def price(vendor: str, asked: Asked, reuse: Reuse) -> float:
     """What a request costs at a vendor's, in tokens of new input."""
-    prices, cache = profile.prices, profile.cache
+    prices, cache = VENDORS[vendor].prices, VENDORS[vendor].cache
     total, stable = int(asked.ends[-1]), int(asked.ends[asked.stable - 1])
     one = prices.input or 1
     read_price, write_price = (prices.cache_read or one) / one, (prices.cache_write or one) / one
@@ -436,12 +462,12 @@ def price(profile: Profile, asked: Asked, reuse: Reuse) -> float:
         cost = total - read + read * read_price
     else:
         back = cache.lookback_blocks or int(asked.blocks[-1])
-        at = asked.blocks[asked.stable - 1]
+        marks = (len(FIXED), *asked.marks[vendor])
         near = (
-            mark for mark in reuse.marks
-            if mark == len(FIXED) or at - asked.blocks[mark - 1] <= back
+            held for held in reuse.marks[vendor]
+            if any(0 <= asked.blocks[at - 1] - asked.blocks[held - 1] <= back for at in marks)
         )  # fmt: skip
-        read = max((int(asked.ends[mark - 1]) for mark in near), default=0)
+        read = max((int(asked.ends[held - 1]) for held in near), default=0)
         stable, read = (n if n >= cache.min_tokens else 0 for n in (stable, read))
         cost = total - stable + (stable - read) * write_price + read * read_price
     return cost * (prices.long_factor if 0 < prices.long_tokens < total else 1)
@@ -470,8 +496,8 @@ class Run:
         self.costs["sent"] += total
         self.costs["evaluated"] += total - common
         self.costs["attended"] += (total**2 - common**2) // 2
-        for name, profile in PROFILES.items():
-            self.costs[name] += price(profile, asked, reuse)
+        for name in VENDORS:
+            self.costs[name] += price(name, asked, reuse)
 
 
 class Cell(NamedTuple):

@@ -13,7 +13,7 @@ from benchmarks.cache import (
     ENCODING,
     FIXED,
     LAYOUTS,
-    PROFILES,
+    MARKED,
     VENDORS,
     WORKS,
     Asked,
@@ -31,8 +31,11 @@ from benchmarks.cache import (
 from benchmarks.results import load
 
 from benchmarks import gpu
+from sightline.context.dialects import encode, profile_for
 from sightline.context.messages.parts import Message
 from sightline.context.messages.replay import replay
+from sightline.context.slots.prompt import Prompt
+from sightline.context.slots.slots import Slots
 
 CHAT, LOOPS, LARGE = WORKS
 SHORT = 12
@@ -40,7 +43,13 @@ SHORT = 12
 
 def request_of(*sizes: int, stable: int) -> Asked:
     numbers = np.arange(len(sizes))
-    return Asked(numbers, np.cumsum(sizes), numbers + 1, stable)
+    return Asked(
+        numbers, np.cumsum(sizes), numbers + 1, stable, {name: [stable] for name in MARKED}
+    )
+
+
+def held(common: int, *marks: int) -> Reuse:
+    return Reuse(common, {name: set(marks) for name in MARKED})
 
 
 def written(texts: Texts, asked: Asked) -> list[int]:
@@ -81,26 +90,43 @@ def test_a_vendor_with_marks_takes_its_prices_for_what_was_read_written_and_neit
     anthropic, gemini = VENDORS["anthropic"], VENDORS["gemini"]
     read = (anthropic.prices.cache_read or 0) / (anthropic.prices.input or 1)
     write = (anthropic.prices.cache_write or 0) / (anthropic.prices.input or 1)
-    found = price(anthropic, asked, Reuse(6_300, (2, 3)))
+    found = price("anthropic", asked, held(6_300, 2, 3))
     assert found == pytest.approx(6_000 * read + 500 * write + 900)
-    assert price(anthropic, asked, Reuse(0, ())) == pytest.approx(6_500 * write + 900)
-    automatic = price(gemini, asked, Reuse(6_305, (2, 3)))
+    assert price("anthropic", asked, held(0)) == pytest.approx(6_500 * write + 900)
+    automatic = price("gemini", asked, held(6_305, 2, 3))
     cheap = (gemini.prices.cache_read or 0) / (gemini.prices.input or 1)
     assert automatic == pytest.approx(6_304 * cheap + 7_400 - 6_304)
-    assert price(gemini, asked, Reuse(4_000, ())) == 7_400, "below the minimum nothing is cached"
+    assert price("gemini", asked, held(4_000)) == 7_400, "below the minimum nothing is cached"
 
 
 def test_a_mark_further_back_than_the_vendor_looks_is_not_found() -> None:
     asked = request_of(*[1_000] * 40, stable=39)
-    near, far = Reuse(0, (2, 20)), Reuse(0, (2, 18))
-    anthropic, reaching = PROFILES["anthropic"], PROFILES["reaching"]
-    assert price(anthropic, asked, near) == price(reaching, asked, near)
-    assert price(anthropic, asked, far) > price(reaching, asked, far)
+    near, far, none = (price("anthropic", asked, held(0, 2, *marks)) for marks in ([20], [18], []))
+    assert near < far == none
+    again = asked._replace(marks={**asked.marks, "anthropic": [18, 39]})
+    assert price("anthropic", again, held(0, 2, 18)) < none, "unless it is marked again"
+    assert price("openai", asked, held(0, 2, 18)) < price("openai", asked, held(0, 2))
+
+
+@pytest.mark.parametrize(
+    ("vendor", "endpoint"), [("anthropic",) * 2, ("openai", "openai-responses")]
+)
+def test_the_marks_are_those_of_the_requests_that_are_sent(vendor: str, endpoint: str) -> None:
+    writer, profile = Writer(DEFAULT, Texts()), profile_for(endpoint, "", {"cache.min_tokens": 0})
+    receipt = Slots(1_000, "chars/4").render().receipt
+    for moment in conversation(LOOPS, 2, "turn"):
+        marks = writer.write(moment).marks[vendor]
+        shown = replay([*chain.from_iterable(moment.groups)], DEFAULT.window, DEFAULT.tiers)
+        prefix = (*FIXED, *(entry.message for entry in shown))
+        made = Prompt((*prefix, moment.state), len(prefix), receipt)
+        request = encode(made, profile)
+        _, *places = (request.wire.span_at(offset - 1) for offset, _ in request.inserts)
+        assert [span.message + 1 for span in places if span] == marks
 
 
 def test_the_default_costs_less_than_what_it_replaced_and_less_than_the_seed_order() -> None:
-    chosen = {name: LAYOUTS[name] for name in ("layers", "users", "settle", "default")}
-    found = measure(chosen, (CHAT, LARGE), (60,))
+    chosen = {name: LAYOUTS[name] for name in ("layers", "settle", "default")}
+    found = measure(chosen, (CHAT, LARGE), (30,))
     for cell, costs in found["default"].items():
         for vendor in VENDORS:
             assert costs[vendor] < found["settle"][cell][vendor], (cell, vendor)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -12,7 +14,9 @@ from sightline.context.dialects import Options, encode, endpoints, profile_for, 
 from sightline.context.dialects.drift import common_bytes
 from sightline.context.dialects.gemini import cached_content_body
 from sightline.context.dialects.request import CachedContent, Request
+from sightline.context.messages.entries import Entry
 from sightline.context.messages.parts import Message, Raw, Reasoning, Text, ToolCall, ToolResult
+from sightline.context.messages.truncate import truncate
 from sightline.context.slots.prompt import Prompt
 from sightline.errors import InvalidInput
 from support.vendor_rules import breaches
@@ -136,7 +140,10 @@ def test_the_mark_is_on_the_last_stable_block() -> None:
     assert str(chat).count("prompt_cache_breakpoint") == 2, "one for the instructions"
 
 
-@pytest.mark.parametrize("endpoint", ["anthropic", "bedrock", "openai-chat", "openai-responses"])
+@pytest.mark.parametrize(
+    "endpoint",
+    ["anthropic", "bedrock", "openai-chat", "openai-responses", "openrouter", "dashscope"],
+)
 def test_after_a_fold_there_is_a_mark_to_read_the_instructions_from(endpoint: str) -> None:
     talk = [f"{n} " * 40 for n in range(9)]
     before, after = (written(endpoint, prompt(say(*talk[at : at + 5]))) for at in (0, 4))
@@ -194,7 +201,75 @@ def test_a_far_previous_end_gets_a_mark_of_its_own() -> None:
     qwen = encode(
         prompt([ASK, Message("assistant", calls), results]), profile_for("dashscope", "", own)
     )
-    assert qwen.marks == 2
+    assert qwen.marks == 3
+
+
+def long_loop(turns: Sequence[int]) -> Iterator[list[Message]]:
+    """Grow a conversation of turns with so many calls each; what is asked with at each request."""
+    groups: list[list[Entry]] = []
+
+    def store(message: Message) -> None:
+        number = sum(map(len, groups)) + 1
+        groups[-1].append(
+            Entry(number, 1, len(groups), number, message, "complete", "x", 0, "counted", "")
+        )
+
+    def shown() -> list[Message]:
+        return [entry.message for entry in truncate([e for group in groups for e in group])]
+
+    for turn, calls in enumerate(turns):
+        groups.append([])
+        store(Message.of("user", f"question {turn}"))
+        yield shown()
+        for number in range(calls):
+            call = ToolCall(f"t{turn}n{number}", "mail.search", {})
+            store(Message("assistant", (Text("Next."), call)))
+            store(Message("tool", (ToolResult(call.id, f"{turn}/{number} " * 300, "mail.search"),)))
+            yield shown()
+        store(Message.of("assistant", "Done."))
+
+
+@proves("CI-5")
+@pytest.mark.parametrize("endpoint", ["anthropic", "bedrock", "openai-responses"])
+def test_a_long_tool_loop_reads_all_but_the_results_that_are_cut_next(endpoint: str) -> None:
+    """A vendor keeps what requests have marked, and looks back from the marks of the next one."""
+    block = re.compile(
+        rb'\{"type":"(?:text|tool_use|tool_result)|\{"text":"(?:Next|question|Done)'
+        rb'|\{"tool(?:Use|Result)":'
+    )
+    kept: set[bytes] = set()
+    for history in long_loop([9, 30, 1]):
+        request = written(endpoint, prompt(history, [TAIL]))
+        back, data = request.profile.cache.lookback_blocks or 999, request.wire.data
+        places = [at for at, _ in request.inserts]
+        assert len(places) == request.marks <= 4
+        read = max(
+            (
+                len(held)
+                for held in kept
+                if data.startswith(held)
+                and any(
+                    len(block.findall(data, len(held), at)) <= back
+                    for at in places
+                    if at >= len(held)
+                )
+            ),
+            default=0,
+        )
+        kept |= {data[:at] for at in places}
+        asked = [message.text for message in history if message.role == "user"]
+        if history[-1].role == "user":
+            assert len(asked) == 1 or read > data.index(asked[-2].encode())
+        else:
+            assert places[-1] - read < 10_500, "five whole results, and one that is cut by now"
+
+
+def test_marks_of_one_s_own_count() -> None:
+    extra = {"cache_control": {"type": "ephemeral"}}
+    *_, history = long_loop([9, 30])
+    assert [written("anthropic", prompt(history), extra=e).marks for e in ({}, extra)] == [4, 4]
+    body = written("anthropic", prompt(history), extra=extra).data.decode()
+    assert body.count('"cache_control"') == 4
 
 
 @proves("CI-5c")

@@ -4,8 +4,8 @@
 
 The tail is a text block of its own in the last user turn, behind the tool results,
 which must come first there. Marks: one on the last block of the instructions, one on
-the last stable block, and one where the previous request ended if more blocks
-came since than the API looks back. Never on thinking, never on the tail.
+the last stable block, and in long tool loops up to two where earlier requests ended
+(`segments.choose_marks`). Never on thinking, never on the tail.
 
 Bound thinking
 ==============

@@ -245,6 +245,7 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
                     cache__style="cache_control", cache__max_marks=4, cache__min_tokens=1024,
                     messages__content="parts"),
             _fields("claude-docs, dashscope-docs", "*claude*", "*qwen*", cache__lookback_blocks=20),
+            _fields("openrouter-docs", "*gemini*", cache__max_marks=1),
             _fields("gemini-docs", "*gemini*", cache__min_tokens=4096),
             _fields("gemini-docs", "*gemini-2.5*", cache__min_tokens=2048),
             # As at DashScope: behind a tail of its own the reasoning sent back would be dropped.

@@ -5,8 +5,8 @@
 The tail is a user message behind all tool messages, unless the profile says that this
 endpoint or this model's template wants it elsewhere. A cache mark, where the endpoint
 has one, is on the last stable part; so such endpoints get every content as parts, from
-the first request on, lest the bytes change when the mark moves. OpenAI's own takes a
-second one behind the instructions, which is what is left to read after a fold.
+the first request on, lest the bytes change when the mark moves. A second one is behind the
+instructions, which is what is left to read after a fold.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def write(draft: RequestDraft) -> None:
     if draft.wants_marks("breakpoint"):
         draft.mark(BREAKPOINT, head=True)
     elif draft.wants_marks("cache_control"):
-        draft.mark(CACHE_CONTROL)
+        draft.mark(CACHE_CONTROL, head=True)
 
 
 def function_tools(draft: RequestDraft) -> list[dict[str, Any]]:

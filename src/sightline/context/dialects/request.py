@@ -35,7 +35,13 @@ from sightline.context.dialects.observations import (
     with_sent,
 )
 from sightline.context.dialects.profile import CacheStyle, Profile
-from sightline.context.dialects.segments import Joined, Segments, memory_of, to_json
+from sightline.context.dialects.segments import (
+    Joined,
+    Segments,
+    earlier_ends,
+    memory_of,
+    to_json,
+)
 from sightline.context.dialects.tools import read_tools
 from sightline.context.dialects.turns import Note, PromptTurn, place_tail, tail_of, turns_of
 from sightline.context.messages.parts import Message, Text
@@ -209,10 +215,13 @@ class RequestDraft:
     def mark(self, data: bytes, spent: int = 0, *, head: bool = False) -> None:
         """Set cache marks on the messages, beside those spent on tools and instructions.
 
-        With `head` one of them is for the instructions, where these are messages, too.
+        With `head` one of them is for the instructions, where these are messages, too. One that
+        the request has of its own, for all of it, counts.
         """
+        spent += "cache_control" in self.extra
         first = max((turn.origin for turn in self.system_and_rest()[0]), default=-1) + 1
-        chosen = self._segments.marked(self.profile.cache, spent, first if head else 0)
+        ends = earlier_ends(self.prompt.prefix)
+        chosen = self._segments.marked(self.profile.cache, spent, ends, first if head else 0)
         self._marked, self.marks = (chosen, data), spent + len(chosen)
 
     def wants_marks(self, *styles: CacheStyle) -> bool:

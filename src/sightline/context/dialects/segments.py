@@ -21,9 +21,9 @@ pieces of the parts of a message are kept, and the next request writes what is n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import lru_cache
-from itertools import dropwhile
+from itertools import takewhile
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import msgspec
@@ -31,13 +31,19 @@ import msgspec
 from sightline.context.dialects.profile import Cache, Profile
 from sightline.context.dialects.turns import PromptTurn
 from sightline.context.messages.parts import File, Message, Part
+from sightline.context.messages.truncate import Tiers
 from sightline.context.tokens.counts import SeenMessages
 
-__all__ = ["Joined", "Segment", "SegmentMemory", "Segments", "memory_of", "to_json"]
+__all__ = [
+    "Ends", "Joined", "Segment", "SegmentMemory", "Segments", "choose_marks", "earlier_ends",
+    "memory_of", "to_json",
+]  # fmt: skip
 
 to_json: Final = msgspec.json.Encoder().encode
 # Vendors look back about 20 blocks from a mark for an earlier one; stay clear of the edge.
 LOOKBACK_MARGIN: Final = 2
+# So many results of a running turn are whole, unless a setting says otherwise.
+RECENT: Final = Tiers().recent
 # Of JSON, for each of as many kinds of requests: several times the longest window there is.
 MEMORY_BYTES: Final = 16 * 1024 * 1024
 MEMORY_TOKENS: Final = 4_000_000
@@ -111,6 +117,64 @@ def _memory(*_: Hashable) -> SegmentMemory:
     return SegmentMemory()
 
 
+class Ends(NamedTuple):
+    """Where earlier requests ended, each as a position, or -1.
+
+    start      the last one that ended with what the user said
+    settled    in a running turn the last one before the newest results, which are still whole:
+               when these are cut, all that stands before them stays as it is
+    previous   the last one
+    """
+
+    start: int = -1
+    settled: int = -1
+    previous: int = -1
+
+
+def earlier_ends(messages: Sequence[Message]) -> Ends:
+    """Find the messages at which the model was asked before; the last one is where it is now."""
+    start = settled = previous = -1
+    results, later = 0, len(messages) - 1
+    is_running = later >= 0 and messages[later].role != "user"
+    for at in range(later - 1, -1, -1):
+        if messages[at].role == "assistant" or messages[at + 1].role != "assistant":
+            continue
+        previous = at if previous < 0 else previous
+        results += sum(len(message.tool_results) for message in messages[at + 1 : later + 1])
+        later = at
+        if messages[at].role == "user":
+            start = at
+            break
+        if is_running and settled < 0 and results >= RECENT:
+            settled = at
+    return Ends(start, settled, previous)
+
+
+def choose_marks(
+    last: int, ends: Ends, blocks: Callable[[int], int], cache: Cache, room: int
+) -> list[int]:
+    """Choose where marks go, in order: `last`, and up to two ends of earlier requests.
+
+    From a mark a vendor finds what was marked before if it is not too many blocks back (`blocks`
+    counts those behind a position), and if no result before it was cut since. So an end that is
+    too far is marked again, and the one before the results that are still to be cut, in time.
+    """
+    # Anthropic, "Prompt caching": before a mark only so many blocks are looked up.
+    reach = cache.lookback_blocks - LOOKBACK_MARGIN
+
+    def is_far(end: int) -> bool:
+        return bool(0 <= end < last and cache.lookback_blocks and blocks(end) > reach)
+
+    chosen = [last]
+    if is_far(ends.start):
+        chosen.append(ends.start)
+    if is_far(ends.previous):
+        chosen.append(ends.previous)
+    elif ends.start < ends.settled < last:
+        chosen.append(ends.settled)
+    return sorted({*chosen[:room]})
+
+
 class Joined(NamedTuple):
     """Pieces as the inside of a JSON list.
 
@@ -171,11 +235,10 @@ class Segments:
             self._origins.append(origin)
             self._stable.append(stable)
 
-    def marked(self, cache: Cache, spent: int, head: int = 0) -> list[int]:
+    def marked(self, cache: Cache, spent: int, ends: Ends, head: int = 0) -> list[int]:
         """Choose the pieces to mark, given the marks already spent on tools and instructions.
 
-        The last stable block; and, where more blocks follow it than the vendor looks back,
-        the block at which the previous request ended, so that its entry is found again. With
+        The last stable block, and `ends` of earlier requests as `choose_marks` says. With
         `head`, the last block of the first so many messages of the prompt as well: it is what
         is left of the prefix once a window has folded.
         """
@@ -184,24 +247,25 @@ class Segments:
         last = next((i for i in self._back() if pieces[i].mark), None)
         if last is None or room < 1:
             return []
-        begins = [i for i in self._back() if pieces[i].mark and 0 <= self._origins[i] < head]
-        if begins and begins[0] < last and room > 1:
-            return [begins[0], *self._latest(last, cache, room - 1)]
-        return self._latest(last, cache, room)
+        first = list(takewhile(lambda i: self._origins[i] < head, range(last)))
+        begins = [i for i in first if pieces[i].mark and self._stable[i]][-1:] if room > 1 else []
 
-    def _latest(self, last: int, cache: Cache, room: int) -> list[int]:
-        """The last stable block, and the previous request's if it is too far back to be found."""
-        pieces = self._pieces
-        if cache.lookback_blocks and room > 1:
-            # Anthropic, "Prompt caching": before a mark only so many blocks are looked up.
-            # The previous request's prefix ended before the model's latest reply.
-            from_reply = dropwhile(lambda i: pieces[i].role != "assistant", self._back())
-            before_reply = dropwhile(lambda i: pieces[i].role == "assistant", from_reply)
-            previous = next((i for i in before_reply if pieces[i].mark), last)
-            since = sum(piece.blocks for piece in pieces[previous + 1 : last + 1])
-            if since > cache.lookback_blocks - LOOKBACK_MARGIN:
-                return [previous, last]
-        return [last]
+        def blocks(after: int) -> int:
+            return sum(piece.blocks for piece in pieces[after + 1 : last + 1])
+
+        found = Ends(*[self._behind(end, last) for end in ends])
+        return [*begins, *choose_marks(last, found, blocks, cache, room - len(begins))]
+
+    def _behind(self, message: int, last: int) -> int:
+        """The last piece before `last` that may be marked, up to the end of what this is part of.
+
+        Nothing may come between the results of calls, and one that came late stands with the rest.
+        """
+        pieces, origins = self._pieces, self._origins
+        at = next((i for i in self._back() if i < last and 0 <= origins[i] <= message), -1)
+        while 0 <= at < last and pieces[at + 1].role == pieces[at].role:
+            at += 1
+        return next((i for i in range(at, -1, -1) if pieces[i].mark and self._stable[i]), -1)
 
     def _back(self) -> Iterator[int]:
         """The stable pieces that have content blocks, the last one first."""
