@@ -115,6 +115,7 @@ def test_an_invoke_writes_the_outcome(run: Run) -> None:
         ("query stdio:/no/such/program", 4, "No such file"),
         ("query stdio:true", 4, "the connection is gone"),
         ("query gopher:live", 2, "not an address"),
+        ("query 'stdio:\"unclosed'", 2, 'stdio:"unclosed: no closing quotation'),
         ("watch live /nowhere", 2, "not_found"),
         ("watch unix:missing.sock", 4, "missing.sock"),
     ],
@@ -199,7 +200,8 @@ def test_watch_writes_whole_trees_into_a_pipe(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("environment", "mark"), [({}, b"\x1b[32m[root]"), ({"NO_COLOR": "1"}, b"* [root]")]
+    ("environment", "mark"),
+    [({"NO_COLOR": ""}, b"\x1b[32m[root]"), ({"NO_COLOR": "1"}, b"* [root]")],
 )
 def test_watch_marks_what_changed_on_a_terminal(
     run: Run, tmp_path: Path, environment: dict[str, str], mark: bytes

@@ -191,7 +191,7 @@ def _discovery() -> Iterator[Finding]:
 def _terminal() -> Finding:
     columns, lines = shutil.get_terminal_size()
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
-    colour = "no colour (NO_COLOR)" if "NO_COLOR" in os.environ else os.environ.get("TERM", "")
+    colour = "no colour (NO_COLOR)" if os.environ.get("NO_COLOR") else os.environ.get("TERM", "")
     kind = "a terminal" if sys.stdout.isatty() else "not a terminal"
     if encoding != "utf8":
         return Finding("terminal", "warn", f"writes {encoding}", "set PYTHONIOENCODING=utf-8")

@@ -86,7 +86,7 @@ def write_page(parts: Iterable[str]) -> None:
 
 def write_screen(lines: Iterable[tuple[bool, str]]) -> None:
     """Show lines on an empty terminal, those that are marked in colour or with a sign."""
-    plain = "NO_COLOR" in os.environ
+    plain = bool(os.environ.get("NO_COLOR"))  # no-color.org: present and not empty
     on, off, rest = ("* ", "", "  ") if plain else (_GREEN, _RESET, "")
     shown = [f"{on}{clean(text)}{off}" if new else f"{rest}{clean(text)}" for new, text in lines]
     _put_exactly(_CLEAR + "\n".join(shown))

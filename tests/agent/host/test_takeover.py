@@ -19,7 +19,7 @@ from sightline.context.ledger import Ledger
 from sightline.context.ledger.owner import hold_on
 from sightline.context.ledger.sqlite import steps
 from sightline.context.ledger.work import OpenWork
-from sightline.errors import LedgerUnusable
+from sightline.errors import LedgerDamaged, LedgerUnusable
 from sightline.events import Noticed
 from sightline.inspector.reader import RecordReader
 
@@ -129,7 +129,7 @@ def test_a_migration_that_fails_takes_nothing_over_and_the_next_one_does(
 ) -> None:
     broken = (*steps.MIGRATIONS[:4], steps.MIGRATIONS[4] + "SELECT broken FROM nowhere")
     monkeypatch.setattr(steps, "MIGRATIONS", broken)
-    with pytest.raises(apsw.SQLError):
+    with pytest.raises(LedgerDamaged, match="no such table: nowhere"):
         Ledger(old / "work.db")
     monkeypatch.undo()
     with Ledger(old / "work.db") as ledger:

@@ -87,6 +87,12 @@ def test_every_command_says_what_it_does_and_its_example_can_be_read() -> None:
         ("/contxt", "there is no command /contxt; did you mean /context?"),
         ("/zzzzzz", "there is no command /zzzzzz; /help lists them"),
         ("/", "there is no command /; /help lists them"),
+        (
+            "/context foo",
+            "/context what? usage: /context; /context show; /context window N [SLACK]; "
+            "/context rebuild; /context drop GID; /context restore GID",
+        ),
+        ("/rules all", "/rules what? usage: /rules; /rules remove NUMBER"),
         ("/context drop", "Missing argument 'GID'; usage: /context drop GID"),
         (
             "/context drop twelve",

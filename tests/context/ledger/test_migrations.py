@@ -12,10 +12,11 @@ from context.ledger.helpers import prompts
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.sqlite import steps
+from sightline.context.ledger.sqlite.store import SqliteStore
 from sightline.context.ledger.store import Mode
 from sightline.context.messages.parts import Message
 from sightline.context.messages.window import TokenWindow
-from sightline.errors import LedgerUnusable
+from sightline.errors import LedgerDamaged, LedgerUnusable
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 VERSIONS = range(1, steps.FORMAT + 1)
@@ -100,7 +101,7 @@ def test_a_migration_that_fails_leaves_the_ledger_as_it_was(
     shutil.copy(FIXTURES / "ledger-v1.db", path)
     broken = (*steps.MIGRATIONS[:2], "CREATE TABLE half (a); SELECT broken FROM nowhere")
     monkeypatch.setattr(steps, "MIGRATIONS", broken)
-    with pytest.raises(apsw.SQLError):
+    with pytest.raises(LedgerDamaged, match="no such table: nowhere"):
         Ledger(path)
     monkeypatch.undo()
     assert format_of(path) == 2
@@ -117,6 +118,39 @@ def test_a_damaged_memo_of_an_old_ledger_is_found_when_it_is_open(tmp_path: Path
     with Ledger(path) as ledger:
         assert "memo 1 was altered" in ledger.verify().findings
         assert [memo.id for memo in ledger.memos.relevant("does it recurse")] == [2]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE memo_text_config SET v = 99 WHERE k = 'version'",
+        "DELETE FROM memo_text_config",
+        "DROP TABLE memo_text_config",
+    ],
+)
+def test_an_old_ledger_whose_index_of_words_is_damaged_says_so(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "old.db"
+    shutil.copy(FIXTURES / "ledger-v6.db", path)
+    connection = apsw.Connection(str(path))
+    connection.execute(damage)
+    connection.close()
+    with pytest.raises(LedgerDamaged, match=r"old\.db: .*(fts5|memo_text)") as caught:
+        Ledger(path)
+    assert caught.value.exit_code == 8
+    assert format_of(path) == 6
+
+
+def test_tables_that_are_not_as_they_were_made_are_a_finding(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "l.db")
+    connection = apsw.Connection(str(store.path))
+    connection.execute("PRAGMA writable_schema = ON")
+    connection.execute("DELETE FROM sqlite_master WHERE name = 'sqlite_sequence'")
+    connection.execute("UPDATE sqlite_master SET sql = 'CREATE TABLE x (' WHERE name = 'undone'")
+    connection.close()
+    assert store.check() != []
+    with pytest.raises(LedgerDamaged, match="malformed database schema"):
+        SqliteStore(store.path)
+    store.close()
 
 
 def test_an_older_format_is_not_read_without_migrating(tmp_path: Path) -> None:

@@ -69,7 +69,8 @@ def find(line: str) -> FoundCommand:
         return FoundCommand(command, words[2] if len(words) > 2 else "")
     if command := COMMANDS.get(first):
         rest = line.removeprefix(MARK).lstrip()[len(typed) :].strip()
-        return FoundCommand(command, rest)
+        if not rest or command.params or len(_family(first)) == 1:
+            return FoundCommand(command, rest)
     if family := _family(first):
         usages = "; ".join(command.usage for command in family)
         raise InvalidInput(f"/{first} what? usage: {usages}")

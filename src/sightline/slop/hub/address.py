@@ -19,7 +19,7 @@ from sightline.slop.discovery.wellknown import document_url
 from sightline.slop.hub.client import Dial
 from sightline.slop.hub.website import find_websocket
 from sightline.slop.transports.link import Link
-from sightline.slop.transports.stdio import spawn_stdio
+from sightline.slop.transports.stdio import spawn_stdio, words_of
 from sightline.slop.transports.unix import connect_unix
 from sightline.slop.transports.websocket import connect_websocket
 
@@ -43,7 +43,8 @@ def dial_address(
     if scheme == "unix" and rest:
         return lambda: connect_unix(rest)
     if scheme == "stdio" and rest.strip():
-        return lambda: spawn_stdio(rest)
+        words = words_of(rest)
+        return lambda: spawn_stdio(words)
     if ":" in address or "/" in address or not address:
         known = "ws://…, https://…, unix:/path, stdio:COMMAND or an app's id"
         raise InvalidInput(f"not an address ({known}): {address!r}")

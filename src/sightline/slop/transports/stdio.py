@@ -28,7 +28,7 @@ from sightline.slop.transports.link import (
     why,
 )
 
-__all__ = ["serve_stdio", "spawn_stdio"]
+__all__ = ["serve_stdio", "spawn_stdio", "words_of"]
 
 _OUT_FD: Final = 3
 _IN_FD: Final = 4
@@ -49,7 +49,7 @@ async def spawn_stdio(
 
     The command is run without a shell. What the provider writes to stderr goes to ours.
     """
-    argv = shlex.split(command) if isinstance(command, str) else list(command)
+    argv = words_of(command) if isinstance(command, str) else list(command)
     if not argv:
         raise InvalidInput("stdio: there is no command to run")
     pipe = asyncio.subprocess.PIPE
@@ -58,6 +58,14 @@ async def spawn_stdio(
     except OSError as error:
         raise Unreachable(f"stdio:{argv[0]}: {why(error)}") from error
     return SpawnedLink(process, Peer("stdio", shlex.join(argv), pid=process.pid), max_bytes)
+
+
+def words_of(command: str) -> list[str]:
+    """Split a command as a shell does. Raises InvalidInput for a quote that is left open."""
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise InvalidInput(f"stdio:{command}: {str(error).lower()}") from error
 
 
 class SpawnedLink(LineLink):

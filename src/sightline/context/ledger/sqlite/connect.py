@@ -113,7 +113,8 @@ def translated(path: Path) -> Iterator[None]:
     """Raise what SQLite raises as an error of ours, in one sentence."""
     try:
         yield
-    except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
+    # SQL of ours is wrong only where the tables are not as we made them.
+    except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, UnicodeDecodeError) as error:
         raise LedgerDamaged([f"{path}: {error}"]) from error
     except apsw.BusyError as error:
         raise LedgerUnavailable(f"{path} has been locked by another program too long") from error
