@@ -246,6 +246,7 @@ REFUSED = {
     "limits.invoke_s", "apps.connect", "apps.discover", "apps.workspace", "apps.silent_s",
     "ledger.path", "ledger.record", "endpoints", "profiles", "strategy_config", "workspace.env",
     "workspace.instructions", "reply.silence_s", "reply.idle_s", "reply.total_s", "reply.max_bytes",
+    "cache.named",
 }  # fmt: skip
 
 

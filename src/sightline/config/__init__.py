@@ -5,6 +5,7 @@ from __future__ import annotations
 from sightline.config.load import Loaded, load, user_file
 from sightline.config.settings import (
     AppSettings,
+    CacheSettings,
     EndpointSettings,
     LedgerSettings,
     LimitSettings,
@@ -19,6 +20,7 @@ from sightline.config.settings import (
 
 __all__ = [
     "AppSettings",
+    "CacheSettings",
     "EndpointSettings",
     "LedgerSettings",
     "LimitSettings",

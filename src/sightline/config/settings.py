@@ -13,6 +13,7 @@ from msgspec import Meta
 
 __all__ = [
     "AppSettings",
+    "CacheSettings",
     "EndpointSettings",
     "LedgerSettings",
     "LimitSettings",
@@ -85,6 +86,15 @@ class TailSettings(_Table, frozen=True, kw_only=True):
     kept_tokens: Count = 12_000
     repeat: Literal["whole", "brief"] = "whole"
     changes: Literal["off", "note", "signal"] = "off"
+
+
+class CacheSettings(_Table, frozen=True, kw_only=True):
+    """Whether a prefix is kept at the vendor's by name (Gemini): see `host.held`.
+
+    `auto` where it costs less than what the vendor's automatic cache has missed of late.
+    """
+
+    named: Literal["auto", "always", "off"] = "auto"
 
 
 class ToolSettings(_Table, frozen=True, kw_only=True):
@@ -188,6 +198,7 @@ class Settings(_Table, frozen=True, kw_only=True):
     window: WindowSettings = WindowSettings(size=50, slack=25)
     truncation: TruncationSettings = TruncationSettings()
     tail: TailSettings = TailSettings()
+    cache: CacheSettings = CacheSettings()
     tools: ToolSettings = ToolSettings()
     policy: tuple[PolicyRule, ...] = ()
     limits: LimitSettings = LimitSettings()

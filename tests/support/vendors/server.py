@@ -16,7 +16,7 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from support.vendors.answers import Answer, Fails, Ignores, Refuses, Says, Sends
 from support.vendors.apis import APIS, api_of, refusal_headers, refusal_status
@@ -35,11 +35,17 @@ class Seen:
 
 
 class Vendor:
-    """A server for as long as a block runs. `hung_up` is set when a client left in mid-stream."""
+    """A server for as long as a block runs. `hung_up` is set when a client left in mid-stream.
+
+    `named` are the resources of Gemini's that exist, `created` what they were made of.
+    """
 
     def __init__(self, *answers: Answer) -> None:
         self._answers = list(answers)
         self.requests: list[Seen] = []
+        self.named: set[str] = set()
+        self.created: list[dict[str, Any]] = []
+        self.refuses_names = False
         self.hung_up = threading.Event()
         self.arrived = threading.Event()
         self.port = 0
@@ -139,8 +145,39 @@ class Vendor:
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         self.requests.append(Seen(method, path, headers, body))
         self.arrived.set()
+        if "/cachedContents" in path:
+            return await self._named(method, path, body, writer)
+        if why := self._wrong_name(body):
+            return await _whole(writer, *why, {})
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         return await self._answer(api_of(path), answer, reader, writer)
+
+    async def _named(
+        self, method: str, path: str, body: bytes, writer: asyncio.StreamWriter
+    ) -> bool:
+        """Gemini's named resources: created, updated and deleted as its API does."""
+        name = "cachedContents/" + path.partition("?")[0].rpartition("/")[2]
+        if self.refuses_names:
+            return await _whole(writer, *_error(400, "INVALID_ARGUMENT", "too small"), {})
+        if method == "POST":
+            name = f"cachedContents/n{len(self.created) + 1}"
+            self.named.add(name)
+            self.created.append(json.loads(body))
+        elif name not in self.named:
+            return await _whole(writer, *_GONE, {})
+        elif method == "DELETE":
+            self.named.discard(name)
+            return await _whole(writer, 200, b"{}", {})
+        told = {"name": name, "model": "models/m", "expireTime": "2026-11-16T12:00:00Z"}
+        return await _whole(writer, 200, json.dumps(told).encode(), {})
+
+    def _wrong_name(self, body: bytes) -> tuple[int, bytes] | None:
+        if b'"cachedContent":' not in body:
+            return None
+        asked = json.loads(body)
+        if asked.keys() & {"tools", "toolConfig", "systemInstruction"}:
+            return _error(400, "INVALID_ARGUMENT", "CachedContent can not be used with tools")
+        return None if asked["cachedContent"] in self.named else _GONE
 
     async def _answer(
         self,
@@ -194,6 +231,14 @@ class Vendor:
             gone.cancel()
         self.hung_up.set()
         return False
+
+
+def _error(status: int, name: str, message: str) -> tuple[int, bytes]:
+    told = {"error": {"code": status, "message": message, "status": name}}
+    return status, json.dumps(told).encode()
+
+
+_GONE = _error(403, "PERMISSION_DENIED", "CachedContent not found (or permission denied)")
 
 
 def _ends(frame: bytes, pieces: tuple[str, ...]) -> bool:

@@ -570,6 +570,7 @@ class Host:
 
     async def _leave_session(self) -> None:
         """A session in which nothing was said leaves no trace."""
+        await self._stage.held.leave()
         now, self._now = self._now, None
         if now is not None and self._is_new:
             row = now.session.row

@@ -43,6 +43,7 @@ from sightline.errors import (
     Overflow,
     RateLimited,
     SightlineError,
+    Unauthorized,
     Unreachable,
 )
 from sightline.events import HostEvent
@@ -231,6 +232,8 @@ class TurnRun:
         usage, miss = reported.usage, reported.cache_miss
         expected = self._composed.expected_tokens
         self._stage.learn(self._model.profile, expected, usage.input_tokens)
+        prompt, request = self._composed.prompt, self._composed.request
+        self._stage.held.learn(self._model, prompt, request, usage)
         self._now.keep(replace(self._now.session, last=replace(self._composed, usage=usage)))
         self._emit(
             events.UsageReported(
@@ -302,6 +305,9 @@ class TurnRun:
             )
         except SightlineError as error:
             pace = replace(pace, outcome=error.code)
+            if composed.request.cached_content and _is_refusal(error):
+                self._stage.held.lost()
+                return steps.ModelError(error.code, str(error), retryable=True, retry_after_s=0.0)
             return _model_error(error)
         except Exception as error:  # noqa: BLE001 - a bug in a vendor's library is a failed request
             pace = replace(pace, outcome="model_failed")
@@ -464,6 +470,15 @@ def _model_error(error: SightlineError) -> steps.ModelError:
     after_s = error.retry_after_s if isinstance(error, RateLimited) else None
     overflow = isinstance(error, Overflow)
     return steps.ModelError(error.code, str(error), retryable, after_s, overflow)
+
+
+def _is_refusal(error: SightlineError) -> bool:
+    """Whether a vendor will not take this request; Google answers 403 where a resource is gone."""
+    if isinstance(error, RateLimited | Overflow):
+        return False
+    return isinstance(error, Unauthorized) or (
+        isinstance(error, ModelFailed) and not error.retryable
+    )
 
 
 def _built(

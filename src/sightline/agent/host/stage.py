@@ -19,6 +19,7 @@ from sightline.agent.host.compose import (
     compose,
     kept_tokens,
 )
+from sightline.agent.host.held import HeldPrefix
 from sightline.agent.host.judge import Case, case_of
 from sightline.agent.host.session import Current, OpenSession, OpenTurn
 from sightline.agent.host.sight import SafeWorlds, SightRules
@@ -83,6 +84,7 @@ class HostStage:
         self._sleep = sleep
         self._own_reads: frozenset[tuple[str, str]] = frozenset()
         self.instructions = ""
+        self.held = HeldPrefix(settings.cache.named)
 
     def trust(self, app: str, actions: Sequence[str]) -> None:
         """Take the word of an app of our own that these actions only read."""
@@ -102,6 +104,7 @@ class HostStage:
         """
         if draft is not None:
             return await self._compose(now, model, draft)
+        await self.held.prepare(model)
         if now.turn.sent:
             session, profile = now.session, model.profile
             if await asyncio.to_thread(self._crowded, session, profile, now.turn):
@@ -196,6 +199,7 @@ class HostStage:
             conversation=session.row.uuid,
             max_output_tokens=budget.max_output_tokens or None,
             previous_id=session.response_id if explained else "",
+            cached_content=self.held.offered(model),
         )
         repeat = self._settings.tail.repeat
         if profile.window_tokens < SMALL_WINDOW:

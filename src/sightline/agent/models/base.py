@@ -9,13 +9,13 @@ breaks off later ends the stream with `Stopped("incomplete")`, as the decoders d
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from sightline.context.dialects.events import Event
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Request
 
-__all__ = ["Model", "address_of"]
+__all__ = ["Model", "PrefixHolder", "address_of"]
 
 
 class Model(Protocol):
@@ -38,6 +38,20 @@ class Model(Protocol):
 
     async def close(self) -> None:
         """Let go of connections and memory; calling it twice is no error."""
+
+
+@runtime_checkable
+class PrefixHolder(Protocol):
+    """Whoever holds a prefix at the vendor's, by name."""
+
+    async def hold(self, body: bytes) -> str:
+        """Create a resource; return its name."""
+
+    async def extend(self, name: str, ttl_s: int) -> None:
+        """Keep it so long from now."""
+
+    async def release(self, name: str) -> None:
+        """Delete it."""
 
 
 def address_of(model: Model) -> str:

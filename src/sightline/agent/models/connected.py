@@ -12,17 +12,18 @@ that is an error, `TimedOut` or `TooLarge`; later the reply is incomplete, with 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from sightline.agent.models.access import Access, public_url
+from sightline.agent.models.base import PrefixHolder
 from sightline.agent.models.failure import broken, is_timeout, refused, stream_error
 from sightline.context.dialects import Decoder, decoder_for
 from sightline.context.dialects.events import Event, Stopped
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Request
-from sightline.errors import SightlineError, TimedOut, TooLarge, Unreachable
+from sightline.errors import InvalidInput, SightlineError, TimedOut, TooLarge, Unreachable
 
 __all__ = [
     "ConnectedModel",
@@ -32,6 +33,9 @@ __all__ = [
     "decoded",
     "refusal_of",
 ]
+
+
+_T = TypeVar("_T")
 
 
 class VendorRefusal(NamedTuple):
@@ -119,10 +123,36 @@ class ConnectedModel:
             async for event in events:
                 yield event
 
+    async def hold(self, body: bytes) -> str:
+        """Create a named resource at a vendor that has such; return its name."""
+        return await self._by_name(lambda holder: holder.hold(body))
+
+    async def extend(self, name: str, ttl_s: int) -> None:
+        """Keep a named resource so long from now."""
+        await self._by_name(lambda holder: holder.extend(name, ttl_s))
+
+    async def release(self, name: str) -> None:
+        """Delete a named resource."""
+        await self._by_name(lambda holder: holder.release(name))
+
     async def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
+
+    async def _by_name(self, work: Callable[[PrefixHolder], Awaitable[_T]]) -> _T:
+        connection = await self._connected()
+        if not isinstance(connection, PrefixHolder):
+            raise InvalidInput(f"{self.label} has no named cached content")
+        errors, refusal = connection.errors, connection.refusal
+        try:
+            return await work(connection)
+        except errors as error:
+            # Without its cause, as above.
+            answer = refusal(error)
+            if answer is None:
+                raise broken(self._access, error) from None
+            raise refused(self._access, *answer) from None
 
     async def _connected(self) -> VendorConnection:
         async with self._connecting:

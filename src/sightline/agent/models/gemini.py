@@ -2,7 +2,7 @@
 
 Its public methods write the body themselves. The client beneath them takes bytes as they
 are (`HttpRequest.data`), adds key and address, and gives the response back unread; it is
-not part of the documented surface, which is why everything we use of it is in `send`.
+not part of the documented surface, which is why everything we use of it is in `send` and `hold`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, cast
 
 import httpx2
+import msgspec
 from google import genai
 from google.genai import errors, types
 
@@ -49,6 +50,23 @@ class Gemini:
         prepared.timeout = self._silence_s
         response = await api._async_request_once(prepared, stream=True, implicit_retry=False)
         return cast("Response", response.response_stream)
+
+    async def hold(self, body: bytes) -> str:
+        """Create a named resource; return its name."""
+        api = self._client._api_client
+        prepared = api._build_request("post", "cachedContents", {}, None)
+        prepared.data = body
+        prepared.timeout = self._silence_s
+        response = await api._async_request_once(prepared, stream=False, implicit_retry=False)
+        return str(msgspec.json.decode(response.response_stream[0])["name"])
+
+    async def extend(self, name: str, ttl_s: int) -> None:
+        """Keep a named resource so long from now."""
+        await self._client.aio.caches.update(name=name, config={"ttl": f"{ttl_s}s"})
+
+    async def release(self, name: str) -> None:
+        """Delete a named resource."""
+        await self._client.aio.caches.delete(name=name)
 
     def refusal(self, error: Exception) -> VendorRefusal | None:
         return refusal_of(error)

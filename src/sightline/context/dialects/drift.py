@@ -4,6 +4,7 @@
     appended    all of the previous prefix is still there; only the tail and what came after differ
     fold        the prefix starts further on: a window let its oldest messages go, as planned
     tier        a tool result is cut shorter than it was, as planned: see `messages.replay`
+    named       tools and instructions went to a named resource at the vendor's, or came back
     regression  something else inside the previous prefix changed
 
 A cache reads a request from its start and stops at the first difference, so that
@@ -21,7 +22,7 @@ from sightline.context.messages.truncate import CUT_MARKS
 
 __all__ = ["ByteSpan", "Drift", "DriftKind", "Wire", "common_bytes", "drift"]
 
-DriftKind: TypeAlias = Literal["same", "appended", "fold", "tier", "regression"]
+DriftKind: TypeAlias = Literal["same", "appended", "fold", "tier", "named", "regression"]
 MILLION: Final = 1_000_000
 _CUTS: Final = tuple(msgspec.json.encode(mark)[1:-1] for mark in CUT_MARKS)
 
@@ -139,7 +140,9 @@ def _kind(previous: Wire, current: Wire, common: int) -> DriftKind:
         return "same"
     if common >= previous.boundary:
         return "appended"
-    here = current.span_at(common)
+    here, there = current.span_at(common), previous.span_at(common)
+    if any(span is not None and span.label == "cachedContent" for span in (here, there)):
+        return "named"
     if here is not None and here.message >= 0:
         piece = current.data[here.start : here.end]
         if _is_later_in(previous, piece, common):

@@ -154,6 +154,9 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
                  "tools.rest": "A-Za-z0-9_.:-", "tools.max_name": 128, "tools.ids": "opaque"},
             ),
             _fields("gemini-docs", "gemini-2.5*", cache__min_tokens=2048),
+            # Published for 2.5 and 3; newer ones are taken to cost the same.
+            _fields("gemini-docs", prices__cache_storage=4.5),
+            _fields("gemini-docs", "*flash*", prices__cache_storage=1.0),
         ),
     ),
     "bedrock": Endpoint(

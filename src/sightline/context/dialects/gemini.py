@@ -16,8 +16,9 @@ that another vendor made gets the documented stand-in.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
+from hashlib import sha256
 from typing import Any, Final
 
 import msgspec
@@ -27,7 +28,13 @@ from sightline.context.dialects.decoder import Decoder, written
 from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.names import wire_id
 from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import Options, RequestDraft, assemble
+from sightline.context.dialects.request import (
+    CACHED_CONTENT,
+    CachedContent,
+    Options,
+    RequestDraft,
+    assemble,
+)
 from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import (
     UNKNOWN,
@@ -50,15 +57,71 @@ from sightline.context.messages.parts import (
     ToolResult,
 )
 from sightline.context.slots.prompt import Prompt
+from sightline.context.tokens.tokens import counter_for
 from sightline.errors import InvalidInput
 
-__all__ = ["NAME", "GeminiDecoder", "cached_content_body", "read_stored", "write"]
+__all__ = [
+    "HELD", "NAME", "GeminiDecoder", "Head", "cached_content_body", "head_of", "pays",
+    "read_stored", "write",
+]  # fmt: skip
 
 NAME: Final = "gemini"
 # Gemini, "Thought signatures": what stands for the signature of a call that has none.
 UNSIGNED: Final = "skip_thought_signature_validator"
 START: Final = "(the conversation begins with the model's message)"
 RESPONSES, WORDS = 1, 0
+# What a resource may hold, in the order of a request.
+HELD: Final = ("tools", "toolConfig", "systemInstruction", "contents")
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The tools and instructions of a prompt: what a named resource of them is made of and worth.
+
+    `digest` is equal for the same bytes, `messages` how many messages of the prompt it holds.
+    """
+
+    digest: str
+    tokens: int
+    messages: int
+    body: bytes
+
+    def named(self, name: str) -> CachedContent:
+        """What requests build upon, once it exists."""
+        return CachedContent(name, self.messages, self.digest, self.tokens)
+
+
+def head_of(prompt: Prompt, profile: Profile, ttl_s: int) -> Head:
+    """Write what creates a named resource of a prompt's tools and instructions."""
+    roles = [message.role for message in prompt.prefix]
+    count = next((at for at, role in enumerate(roles) if role != "system"), len(roles))
+    body = cached_content_body(prompt, profile, count, ttl_s)
+    held = {key: body[key] for key in HELD if key in body}
+    tokens = counter_for("estimate").count(to_json(held).decode())
+    digest = _digest(body.get("tools"), body.get("systemInstruction"))
+    return Head(digest, tokens, count, to_json(body))
+
+
+def pays(profile: Profile, tokens: int, reads: Sequence[int], seconds: float, ttl_s: float) -> bool:
+    """Whether a named resource of so many tokens would cost less than what was not cached.
+
+    `reads` are the tokens that the last requests read from the automatic cache, within so many
+    `seconds`; the next ones are taken to be like them. Google, "Context caching": to create it
+    costs the price of input, to keep it a price by the hour, to read it what the automatic cache
+    costs as well, which is free to keep and promises nothing.
+    """
+    prices = profile.prices
+    if not prices.input or prices.cache_read is None or prices.cache_storage is None:
+        return False
+    if tokens < profile.cache.min_tokens or not reads:
+        return False
+    missed = sum(tokens - read for read in reads) / len(reads)
+    requests = len(reads) * ttl_s / max(seconds, 1.0)
+    saved = missed * requests * (prices.input - prices.cache_read)
+    return saved > tokens * (prices.input + prices.cache_storage * ttl_s / 3600)
+
+
+def _digest(tools: Any, system: Any) -> str:
+    return sha256(to_json([tools, system])).hexdigest()
 
 
 def cached_content_body(
@@ -73,18 +136,18 @@ def cached_content_body(
         raise InvalidInput(f"{messages} messages: the prefix has {prompt.boundary}")
     held = Prompt(prompt.messages[:messages], messages, prompt.receipt, prompt.tools)
     body = assemble(held, profile, Options(), write).body
-    body.pop("generationConfig")
-    return {"model": f"models/{profile.model}", "ttl": f"{ttl_s}s", **body}
+    kept = {key: body[key] for key in HELD if body.get(key)}
+    return {"model": f"models/{profile.model}", "ttl": f"{ttl_s}s", **kept}
 
 
 def write(draft: RequestDraft) -> None:
-    """Write a prompt as the body of a `generateContent` request."""
+    """Write a request."""
     fields, held = draft.fields, draft.options.cached_content
     fields["generationConfig"] = {"maxOutputTokens": draft.max_output_tokens}
     fields |= draft.extra
-    if held is not None:
-        fields["cachedContent"] = held.name
-    elif draft.tools:
+    system, rest = draft.system_and_rest()
+    head: dict[str, Any] = {}
+    if draft.tools:
         declared = [
             {
                 "name": draft.names.wire(tool.name),
@@ -93,15 +156,21 @@ def write(draft: RequestDraft) -> None:
             }
             for tool in draft.tools
         ]
-        fields["tools"] = [{"functionDeclarations": declared}]
-    system, rest = draft.system_and_rest()
-    if system and held is None:
+        head["tools"] = [{"functionDeclarations": declared}]
+    if system:
         texts = (part.text for t in system for part in t.parts if isinstance(part, Text))
-        fields["systemInstruction"] = {"parts": [{"text": text} for text in texts]}
+        head["systemInstruction"] = {"parts": [{"text": text} for text in texts]}
+    if held is not None and held.digest:
+        same = held.digest == _digest(head.get("tools"), head.get("systemInstruction"))
+        held = held if same else None
     if held is None:
+        fields |= head
         rest = begun(rest, START)
     else:
+        fields[CACHED_CONTENT] = held.name
         rest = [turn for turn in rest if not 0 <= turn.origin < held.messages]
+        if held.messages <= len(system):
+            rest = begun(rest, START)
     contents = draft.messages("contents", "parts")
     for turn in rest:
         if turn.role == "system":

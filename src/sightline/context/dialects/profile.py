@@ -39,7 +39,7 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Above `long_tokens` of input every price of the request is multiplied by
     `long_factor`, the output's by its own if it has one. `cache_write_long` is for the longer
-    of two lifetimes.
+    of two lifetimes. `cache_storage` is for what is kept by name, for an hour.
     """
 
     input: float | None = None
@@ -47,6 +47,7 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cache_read: float | None = None
     cache_write: float | None = None
     cache_write_long: float | None = None
+    cache_storage: float | None = None
     long_tokens: int = 0
     long_factor: float = 1.0
     long_output_factor: float | None = None

@@ -63,6 +63,7 @@ __all__ = [
 ]
 
 Thinking: TypeAlias = Literal["auto", "drop", "strip", "turn_append"]
+CACHED_CONTENT: Final = "cachedContent"
 OPENINGS: Final = tuple(f"<{name} " for name in BLOCK_NAMES)
 LOST: Final = {
     "drop": "the API drops reasoning of which the text before it has changed",
@@ -71,10 +72,16 @@ LOST: Final = {
 
 
 class CachedContent(msgspec.Struct, frozen=True):
-    """A named resource at the vendor's that holds tools, instructions and the first messages."""
+    """A named resource at the vendor's that holds tools, instructions and the first messages.
+
+    With a `digest` (`gemini.Head`) it is used while the tools and instructions of the prompt have
+    the same, and otherwise the request is written whole. `tokens` is what it weighs.
+    """
 
     name: str
     messages: int
+    digest: str = ""
+    tokens: int = 0
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +121,7 @@ class Request(msgspec.Struct, frozen=True):
     wants it. `sent` are the tails of this user turn, this one included, if `thinking` is
     `turn_append`: give them to the next request of the same turn, and store them nowhere.
     `inserts` are the cache marks and what the vendor is asked about them, with their offsets in
-    `wire.data`; `marks` counts the marks.
+    `wire.data`; `marks` counts the marks. `cached_content` names what it builds upon.
     """
 
     profile: Profile
@@ -127,6 +134,7 @@ class Request(msgspec.Struct, frozen=True):
     sent: tuple[SentTail, ...] = ()
     marks: int = 0
     inserts: tuple[tuple[int, bytes], ...] = ()
+    cached_content: str = ""
 
     @property
     def data(self) -> bytes:
@@ -268,6 +276,8 @@ class RequestDraft:
             start, at = at, at + len(out[-1])
             ends[name] = at - 1
             tokens = _json_tokens(data) if name in HEADS else 0
+            if name == CACHED_CONTENT and self.options.cached_content is not None:
+                tokens = self.options.cached_content.tokens
             spans.append(ByteSpan(start, at, name, tokens=tokens))
         out.append(to_json(self.key) + b":[")
         at += len(out[-1])
@@ -347,6 +357,7 @@ def assemble(
         sent=(*sent, *now),
         marks=draft.marks,
         inserts=inserts,
+        cached_content=draft.fields.get(CACHED_CONTENT, ""),
     )
 
 
