@@ -141,7 +141,8 @@ def test_a_program_of_then_refuses_what_is_new_with_a_word(
 ) -> None:
     Ledger(old / "work.db").close()
     before = (old / "work.db").read_bytes()
+    newest = steps.FORMAT
     monkeypatch.setattr(steps, "FORMAT", 4)
-    with pytest.raises(LedgerUnusable, match="format 7; this version of sightline reads up to 4"):
+    with pytest.raises(LedgerUnusable, match=f"format {newest}; .* reads up to 4"):
         Ledger(old / "work.db")
     assert (old / "work.db").read_bytes() == before
