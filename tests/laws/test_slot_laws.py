@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from hashlib import sha256
 from itertools import pairwise
+from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import regex
@@ -15,6 +18,7 @@ from laws.slot_oracle import by_hand, exhaustive
 from laws.slot_sets import SlotSet, slot_sets
 from sightline.context.dialects.request import slot_names
 from sightline.context.messages.parts import Message, ToolCall, ToolResult
+from sightline.context.slots import units
 from sightline.context.slots.options import TrimBehavior
 from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.receipt import Receipt
@@ -268,3 +272,48 @@ def test_character_trimming_keeps_whole_graphemes_of_what_was_said(given_set: Sl
     assert text.endswith(kept)
     boundaries = {match.start() for match in regex.finditer(r"\X", text)} | {len(text)}
     assert len(text) - len(kept) in boundaries
+
+
+def said(kind: int, number: int) -> list[Message]:
+    """A turn of one of several kinds: plain, with a tool, answering late, answering nothing."""
+    asked = Message.of("user", f"question {number} " + "x" * (kind * 7 % 40))
+    call, late = (Message("assistant", (ToolCall(f"c{number - n}", "look"),)) for n in (0, 2))
+    results = [Message("tool", (ToolResult(f"c{number - n}", "found " * kind),)) for n in (0, 2)]
+    answer = Message.of("system" if kind == 7 else "assistant", "answer " * (kind + 1))
+    turns = ([asked, answer], [asked, call, results[0], answer], [asked, late, answer])
+    return turns[kind % 3] if kind < 8 else [asked, results[1]]
+
+
+@settings(unhurried, max_examples=share(1_000))
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 30)), min_size=3, max_size=16),
+    st.sampled_from((0, 1)),
+    st.sampled_from((150, 400, 10**6)),
+    st.sampled_from(
+        ({"slack": 0.1}, {"keep": "head"}, {"keep": "middle-out"}, {"trim_behavior": "char"})
+    ),
+)
+def test_a_conversation_that_was_seen_before_makes_the_same_prompt_as_a_new_one(
+    steps: list[tuple[int, int]], priority: int, budget: int, options: dict[str, Any]
+) -> None:
+    """Whatever happened to it since: more was said, taken back, dropped, or cut shorter."""
+
+    def prompt_of(history: list[Message], counter: str) -> Prompt:
+        slots = Slots(budget, counter)
+        slots.add("system", "You are.", role="system", priority=priority)
+        slots.add("history", history, **options)
+        slots.add("input", "what now?", priority=priority)
+        return slots.render()
+
+    history: list[Message] = []
+    for number, (kind, at) in enumerate(steps):
+        history += said(kind, number)
+        if at < len(history) and kind % 4 == 3:
+            history[at] = Message.of(history[at].role, "cut")
+        elif at < len(history) and kind % 4 == 2:
+            del history[at : at + kind]
+        counter = ("chars/4", "estimate")[at % 3 == 0]
+        with patch.object(units, "BLOCK", 2):
+            seen = prompt_of(history, counter)
+        assert seen == prompt_of([msgspec.structs.replace(one) for one in history], counter)
+        assert seen.receipt.prefix_digest == sha256(seen.prefix_bytes()).hexdigest()

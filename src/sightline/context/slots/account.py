@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from sightline.context.slots.ladder import Rung
 from sightline.context.slots.receipt import Lines, MessageLine, Notice, Rule, SlotLine
-from sightline.context.slots.shares import Share, ShareTable
+from sightline.context.slots.shares import Share
+from sightline.context.slots.units import Units
 from sightline.context.tokens.tokens import Counter
 
 __all__ = ["complaints_about", "minima_ignored", "slot_line"]
@@ -15,7 +16,7 @@ __all__ = ["complaints_about", "minima_ignored", "slot_line"]
 PRESENT: Final = ("kept", "protected")
 
 
-def slot_line(share: Share, table: ShareTable, counter: Counter) -> SlotLine:
+def slot_line(share: Share, counter: Counter) -> SlotLine:
     return SlotLine(
         name=share.slot.name,
         priority=share.slot.options.priority,
@@ -25,59 +26,53 @@ def slot_line(share: Share, table: ShareTable, counter: Counter) -> SlotLine:
         cut=share.offered - share.kept,
         maximum=share.maximum,
         minimum=share.minimum,
-        messages=Lines(lambda: _message_lines(share, table, counter)),
+        messages=Lines(lambda: _message_lines(share, counter)),
     )
 
 
-def _message_lines(share: Share, table: ShareTable, counter: Counter) -> list[MessageLine]:
+def _message_lines(share: Share, counter: Counter) -> list[MessageLine]:
     """Account for every message of a slot, in prompt order."""
-    kept: dict[int, int] = {} if share.rung.piece is None else dict(share.rung.piece.weights)
-    rules: dict[int, Rule] = {}
-    for rule, units in _by_rule(share):
-        for unit in units:
-            for index in table.members(unit):
-                rules[index] = rule
-                if rule in PRESENT:
-                    kept[index] = table.weights[index]
-    lines = []
-    for index in sorted(rules):
-        message, offered, tokens = table.messages[index], table.weights[index], kept.get(index, 0)
-        lines.append(
-            MessageLine(
-                message.role,
-                offered,
-                tokens,
-                offered - tokens,
-                rules[index],
-                counter.provenance_of(message),
-                emptied=tokens == 0 and index in kept and rules[index] not in PRESENT,
-            )
-        )
-    return lines
+    piece: dict[int, int] = {} if share.rung.piece is None else share.rung.piece.weights
+    lines: dict[int, MessageLine] = {}
+    for rule, units, numbers in _by_rule(share):
+        for start, layout, every in units.places(numbers):
+            for index in every:
+                message, offered = layout.messages[index], layout.weights[index]
+                tokens = offered if rule in PRESENT else piece.get(start + index, 0)
+                lines[start + index] = MessageLine(
+                    message.role,
+                    offered,
+                    tokens,
+                    offered - tokens,
+                    rule,
+                    counter.provenance_of(message),
+                    emptied=tokens == 0 and start + index in piece and rule not in PRESENT,
+                )
+    return [lines[place] for place in sorted(lines)]
 
 
-def _by_rule(share: Share) -> list[tuple[Rule, Sequence[int]]]:
+def _by_rule(share: Share) -> Iterator[tuple[Rule, Units, range]]:
     """Sort the units by what kept them or took them out: the first limit that did.
 
     The rungs of the limits lie below one another, so each rule has one stretch of the
     units in keeping order. A unit kept in part belongs to the limit that shortened it.
     """
-    units = share.ladder.units
     start = share.rung.whole
-    found: list[tuple[Rule, Sequence[int]]] = [
-        ("protected", share.protected),
-        ("kept", units[:start]),
-    ]
+    found: list[tuple[Rule, int, int]] = [("kept", 0, start)]
     limits: list[tuple[Rule, Rung, Rung]] = [("slack", share.rung, share.allowed)]
     if share.slot.options.max_ratio < 1:
         limits.append(("budget", share.allowed, share.ladder.highest(share.cap)))
     for rule, lower, upper in limits:
         if lower.cost < upper.cost:
             end = max(start, upper.whole + (upper.piece is not None))
-            found.append((rule, units[start:end]))
+            found.append((rule, start, end))
             start = end
-    found.append(("max_ratio" if share.slot.options.max_ratio < 1 else "budget", units[start:]))
-    return found
+    rest: Rule = "max_ratio" if share.slot.options.max_ratio < 1 else "budget"
+    found.append((rest, start, share.ladder.top))
+    yield "protected", share.protected, range(len(share.protected))
+    for rule, first, end in found:
+        for numbers in share.ladder.kept(first, end):
+            yield rule, share.units, numbers
 
 
 def minima_ignored(shares: Sequence[Share], room: int) -> Notice:
@@ -109,7 +104,7 @@ def complaints_about(share: Share) -> list[Notice]:
                 f"slot {slot.name!r} keeps {share.kept} of a minimum of {due} tokens",
             )
         )
-    if share.units and not share.protected and not (share.rung.whole or share.rung.piece):
+    if len(share.units) and not len(share.protected) and not (share.rung.whole or share.rung.piece):
         limit = (
             f"its maximum is {share.maximum}"
             if share.ladder.highest(share.cap) == share.rung

@@ -1,26 +1,27 @@
 """Decide who gets the tokens. The theory is at the top of `slots`.
 
-One pass over the messages weighs and groups them, one sort orders the slots,
-and then the work is per slot: two questions to its ladder. So the cost is
-linear in what was offered, whatever is cut.
+What was offered before is laid out already (`units`), one sort orders the slots, and
+then the work is per slot: two questions to its ladder. So the cost is linear in what is
+new and in what is kept, however much there is to be cut.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import Any
 
 import msgspec
 
-from sightline.context.messages.parts import Message, tool_rounds
+from sightline.context.messages.parts import Message
 from sightline.context.slots.account import complaints_about, minima_ignored, slot_line
 from sightline.context.slots.ladder import CharLadder, Ladder, Rung
 from sightline.context.slots.options import share_of
 from sightline.context.slots.prompt import Prompt, digest_of
 from sightline.context.slots.receipt import Notice, Receipt
-from sightline.context.slots.shares import Share, ShareTable, Slot
+from sightline.context.slots.shares import Share, Slot
+from sightline.context.slots.units import Layout, Units, joined, lay_out
 from sightline.context.tokens.tokens import Counter
 from sightline.errors import DoesNotFit
 
@@ -35,67 +36,58 @@ def assemble(
     notices: Sequence[Notice] = (),
 ) -> Prompt:
     """Put the slots together within the budget, or raise `DoesNotFit` with the arithmetic."""
-    table = _lay_out(slots, counter)
+    shares = _lay_out(slots, counter)
     tool_tokens = sum(counter.count(msgspec.json.encode(tool).decode()) for tool in tools)
-    room = _room(table.shares, budget, counter.request_overhead, tool_tokens)
+    room = _room(shares, budget, counter.request_overhead, tool_tokens)
     warnings = list(notices)
-    _set_bounds(table, budget, counter)
+    _set_bounds(shares, budget, counter)
     # ctx.slots, notes: where the minima exceed the budget, they are ignored and priority decides.
-    if sum(share.required for share in table.shares) > room:
-        warnings.append(minima_ignored(table.shares, room))
-        for share in table.shares:
+    if sum(share.required for share in shares) > room:
+        warnings.append(minima_ignored(shares, room))
+        for share in shares:
             share.minimum = 0
-    trimming_order = sorted(table.shares, key=lambda share: share.slot.options.priority)
+    trimming_order = sorted(shares, key=lambda share: share.slot.options.priority)
     _fill(trimming_order[::-1], budget, room)
-    warnings += [warning for share in table.shares for warning in complaints_about(share)]
-    return _write(table, budget, counter, tuple(tools), tool_tokens, warnings)
+    warnings += [warning for share in shares for warning in complaints_about(share)]
+    return _write(shares, budget, counter, tuple(tools), tool_tokens, warnings)
 
 
-def _lay_out(slots: Sequence[Slot], counter: Counter) -> ShareTable:
+def _lay_out(slots: Sequence[Slot], counter: Counter) -> list[Share]:
     """Weigh the messages and deal their units out to the slots.
 
     A tool call and its results are one unit even across slots; the most protected
     of them holds it, so that the unit stays or goes as a whole.
     """
-    shares = [Share(slot) for slot in sorted(slots, key=lambda slot: slot.render_key)]
-    messages = [message for share in shares for message in share.slot.messages]
-    rounds = {unit[0]: unit for unit in tool_rounds(messages)}
-    table = ShareTable(messages, counter.weigh(messages), shares, rounds)
-    held: list[list[int]] = [[] for _ in shares]
-    spanning = False
-    starts = list(accumulate((len(share.slot.messages) for share in shares), initial=0))
-    for unit in rounds.values():
-        home = bisect_right(starts, unit[0]) - 1
-        if unit[-1] >= starts[home + 1]:
-            spanning = True
-            homes = (bisect_right(starts, index) - 1 for index in unit)
-            home = max(homes, key=lambda number: (shares[number].slot.options.priority, number))
-        held[home].append(unit[0])
-    in_rounds = {index for unit in rounds.values() for index in unit}
+    ordered = sorted(slots, key=lambda slot: slot.render_key)
+    laid = lay_out([slot.messages for slot in ordered], counter)
+    starts = list(accumulate((len(slot.messages) for slot in ordered), initial=0))
+    if not all(layout.closed for layouts in laid for layout in layouts):
+        laid = [[layout] for layout in _dealt_out(laid, ordered, starts)]
+        starts = [0] * len(starts)
+    shares = []
     # ctx.slots, priority: while all have the default, system messages will not be trimmed.
     protecting = all(slot.options.priority == 0 for slot in slots)
-    for share, own_rounds, start, stop in zip(shares, held, starts, starts[1:], strict=False):
-        share.units = range(start, stop)
-        if rounds:
-            alone = [index for index in share.units if index not in in_rounds]
-            share.units = sorted(alone + own_rounds)
-        if protecting and (spanning or _has_system_message(share.slot)):
-            _protect_system_messages(share, table)
-    return table
+    for slot, layouts, start in zip(ordered, laid, starts, strict=False):
+        share = Share(slot, Units(layouts, start))
+        if protecting and any(layout.has_system for layout in layouts):
+            parted = [layout.parted() for layout in layouts]
+            share.protected = Units([protected for protected, _ in parted], start)
+            share.units = Units([rest for _, rest in parted], start)
+        shares.append(share)
+    return shares
 
 
-def _has_system_message(slot: Slot) -> bool:
-    return any(message.role == "system" for message in slot.messages)
-
-
-def _protect_system_messages(share: Share, table: ShareTable) -> None:
-    units, share.units = share.units, []
-    for unit in units:
-        if any(table.messages[index].role == "system" for index in table.members(unit)):
-            share.protected.append(unit)
-            share.protected_cost += table.cost(unit)
-        else:
-            share.units.append(unit)
+def _dealt_out(
+    laid: Sequence[Sequence[Layout]], slots: Sequence[Slot], starts: Sequence[int]
+) -> list[Layout]:
+    """Lay everything out as one, and give each slot its units."""
+    whole = joined(layout for layouts in laid for layout in layouts)
+    held: list[list[int]] = [[] for _ in slots]
+    for unit in whole.units:
+        homes = (bisect_right(starts, index) - 1 for index in whole.members(unit))
+        home = max(homes, key=lambda number: (slots[number].options.priority, number))
+        held[home].append(unit)
+    return [whole.only(units) for units in held]
 
 
 def _room(shares: Sequence[Share], budget: int, overhead: int, tools: int) -> int:
@@ -110,18 +102,13 @@ def _room(shares: Sequence[Share], budget: int, overhead: int, tools: int) -> in
     return budget - needed
 
 
-def _set_bounds(table: ShareTable, budget: int, counter: Counter) -> None:
-    for share in table.shares:
+def _set_bounds(shares: Sequence[Share], budget: int, counter: Counter) -> None:
+    for share in shares:
         options = share.slot.options
-        if isinstance(share.units, range):
-            costs = table.weights[share.units.start : share.units.stop]
-        else:
-            weights, rounds = table.weights, table.rounds
-            costs = [table.cost(u) if u in rounds else weights[u] for u in share.units]
         if options.trim_behavior == "char":
-            share.ladder = CharLadder(share.units, costs, options.keep, table.messages_of, counter)
+            share.ladder = CharLadder(share.units, options.keep, counter)
         else:
-            share.ladder = Ladder(share.units, costs, options.keep)
+            share.ladder = Ladder(share.units, options.keep)
         # ctx.slots, minRatio: the larger of the two minima, clamped to the maximum.
         share.maximum = share_of(options.max_ratio, budget)
         least = max(share_of(options.min_ratio, budget), options.min_tokens)
@@ -156,20 +143,20 @@ def _not_below(floor: Rung, rung: Rung) -> Rung:
 
 
 def _write(
-    table: ShareTable,
+    shares: Sequence[Share],
     budget: int,
     counter: Counter,
     tools: tuple[dict[str, Any], ...],
     tool_tokens: int,
     warnings: Sequence[Notice],
 ) -> Prompt:
-    lines = tuple(slot_line(share, table, counter) for share in table.shares)
-    stable = sum(len(s.slot.messages) for s in table.shares if not s.slot.render_key[0])
+    lines = tuple(slot_line(share, counter) for share in shares)
+    stable = sum(len(s.slot.messages) for s in shares if not s.slot.render_key[0])
     kept: dict[int, Message] = {}
-    for share in table.shares:
-        for unit in chain(share.protected, share.ladder.units[: share.rung.whole]):
-            for index in table.members(unit):
-                kept[index] = table.messages[index]
+    for share in shares:
+        kept.update(share.protected.messages(range(len(share.protected))))
+        for numbers in share.ladder.kept(0, share.rung.whole):
+            kept.update(share.units.messages(numbers))
         if share.rung.piece is not None:
             kept.update(share.rung.piece.messages)
     indexes = sorted(kept)

@@ -18,13 +18,12 @@ The order in which units are kept:
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate
 from typing import NamedTuple
 
 from sightline.context.messages.parts import Message
 from sightline.context.slots.cut import UnitText
 from sightline.context.slots.options import Keep
+from sightline.context.slots.units import Units
 from sightline.context.tokens.tokens import Counter
 
 __all__ = ["CharLadder", "Ladder", "Piece", "Rung"]
@@ -46,30 +45,47 @@ class Rung(NamedTuple):
 
 
 class Ladder:
-    """The rungs of a slot that is trimmed by whole messages.
+    """The rungs of a slot that is trimmed by whole messages."""
 
-    A unit is named by the index of its first message; `costs` are in the order of
-    `units`, oldest first.
-    """
-
-    def __init__(self, units: Sequence[int], costs: Sequence[int], keep: Keep) -> None:
-        self.units = _in_keeping_order(units, keep)
-        self._sums = list(accumulate(_in_keeping_order(costs, keep), initial=0))
+    def __init__(self, units: Units, keep: Keep) -> None:
+        self._units = units
+        self._keep: Keep = keep
 
     @property
     def total(self) -> int:
         """What everything costs."""
-        return self._sums[-1]
+        return self._units.total
+
+    @property
+    def top(self) -> int:
+        """How many units there are."""
+        return len(self._units)
+
+    def kept(self, start: int, stop: int) -> list[range]:
+        """Number the units from one place in keeping order up to another, as the slot has them."""
+        (old, new), (older, newer) = self._ends(start), self._ends(stop)
+        return [range(old, older), range(self.top - newer, self.top - new)]
 
     def highest(self, allowance: int) -> Rung:
         """Return the highest rung that costs at most the allowance."""
-        whole = max(0, bisect_right(self._sums, allowance) - 1)
-        return Rung(self._sums[whole], whole)
+        whole = max(0, bisect_right(range(self.top + 1), allowance, key=self._cost) - 1)
+        return Rung(self._cost(whole), whole)
 
     def lowest(self, minimum: int) -> Rung:
         """Return the lowest rung that costs at least the minimum, or the top."""
-        whole = min(bisect_left(self._sums, minimum), len(self.units))
-        return Rung(self._sums[whole], whole)
+        whole = min(bisect_left(range(self.top + 1), minimum, key=self._cost), self.top)
+        return Rung(self._cost(whole), whole)
+
+    def _cost(self, whole: int) -> int:
+        """What the first so many units in keeping order cost."""
+        old, new = self._ends(whole)
+        return self._units.cost(old) + self.total - self._units.cost(self.top - new)
+
+    def _ends(self, whole: int) -> tuple[int, int]:
+        """How many of the first so many units are the oldest, and how many the newest."""
+        if self._keep == "middle-out":
+            return whole // 2, whole - whole // 2
+        return (whole, 0) if self._keep == "head" else (0, whole)
 
     def folded(self, allowance: int, grid: int) -> Rung:
         """Return the highest rung whose cut, in tokens, is at least a multiple of the grid.
@@ -88,31 +104,22 @@ class Ladder:
 class CharLadder(Ladder):
     """The rungs of a slot that is trimmed by characters, at grapheme boundaries."""
 
-    def __init__(
-        self,
-        units: Sequence[int],
-        costs: Sequence[int],
-        keep: Keep,
-        messages_of: Callable[[int], Mapping[int, Message]],
-        counter: Counter,
-    ) -> None:
-        super().__init__(units, costs, keep)
-        self._keep: Keep = keep
-        self._messages_of = messages_of
+    def __init__(self, units: Units, keep: Keep, counter: Counter) -> None:
+        super().__init__(units, keep)
         self._counter = counter
 
     def highest(self, allowance: int) -> Rung:
         rung = super().highest(allowance)
-        if rung.whole == len(self.units):
+        if rung.whole == self.top:
             return rung
         piece = self._longest(self._text_of(rung.whole), allowance - rung.cost)
         return rung if piece is None else self._with(rung, piece)
 
     def lowest(self, minimum: int) -> Rung:
         above = super().lowest(minimum)
-        if above.cost == minimum or above.whole == 0 or self._sums[above.whole] < minimum:
+        if above.cost == minimum or above.whole == 0 or above.cost < minimum:
             return above
-        below = Rung(self._sums[above.whole - 1], above.whole - 1)
+        below = Rung(self._cost(above.whole - 1), above.whole - 1)
         text = self._text_of(below.whole)
         _, chars = self._search(text, minimum - below.cost - 1)
         while chars < text.chars:
@@ -128,7 +135,8 @@ class CharLadder(Ladder):
         return Rung(rung.cost + sum(piece.weights.values()), rung.whole, piece)
 
     def _text_of(self, whole: int) -> UnitText:
-        return UnitText(self._messages_of(self.units[whole]))
+        one, other = self.kept(whole, whole + 1)
+        return UnitText(self._units.messages(one or other))
 
     def _cut(self, text: UnitText, chars: int) -> Piece:
         messages = text.cut(chars, self._keep)
@@ -161,13 +169,3 @@ class CharLadder(Ladder):
             else:
                 best, low = piece, middle
         return best, high
-
-
-def _in_keeping_order(oldest_first: Sequence[int], keep: Keep) -> Sequence[int]:
-    if keep == "head":
-        return oldest_first
-    newest_first = oldest_first[::-1]
-    if keep == "tail":
-        return newest_first
-    order = [one for pair in zip(newest_first, oldest_first, strict=True) for one in pair]
-    return order[: len(oldest_first)]

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import sha256
+from itertools import takewhile
 from typing import Any, Final
 
 import msgspec
 
 from sightline.context.messages.parts import Message
 from sightline.context.slots.receipt import Receipt
+from sightline.context.slots.units import Beginning, Beginnings
 from sightline.errors import InvalidInput
 
 __all__ = ["Prompt", "digest_of", "serialize"]
@@ -63,9 +65,28 @@ _prompts: Final = msgspec.json.Decoder(Prompt)
 
 def serialize(tools: Sequence[dict[str, Any]], messages: Sequence[Message]) -> bytes:
     """Write tools and messages one per line, in order; more messages only add lines."""
-    return msgspec.json.Encoder(order="sorted").encode_lines([list(tools), *messages])
+    return _write([list(tools)]) + _write(messages)
+
+
+_write: Final = msgspec.json.Encoder(order="sorted").encode_lines
+# The newest messages may be cut shorter next time; what stands before them is hashed once.
+_NEWEST: Final = 16
+_HASHED: Final[Beginnings[Any]] = Beginnings()
 
 
 def digest_of(tools: Sequence[dict[str, Any]], messages: Sequence[Message]) -> str:
     """Return the SHA-256 of the serialized form."""
-    return sha256(serialize(tools, messages)).hexdigest()
+    texts = sum(1 for _ in takewhile(lambda message: message.role == "system", messages))
+    # Instructions are made anew for every prompt, so they are known by what they say.
+    head, said = serialize(tools, messages[:texts]), list(messages[texts:])
+    held, same = _HASHED.take(head, said)
+    if held is None or same < len(held.messages):
+        held, same = Beginning(sha256(head)), 0
+    older = said[same:-_NEWEST]
+    held.value.update(_write(older))
+    held.replace_from(same, older, held.value)
+    whole = held.value.copy()
+    whole.update(_write(said[same + len(older) :]))
+    _HASHED.put(head, held)
+    digest: str = whole.hexdigest()
+    return digest

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
-from sightline.context.messages.parts import Message
 from sightline.context.slots.ladder import Ladder, Rung
 from sightline.context.slots.options import SlotOptions
+from sightline.context.slots.units import Run, Units
 
-__all__ = ["Share", "ShareTable", "Slot"]
+__all__ = ["Share", "Slot"]
 
-NOTHING = Rung(0, 0)
+NOTHING: Final = Rung(0, 0)
+NO_UNITS: Final = Units()
 
 
 class Slot(msgspec.Struct, frozen=True):
     """One call of `Slots.add`: its messages, its options, and which call it was."""
 
     name: str
-    messages: tuple[Message, ...]
+    messages: Run
     options: SlotOptions
     index: int
 
@@ -40,15 +41,18 @@ class Share:
     """What one slot gets, while it is being decided. Costs are without the protected part."""
 
     slot: Slot
-    units: Sequence[int] = ()
-    protected: list[int] = field(default_factory=list)
-    protected_cost: int = 0
+    units: Units = NO_UNITS
+    protected: Units = NO_UNITS
     maximum: int = 0
     minimum: int = 0
-    ladder: Ladder = field(default_factory=lambda: Ladder((), (), "tail"))
+    ladder: Ladder = field(default_factory=lambda: Ladder(NO_UNITS, "tail"))
     floor: Rung = NOTHING
     allowed: Rung = NOTHING
     rung: Rung = NOTHING
+
+    @property
+    def protected_cost(self) -> int:
+        return self.protected.total
 
     @property
     def cap(self) -> int:
@@ -67,25 +71,3 @@ class Share:
     def required(self) -> int:
         """What the minimum asks for beside the protected messages; no more than there is."""
         return max(0, min(self.minimum, self.offered) - self.protected_cost)
-
-
-@dataclass(slots=True)
-class ShareTable:
-    """The messages of all slots in one list, in render order, with their weights and shares.
-
-    A unit is named by its first message; `rounds` has the units of more than one.
-    """
-
-    messages: list[Message]
-    weights: list[int]
-    shares: list[Share]
-    rounds: dict[int, tuple[int, ...]]
-
-    def members(self, unit: int) -> tuple[int, ...]:
-        return self.rounds.get(unit, (unit,))
-
-    def messages_of(self, unit: int) -> dict[int, Message]:
-        return {index: self.messages[index] for index in self.members(unit)}
-
-    def cost(self, unit: int) -> int:
-        return sum(map(self.weights.__getitem__, self.members(unit)))

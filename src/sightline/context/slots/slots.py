@@ -56,6 +56,7 @@ the cut stays where it is while content is appended, and is the same after a res
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias, get_args
 
 import msgspec
@@ -68,6 +69,7 @@ from sightline.context.slots.options import Keep, SlotOptions, Stability, TrimBe
 from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.receipt import Notice
 from sightline.context.slots.shares import Slot
+from sightline.context.slots.units import Run
 from sightline.context.tokens.tokens import Counter, counter_for, default_counter
 from sightline.errors import InvalidInput, InvalidSlot
 
@@ -179,7 +181,9 @@ class Slots:
             raise InvalidSlot(name, "name", "a slot needs a name")
         options.check(name)
         messages = _messages_of(name, content, options.role or "user")
-        if self._input is not None and (content == self._input or messages == (self._message,)):
+        if self._input is not None and (
+            content == self._input or (len(messages) == 1 and messages.last == (self._message,))
+        ):
             self._input_slots.add(len(self._slots))
         self._slots.append(Slot(name, messages, options, len(self._slots)))
 
@@ -209,14 +213,14 @@ class Slots:
         ordered = sorted(self._slots, key=lambda slot: slot.render_key)
         input_slots = [slot for slot in ordered if slot.index in self._input_slots]
         # A history that was stored before the prompt is built ends with the input.
-        ending = [slot for slot in ordered if slot.messages[-1:] == (self._message,)]
+        ending = [slot for slot in ordered if slot.messages.last == (self._message,)]
         holders = input_slots + [slot for slot in reversed(ending) if slot not in input_slots]
         if not holders:
             added = Notice("input_added", "input", "no slot held the input; it was added")
             return [*self._slots, self._input_slot()], [added]
         slots, notices = list(self._slots), []
         for slot in holders[1:]:
-            slots[slot.index] = msgspec.structs.replace(slot, messages=slot.messages[:-1])
+            slots[slot.index] = msgspec.structs.replace(slot, messages=slot.messages.without_last())
             reason = f"slot {slot.name!r}: the input is in the prompt already, and was taken out"
             notices.append(Notice("input_repeated", slot.name, reason))
         return slots, notices
@@ -226,7 +230,7 @@ class Slots:
         if not self._rounds:
             return slots
         stable = sorted((s for s in slots if not s.render_key[0]), key=lambda s: s.render_key)
-        ending = [slot for slot in stable if slot.messages[-1:] == (self._message,)]
+        ending = [slot for slot in stable if slot.messages.last == (self._message,)]
         before = (ending or stable)[-1:]
         priority = max((slot.options.priority for slot in before), default=0)
         options = SlotOptions(
@@ -235,7 +239,7 @@ class Slots:
             max_ratio=ROUNDS_SHARE,
             slack=ROUNDS_SLACK,
         )
-        return [*slots, Slot("rounds", self._rounds, options, len(slots))]
+        return [*slots, Slot("rounds", Run.of(self._rounds), options, len(slots))]
 
     def _input_slot(self) -> Slot:
         """The input goes behind everything stable and is the last to be trimmed."""
@@ -247,7 +251,7 @@ class Slots:
             trim_behavior="char",
             keep="middle-out",
         )
-        return Slot("input", (self._message,), options, len(self._slots))
+        return Slot("input", Run.of((self._message,)), options, len(self._slots))
 
 
 def _resolve(counter: Counter | str | None) -> Counter:
@@ -260,33 +264,40 @@ def _not_text(slots: Sequence[Slot]) -> InvalidInput:
     """Name the slot whose text has a lone surrogate, which no encoding can carry."""
     for slot in slots:
         try:
-            msgspec.json.encode(slot.messages)
+            msgspec.json.encode(list(slot.messages))
         except UnicodeEncodeError:
             return InvalidSlot(slot.name, "content", "has a lone surrogate, which no text can hold")
     return InvalidInput("a tool's definition has a lone surrogate, which no text can hold")
 
 
-def _are_messages(items: Sequence[object]) -> bool:
-    return all(isinstance(item, Message | Mapping) for item in items)
-
-
-def _messages_of(slot: str, content: Content, role: Role) -> tuple[Message, ...]:
+def _messages_of(slot: str, content: Content, role: Role) -> Run:
     """Turn what was given into messages; nothing said (None, "") is no message."""
     if content is None or content == "":
-        return ()
+        return Run.of(())
     if isinstance(content, str):
-        return (Message.of(role, content),)
+        return Run.of((Message.of(role, content),))
     if isinstance(content, Input):
         message = content.message(role)
-        return (message,) if message.parts else ()
-    messages: object = (content,) if isinstance(content, Message | Mapping) else content
-    if not isinstance(messages, Sequence) or not _are_messages(messages):
-        raise InvalidSlot(slot, "content", "neither text, message, list of messages nor input")
-    if not set(map(type, messages)) <= {Message}:
-        try:
-            messages = tuple(map(message_given, messages))
-        except InvalidInput as error:
-            raise InvalidSlot(slot, "content", str(error)) from error
-    for unknown in {message.role for message in messages}.difference(ROLES):
+        return Run.of((message,) if message.parts else ())
+    messages: Any = (content,) if isinstance(content, Message | Mapping) else content
+    if not isinstance(messages, Sequence):
+        raise _no_messages(slot)
+    return Run.of(messages, partial(_checked, slot))
+
+
+def _checked(slot: str, messages: Sequence[Message | Mapping[str, Any]]) -> Sequence[Message]:
+    """Read messages as callers write them."""
+    if not all(isinstance(item, Message | Mapping) for item in messages):
+        raise _no_messages(slot)
+    try:
+        plain = set(map(type, messages)) <= {Message}
+        read: Any = messages if plain else tuple(map(message_given, messages))
+    except InvalidInput as error:
+        raise InvalidSlot(slot, "content", str(error)) from error
+    for unknown in {message.role for message in read}.difference(ROLES):
         raise InvalidSlot(slot, "role", f"{unknown!r} is not one of {', '.join(ROLES)}")
-    return tuple(messages)
+    return tuple(read)
+
+
+def _no_messages(slot: str) -> InvalidSlot:
+    return InvalidSlot(slot, "content", "neither text, message, list of messages nor input")
