@@ -90,6 +90,7 @@ def test_law_5_tokens_offered_are_kept_or_cut_and_the_budget_holds(
     for line in receipt.slots:
         assert line.offered == line.kept + line.cut
         assert line.kept == sum(message.kept for message in line.messages)
+        assert line.present == sum(message.is_present for message in line.messages)
         for message in line.messages:
             assert message.offered == message.kept + message.cut
             assert message.kept >= 0

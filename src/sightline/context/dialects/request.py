@@ -410,5 +410,5 @@ def slot_names(prompt: Prompt) -> list[str]:
     """Name the slot of every message of the prompt, as far as its receipt tells."""
     names: list[str] = []
     for line in prompt.receipt.slots:
-        names += [line.name] * sum(message.is_present for message in line.messages)
+        names += [line.name] * line.present
     return names if len(names) == len(prompt.messages) else [""] * len(prompt.messages)

@@ -16,7 +16,8 @@ __all__ = ["complaints_about", "minima_ignored", "slot_line"]
 PRESENT: Final = ("kept", "protected")
 
 
-def slot_line(share: Share, counter: Counter) -> SlotLine:
+def slot_line(share: Share, present: int, counter: Counter) -> SlotLine:
+    """Account for a slot of which so many messages are in the prompt."""
     return SlotLine(
         name=share.slot.name,
         priority=share.slot.options.priority,
@@ -26,7 +27,7 @@ def slot_line(share: Share, counter: Counter) -> SlotLine:
         cut=share.offered - share.kept,
         maximum=share.maximum,
         minimum=share.minimum,
-        messages=Lines(lambda: _message_lines(share, counter)),
+        messages=Lines(present, lambda: _message_lines(share, counter)),
     )
 
 

@@ -150,15 +150,12 @@ def _write(
     tool_tokens: int,
     warnings: Sequence[Notice],
 ) -> Prompt:
-    lines = tuple(slot_line(share, counter) for share in shares)
     stable = sum(len(s.slot.messages) for s in shares if not s.slot.render_key[0])
-    kept: dict[int, Message] = {}
-    for share in shares:
-        kept.update(share.protected.messages(range(len(share.protected))))
-        for numbers in share.ladder.kept(0, share.rung.whole):
-            kept.update(share.units.messages(numbers))
-        if share.rung.piece is not None:
-            kept.update(share.rung.piece.messages)
+    parts = list(map(_kept_of, shares))
+    lines = tuple(
+        slot_line(share, len(part), counter) for share, part in zip(shares, parts, strict=True)
+    )
+    kept = {index: message for part in parts for index, message in part.items()}
     indexes = sorted(kept)
     boundary = bisect_left(indexes, stable)
     messages = tuple(kept[index] for index in indexes)
@@ -178,3 +175,13 @@ def _write(
         warnings=tuple(warnings),
     )
     return Prompt(messages, boundary, receipt, tools)
+
+
+def _kept_of(share: Share) -> dict[int, Message]:
+    """What is in the prompt of a slot, by where it stands."""
+    kept = share.protected.messages(range(len(share.protected)))
+    for numbers in share.ladder.kept(0, share.rung.whole):
+        kept.update(share.units.messages(numbers))
+    if share.rung.piece is not None:
+        kept.update(share.rung.piece.messages)
+    return kept

@@ -68,17 +68,25 @@ class SlotLine(msgspec.Struct, frozen=True):
     minimum: int
     messages: Sequence[MessageLine]
 
+    @property
+    def present(self) -> int:
+        """How many of its messages are in the prompt, in whole or in part."""
+        if isinstance(self.messages, Lines):
+            return self.messages.present
+        return sum(message.is_present for message in self.messages)
+
 
 class Lines(Sequence[MessageLine]):
     """The lines of one slot, written when somebody reads them.
 
     A history has thousands of messages and most receipts are never looked at. Equal to
-    any sequence of equal lines.
+    any sequence of equal lines. `present` counts those of messages that are in the prompt.
     """
 
-    __slots__ = ("_lines", "_write")
+    __slots__ = ("_lines", "_write", "present")
 
-    def __init__(self, write: Callable[[], list[MessageLine]]) -> None:
+    def __init__(self, present: int, write: Callable[[], list[MessageLine]]) -> None:
+        self.present = present
         self._write: Callable[[], list[MessageLine]] | None = write
         self._lines: list[MessageLine] = []
 
@@ -164,7 +172,6 @@ class Receipt(msgspec.Struct, frozen=True):
             if line.stability == "volatile" and not drawn:
                 rows.append(("── boundary ──", "", "", "", "", "", ""))
                 drawn = True
-            present = sum(message.is_present for message in line.messages)
             rows.append(
                 (
                     line.name,
@@ -172,7 +179,7 @@ class Receipt(msgspec.Struct, frozen=True):
                     str(line.offered),
                     str(line.kept),
                     str(line.cut),
-                    f"{present}/{len(line.messages)}",
+                    f"{line.present}/{len(line.messages)}",
                     _why(line),
                 )
             )
