@@ -28,7 +28,7 @@ from sightline.context.messages.window import Window
 from sightline.slop.app.local import local_dial
 
 NODES = 2_000
-WINDOW = 50
+WINDOW = Window(50)
 MESSAGES_A_GROUP = 4
 SIZES = (1_000, 10_000)
 MODELS = (("openai-chat", "gpt-5.5"), ("anthropic", "claude-sonnet-5-5"))
@@ -71,15 +71,21 @@ class Mail:
 def run(*, quick: bool = False) -> list[Row]:
     """Measure everything once and return the rows."""
     sizes, runs = ((100,), 2) if quick else (SIZES, 7)
-    return [
+    rows = [
         Row(f"{model[0]}-{since}-{size}", f"compose for {model[0]}; {SINCE[since]}", size, seconds)
         for model in MODELS
         for size in sizes
         for since, seconds in asyncio.run(_composing(model, size, runs)).items()
     ]
+    model, size = MODELS[0], sizes[-1]
+    seconds = asyncio.run(_composing(model, size, runs, Window()))["group"]
+    work = f"compose for {model[0]}; an exchange, with all of it in the window"
+    return [*rows, Row(f"{model[0]}-all-{size}", work, size, seconds)]
 
 
-async def _composing(model: tuple[str, str], size: int, runs: int) -> dict[str, float]:
+async def _composing(
+    model: tuple[str, str], size: int, runs: int, window: Window = WINDOW
+) -> dict[str, float]:
     """The best time after each kind of change, by its name."""
     profile, mail, rng = profile_for(*model), Mail(), random.Random(2)
     settings = Settings(apps=AppSettings(discover=False, workspace=False))
@@ -91,6 +97,7 @@ async def _composing(model: tuple[str, str], size: int, runs: int) -> dict[str, 
             Hub() as hub,
             Host.open(settings, model=scripted, ledger=path, hub=hub, session=session) as host,
         ):
+            host.ledger.sessions.set_window(session, window)
             hub.add("mail", local_dial(mail.app))
             await mail.arrived(hub)
             await host.preview("warm up")
@@ -114,7 +121,7 @@ async def _composing(model: tuple[str, str], size: int, runs: int) -> dict[str, 
 
 
 def _filled(path: Path, messages: int, dialect: str) -> int:
-    """A session of so many messages, of which the window shows the newest groups."""
+    """Write a session of so many messages, and return its id."""
     rng = random.Random(1)
     with Ledger(path) as ledger:
         session = ledger.sessions.create("composing", project="").id
@@ -129,7 +136,6 @@ def _filled(path: Path, messages: int, dialect: str) -> int:
                 Draft(Message.of("assistant", state), 90),
             ]
             ledger.append(session, drafts, strategy=dialect)
-        ledger.sessions.set_window(session, Window(WINDOW, 0))
     return session
 
 

@@ -128,11 +128,11 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
-        return tuple(part for part in self.parts if isinstance(part, ToolCall))
+        return tuple([part for part in self.parts if isinstance(part, ToolCall)])
 
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:
-        return tuple(part for part in self.parts if isinstance(part, ToolResult))
+        return tuple([part for part in self.parts if isinstance(part, ToolResult)])
 
 
 class Input(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
