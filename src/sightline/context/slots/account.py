@@ -36,7 +36,7 @@ def _message_lines(share: Share, counter: Counter) -> list[MessageLine]:
     piece: dict[int, int] = {} if share.rung.piece is None else share.rung.piece.weights
     lines: dict[int, MessageLine] = {}
     for rule, units, numbers in _by_rule(share):
-        for start, layout, every in units.places(numbers):
+        for start, layout, every in units.members_of(numbers):
             for index in every:
                 message, offered = layout.messages[index], layout.weights[index]
                 tokens = offered if rule in PRESENT else piece.get(start + index, 0)
@@ -49,7 +49,7 @@ def _message_lines(share: Share, counter: Counter) -> list[MessageLine]:
                     counter.provenance_of(message),
                     emptied=tokens == 0 and start + index in piece and rule not in PRESENT,
                 )
-    return [lines[place] for place in sorted(lines)]
+    return [lines[index] for index in sorted(lines)]
 
 
 def _by_rule(share: Share) -> Iterator[tuple[Rule, Units, range]]:

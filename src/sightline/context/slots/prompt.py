@@ -78,15 +78,15 @@ def digest_of(tools: Sequence[dict[str, Any]], messages: Sequence[Message]) -> s
     """Return the SHA-256 of the serialized form."""
     texts = sum(1 for _ in takewhile(lambda message: message.role == "system", messages))
     # Instructions are made anew for every prompt, so they are known by what they say.
-    head, said = serialize(tools, messages[:texts]), list(messages[texts:])
-    held, same = _HASHED.take(head, said)
+    head, spoken = serialize(tools, messages[:texts]), list(messages[texts:])
+    held, same = _HASHED.take(head, spoken)
     if held is None or same < len(held.messages):
         held, same = Beginning(sha256(head)), 0
-    older = said[same:-_NEWEST]
+    older = spoken[same:-_NEWEST]
     held.value.update(_write(older))
     held.replace_from(same, older, held.value)
     whole = held.value.copy()
-    whole.update(_write(said[same + len(older) :]))
+    whole.update(_write(spoken[same + len(older) :]))
     _HASHED.put(head, held)
     digest: str = whole.hexdigest()
     return digest

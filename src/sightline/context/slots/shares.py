@@ -9,7 +9,7 @@ import msgspec
 
 from sightline.context.slots.ladder import Ladder, Rung
 from sightline.context.slots.options import SlotOptions
-from sightline.context.slots.units import Run, Units
+from sightline.context.slots.units import MessageBlocks, Units
 
 __all__ = ["Share", "Slot"]
 
@@ -21,7 +21,7 @@ class Slot(msgspec.Struct, frozen=True):
     """One call of `Slots.add`: its messages, its options, and which call it was."""
 
     name: str
-    messages: Run
+    messages: MessageBlocks
     options: SlotOptions
     index: int
 

@@ -69,7 +69,7 @@ from sightline.context.slots.options import Keep, SlotOptions, Stability, TrimBe
 from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.receipt import Notice
 from sightline.context.slots.shares import Slot
-from sightline.context.slots.units import Run
+from sightline.context.slots.units import MessageBlocks
 from sightline.context.tokens.tokens import Counter, counter_for, default_counter
 from sightline.errors import InvalidInput, InvalidSlot
 
@@ -239,7 +239,7 @@ class Slots:
             max_ratio=ROUNDS_SHARE,
             slack=ROUNDS_SLACK,
         )
-        return [*slots, Slot("rounds", Run.of(self._rounds), options, len(slots))]
+        return [*slots, Slot("rounds", MessageBlocks.of(self._rounds), options, len(slots))]
 
     def _input_slot(self) -> Slot:
         """The input goes behind everything stable and is the last to be trimmed."""
@@ -251,7 +251,7 @@ class Slots:
             trim_behavior="char",
             keep="middle-out",
         )
-        return Slot("input", Run.of((self._message,)), options, len(self._slots))
+        return Slot("input", MessageBlocks.of((self._message,)), options, len(self._slots))
 
 
 def _resolve(counter: Counter | str | None) -> Counter:
@@ -270,19 +270,19 @@ def _not_text(slots: Sequence[Slot]) -> InvalidInput:
     return InvalidInput("a tool's definition has a lone surrogate, which no text can hold")
 
 
-def _messages_of(slot: str, content: Content, role: Role) -> Run:
+def _messages_of(slot: str, content: Content, role: Role) -> MessageBlocks:
     """Turn what was given into messages; nothing said (None, "") is no message."""
     if content is None or content == "":
-        return Run.of(())
+        return MessageBlocks.of(())
     if isinstance(content, str):
-        return Run.of((Message.of(role, content),))
+        return MessageBlocks.of((Message.of(role, content),))
     if isinstance(content, Input):
         message = content.message(role)
-        return Run.of((message,) if message.parts else ())
+        return MessageBlocks.of((message,) if message.parts else ())
     messages: Any = (content,) if isinstance(content, Message | Mapping) else content
     if not isinstance(messages, Sequence):
         raise _no_messages(slot)
-    return Run.of(messages, partial(_checked, slot))
+    return MessageBlocks.of(messages, partial(_checked, slot))
 
 
 def _checked(slot: str, messages: Sequence[Message | Mapping[str, Any]]) -> Sequence[Message]:

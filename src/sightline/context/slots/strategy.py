@@ -33,7 +33,7 @@ from sightline.context.slots.ladder import CharLadder
 from sightline.context.slots.options import Keep
 from sightline.context.slots.settings import NoSettings, Schema, read_schema
 from sightline.context.slots.slots import Slots
-from sightline.context.slots.units import Run, Units, lay_out
+from sightline.context.slots.units import MessageBlocks, Units, lay_out
 from sightline.context.tokens.tokens import Counter
 from sightline.errors import InvalidStrategy, SightlineError
 from sightline.slop.protocol.jsontext import NESTING, nests_deeper
@@ -137,7 +137,7 @@ class Utils:
         """Cut a text to so many tokens, as `count` counts them, at graphemes."""
         message = Message.of("user", text)
         [frame] = self.counter.weigh([Message.of("user", "")])
-        [layouts] = lay_out([Run.of((message,))], self.counter)
+        [layouts] = lay_out([MessageBlocks.of((message,))], self.counter)
         ladder = CharLadder(Units(layouts), keep, self.counter)
         rung = ladder.highest(tokens + frame)
         if rung.whole:

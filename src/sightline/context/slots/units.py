@@ -14,7 +14,6 @@ an answer takes and never what it is.
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, islice, pairwise
@@ -23,7 +22,7 @@ from typing import Final, Generic, NamedTuple, TypeVar, cast
 from sightline.context.messages.parts import Message, Text, ToolCall, ToolResult, tool_rounds
 from sightline.context.tokens.tokens import Counter
 
-__all__ = ["Beginnings", "Block", "Layout", "Run", "Units", "joined", "lay_out"]
+__all__ = ["Beginnings", "Block", "Layout", "MessageBlocks", "Units", "joined", "lay_out"]
 
 V = TypeVar("V")
 
@@ -55,29 +54,33 @@ class Beginnings(Generic[V]):
     """What was made of the beginnings of a few lists of messages, known by their objects."""
 
     def __init__(self) -> None:
-        self._held: list[tuple[Hashable, Beginning[V]]] = []
-        self._lock = threading.Lock()
+        self._held: dict[int, tuple[Hashable, Beginning[V]]] = {}
 
     def take(self, key: Hashable, messages: list[Message]) -> tuple[Beginning[V] | None, int]:
         """Take out what was made of a beginning of this list, and how much of that is the same.
 
-        Nobody else has it then, so it may be changed and put back.
+        Nobody else has it then, in whichever thread, so it may be changed and put back.
         """
-        with self._lock:
-            for at, (known, held) in enumerate(self._held):
-                if known == key and messages and held.messages[0] is messages[0]:
-                    del self._held[at]
-                    return held, _alike(held.messages, messages)
+        for name, (known, held) in list(self._held.items()):
+            if (
+                known == key
+                and messages
+                and held.messages[0] is messages[0]
+                and self._held.pop(name, None) is not None
+            ):
+                return held, _alike(held.messages, messages)
         return None, 0
 
     def put(self, key: Hashable, held: Beginning[V]) -> None:
         """Remember what was made of a beginning, and forget what was not asked for lately."""
         if not held.messages:
             return
-        with self._lock:
-            kept = [(key, held), *self._held[: REMEMBERED - 1]]
-            sizes = accumulate(one.chars for _, one in kept)
-            self._held = [one for one, size in zip(kept, sizes, strict=True) if size <= HELD_CHARS]
+        self._held[id(held)] = (key, held)
+        chars = 0
+        for count, (name, (_, one)) in enumerate(reversed(list(self._held.items()))):
+            chars += one.chars
+            if count >= REMEMBERED or chars > HELD_CHARS:
+                self._held.pop(name, None)
 
 
 def _chars(message: Message) -> int:
@@ -125,7 +128,7 @@ class Layout(NamedTuple):
     def only(self, units: Sequence[int]) -> Layout:
         """The same messages, with these of their units."""
         weights, members = self.weights, list(map(self.members, units))
-        sums = list(accumulate((sum(weights[i] for i in own) for own in members), initial=0))
+        sums = list(accumulate((sum(weights[i] for i in unit) for unit in members), initial=0))
         return self._replace(units=units, sums=sums, every=sorted(chain.from_iterable(members)))
 
     def parted(self) -> tuple[Layout, Layout]:
@@ -186,7 +189,7 @@ def _is_closed(messages: Sequence[Message]) -> bool:
     return True
 
 
-class Run:
+class MessageBlocks:
     """The messages of one slot, as blocks; the last block is the rest, perhaps empty."""
 
     __slots__ = ("_length", "blocks")
@@ -200,7 +203,7 @@ class Run:
         cls,
         messages: Sequence[Message],
         check: Callable[[Sequence[Message]], Sequence[Message]] = tuple,
-    ) -> Run:
+    ) -> MessageBlocks:
         """Put messages into blocks, the same ones as last time where the messages are the same.
 
         `check` sees what was not there last time, and may say it in another way.
@@ -229,10 +232,10 @@ class Run:
         """The last message, if there is one."""
         return self.blocks[-1].messages[-1:]
 
-    def without_last(self) -> Run:
+    def without_last(self) -> MessageBlocks:
         """Everything but the last message."""
         shorter = Block(self.blocks[-1].messages[:-1])
-        return Run((*self.blocks[:-1], shorter), self._length - 1)
+        return MessageBlocks((*self.blocks[:-1], shorter), self._length - 1)
 
     def __iter__(self) -> Iterator[Message]:
         return chain.from_iterable(block.messages for block in self.blocks)
@@ -249,21 +252,21 @@ def _cuts(messages: Sequence[Message]) -> Iterator[int]:
     at = 0
     yield at
     while len(messages) - at > 2 * BLOCK:
-        places = range(at + max(BLOCK, (len(messages) - at) // 8), len(messages) - BLOCK)
-        at = next((i for i in places if not messages[i].tool_results), len(messages))
+        candidates = range(at + max(BLOCK, (len(messages) - at) // 8), len(messages) - BLOCK)
+        at = next((i for i in candidates if not messages[i].tool_results), len(messages))
         if at < len(messages):
             yield at
 
 
-def lay_out(runs: Iterable[Run], counter: Counter) -> list[list[Layout]]:
+def lay_out(runs: Iterable[MessageBlocks], counter: Counter) -> list[list[Layout]]:
     """Return the layouts of each run's blocks; all that was never weighed is weighed at once."""
     blocks = [run.blocks for run in runs]
-    laid = {block: block.known(counter) for own in blocks for block in own}
+    laid = {block: block.known(counter) for run in blocks for block in run}
     new = [block for block, layout in laid.items() if layout is None]
     weights = iter(counter.weigh([message for block in new for message in block.messages]))
     for block in new:
         laid[block] = block.lay(counter, list(islice(weights, len(block.messages))))
-    return [[cast("Layout", laid[block]) for block in own] for own in blocks]
+    return [[cast("Layout", laid[block]) for block in run] for run in blocks]
 
 
 def joined(layouts: Iterable[Layout]) -> Layout:
@@ -297,7 +300,7 @@ class Units:
         within = count - self._numbers[at]
         return self._costs[at] + (self._layouts[at].sums[within] if within else 0)
 
-    def places(self, numbers: range) -> Iterator[tuple[int, Layout, Sequence[int]]]:
+    def members_of(self, numbers: range) -> Iterator[tuple[int, Layout, Sequence[int]]]:
         """Find the messages of units: where a layout starts, the layout, which messages of it."""
         at = bisect_right(self._numbers, numbers.start) - 1
         while at < len(self._layouts) and self._numbers[at] < numbers.stop:
@@ -311,6 +314,6 @@ class Units:
     def messages(self, numbers: range) -> dict[int, Message]:
         """Return the messages of units by their places."""
         found: dict[int, Message] = {}
-        for start, layout, every in self.places(numbers):
+        for start, layout, every in self.members_of(numbers):
             found.update((start + index, layout.messages[index]) for index in every)
         return found
