@@ -1,7 +1,9 @@
 """The shell around a provider: links in, messages out, changes told after a short rest.
 
-For each link: read → `Connection.receive` → run what is asked as a task → wake the
-writer; the writer takes frames when the link has taken the last ones. Reading
+For each link: read → `Connection.receive` → run what is asked as a task → send what there is.
+A link that takes it at once is given it at once: one change for ten thousand readers wakes no
+task, and goes to some of them at a time, so that nobody else in the loop waits for all. For one
+that does not, a task sends when the link has taken the last ones, until nothing is left. Reading
 stops while the consumer asks faster than it reads or than the app can answer. A reader
 that takes nothing for too long is let go: with pieces of a long message, that is one piece.
 
@@ -24,8 +26,16 @@ from sightline.slop.protocol.outbox import MessageParts
 from sightline.slop.protocol.patience import Patience
 from sightline.slop.protocol.provider import Provider
 from sightline.slop.protocol.tree import Node
-from sightline.slop.transports.link import PIECE_BYTES, Link, LinkClosed, Outgoing, cut
-from sightline.slop.transports.pace import Pace
+from sightline.slop.transports.link import (
+    PIECE_BYTES,
+    WRITE_BYTES,
+    Link,
+    LinkClosed,
+    Outgoing,
+    QuickLink,
+    cut,
+)
+from sightline.slop.transports.pace import STEP_S, Pace
 
 __all__ = ["COALESCE_S", "PATIENCE", "Answer", "Serving"]
 
@@ -34,6 +44,8 @@ COALESCE_S: Final = 0.05
 PATIENCE: Final = Patience(faults=1_000)
 _QUERIES: Final = 4
 _GOODBYE_S: Final = 1.0
+# So many are sent to between two looks at the clock.
+_LINES: Final = 16
 # How often it is looked whether readers read, as a share of the time that they have.
 _SWEEPS: Final = 4
 
@@ -47,7 +59,12 @@ OnQuery = Callable[[Connection, QueryRequested], Awaitable[Answer | None]]
 
 
 class _Line:
-    """A connection on its link, and what its two loops wait for."""
+    """A connection on its link: what it has to say is sent at once, or by a task that waits."""
+
+    __slots__ = (
+        "_clock", "_kept", "_now", "_queries", "_room", "_taken_at", "connection", "end", "link",
+        "pace", "writer",
+    )  # fmt: skip
 
     def __init__(
         self, connection: Connection, link: Link, patience: Patience, clock: Callable[[], float]
@@ -56,26 +73,46 @@ class _Line:
         self.link = link
         self.pace = Pace(patience)
         self.end = asyncio.timeout(None)
+        self.writer: asyncio.Task[None] | None = None
+        self._now = link if isinstance(link, QuickLink) else None
         self._clock = clock
-        self._sending = asyncio.Lock()
         self._taken_at: float | None = None
-        self.has_output = asyncio.Event()
-        self.has_room = asyncio.Event()
-        # An answer may have megabytes: not all that is asked at once is answered at once.
-        self.queries = asyncio.Semaphore(_QUERIES)
+        # Taken from the connection, and not from the task that is to send it.
+        self._kept: list[MessageParts] = []
+        # Both are made when somebody waits for them, which is seldom.
+        self._room: asyncio.Event | None = None
+        self._queries: asyncio.Semaphore | None = None
 
-    async def write(self) -> None:
-        """Send whatever there is, as fast as the link takes it."""
-        with contextlib.suppress(LinkClosed):
-            while True:
-                await self.has_output.wait()
-                self.has_output.clear()
-                while messages := self.connection.messages_to_send():
-                    async with self._sending:
-                        self._taken_at = self._clock()
-                        await self.link.send([self._outgoing(parts) for parts in messages])
-                        self._taken_at = None
-                    self.has_room.set()
+    def send(self) -> None:
+        """Send whatever there is: now, as far as the link takes it now; the rest when it can."""
+        if self.writer is not None:
+            return  # it sends this too, in its turn
+        while messages := self.connection.messages_to_send():
+            if not self._put(messages):
+                self._kept = messages
+                self.writer = asyncio.create_task(self._write())
+                return
+            self.has_room()
+
+    def _put(self, messages: list[MessageParts]) -> bool:
+        if self._now is None:
+            return False
+        if sum([len(part) for parts in messages for part in parts]) > WRITE_BYTES:
+            return False
+        return self._now.put([b"".join(parts) for parts in messages])
+
+    async def _write(self) -> None:
+        """Send what was kept and whatever comes meanwhile, as fast as the link takes it."""
+        try:
+            with contextlib.suppress(LinkClosed):
+                while messages := self._kept or self.connection.messages_to_send():
+                    self._kept = []
+                    self._taken_at = self._clock()
+                    await self.link.send([self._outgoing(parts) for parts in messages])
+                    self._taken_at = None
+                    self.has_room()
+        finally:
+            self.writer = None
 
     def _outgoing(self, parts: MessageParts) -> Outgoing:
         if sum(map(len, parts)) <= PIECE_BYTES:
@@ -96,14 +133,30 @@ class _Line:
         """Tell why the link ends, if the other side listens."""
         farewell = serialize(ErrorMessage(ErrorInfo("bad_request", reason)))
         with contextlib.suppress(LinkClosed, TimeoutError):
-            async with asyncio.timeout(_GOODBYE_S), self._sending:
+            async with asyncio.timeout(_GOODBYE_S):
+                if self.writer is not None:
+                    await asyncio.wait({self.writer})
                 await self.link.send([farewell])
+
+    @property
+    def queries(self) -> asyncio.Semaphore:
+        """How many queries are answered at once, for an answer may have megabytes."""
+        if self._queries is None:
+            self._queries = asyncio.Semaphore(_QUERIES)
+        return self._queries
 
     async def room(self) -> None:
         """Wait until there is room for answers."""
         while not self.connection.wants_input:
-            self.has_room.clear()
-            await self.has_room.wait()
+            if self._room is None:
+                self._room = asyncio.Event()
+            self._room.clear()
+            await self._room.wait()
+
+    def has_room(self) -> None:
+        """Let those look again who wait for room."""
+        if self._room is not None:
+            self._room.set()
 
 
 class Serving:
@@ -129,6 +182,9 @@ class Serving:
         self._sweep_at: asyncio.TimerHandle | None = None
         self._flush_at: asyncio.TimerHandle | None = None
         self._lines: dict[Connection, _Line] = {}
+        # Those that have something to send and were not looked at yet, and when they will be.
+        self._unsent: list[Connection] = []
+        self._send_at: asyncio.Handle | None = None
 
     async def serve(self, link: Link, audience: Hashable = None) -> None:
         """Serve one link until it ends; ends it when cancelled."""
@@ -137,7 +193,6 @@ class Serving:
         line = self._lines[connection] = _Line(connection, link, self._patience, self._clock)
         self.wake()
         self._schedule_sweep()
-        writer = asyncio.create_task(line.write())
         answers: set[asyncio.Task[None]] = set()
         reason = ""
         try:
@@ -157,9 +212,10 @@ class Serving:
             if reason:
                 _log.warning("%s: %s", link.peer.address or link.peer.transport, reason)
             connection.close()
-            for task in (writer, *answers):
+            tasks = [*answers, *([] if line.writer is None else [line.writer])]
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(writer, *answers, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             await link.close(reason)
 
     async def _read(self, line: _Line, answers: set[asyncio.Task[None]]) -> None:
@@ -171,6 +227,7 @@ class Serving:
                 answer = asyncio.create_task(self._answer(line, request))
                 answers.add(answer)
                 answer.add_done_callback(answers.discard)
+            line.send()
             self.wake()
             if connection.faults > faults:
                 line.pace.fault()
@@ -191,11 +248,27 @@ class Serving:
             loop.call_soon_threadsafe(self._schedule)
 
     def wake(self) -> None:
-        """Let the writers look at what there is to send."""
-        for connection in self._provider.take_ready():
-            line = self._lines.get(connection)
-            if line is not None:
-                line.has_output.set()
+        """Send what there is to send."""
+        if self._send_at is None:
+            self._send_some()
+
+    def _send_some(self) -> None:
+        """Send for a few milliseconds, then let everybody else have a turn before the rest."""
+        self._send_at = None
+        began = time.thread_time()
+        while self._unsent or self._take_ready():
+            for connection in self._unsent[-_LINES:]:
+                line = self._lines.get(connection)
+                if line is not None:
+                    line.send()
+            del self._unsent[-_LINES:]
+            if time.thread_time() - began > STEP_S and self._loop is not None:
+                self._send_at = self._loop.call_soon(self._send_some)
+                return
+
+    def _take_ready(self) -> bool:
+        self._unsent = list(self._provider.take_ready())
+        return bool(self._unsent)
 
     def _schedule_sweep(self) -> None:
         if self._sweep_at is None and self._loop is not None:
@@ -233,5 +306,6 @@ class Serving:
                 if answer is not None:
                     with line.pace.work():
                         line.connection.answer_query(*answer)
-        line.has_room.set()
+        line.has_room()
+        line.send()
         self.wake()

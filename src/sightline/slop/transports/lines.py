@@ -14,12 +14,11 @@ from io import BytesIO
 from itertools import chain
 from typing import Final
 
-from sightline.slop.transports.link import LinkClosed, Outgoing, Peer
+from sightline.slop.transports.link import WRITE_BYTES, LinkClosed, Outgoing, Peer
 
 __all__ = ["LineLink", "LineSplitter"]
 
 _CHUNK_BYTES: Final = 64 * 1024
-_WRITE_BYTES: Final = 16 * 1024
 _CLOSE_S: Final = 1.0
 
 
@@ -79,9 +78,7 @@ class LineLink:
         self._splitter = LineSplitter(max_bytes)
         self._inbox: deque[bytes] = deque()
         self._in_line = False
-        # A small high-water mark: what a stalled reader does not take stays in the machine,
-        # where it is bounded and can be replaced by a snapshot.
-        writer.transport.set_write_buffer_limits(high=_WRITE_BYTES)
+        writer.transport.set_write_buffer_limits(high=WRITE_BYTES)
 
     async def receive(self) -> bytes | None:
         """Return the next message, or None at the end. A last line without its end is lost."""
@@ -106,6 +103,14 @@ class LineLink:
                 self._in_line = True
                 await self._write(chain(message, [b"\n"]))
                 self._in_line = False
+
+    def put(self, messages: Sequence[bytes]) -> bool:
+        """Send messages now if nothing waits before them; else send none, and say False."""
+        transport = self._writer.transport
+        if self._in_line or transport.is_closing() or transport.get_write_buffer_size():
+            return False
+        transport.write(b"\n".join([*messages, b""]))
+        return True
 
     async def _write(self, pieces: Iterable[bytes | memoryview]) -> None:
         for piece in pieces:

@@ -21,18 +21,20 @@ import os
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 __all__ = [
     "CONSUMER_BYTES",
     "PIECE_BYTES",
     "PROVIDER_BYTES",
+    "WRITE_BYTES",
     "Handler",
     "Handlers",
     "Link",
     "LinkClosed",
     "Outgoing",
     "Peer",
+    "QuickLink",
     "cut",
     "why",
 ]
@@ -42,6 +44,9 @@ PROVIDER_BYTES: Final = 1024 * 1024
 CONSUMER_BYTES: Final = 17 * 1024 * 1024
 # What a transport is given at once of a longer message.
 PIECE_BYTES: Final = 64 * 1024
+# What a transport may hold that the system does not take. It is little: what a stalled reader
+# does not take stays in the machine, where it is bounded and can be replaced by a snapshot.
+WRITE_BYTES: Final = 16 * 1024
 
 _log: Final = logging.getLogger(__name__)
 
@@ -98,6 +103,18 @@ class Link(Protocol):
         """End the link; a waiting `receive` on either side returns None.
 
         The other side is told the reason where the transport has a place for it.
+        """
+
+
+@runtime_checkable
+class QuickLink(Protocol):
+    """A link that can be given short messages without waiting."""
+
+    def put(self, messages: Sequence[bytes]) -> bool:
+        """Send messages now if nothing waits before them; else send none, and say False.
+
+        Not while a `send` is under way. What the system does not take of them at once goes
+        first when it does, and a `send` after it waits for that.
         """
 
 

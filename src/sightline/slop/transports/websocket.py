@@ -30,7 +30,7 @@ from websockets.exceptions import (
 )
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request, Response
-from websockets.protocol import Event
+from websockets.protocol import Event, State
 from websockets.typing import Subprotocol
 
 from sightline.errors import InvalidInput, LetGo, TimedOut, Unauthorized, Unreachable
@@ -38,6 +38,7 @@ from sightline.slop.transports.door import SUBPROTOCOL, Door, Visitor, is_loopba
 from sightline.slop.transports.link import (
     CONSUMER_BYTES,
     PROVIDER_BYTES,
+    WRITE_BYTES,
     Handler,
     Handlers,
     LinkClosed,
@@ -55,7 +56,6 @@ _CLOSE_S: Final = 1.0
 _HEARD_S: Final = 1.0
 # RFC 6455 §5.5: the payload of a control frame has at most 125 bytes, two of them for the code.
 _REASON_BYTES: Final = 123
-_WRITE_BYTES: Final = 16 * 1024
 _READ_BYTES: Final = 8 * 1024
 # A message over the machine's limit is refused there, and the connection lives on. One that
 # is this many times over it is not worth reading to its end: the connection closes (1009).
@@ -122,6 +122,18 @@ class WebSocketLink:
                 await self._socket.send(message, text=True)
         except (ConnectionClosed, ProtocolError) as error:  # the second after a message in part
             raise LinkClosed(str(error)) from error
+
+    def put(self, messages: Sequence[bytes]) -> bool:
+        """Send messages now if nothing waits before them; else send none, and say False."""
+        socket = self._socket
+        if socket.protocol.state is not State.OPEN or socket.send_in_progress is not None:
+            return False
+        if socket.transport.is_closing() or socket.transport.get_write_buffer_size():
+            return False
+        for message in messages:
+            socket.protocol.send_text(message)
+        socket.send_data()
+        return True
 
     async def close(self, reason: str = "") -> None:
         """End the link; who does not take the reason soon does not get it."""
@@ -200,7 +212,7 @@ async def serve_websocket(
             close_timeout=_CLOSE_S,
             max_size=_FAR_OVER * max_bytes,
             max_queue=1,
-            write_limit=_WRITE_BYTES,
+            write_limit=WRITE_BYTES,
         )
     except OSError as error:
         raise InvalidInput(f"cannot serve {host}:{port}: {why(error)}") from error
