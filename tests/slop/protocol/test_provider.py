@@ -325,7 +325,7 @@ class TestSharing:
 
 def body(connection: Connection) -> object:
     """What is queued last, as an object."""
-    return connection._outbox._frames[-1].body
+    return connection._outbox._queue[-2]  # before its owner
 
 
 def showing_of(connection: Connection) -> Showing:

@@ -19,7 +19,7 @@ one that asks faster than it reads.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -97,7 +97,7 @@ class Subscription:
     `takes_fields`: its mirror applies every field op. `stale`: it waits for a snapshot.
     """
 
-    __slots__ = ("connection", "group", "id", "seq", "stale", "takes_fields", "version")
+    __slots__ = ("_head", "connection", "group", "id", "seq", "stale", "takes_fields", "version")
 
     def __init__(
         self, subscription_id: str, connection: Connection, group: ViewGroup, takes_fields: bool
@@ -109,19 +109,15 @@ class Subscription:
         self.seq = 0
         self.version = 0
         self.stale = True
+        subscribed = {"type": "patch", "subscription": subscription_id}
+        self._head = _JSON.encode(subscribed)[:-1] + b',"version":'
 
     def patch_head(self, version: int) -> bytes:
         """Count one more patch; return its message up to its ops."""
-        fields = {
-            "type": "patch",
-            "subscription": self.id,
-            "version": version,
-            "seq": self.seq + 1,
-            "base": self.version,
-        }
         self.seq += 1
+        counted = (self._head, version, self.seq, self.version)
         self.version = version
-        return _JSON.encode(fields)[:-1] + b',"ops":'
+        return b'%b%d,"seq":%d,"base":%d,"ops":' % counted
 
     def change(self, version: int, ops: Body | None) -> None:
         """Queue the ops of a change; None, or a reader too slow for them, makes it stale."""
@@ -138,6 +134,11 @@ class Subscription:
 class Connection:
     """One consumer's connection to a provider."""
 
+    __slots__ = (
+        "_audience", "_closed", "_has_stale", "_hello", "_invocations", "_outbox", "_provider",
+        "_subscriptions", "faults",
+    )  # fmt: skip
+
     def __init__(self, provider: Provider, audience: Audience) -> None:
         self._provider = provider
         self._audience = audience
@@ -145,6 +146,8 @@ class Connection:
         self._invocations: set[str] = set()
         self._outbox = Outbox(provider.limits)
         self._closed = False
+        # Whether a subscription waits for a snapshot, or for something to be shown in one.
+        self._has_stale = False
         self.faults = 0
         self._hello: bytes | None = serialize(Hello(provider.info))
         provider.ready.add(self)
@@ -163,8 +166,7 @@ class Connection:
     @property
     def has_output(self) -> bool:
         """Whether there is something to send."""
-        snapshot = next(self._sendable_snapshots(), None)
-        return bool(self._outbox) or self._hello is not None or snapshot is not None
+        return bool(self._outbox or self._hello or self._sendable_snapshots())
 
     def receive(self, data: bytes | str) -> list[Request]:
         """Take in one message; return what only the app can answer."""
@@ -268,14 +270,18 @@ class Connection:
         messages: list[MessageParts] = [] if self._hello is None else [(self._hello,)]
         self._hello = None
         size = 0
-        for subscription in list(self._sendable_snapshots()):
-            if size >= max_bytes:
-                return messages
-            messages.append(self._snapshot(subscription))
-            size += sum(map(len, messages[-1]))
-        while self._outbox and size < max_bytes:
-            messages.append(self._outbox.take())
-            size += sum(map(len, messages[-1]))
+        if self._has_stale:
+            for subscription in self._sendable_snapshots():
+                if size >= max_bytes:
+                    return messages
+                messages.append(self._snapshot(subscription))
+                size += sum(map(len, messages[-1]))
+            self._has_stale = any(item.stale for item in self._subscriptions.values())
+        outbox = self._outbox
+        while size < max_bytes and outbox:
+            parts = outbox.take()
+            messages.append(parts)
+            size += sum(map(len, parts))
         return messages
 
     def queue_patch(self, subscription: Subscription, version: int, ops: Body) -> bool:
@@ -288,7 +294,7 @@ class Connection:
 
     def go_stale(self, subscription: Subscription) -> None:
         """Drop a subscription's queued patches: a snapshot will stand for them."""
-        subscription.stale = True
+        subscription.stale = self._has_stale = True
         self._outbox.drop(subscription)
         self._provider.ready.add(self)
 
@@ -316,6 +322,7 @@ class Connection:
         subscription = Subscription(message.id, self, group, takes_fields)
         group.subscriptions.add(subscription)
         self._subscriptions[message.id] = subscription
+        self._has_stale = True
         provider.ready.add(self)
         if message.resume is not None:
             self._resume(subscription, message.resume)
@@ -391,10 +398,12 @@ class Connection:
             available_actions=self._provider.supports("x-actions-hint"),
         )
 
-    def _sendable_snapshots(self) -> Iterator[Subscription]:
-        for item in self._subscriptions.values():
-            if item.stale and item.group.showing is not None:
-                yield item
+    def _sendable_snapshots(self) -> list[Subscription]:
+        return [
+            item
+            for item in self._subscriptions.values()
+            if item.stale and item.group.showing is not None
+        ]
 
     def _snapshot(self, subscription: Subscription) -> MessageParts:
         showing = subscription.group.showing

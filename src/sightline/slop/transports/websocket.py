@@ -30,7 +30,7 @@ from websockets.exceptions import (
 )
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request, Response
-from websockets.protocol import Event, State
+from websockets.protocol import Event, Side, State
 from websockets.typing import Subprotocol
 
 from sightline.errors import InvalidInput, LetGo, TimedOut, Unauthorized, Unreachable
@@ -82,6 +82,9 @@ class WebSocketLink:
         self._controls_left, self._counted = float(_CONTROLS), time.monotonic()
         self._flood: LetGo | None = None
         self._heard = asyncio.Event()
+        # A server's frames are not masked (RFC 6455 §5.1), and nothing else is done to them here.
+        protocol = socket.protocol
+        self._is_plain = protocol.side is Side.SERVER and not protocol.extensions
 
     async def hear(self) -> None:
         """Wait for a sign of the client: a message, or an answer to a ping (RFC 6455 §5.5.2)."""
@@ -126,13 +129,13 @@ class WebSocketLink:
     def put(self, messages: Sequence[bytes]) -> bool:
         """Send messages now if nothing waits before them; else send none, and say False."""
         socket = self._socket
-        if socket.protocol.state is not State.OPEN or socket.send_in_progress is not None:
+        if not self._is_plain or socket.protocol.state is not State.OPEN:
             return False
-        if socket.transport.is_closing() or socket.transport.get_write_buffer_size():
+        transport = socket.transport
+        # A message that is sent in pieces holds the place of the next.
+        if socket.send_in_progress or transport.is_closing() or transport.get_write_buffer_size():
             return False
-        for message in messages:
-            socket.protocol.send_text(message)
-        socket.send_data()
+        transport.write(b"".join([part for text in messages for part in (_head(len(text)), text)]))
         return True
 
     async def close(self, reason: str = "") -> None:
@@ -275,6 +278,15 @@ class _Connect(connect):
 
     def process_redirect(self, exc: Exception) -> Exception | str:
         return exc
+
+
+def _head(size: int) -> bytes:
+    """What stands before the text of a message in one frame of a server's (RFC 6455 §5.2)."""
+    if size < 126:  # noqa: PLR2004 - this and the next are of the RFC
+        return bytes((0x81, size))
+    if size < 1 << 16:
+        return b"\x81\x7e" + size.to_bytes(2)
+    return b"\x81\x7f" + size.to_bytes(8)
 
 
 def _json(socket: ServerConnection, body: bytes) -> Response:
