@@ -81,17 +81,19 @@ class WebSocketLink:
         socket.process_event = self._count  # type: ignore[method-assign]
         self._controls_left, self._counted = float(_CONTROLS), time.monotonic()
         self._flood: LetGo | None = None
-        self._heard = asyncio.Event()
+        self._heard: asyncio.Event | None = None
         # A server's frames are not masked (RFC 6455 §5.1), and nothing else is done to them here.
         protocol = socket.protocol
         self._is_plain = protocol.side is Side.SERVER and not protocol.extensions
 
     async def hear(self) -> None:
         """Wait for a sign of the client: a message, or an answer to a ping (RFC 6455 §5.5.2)."""
+        self._heard = asyncio.Event()
         with contextlib.suppress(ConnectionClosed, TimeoutError):
             await self._socket.ping()
             async with asyncio.timeout(_HEARD_S):
                 await self._heard.wait()
+        self._heard = None
 
     async def receive(self) -> bytes | None:
         """Return the next message, or None at the end. Raises LetGo for a flood of pings."""
@@ -105,7 +107,8 @@ class WebSocketLink:
 
     def _count(self, event: Event) -> None:
         """Take what came; end the connection of who sends too many pings or pongs."""
-        self._heard.set()
+        if self._heard is not None:
+            self._heard.set()
         if isinstance(event, Frame) and event.opcode in {Opcode.PING, Opcode.PONG}:
             now = time.monotonic()
             earned = (now - self._counted) * _CONTROLS / _CONTROLS_S
@@ -193,8 +196,7 @@ async def serve_websocket(
         return None
 
     async def accept(socket: ServerConnection) -> None:
-        visitor = Visitor(()) if socket.request is None else _visitor(socket.request)
-        link = WebSocketLink(socket, visitor.peer("ws", socket.remote_address))
+        link = WebSocketLink(socket, _peer(socket))
         sockets.add(socket)
         try:
             await link.hear()
@@ -299,6 +301,16 @@ def _json(socket: ServerConnection, body: bytes) -> Response:
 
 def _visitor(request: Request) -> Visitor:
     return Visitor.of(request.headers.raw_items())
+
+
+def _peer(socket: ServerConnection) -> Peer:
+    """Who connected. What else the handshake said is let go: the socket would hold it."""
+    visitor = Visitor(())
+    if socket.request is not None:
+        visitor = _visitor(socket.request)
+        socket.request.headers.clear()
+    socket.response = None
+    return visitor.peer("ws", socket.remote_address)
 
 
 def _select(_: ServerConnection, offered: Sequence[Subprotocol]) -> Subprotocol | None:
