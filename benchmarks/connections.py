@@ -127,26 +127,20 @@ async def _curve(kind: str, sizes: Sequence[int], theirs: dict[int, float]) -> l
                 promised = size == 10_000
                 peer = PROMISE_S[kind] if promised else theirs.get(size)
                 note = f"slowest {more['slowest'] * 1e3:.3g} ms"
+                work, bar = f"one change to N readers, {name}", 1 if promised else None
                 rows.append(
-                    Row(
-                        f"{kind}-{size}", f"one change to N readers, {name}", size, best, peer,
-                        1 if promised else None, note=note, more=more,
-                    )  # fmt: skip
+                    Row(f"{kind}-{size}", work, size, best, peer, bar, note=note, more=more)
                 )
     fairest = min(changes, key=lambda change: change.most_s / change.half_s)
-    rows.append(
-        Row(
-            f"{kind}-arrival", f"99 of 100 readers have it, {name}", sizes[-1], fairest.most_s,
-            2 * fairest.half_s, 1, note="against twice the time until half of them have it",
-        )  # fmt: skip
-    )
-    rows.append(
-        Row(
-            f"{kind}-memory", f"memory per connection, {name}", sizes[-1], max(held, 1),
-            PROMISE_BYTES, 1, unit="bytes", note=f"{held:,.0f} bytes",
-        )  # fmt: skip
-    )
-    return rows
+    arrival = Row(
+        f"{kind}-arrival", f"99 of 100 readers have it, {name}", sizes[-1], fairest.most_s,
+        2 * fairest.half_s, 1, note="against twice the time until half of them have it",
+    )  # fmt: skip
+    memory = Row(
+        f"{kind}-memory", f"memory per connection, {name}", sizes[-1], max(held, 1),
+        PROMISE_BYTES, 1, unit="bytes", note=f"{held:,.0f} bytes",
+    )  # fmt: skip
+    return [*rows, arrival, memory]
 
 
 async def _peer_curve(sizes: Sequence[int]) -> dict[int, float]:
@@ -253,9 +247,9 @@ async def _in_sessions(few: int, many: int) -> list[Row]:
     rows = []
     for at, (slug, work) in enumerate((("join", "join an app"), ("act", "act in an app"))):
         before, cost = costs[few][at], costs[many][at]
-        rows.append(Row(f"{slug}-{few}", f"{work} with N sessions", few, before))
-        note = f"against {few}: at most twice"
-        rows.append(Row(f"{slug}-{many}", f"{work} with N sessions", many, cost, before, 0.5, note=note))
+        work, note = f"{work} with N sessions", f"against {few}: at most twice"
+        rows.append(Row(f"{slug}-{few}", work, few, before))
+        rows.append(Row(f"{slug}-{many}", work, many, cost, before, 0.5, note=note))
     return rows
 
 
@@ -269,7 +263,7 @@ async def _session_costs(size: int) -> tuple[float, float]:
     def mine(session: object) -> dict[str, object]:
         return {"type": "group", "props": {"n": counts.get(session, 0)}}
 
-    @app.action("mine", "count")
+    @app.action("mine", "count", refreshes=())
     def add(session: object) -> None:
         counts[session] = counts.get(session, 0) + 1
         app.refresh("mine", where=lambda other: bool(other == session))
@@ -376,7 +370,7 @@ def _frames(data: bytes) -> Iterator[tuple[int, bytes]]:
     """The frames of a server, each with its first byte; all of them are short and whole."""
     while data:
         size, start = data[1], 2
-        if size == 126:  # noqa: PLR2004 - RFC 6455 §5.2
+        if size == 126:  # RFC 6455 §5.2
             size, start = int.from_bytes(data[2:4]), 4
         yield data[0], data[start : start + size]
         data = data[start + size :]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
+from itertools import count
 
 from sightline.slop.app.serving import Serving
 from sightline.slop.protocol.connection import Connection, InvokeRequested, QueryRequested
@@ -11,7 +13,7 @@ from sightline.slop.protocol.consumer import Connected, Consumer, InvokeAnswered
 from sightline.slop.protocol.messages import ProviderInfo
 from sightline.slop.protocol.provider import CAPABILITIES, Provider
 from sightline.slop.protocol.tree import Node
-from sightline.slop.transports.link import Link
+from sightline.slop.transports.link import Link, Outgoing, Peer
 from sightline.slop.transports.memory import memory_pair
 
 TREE = Node.of(
@@ -79,6 +81,58 @@ async def test_a_published_tree_reaches_the_mirror() -> None:
     await ours.close()
     await serving
     assert app.provider.connect().has_output
+
+
+class Quick:
+    """A link that takes everything at once, and tells whom it was for."""
+
+    peer = Peer("test")
+
+    def __init__(self, number: int, taken: list[tuple[int, str]]) -> None:
+        self.number = number
+        self.taken = taken
+        self.asked = [b'{"type":"subscribe","id":"s"}']
+        self.closed = asyncio.Event()
+
+    def put(self, messages: Sequence[bytes]) -> bool:
+        self.taken.extend((self.number, json.loads(message)["type"]) for message in messages)
+        return True
+
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        raise AssertionError("it takes everything at once")
+
+    async def receive(self) -> bytes | None:
+        if self.asked:
+            return self.asked.pop()
+        await self.closed.wait()
+        return None
+
+    async def close(self, reason: str = "") -> None:
+        """Nothing to close."""
+
+
+async def test_one_change_for_many_readers_leaves_turns_for_everybody_else() -> None:
+    app = Counter()
+    ticks = count()
+    serving = Serving(app.provider, app.invoke, coalesce_s=0, work_clock=lambda: float(next(ticks)))
+    taken: list[tuple[int, str]] = []
+    links = [Quick(number, taken) for number in range(100)]
+    tasks = [asyncio.create_task(serving.serve(link)) for link in links]
+    while len(taken) < 2 * len(links):
+        await asyncio.sleep(0)
+    taken.clear()
+    app.provider.publish(TREE.with_property("n", 1))
+    serving.changed()
+    most_in_a_turn = 0
+    while len(taken) < len(links):
+        before = len(taken)
+        await asyncio.sleep(0)
+        most_in_a_turn = max(most_in_a_turn, len(taken) - before)
+    assert most_in_a_turn <= 16
+    assert sorted(taken) == [(number, "patch") for number in range(len(links))]
+    for link in links:
+        link.closed.set()
+    await asyncio.gather(*tasks)
 
 
 async def test_cancelling_ends_the_link() -> None:

@@ -43,7 +43,7 @@ def notes_app() -> tuple[App, dict[str, list[str]]]:
 
 
 @asynccontextmanager
-async def as_user(app: App, user: str) -> AsyncIterator[Client]:
+async def as_user(app: App, user: str | None) -> AsyncIterator[Client]:
     async with connect(app, token=user) as client:
         yield client
 
@@ -158,7 +158,8 @@ async def test_a_user_who_comes_back_after_changes_sees_the_new_state() -> None:
         pass
     async with as_user(app, "ana") as ana:
         assert len(ana.tree.at("/mine").children) == 2
-    assert len(app.registry.trees()) == 0
+    registry = app.registry
+    assert [*registry._renderings, *registry._alike, *registry._untaken] == []
     assert consumer is not ana.consumer
 
 
@@ -183,7 +184,7 @@ async def test_sessions_that_are_shown_the_same_share_one_tree_until_they_differ
     app.action("shelf/books/{own}", "take")(lambda own, session: carts[session].append(own))
 
     def trees() -> dict[Any, Node]:
-        return dict(app.registry.trees())
+        return {session: app.registry.tree(session) for session in app.registry._renderings}
 
     async with as_user(app, "ana") as ana, as_user(app, "bob"), as_user(app, "eve") as eve:
         shown = trees()
@@ -202,6 +203,37 @@ async def test_sessions_that_are_shown_the_same_share_one_tree_until_they_differ
         assert list(trees()) == ["bob"]
 
 
+async def test_only_the_trees_that_may_have_changed_are_made_again() -> None:
+    app = App("a", "A", coalesce_s=0)
+    state = {"all": 0, "ana": 0, "bob": 0}
+    app.authenticate(lambda peer: peer.token)
+    app.node("all")(lambda: {"props": {"n": state["all"]}})
+    app.node("mine")(lambda session: {"props": {"n": state[session]}})
+
+    def changed(*names: str, to: str | None = None) -> list[Any]:
+        for name in names:
+            state[name] += 1
+        app.registry.refresh(where=None if to is None else lambda session: session == to)
+        return [session for session, _ in app.registry.changed_trees()]
+
+    async with as_user(app, "ana"), as_user(app, "bob"):
+        assert changed() == []
+        assert changed("bob") == ["bob"]
+        assert changed("ana", "bob", to="ana") == ["ana"]
+        assert sorted(changed("all")) == ["ana", "bob"]
+
+
+async def test_a_tree_that_was_made_before_anybody_looked_is_shown_to_who_comes() -> None:
+    app = App("a", "A", coalesce_s=0)
+    app.authenticate(lambda peer: peer.token)
+    app.node("here")(lambda: {"props": {"n": 1}})
+    assert app.tree().at("/here").properties == {"n": 1}
+    async with as_user(app, "ana"):
+        pass
+    async with as_user(app, None) as anyone:
+        assert anyone.tree.at("/here").properties == {"n": 1}
+
+
 async def test_twins_keep_their_own_handlers() -> None:
     app = App("a", "A", coalesce_s=0)
     app.authenticate(lambda peer: peer.token)
@@ -211,7 +243,6 @@ async def test_twins_keep_their_own_handlers() -> None:
         return {"actions": {"who": lambda: session}}
 
     async with as_user(app, "ana") as ana, as_user(app, "bob") as bob:
-        [(_, one), (_, other)] = app.registry.trees()
-        assert one is other
+        assert app.registry.tree("ana") is app.registry.tree("bob")
         assert await ana.invoke("/me", "who") == "ana"
         assert await bob.invoke("/me", "who") == "bob"

@@ -116,6 +116,43 @@ async def everything(link: Link, version: int) -> list[dict[str, Any]]:
     return messages
 
 
+@pytest.mark.parametrize("kind", ["unix", "ws"])
+async def test_what_the_system_takes_in_part_comes_whole_and_in_order(
+    kind: str, tmp_path: Path
+) -> None:
+    app = LiveApp()
+    async with asyncio.timeout(PATIENCE_S), served(kind, app, tmp_path) as address:
+        dial = connect_websocket if kind == "ws" else connect_unix
+        slow, fast = [await dial(address.removeprefix("unix:")) for _ in range(2)]
+        for link in (slow, fast):
+            await link.send([b'{"type":"subscribe","id":"s"}'])
+            while b'"snapshot"' not in (await link.receive() or b""):
+                pass
+        line = next(iter(app.serving._lines.values()))
+        transport_of(line.link).get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_SNDBUF, 1
+        )
+        transport_of(slow).pause_reading()
+        text, sent = "x" * 3_000, 0
+        while line.writer is None or sent < 20:
+            sent += 1
+            app.publish(TREE.with_property("n", f"{sent} {text}"))
+            patch = json.loads(await fast.receive() or b"")
+            assert (patch["seq"], patch["ops"][0]["value"]) == (sent, f"{sent} {text}")
+        assert transport_of(line.link).get_write_buffer_size()
+        transport_of(slow).resume_reading()
+        seen = await everything(slow, app.provider.version)
+        due = 0
+        for message in seen:
+            due = 0 if message["type"] == "snapshot" else due + 1
+            assert message["seq"] == due
+        while line.writer is not None:
+            await asyncio.sleep(0)
+        app.publish(TREE)
+        assert json.loads(await slow.receive() or b"")["version"] == app.provider.version
+        await asyncio.gather(slow.close(), fast.close())
+
+
 @contextlib.asynccontextmanager
 async def deaf_readers(address: str, count: int) -> AsyncIterator[list[socket.socket]]:
     """Readers that subscribe and read nothing, until the block ends."""

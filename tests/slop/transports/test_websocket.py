@@ -12,6 +12,7 @@ from playwright._impl._driver import compute_driver_executable
 from websockets.asyncio.client import connect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.frames import Frame, Opcode
 from websockets.typing import Origin, Subprotocol
 
 from sightline.errors import InvalidInput, LetGo, TimedOut, Unauthorized, Unreachable
@@ -54,6 +55,13 @@ async def test_only_listed_pages_may_connect(origin: str | None, status: int) ->
     async with serve_websocket(echo, origins=[PAGE]) as url:
         sent = None if origin is None else Origin(origin)
         assert await status_of(url, origin=sent) == status
+
+
+@pytest.mark.parametrize("size", [0, 125, 126, 65_535, 65_536])
+def test_a_frame_begins_as_the_library_has_it(size: int) -> None:
+    text = b"x" * size
+    framed = Frame(Opcode.TEXT, text).serialize(mask=False, extensions=[])
+    assert websocket._head(size) + text == framed
 
 
 @pytest.mark.parametrize("path", ["//[", "/other", "/slop/", "//evil.example/slop"])

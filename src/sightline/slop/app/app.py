@@ -239,6 +239,8 @@ class App(Scope):
         try:
             self.registry.open(session)
             self._publish()
+            # It may have been shown before, to nobody, and not have changed since.
+            self._provider.publish(self.registry.tree(session), session)
             await self._serving.serve(link, session)
         finally:
             self._watched[session] -= 1
@@ -372,7 +374,7 @@ class App(Scope):
 
     def _publish(self) -> None:
         """Hand the trees to the protocol's machine. In the loop only."""
-        for session, tree in self.registry.trees():
+        for session, tree in self.registry.changed_trees():
             if session in self._watched:
                 self._provider.publish(tree, session)
 

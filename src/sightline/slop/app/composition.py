@@ -73,10 +73,10 @@ class Composition:
         """The closed nodes, which nothing is to be added to."""
         return self._closed.values()
 
-    def put(self, ids: Ids, node: Node | None, rank: int = 0, *, is_closed: bool = False) -> None:
-        """Put a node at a path, or take it away."""
+    def put(self, ids: Ids, node: Node | None, rank: int = 0, *, is_closed: bool = False) -> bool:
+        """Put a node at a path, or take it away; False if there was none to take away."""
         if node is None and not self._is_placed(ids):
-            return
+            return False
         self._likeness = None
         entry = self._root
         entry.composed = None
@@ -95,6 +95,7 @@ class Composition:
             self._closed.pop(ids, None)
         if node is None:
             self._prune(ids)
+        return True
 
     def shows(self, ids: Ids, node: Node | None, *, is_closed: bool) -> bool:
         """Tell whether exactly this was placed at a path."""

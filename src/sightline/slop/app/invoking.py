@@ -213,8 +213,7 @@ class Invoker:
         ids = parse_path(call.path)
         owner = self._registry.owner(ids)
         if owner is not None and owner.function is not None:
-            same_session = call.session
-            self._registry.refresh(owner.ids, where=lambda session: session == same_session)
+            self._registry.refresh_for(call.session, owner.ids)
         tree = self._registry.shown_to(call.session)
         if tree is None:
             raise ActionError("conflict", "the caller has gone")

@@ -59,6 +59,10 @@ class _Part:
     actions: dict[Ids, dict[str, Action]]
     is_closed: bool = False
 
+    def shows_as(self, other: _Part) -> bool:
+        """Tell whether nothing changes where this takes the place of another."""
+        return self.node is other.node and self.is_closed == other.is_closed and other.ticket >= 0
+
 
 _NOTHING: Final = _Part(-1, b"", None, {})
 
@@ -81,14 +85,34 @@ class Registration:
 class Rendering:
     """The tree of one session."""
 
-    def __init__(self, session: Hashable, root: Node, patterns: Branch[Action]) -> None:
+    def __init__(
+        self,
+        session: Hashable,
+        root: Node,
+        patterns: Branch[Action],
+        untaken: dict[Rendering, None],
+    ) -> None:
+        """Make one that puts itself among those to take whenever it changes."""
         self.session = session
+        self._untaken = untaken
+        # The likeness by which others find it, since its tree was last taken.
+        self.known_by: tuple[object, ...] = ()
         self.connections = 0
         self.composition = Composition(root)
         self.exposure = Exposure(patterns)
         self.parts: dict[Registration, _Part] = {}
         self._shown: Node | None = None
         self._marked: Node | None = None
+
+    def put(self, ids: Ids, node: Node | None, rank: int = 0, *, is_closed: bool = False) -> None:
+        """Show a node at a path, or nothing."""
+        if self.composition.put(ids, node, rank, is_closed=is_closed):
+            self._untaken[self] = None
+
+    def expose_anew(self) -> None:
+        """Look at every node again: the patterns have changed."""
+        self.exposure.forget()
+        self._untaken[self] = None
 
     def adopt(self, twin: Rendering) -> None:
         """Take over the tree of another session that is shown exactly the same."""
@@ -122,6 +146,9 @@ class Registry:
         self._ranks = count(1)
         self._registrations: dict[Ids, Registration] = {}
         self._renderings: dict[Hashable, Rendering] = {}
+        # Those whose trees were not taken since they changed; all others by their likeness.
+        self._untaken: dict[Rendering, None] = {}
+        self._alike: dict[tuple[object, ...], dict[Rendering, None]] = {}
         # What the engine itself shows, and to whom: see `place`.
         self._extras: dict[Ids, tuple[Node, Where]] = {}
 
@@ -146,15 +173,15 @@ class Registry:
                 raise InvalidPath(format_path(ids), "nothing is registered there")
             for rendering in self._renderings.values():
                 rendering.parts.pop(registration, None)
-                rendering.composition.put(ids, self._root if not ids else None)
-                rendering.composition.put(_error_ids(ids), None)
+                rendering.put(ids, self._root if not ids else None)
+                rendering.put(_error_ids(ids), None)
 
     def add_action(self, pattern: Pattern, action: Action) -> None:
         """Offer an action on every node that fits a pattern."""
         with self._lock:
             self.patterns.grow(pattern).by_name[action.name] = action
             for rendering in self._renderings.values():
-                rendering.exposure.forget()
+                rendering.expose_anew()
 
     def open(self, session: Hashable) -> Rendering:
         """Return the rendering for a session, made if there is none."""
@@ -162,12 +189,16 @@ class Registry:
             rendering = self._renderings.get(session)
             if rendering is not None:
                 return rendering
-            rendering = Rendering(session, self._root, self.patterns)
+            rendering = Rendering(session, self._root, self.patterns, self._untaken)
+            if len(self._renderings) == 1:
+                # Alone it was not known by its likeness, which nobody else could have.
+                self._untaken.update(dict.fromkeys(self._renderings.values()))
             self._renderings[session] = rendering
+            self._untaken[rendering] = None
             registrations = list(self._registrations.values())
             for ids, (node, where) in self._extras.items():
                 if where(session):
-                    rendering.composition.put(ids, node, LAST)
+                    rendering.put(ids, node, LAST)
         for registration in registrations:
             if registration.takes_session:
                 self._evaluate(registration, [rendering])
@@ -182,7 +213,10 @@ class Registry:
     def close(self, session: Hashable) -> None:
         """Forget a session's rendering."""
         with self._lock:
-            self._renderings.pop(session, None)
+            rendering = self._renderings.pop(session, None)
+            if rendering is not None:
+                self._untaken.pop(rendering, None)
+                self._forget_likeness(rendering)
 
     def tree(self, session: Hashable) -> Node:
         """The tree that a session sees."""
@@ -190,17 +224,21 @@ class Registry:
         with self._lock:
             return rendering.tree(mark=self._marks_changes)
 
-    def trees(self) -> list[tuple[Hashable, Node]]:
-        """Every rendered session and its tree."""
+    def changed_trees(self) -> list[tuple[Hashable, Node]]:
+        """Every session whose tree may have changed since this was last asked, and its tree."""
         with self._lock:
-            if len(self._renderings) > 1:
-                twins: dict[tuple[object, ...], Rendering] = {}
-                for rendering in self._renderings.values():
-                    rendering.adopt(twins.setdefault(rendering.composition.likeness, rendering))
-            return [
-                (session, rendering.tree(mark=self._marks_changes))
-                for session, rendering in self._renderings.items()
-            ]
+            # One that was closed while its functions ran is nobody's any more.
+            changed = [each for each in self._untaken if self._renderings.get(each.session) is each]
+            # Whoever changed is no longer what it is known by, so this comes first for all.
+            for rendering in changed:
+                self._forget_likeness(rendering)
+            for rendering in changed if len(self._renderings) > 1 else ():
+                likeness = rendering.known_by = rendering.composition.likeness
+                alike = self._alike.setdefault(likeness, {})
+                rendering.adopt(next(iter(alike), rendering))
+                alike[rendering] = None
+            self._untaken.clear()
+            return [(each.session, each.tree(mark=self._marks_changes)) for each in changed]
 
     def refresh(self, ids: Ids | None = None, where: Where | None = None, below: Ids = ()) -> None:
         """Evaluate one registration, or all below a path. Raises InvalidPath if there is none."""
@@ -221,6 +259,13 @@ class Registry:
                 continue
             self._evaluate(registration, renderings if registration.takes_session else None)
 
+    def refresh_for(self, session: Hashable, ids: Ids) -> None:
+        """Evaluate one registration as far as it concerns one session, if both are there."""
+        with self._lock:
+            registration, rendering = self._registrations.get(ids), self._renderings.get(session)
+        if registration is not None and rendering is not None and registration.function is not None:
+            self._evaluate(registration, [rendering] if registration.takes_session else None)
+
     def update(self, ids: Ids, how: Callable[[Node], Node], where: Where | None = None) -> None:
         """Change one node in place until its registration is next evaluated. Raises InvalidPath."""
         with self._lock:
@@ -239,7 +284,7 @@ class Registry:
             else:
                 self._extras[ids] = (node, where)
             for rendering in self._chosen(where):
-                rendering.composition.put(ids, node, LAST)
+                rendering.put(ids, node, LAST)
 
     def owner(self, ids: Ids) -> Registration | None:
         """The registration that a node belongs to, if the app registered it."""
@@ -270,6 +315,13 @@ class Registry:
                     return found
         return None
 
+    def _forget_likeness(self, rendering: Rendering) -> None:
+        alike = self._alike.get(rendering.known_by)
+        if alike is not None:
+            alike.pop(rendering, None)
+            if not alike:
+                del self._alike[rendering.known_by]
+
     def _rank(self, ids: Ids) -> int:
         known = self._registrations.get(ids)
         return next(self._ranks) if known is None else known.rank
@@ -281,7 +333,7 @@ class Registry:
             for rendering in self._renderings.values():
                 if replaced is not None:
                     rendering.parts.pop(replaced, None)
-                    rendering.composition.put(_error_ids(registration.ids), None)
+                    rendering.put(_error_ids(registration.ids), None)
                 if registration.function is None:
                     self._show(registration, rendering, registration.part)
             renderings = list(self._renderings.values())
@@ -309,10 +361,13 @@ class Registry:
         if renderings is None:
             evaluated = self._fresh_part(registration, registration.part, {})
             with self._lock:
-                targets = list(self._renderings.values())
+                before, failed = registration.part, registration.failed
                 registration.failed = evaluated is None
-                if evaluated is not None and evaluated.ticket > registration.part.ticket:
-                    registration.part = self._settled(registration, registration.part, evaluated)
+                if evaluated is not None and evaluated.ticket > before.ticket:
+                    registration.part = self._settled(registration, before, evaluated)
+                if failed == registration.failed and registration.part.shows_as(before):
+                    return
+                targets = list(self._renderings.values())
                 for rendering in targets:
                     self._show(registration, rendering, registration.part)
                 self._show_failure(registration, targets, failed=evaluated is None)
@@ -382,14 +437,13 @@ class Registry:
     def _show(self, registration: Registration, rendering: Rendering, part: _Part) -> None:
         if self._registrations.get(registration.ids) is not registration:
             return  # it was replaced or taken away meanwhile
-        rendering.parts[registration] = part
+        if registration.takes_session:
+            rendering.parts[registration] = part
         node = part.node
         if not registration.ids and node is None:
             node = self._root
         if not rendering.composition.shows(registration.ids, node, is_closed=part.is_closed):
-            rendering.composition.put(
-                registration.ids, node, registration.rank, is_closed=part.is_closed
-            )
+            rendering.put(registration.ids, node, registration.rank, is_closed=part.is_closed)
 
     def _show_failure(
         self, registration: Registration, renderings: Iterable[Rendering], *, failed: bool
@@ -398,9 +452,9 @@ class Registry:
         for rendering in renderings:
             if failed and rendering.composition.node_at(ids) is None:
                 has_state = rendering.composition.node_at(registration.ids) is not None
-                rendering.composition.put(ids, _failure(registration.ids, has_state), LAST)
+                rendering.put(ids, _failure(registration.ids, has_state), LAST)
             elif not failed:
-                rendering.composition.put(ids, None)
+                rendering.put(ids, None)
 
     def _update(
         self,

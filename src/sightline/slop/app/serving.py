@@ -171,6 +171,7 @@ class Serving:
         coalesce_s: float = COALESCE_S,
         patience: Patience | None = None,
         clock: Callable[[], float] = time.monotonic,
+        work_clock: Callable[[], float] = time.thread_time,
     ) -> None:
         self._provider = provider
         self._on_invoke = on_invoke
@@ -178,6 +179,7 @@ class Serving:
         self._coalesce_s = coalesce_s
         self._patience = patience or PATIENCE
         self._clock = clock
+        self._work_clock = work_clock
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sweep_at: asyncio.TimerHandle | None = None
         self._flush_at: asyncio.TimerHandle | None = None
@@ -255,14 +257,14 @@ class Serving:
     def _send_some(self) -> None:
         """Send for a few milliseconds, then let everybody else have a turn before the rest."""
         self._send_at = None
-        began = time.thread_time()
+        began = self._work_clock()
         while self._unsent or self._take_ready():
             for connection in self._unsent[-_LINES:]:
                 line = self._lines.get(connection)
                 if line is not None:
                     line.send()
             del self._unsent[-_LINES:]
-            if time.thread_time() - began > STEP_S and self._loop is not None:
+            if self._work_clock() - began > STEP_S and self._loop is not None:
                 self._send_at = self._loop.call_soon(self._send_some)
                 return
 

@@ -68,6 +68,7 @@ class Provider:
         self.makes_nodes = False
         self.ready: set[Connection] = set()
         self._audiences: dict[Hashable, Audience] = {}
+        self._published: dict[Audience, None] = {}
         self._showings: WeakValueDictionary[tuple[int, View], Showing] = WeakValueDictionary()
         # (limits, path, id of a tree) → that tree, which is held, and what of it is shown.
         self._bounded: dict[tuple[int, tuple[str, ...], int], tuple[Node, Node]] = {}
@@ -87,6 +88,7 @@ class Provider:
             self._audiences[audience] = Audience(self, audience, tree)
         else:
             known.tree = tree
+            self._published[known] = None
 
     def connect(self, audience: Hashable = None) -> Connection:
         """Begin a connection that sees this audience's tree, which must have been published."""
@@ -97,15 +99,17 @@ class Provider:
         known = self._audiences.get(audience)
         if known is not None and not known.groups:
             del self._audiences[audience]
+            self._published.pop(known, None)
 
     @property
     def is_dirty(self) -> bool:
         """Whether a tree was published that no subscriber was sent yet."""
-        return any(audience.is_dirty for audience in self._audiences.values())
+        return any(audience.is_dirty for audience in self._published)
 
     def flush(self) -> None:
         """Tell subscribers what changed since the last flush, if anything did."""
-        dirty = [audience for audience in self._audiences.values() if audience.is_dirty]
+        dirty = [audience for audience in self._published if audience.is_dirty]
+        self._published.clear()
         if dirty:
             self.version += 1
             steps = Steps(self._showings)

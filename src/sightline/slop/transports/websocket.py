@@ -284,7 +284,7 @@ class _Connect(connect):
 
 def _head(size: int) -> bytes:
     """What stands before the text of a message in one frame of a server's (RFC 6455 §5.2)."""
-    if size < 126:  # noqa: PLR2004 - this and the next are of the RFC
+    if size < 126:
         return bytes((0x81, size))
     if size < 1 << 16:
         return b"\x81\x7e" + size.to_bytes(2)
