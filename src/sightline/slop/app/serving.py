@@ -87,19 +87,15 @@ class _Line:
         """Send whatever there is: now, as far as the link takes it now; the rest when it can."""
         if self.writer is not None:
             return  # it sends this too, in its turn
-        while messages := self.connection.messages_to_send():
-            if not self._put(messages):
-                self._kept = messages
-                self.writer = asyncio.create_task(self._write())
-                return
-            self.has_room()
-
-    def _put(self, messages: list[MessageParts]) -> bool:
-        if self._now is None:
-            return False
-        if sum([len(part) for parts in messages for part in parts]) > WRITE_BYTES:
-            return False
-        return self._now.put([b"".join(parts) for parts in messages])
+        connection = self.connection
+        if self._now is not None:
+            while (message := connection.short_message(WRITE_BYTES)) is not None:
+                if not self._now.put(message):
+                    self._kept = [(message,)]
+                    break
+                self.has_room()
+        if self._kept or connection.has_output:
+            self.writer = asyncio.create_task(self._write())
 
     async def _write(self) -> None:
         """Send what was kept and whatever comes meanwhile, as fast as the link takes it."""

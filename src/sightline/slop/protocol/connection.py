@@ -166,7 +166,8 @@ class Connection:
     @property
     def has_output(self) -> bool:
         """Whether there is something to send."""
-        return bool(self._outbox or self._hello or self._sendable_snapshots())
+        has_snapshot = self._has_stale and bool(self._sendable_snapshots())
+        return has_snapshot or bool(self._outbox) or self._hello is not None
 
     def receive(self, data: bytes | str) -> list[Request]:
         """Take in one message; return what only the app can answer."""
@@ -283,6 +284,15 @@ class Connection:
             messages.append(parts)
             size += sum(map(len, parts))
         return messages
+
+    def short_message(self, max_bytes: int) -> bytes | None:
+        """Take what is to be sent next, if that is one short message and no snapshot."""
+        if self._hello is not None:
+            hello, self._hello = self._hello, None
+            return hello
+        if self._has_stale and self._sendable_snapshots():
+            return None
+        return self._outbox.take_short(max_bytes)
 
     def queue_patch(self, subscription: Subscription, version: int, ops: Body) -> bool:
         """Queue a patch; False if the reader is too slow for one more."""

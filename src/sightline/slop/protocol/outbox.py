@@ -66,10 +66,10 @@ class Outbox:
 
     def has_room(self, body: Body) -> bool:
         """Tell whether one more message with this body fits; into an empty box any does."""
-        limits = self._limits
-        added = len(body.data) + _FRAME_BYTES
         if not self._queue:
             return True
+        limits = self._limits
+        added = len(body.data) + _FRAME_BYTES
         if self._size + added > limits.queue_bytes:
             return False
         # Counted only where it matters: with every body its own it would be too much.
@@ -88,6 +88,13 @@ class Outbox:
         """Take the first message."""
         head, body, _ = self._popped()
         return (head,) if body is _NOTHING else (head, body.data, b"}")
+
+    def take_short(self, max_bytes: int) -> bytes | None:
+        """Take the first message in one piece, if there is one and it has no more bytes."""
+        if not self._queue or len(self._queue[0]) + len(self._queue[1].data) >= max_bytes:
+            return None
+        head, body, _ = self._popped()
+        return head if body is _NOTHING else b"%b%b}" % (head, body.data)
 
     def drop(self, owner: Hashable) -> None:
         """Take out everything that belongs to an owner."""

@@ -78,7 +78,8 @@ class LineLink:
         self._splitter = LineSplitter(max_bytes)
         self._inbox: deque[bytes] = deque()
         self._in_line = False
-        writer.transport.set_write_buffer_limits(high=WRITE_BYTES)
+        self._transport = writer.transport
+        self._transport.set_write_buffer_limits(high=WRITE_BYTES)
 
     async def receive(self) -> bytes | None:
         """Return the next message, or None at the end. A last line without its end is lost."""
@@ -104,12 +105,12 @@ class LineLink:
                 await self._write(chain(message, [b"\n"]))
                 self._in_line = False
 
-    def put(self, messages: Sequence[bytes]) -> bool:
-        """Send messages now if nothing waits before them; else send none, and say False."""
-        transport = self._writer.transport
+    def put(self, message: bytes) -> bool:
+        """Send a message now if nothing waits before it; else do not, and say False."""
+        transport = self._transport
         if self._in_line or transport.is_closing() or transport.get_write_buffer_size():
             return False
-        transport.write(b"\n".join([*messages, b""]))
+        transport.write(message + b"\n")
         return True
 
     async def _write(self, pieces: Iterable[bytes | memoryview]) -> None:

@@ -108,12 +108,12 @@ class Link(Protocol):
 
 @runtime_checkable
 class QuickLink(Protocol):
-    """A link that can be given short messages without waiting."""
+    """A link that can be given a short message without waiting."""
 
-    def put(self, messages: Sequence[bytes]) -> bool:
-        """Send messages now if nothing waits before them; else send none, and say False.
+    def put(self, message: bytes) -> bool:
+        """Send a message now if nothing waits before it; else do not, and say False.
 
-        Not while a `send` is under way. What the system does not take of them at once goes
+        Not while a `send` is under way. What the system does not take of it at once goes
         first when it does, and a `send` after it waits for that.
         """
 

@@ -129,8 +129,8 @@ class WebSocketLink:
         except (ConnectionClosed, ProtocolError) as error:  # the second after a message in part
             raise LinkClosed(str(error)) from error
 
-    def put(self, messages: Sequence[bytes]) -> bool:
-        """Send messages now if nothing waits before them; else send none, and say False."""
+    def put(self, message: bytes) -> bool:
+        """Send a message now if nothing waits before it; else do not, and say False."""
         socket = self._socket
         if not self._is_plain or socket.protocol.state is not State.OPEN:
             return False
@@ -138,7 +138,7 @@ class WebSocketLink:
         # A message that is sent in pieces holds the place of the next.
         if socket.send_in_progress or transport.is_closing() or transport.get_write_buffer_size():
             return False
-        transport.write(b"".join([part for text in messages for part in (_head(len(text)), text)]))
+        transport.write(_head(len(message)) + message)
         return True
 
     async def close(self, reason: str = "") -> None:
