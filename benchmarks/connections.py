@@ -72,7 +72,7 @@ class Change:
 
 def run(*, quick: bool = False) -> list[Row]:
     """Run all races of this module; `quick` shows that they run, with few connections."""
-    sizes = (1, 20) if quick else (1, 100, 1_000, 3_000, 10_000)
+    sizes: tuple[int, ...] = (1, 20) if quick else (1, 100, 1_000, 3_000, 10_000)
     room = _raise_files(sizes[-1] + _SPARE_FILES) - _SPARE_FILES
     left_out = [size for size in sizes if size > room]
     if left_out:
@@ -100,7 +100,10 @@ def _raise_files(wanted: int) -> int:
 
 
 async def _curve(kind: str, sizes: Sequence[int], theirs: dict[int, float]) -> list[Row]:
-    app, turns, rows = LiveApp(limits=ProviderLimits(connections=1 << 20)), count(1), []
+    app, turns = LiveApp(limits=ProviderLimits(connections=1 << 20)), count(1)
+    rows: list[Row] = []
+    changes: list[Change] = []
+    held = 0.0
     name = {"unix": "Unix sockets", "ws": "WebSockets"}[kind]
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "s"

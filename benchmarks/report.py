@@ -25,6 +25,7 @@ ROOT = HERE.parent
 TITLES = {
     "trees": "Trees, against slop-ai",
     "live": "One change, many subscribers, against slop-ai",
+    "connections": "Ten thousand connections to one app",
     "floods": "A heartbeat while an app floods its host",
     "ledger": "The ledger, against openai-agents and llm",
     "slots": "Prompts under a budget, against langchain-core and tiktoken",
