@@ -75,7 +75,10 @@ class TailSettings(_Table, frozen=True, kw_only=True):
     to; beyond that the reasoning of the turn is left out, and they with it.
 
     `repeat = "brief"` sends a state that has not changed since the last request of the same
-    turn as a reference to it: see `dialects.observations`. `changes` writes into the
+    turn as a reference to it: see `dialects.observations`. `turn` sends it whole when the user
+    speaks, leaves it there, and in the requests that follow in the turn says what changed.
+    `session` does so over turns, too: earlier states stay in the request then, which departs from
+    SLOP's context injection, conformance 1. `changes` writes into the
     conversation what changed between two turns, or only that something did: see
     `projection.temporal`.
     """
@@ -84,7 +87,7 @@ class TailSettings(_Table, frozen=True, kw_only=True):
     max_tokens: Count = 4_000
     max_share: Share = 0.15
     kept_tokens: Count = 12_000
-    repeat: Literal["whole", "brief"] = "whole"
+    repeat: Literal["whole", "brief", "turn", "session"] = "whole"
     changes: Literal["off", "note", "signal"] = "off"
 
 

@@ -176,7 +176,7 @@ def recorded_inputs(ledger: Ledger, recorded: Recorded, settings: Settings) -> I
     texts = {name: _text(pieces, name) for name in (*_TEXTS, "apps", "state")}
     texts["system"] = texts["system"] or system_text(small=profile.window_tokens < SMALL_WINDOW)
     user_input = pieces.get("input", ())
-    kept = kept_tokens(options.sent, profile, counter)
+    kept = kept_tokens(options, profile, counter)
 
     def entries(messages: Sequence[Message]) -> tuple[Entry, ...]:
         return tuple(entry_of(one, line, profile.dialect, line.group_id) for one in messages)
@@ -236,7 +236,7 @@ def _with_model_and_budget(inputs: Inputs, wishes: Wishes, settings: Settings) -
         output = budget.max_output_tokens or None
         options = msgspec.structs.replace(options, max_output_tokens=output, previous_id="")
     if wishes.budget is not None:
-        kept = kept_tokens(options.sent, profile, counter)
+        kept = kept_tokens(options, profile, counter)
         budget = msgspec.structs.replace(budget, max_input_tokens=wishes.budget + kept)
     layers = msgspec.structs.replace(inputs.layers, apps="", state="")
     return replace(

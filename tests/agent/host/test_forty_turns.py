@@ -31,7 +31,8 @@ from sightline.context.messages.parts import Message, ToolCall, ToolResult
 from sightline.context.messages.window import Window
 from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.connection import Connection, InvokeRequested
-from support.live import LiveApp, served
+from sightline.slop.protocol.tree import Node
+from support.live import TREE, LiveApp, served
 from support.vendors.answers import Answer, Call, says
 from support.vendors.server import KEY, Vendor
 
@@ -87,11 +88,11 @@ def answers() -> Iterator[tuple[int, int, Answer]]:
 
 @asynccontextmanager
 async def talking(
-    directory: Path, vendor: Vendor, way: str, settings: Settings
+    directory: Path, vendor: Vendor, way: str, settings: Settings, tree: Node = TREE
 ) -> AsyncIterator[Host]:
     async with AsyncExitStack() as stack:
         hub = await stack.enter_async_context(Hub())
-        dial = await stack.enter_async_context(served("memory", directory, Reader()))
+        dial = await stack.enter_async_context(served("memory", directory, Reader(tree)))
         hub.add("live", dial)
         async for world in hub.changes():
             if world.apps and world.apps[0].status == "connected":

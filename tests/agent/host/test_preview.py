@@ -19,9 +19,10 @@ from support.live import LiveApp
 
 PLAIN = profile_for("openai-chat", "gpt-5.5")
 BOUND = profile_for("anthropic", "claude-opus-5-5")
+FORMS = [TailSettings(), BRIEF, TailSettings(repeat="turn"), TailSettings(repeat="session")]
 
 
-@pytest.mark.parametrize("tail", [TailSettings(), BRIEF], ids=["whole", "brief"])
+@pytest.mark.parametrize("tail", FORMS, ids=lambda tail: tail.repeat)
 @pytest.mark.parametrize("profile", [PLAIN, BOUND], ids=["plain", "bound"])
 @pytest.mark.parametrize(("size", "slack"), [(2, 2), (2, 0), (0, 0), (1, 3)])
 async def test_what_is_shown_before_is_what_is_sent_then(

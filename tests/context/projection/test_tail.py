@@ -218,7 +218,7 @@ def test_a_heading_cannot_claim_to_be_another_apps() -> None:
 )
 def test_a_block_with_a_second_tag_is_never_returned(body: str) -> None:
     with pytest.raises(AssertionError, match="one opening and one closing"):
-        tail_module._sealed("slop-state", 'format="x"', body)
+        tail_module.sealed("slop-state", 'format="x"', body)
 
 
 def test_fields_that_only_together_look_like_a_tag_do_not_stop_the_tail() -> None:

@@ -27,6 +27,7 @@ from sightline.agent.host.sight import FRAME_TOKENS, Sight, SightRules, look
 from sightline.agent.plugins.run import StrategyRunner
 from sightline.context.dialects import encode
 from sightline.context.dialects.drift import Drift, Wire, drift
+from sightline.context.dialects.observations import GROWING
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Options, Request, SentTail, no_tools
 from sightline.context.dialects.usage import Usage
@@ -212,7 +213,7 @@ async def compose(
 
     def finish() -> Composed:
         profile, prompt = inputs.profile, built.prompt
-        options = _moved(inputs, prompt)
+        options = _showing(_moved(inputs, prompt), inputs, prompt, offer.sight)
         request = encode(prompt, profile, options)
         notices = [notice.message for notice in request.receipt_of(prompt).warnings]
         if not profile.tools.calls:
@@ -231,7 +232,7 @@ def _offer(inputs: Inputs) -> _Offer:
     profile, counter = inputs.profile, inputs.counter
     entries = inputs.conversation.replayed(profile.dialect, inputs.draft)
     history, question, rounds = _split(entries, inputs)
-    kept = kept_tokens(inputs.options.sent, profile, counter)
+    kept = kept_tokens(inputs.options, profile, counter)
     budget = replace(inputs.budget, reserved_tokens=kept)
     room = int(budget.remaining_input_tokens * inputs.share)
     rules = replace(inputs.sight, budget=max(0, room - FRAME_TOKENS))
@@ -305,6 +306,15 @@ def _moved(inputs: Inputs, prompt: Prompt) -> Options:
     return replace(inputs.options, sent=sent)
 
 
+def _showing(options: Options, inputs: Inputs, prompt: Prompt, sight: Sight) -> Options:
+    """Say what the tail shows of the apps, for one that grows, if all of it is in the tail."""
+    if options.repeat not in GROWING or inputs.layers.state:
+        return options
+    texts = {message.text for message in prompt.tail}
+    whole = texts.issuperset(filter(None, (sight.tail.state, sight.tail.available)))
+    return replace(options, shown=sight.shown if whole else None)
+
+
 def input_at(prompt: Prompt) -> int:
     """Find the input of a turn among the messages of its prompt."""
     users = (at for at, message in enumerate(prompt.prefix) if message.role == "user")
@@ -318,13 +328,14 @@ def _drift(before: Wire | None, request: Request) -> Drift | None:
     return drift(before, request.wire, input_price=prices.input, read_price=prices.cache_read)
 
 
-def kept_tokens(sent: Sequence[SentTail], profile: Profile, counter: Counter) -> int:
-    """What the earlier tails of a turn weigh that stay beside the newest.
+def kept_tokens(options: Options, profile: Profile, counter: Counter) -> int:
+    """What the earlier tails weigh that stay beside the newest.
 
-    Where reasoning is not bound to them, of the whole ones there is one at a time.
+    Where they do not grow and no reasoning is bound to them, of the whole ones there is one at a
+    time.
     """
-    stay = [tail for tail in sent if tail.repeats or profile.reasoning.bound]
-    return _weight(stay, counter)
+    all_stay = profile.reasoning.bound or options.repeat in GROWING
+    return _weight([tail for tail in options.sent if all_stay or tail.repeats], counter)
 
 
 def _expected(request: Request, prompt: Prompt, counter: Counter) -> int:

@@ -323,8 +323,9 @@ class TurnRun:
         reasoned = any(isinstance(part, Reasoning) for part in stopped.message.parts)
         if request.profile.reasoning.bound and composed.options.repeat == "whole" and not reasoned:
             sent = sent[:-1]  # nothing depends on the newest, and no later one refers to it
+        stay = sent if composed.options.repeat == "session" else ()
         now.keep(
-            replace(now.session, wire=request.wire, model=label, response_id=answer),
+            replace(now.session, wire=request.wire, model=label, response_id=answer, sent=stay),
             replace(now.turn, sent=sent),
         )
 

@@ -30,7 +30,7 @@ class OpenSession:
     prompt too long; `wire` is the last request, as a cache sees it, and `response_id`
     what its vendor called the answer; `state` is the strategy's. `loose` says of each
     group from `loose_since` on where its part behind a kept tail begins. `seen` is what
-    the last request was chosen from.
+    the last request was chosen from. `sent` are the tails that stay over turns.
     """
 
     row: Session
@@ -45,6 +45,7 @@ class OpenSession:
     loose: Mapping[int, int] = field(default_factory=dict)
     loose_since: int | None = None
     seen: World | None = None
+    sent: tuple[SentTail, ...] = ()
     last: Composed | None = None
 
     @property

@@ -22,6 +22,7 @@ from msgspec import UNSET, Raw, UnsetType
 from sightline.context.messages.gate import shown_json
 from sightline.context.messages.graphemes import cut_at_or_before
 from sightline.context.projection.body import Format
+from sightline.context.projection.changes import Shown
 from sightline.context.projection.select import Selection, select_bounded
 from sightline.context.projection.tail import Tail, render_available, render_tail
 from sightline.slop.protocol.jsontext import read, text_of
@@ -51,12 +52,22 @@ class SightRules(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What one request shows: the world it was taken from, what was chosen, the blocks."""
+    """What one request shows: the world it was taken from, what was chosen, the blocks.
+
+    `at` is when, and `listed` how many apps the catalogue names.
+    """
 
     world: World
     selection: Selection
     tail: Tail
     rules: SightRules
+    at: datetime
+    listed: int
+
+    @property
+    def shown(self) -> Shown:
+        """What a model knows of the apps once it has read the blocks."""
+        return Shown.of(self.selection.world, self.at, self.rules.format, self.listed)
 
 
 class SafeWorlds:
@@ -125,7 +136,8 @@ def look(world: World, at: datetime, rules: SightRules, count: Callable[[str], i
         listed = _listed(world, at, min(room, budget) // CATALOGUE_PART, count)
         budget = max(0, min(budget, room - count(render_available(world, at, listed))))
     selection = select_bounded(world, budget, count, form=form, pins=rules.pins)
-    return Sight(world, selection, render_tail(selection.world, at, form, listed), rules)
+    tail = render_tail(selection.world, at, form, listed)
+    return Sight(world, selection, tail, rules, at, listed)
 
 
 def _listed(world: World, at: datetime, budget: int, count: Callable[[str], int]) -> int:

@@ -30,6 +30,7 @@ from sightline.agent.plugins.run import Left, StrategyRunner
 from sightline.agent.policy import Decision, Facts, Mode, check_rules, decide
 from sightline.agent.toolbox.toolbox import definitions_of
 from sightline.config import Settings
+from sightline.context.dialects.observations import GROWING, Repeat
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Options
 from sightline.context.ledger import Ledger, MemoShelf
@@ -105,14 +106,13 @@ class HostStage:
         if draft is not None:
             return await self._compose(now, model, draft)
         await self.held.prepare(model)
-        if now.turn.sent:
-            session, profile = now.session, model.profile
-            if await asyncio.to_thread(self._crowded, session, profile, now.turn):
-                now.keep(now.turn.strip())
+        kept = now.turn.sent or now.session.sent
+        if kept and await asyncio.to_thread(self._crowded, now.session, model, now.turn):
+            now.keep(now.turn.strip(), replace(now.session, sent=()))
         composed = await self._compose(now, model)
         change = composed.drift
         if now.turn.sent and change is not None and not change.expected:
-            now.keep(now.turn.strip())
+            now.keep(now.turn.strip(), replace(now.session, sent=()))
             composed = await self._compose(now, model)
         return composed
 
@@ -201,14 +201,14 @@ class HostStage:
             previous_id=session.response_id if explained else "",
             cached_content=self.held.offered(model),
         )
-        repeat = self._settings.tail.repeat
-        if profile.window_tokens < SMALL_WINDOW:
-            repeat = "whole"  # a tiny model wants the state, not a reference to it
+        repeat = self._repeat(profile)
         if not profile.reasoning.bound and repeat == "whole":
             return options
         if turn is not None and turn.thinking != "auto" and profile.reasoning.bound:
             return msgspec.structs.replace(options, thinking=turn.thinking)
         sent = () if turn is None else turn.sent
+        if repeat == "session":
+            sent = session.sent if session.model == model.label else ()
         return msgspec.structs.replace(options, thinking="turn_append", sent=sent, repeat=repeat)
 
     def _budget(self, session: OpenSession, profile: Profile) -> Budget:
@@ -219,10 +219,17 @@ class HostStage:
             raise DoesNotFit("the vendor finds even the shortest prompt too long")
         return msgspec.structs.replace(budget, max_input_tokens=session.ceiling)
 
-    def _crowded(self, session: OpenSession, profile: Profile, turn: OpenTurn) -> bool:
-        """Whether the tails that a turn has kept so far take too much of the next request."""
-        kept = kept_tokens(turn.sent, profile, self.counter(profile))
-        share = KEPT_SHARE * self._budget(session, profile).max_input_tokens
+    def _repeat(self, profile: Profile) -> Repeat:
+        """How a model gets the state again; a tiny one wants it whole, not a reference to it."""
+        small = profile.window_tokens < SMALL_WINDOW
+        return "whole" if small else self._settings.tail.repeat
+
+    def _crowded(self, session: OpenSession, model: Model, turn: OpenTurn) -> bool:
+        """Whether the tails that were kept so far take too much of the next request."""
+        profile, budget = model.profile, self._budget(session, model.profile)
+        options = self._options(session, model, turn, budget)
+        kept = kept_tokens(options, profile, self.counter(profile))
+        share = KEPT_SHARE * budget.max_input_tokens
         return kept > min(self._settings.tail.kept_tokens, share)
 
     def conversation(self, session: OpenSession) -> Conversation:
@@ -245,6 +252,7 @@ class HostStage:
 
     def _layers(self, session: OpenSession, profile: Profile, question: Input) -> Layers:
         ledger, small = self.scribe.ledger, profile.window_tokens < SMALL_WINDOW
+        grows = self._repeat(profile) in GROWING
         anchor = ledger.states.current(session.id)
         memos = self._memos.relevant(question.text) if question.text else []
         lines = (
@@ -252,8 +260,8 @@ class HostStage:
             for memo in memos
         )
         return Layers(
-            system=system_text(small=small),
-            guidelines=guidelines_text(small=small),
+            system=system_text(small=small, grows=grows),
+            guidelines=guidelines_text(small=small, grows=grows),
             instructions=guarded_text(self.instructions),
             memos=_titled("Memos that may matter here", "\n".join(lines)),
             anchor=_titled("The state you wrote last", anchor or ""),

@@ -27,11 +27,14 @@ from msgspec.structs import replace
 from sightline.context.dialects.drift import ByteSpan, Wire
 from sightline.context.dialects.names import Names
 from sightline.context.dialects.observations import (
+    GROWING,
+    OPENINGS,
     Repeat,
     SentTail,
+    kept_of,
     observe,
     reasoned_until,
-    running,
+    with_newest,
     with_sent,
 )
 from sightline.context.dialects.profile import CacheStyle, Profile
@@ -45,7 +48,7 @@ from sightline.context.dialects.segments import (
 from sightline.context.dialects.tools import read_tools
 from sightline.context.dialects.turns import Note, PromptTurn, place_tail, tail_of, turns_of
 from sightline.context.messages.parts import Message, Text
-from sightline.context.projection.escape import BLOCK_NAMES
+from sightline.context.projection.changes import Shown
 from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.receipt import Notice, Receipt
 from sightline.context.tokens.tokens import counter_for
@@ -64,7 +67,6 @@ __all__ = [
 
 Thinking: TypeAlias = Literal["auto", "drop", "strip", "turn_append"]
 CACHED_CONTENT: Final = "cachedContent"
-OPENINGS: Final = tuple(f"<{name} " for name in BLOCK_NAMES)
 LOST: Final = {
     "drop": "the API drops reasoning of which the text before it has changed",
     "strip": "reasoning is left out: the text before it has changed, or took too much room",
@@ -92,7 +94,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     thinking            what becomes of bound reasoning; `auto` is the profile's way.
                         `turn_append` keeps the tails of a user turn, in every dialect
     sent                the tails of this user turn so far, for `turn_append`
-    repeat              `brief`: a tail of `turn_append` that has not changed is a reference
+    repeat              `brief`: a tail of `turn_append` that has not changed is a reference;
+                        `turn`, `session`: it says what changed since the one before
+    shown               what the tail shows of the apps, for `turn` and `session`
     prepend             the host can put text before the history only: a known regression
     previous_id         the last response's id, to have the vendor explain a cache miss
     cached_content      a named resource to build upon (Gemini)
@@ -107,6 +111,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     thinking: Thinking = "auto"
     sent: tuple[SentTail, ...] = ()
     repeat: Repeat = "whole"
+    shown: Shown | None = None
     prepend: bool = False
     previous_id: str = ""
     cached_content: CachedContent | None = None
@@ -119,7 +124,8 @@ class Request(msgspec.Struct, frozen=True):
 
     `names` leads from the vendor's tool names back to ours where they differ; a decoder
     wants it. `sent` are the tails of this user turn, this one included, if `thinking` is
-    `turn_append`: give them to the next request of the same turn, and store them nowhere.
+    `turn_append`: give them to the next request of the same turn, with `repeat="session"` to the
+    next of the session, and store them nowhere.
     `inserts` are the cache marks and what the vendor is asked about them, with their offsets in
     `wire.data`; `marks` counts the marks. `cached_content` names what it builds upon.
     """
@@ -228,8 +234,10 @@ class RequestDraft:
         """
         spent += "cache_control" in self.extra
         first = max((turn.origin for turn in self.system_and_rest()[0]), default=-1) + 1
-        ends = earlier_ends(self.prompt.prefix)
-        chosen = self._segments.marked(self.profile.cache, spent, ends, first if head else 0)
+        ends, grows = earlier_ends(self.prompt.prefix), self.options.repeat in GROWING
+        chosen = self._segments.marked(
+            self.profile.cache, spent, ends, first if head else 0, edge=grows
+        )
         self._marked, self.marks = (chosen, data), spent + len(chosen)
 
     def wants_marks(self, *styles: CacheStyle) -> bool:
@@ -326,15 +334,18 @@ def assemble(
     sent: tuple[SentTail, ...] = ()
     now: tuple[SentTail, ...] = ()
     if thinking == "turn_append":
-        sent = running(options.sent, prompt.prefix)
+        sent = kept_of(options.sent, prompt.prefix, options.repeat)
         if tail:
             reasoned = reasoned_until(prompt.prefix) if profile.reasoning.bound else None
             sent, newest = observe(
-                tail, sent, prompt.boundary, repeat=options.repeat, bound=reasoned
-            )
+                tail, sent, prompt.prefix, repeat=options.repeat, bound=reasoned,
+                shown=options.shown,
+            )  # fmt: skip
             tail, now = newest.parts, (newest,)
     kept = with_sent(stable, sent, profile)
     placed, moved = place_tail(kept, tail, profile, prepend=options.prepend)
+    if now and options.repeat in GROWING and _writing_pays(profile):
+        placed = with_newest(placed)
     draft = RequestDraft(prompt, profile, options, thinking, placed, live)
     limit = profile.tools.max_tools
     if limit and len(draft.tools) > limit:
@@ -359,6 +370,13 @@ def assemble(
         inserts=inserts,
         cached_content=draft.fields.get(CACHED_CONTENT, ""),
     )
+
+
+def _writing_pays(profile: Profile) -> bool:
+    """Whether writing a token to the cache adds less to its price than reading it saves later."""
+    prices = profile.prices
+    one = prices.input or 1
+    return (prices.cache_write or one) - one < one - (prices.cache_read or one)
 
 
 def _live_from(prefix: Sequence[Message]) -> int:

@@ -235,12 +235,15 @@ class Segments:
             self._origins.append(origin)
             self._stable.append(stable)
 
-    def marked(self, cache: Cache, spent: int, ends: Ends, head: int = 0) -> list[int]:
+    def marked(
+        self, cache: Cache, spent: int, ends: Ends, head: int = 0, *, edge: bool = False
+    ) -> list[int]:
         """Choose the pieces to mark, given the marks already spent on tools and instructions.
 
         The last stable block, and `ends` of earlier requests as `choose_marks` says. With
         `head`, the last block of the first so many messages of the prompt as well: it is what
-        is left of the prefix once a window has folded.
+        is left of the prefix once a window has folded. With `edge` the last block before all tails,
+        too: it is what is left once they are gone.
         """
         # SLOP, context injection, conformance 5: a mark on the last stable block before the tail.
         pieces, room = self._pieces, cache.max_marks - spent
@@ -249,12 +252,15 @@ class Segments:
             return []
         first = list(takewhile(lambda i: self._origins[i] < head, range(last)))
         begins = [i for i in first if pieces[i].mark and self._stable[i]][-1:] if room > 1 else []
+        if edge and self._edge is not None and room - len(begins) > 1:
+            before = (i for i in self._back() if pieces[i].mark and i < (self._edge or 0))
+            begins = sorted({*begins, next(before, last)} - {last})
 
         def blocks(after: int) -> int:
             return sum(piece.blocks for piece in pieces[after + 1 : last + 1])
 
         found = Ends(*[self._behind(end, last) for end in ends])
-        return [*begins, *choose_marks(last, found, blocks, cache, room - len(begins))]
+        return sorted({*begins, *choose_marks(last, found, blocks, cache, room - len(begins))})
 
     def _behind(self, message: int, last: int) -> int:
         """The last piece before `last` that may be marked, up to the end of what this is part of.

@@ -52,7 +52,24 @@ exactly as written. If it is not listed, it cannot be done.
 5. Answer from the current block only. If the answer is not in it, say so or query for it.
 """
 
+_WHOLE: Final = """\
+It is rendered anew for every request and replaces what you saw before; earlier states are gone. \
+If it says that it is unchanged since an observation of this turn, that observation is what is \
+there now."""
+# Only where a host sends changes: by default these words are not there.
+_GROWS: Final = """\
+One without `since` is whole and replaces what you saw before. One with `since` says what changed \
+since the block before it, and all that it does not name is as it was there: a node that it names \
+stands as it is now, what is below it as it was; `after ID:` before a node says behind which \
+sibling it stands now, `first:` that it comes first, and a new one without either comes last; \
+`gone: ID` is no longer there, nor what was below it. What is there now is the last whole block \
+with the changes behind it. Of two notes with the same heading the later one holds."""
 
-def contract(*, small_model: bool = False) -> str:
-    """Return what the system prompt says about the state blocks; the same bytes every time."""
-    return STRICT_CONTRACT if small_model else CONTRACT
+
+def contract(*, small_model: bool = False, grows: bool = False) -> str:
+    """Return what the system prompt says about the state blocks; the same bytes every time.
+
+    `grows` is for a host whose blocks may say what changed since the one before.
+    """
+    text = STRICT_CONTRACT if small_model else CONTRACT
+    return text.replace(_WHOLE, _GROWS) if grows else text

@@ -41,13 +41,18 @@ from sightline.context.projection.moment import format_moment
 from sightline.slop.protocol.world import AppState, AvailableApp, World
 
 __all__ = [
+    "AVAILABLE",
     "EVERY_APP",
+    "STATE",
     "Tail",
     "app_frame",
+    "app_header",
     "app_heading",
+    "host_lines",
     "render_available",
     "render_state",
     "render_tail",
+    "sealed",
     "status_line",
 ]
 
@@ -80,7 +85,7 @@ def render_tail(
 def render_state(world: World, at: datetime, form: Format = "text") -> str:
     """Render the live state of all apps as one `<slop-state>` block."""
     attributes = f'generated_at="{format_moment(at)}" format="{MEDIA_TYPES[form]}"'
-    return _sealed(STATE, attributes, _BODIES.of(world.apps, form))
+    return sealed(STATE, attributes, _BODIES.of(world.apps, form))
 
 
 class _Bodies:
@@ -113,7 +118,7 @@ def render_available(world: World, at: datetime, listed: int | None = None) -> s
     lines = [*map(_available_line, world.available[:listed])]
     if left := len(world.available) - len(lines):
         lines.append(f'({left} more; slop_query with app "{EVERY_APP}" lists them all)')
-    return _sealed(AVAILABLE, f'generated_at="{format_moment(at)}"', "\n".join(lines))
+    return sealed(AVAILABLE, f'generated_at="{format_moment(at)}"', "\n".join(lines))
 
 
 def app_heading(app: AppState | AvailableApp) -> str:
@@ -124,10 +129,12 @@ def app_heading(app: AppState | AvailableApp) -> str:
 def app_frame(app: AppState, form: Format) -> str:
     """Everything that stands in a block for one app besides its tree."""
     if form == "text":
-        return "".join(f"{line}\n" for line in (f"### {app_heading(app)}", *_host_lines(app)))
+        return "".join(f"{line}\n" for line in (f"### {app_heading(app)}", *host_lines(app)))
     if form == "json":
-        return "{" + ",".join(f'"{name}":{value}' for name, value in _header(app)) + ',"tree":},\n'
-    header = "\n".join(f"    {name}: {value}" for name, value in _header(app))
+        return (
+            "{" + ",".join(f'"{name}":{value}' for name, value in app_header(app)) + ',"tree":},\n'
+        )
+    header = "\n".join(f"    {name}: {value}" for name, value in app_header(app))
     return f"{reveal(header)}\n    tree:\n"
 
 
@@ -148,7 +155,7 @@ def status_line(app: AppState) -> str:
     return f"status: disconnected{seen}"
 
 
-def _host_lines(app: AppState) -> list[str]:
+def host_lines(app: AppState) -> list[str]:
     """What the host adds below a heading and its tree, if there is one."""
     if app.tree is None or not _has_live_tree(app):
         return [status_line(app)]
@@ -163,7 +170,7 @@ def _text_body(apps: Sequence[AppState]) -> str:
         lines.append(f"### {app_heading(app)}")
         if app.tree is not None and _has_live_tree(app):
             lines.append(tree_body(app.tree, "text"))
-        lines.extend(_host_lines(app))
+        lines.extend(host_lines(app))
     if not apps:
         lines.append("(no app is connected)")
     return "\n".join(lines)
@@ -175,7 +182,7 @@ def _json_body(apps: Sequence[AppState]) -> str:
 
 
 def _json_members(app: AppState) -> Iterator[str]:
-    for name, value in _header(app):
+    for name, value in app_header(app):
         yield f'"{name}":{value}'
     if app.tree is not None and _has_live_tree(app):
         yield f'"tree":{tree_body(app.tree, "json")}'
@@ -184,7 +191,7 @@ def _json_members(app: AppState) -> Iterator[str]:
 def _yaml_body(apps: Sequence[AppState]) -> str:
     lines = ["apps:" if apps else "apps: []"]
     for app in apps:
-        (_, app_id), *others = _header(app)
+        (_, app_id), *others = app_header(app)
         lines.append(f"  - id: {app_id}")
         lines.extend(f"    {name}: {value}" for name, value in others)
         if app.tree is not None and _has_live_tree(app):
@@ -193,7 +200,8 @@ def _yaml_body(apps: Sequence[AppState]) -> str:
     return "\n".join(lines)
 
 
-def _header(app: AppState) -> Iterator[tuple[str, str]]:
+def app_header(app: AppState) -> Iterator[tuple[str, str]]:
+    """What a JSON or YAML body says of an app besides its tree, as names and JSON values."""
     yield "id", quoted(app.id)
     yield "name", quoted(app.name if app.name.strip() else app.id)
     is_waiting = app.status == "connected" and app.tree is None
@@ -212,7 +220,7 @@ def _available_line(app: AvailableApp) -> str:
 _BODIES: Final = _Bodies()
 
 
-def _sealed(name: str, attributes: str, body: str) -> str:
+def sealed(name: str, attributes: str, body: str) -> str:
     """Put a body between its tags. Raises AssertionError if a reader could find others."""
     closing = f"</{name}>"
     block = f"<{name} {attributes}>\n{body}\n{closing}"

@@ -2,8 +2,9 @@
 
 They stand at the very beginning of the prefix, so one changed byte here makes every
 cached prompt of every user worthless once. There is nothing in them that depends on the
-time, the apps, the session or the settings; the model's size chooses between two
-fixed variants. The contract about live state is `projection.contract`'s, word for word.
+time, the apps or the session; the model's size chooses between two fixed variants, and
+whether states are whole or say what changed between two more. The contract about live
+state is `projection.contract`'s, word for word.
 """
 
 from __future__ import annotations
@@ -55,6 +56,11 @@ Rules:
 8. Keep answers short.
 """
 
+_STATES: Final = """\
+- State blocks of earlier requests are not kept. What an application showed then is gone; what it \
+shows now is at the end of the last message.
+"""
+
 # std::slop, context management §3, history guidelines; §5 and §7 say what to do with the tools.
 _GUIDELINES: Final = f"""\
 ## Your history
@@ -67,9 +73,7 @@ by `role`, `group_id` or words of the `content`, and ignore rows whose status is
 user took them back. For example:
   SELECT role, content FROM messages WHERE status != 'dropped' AND content LIKE '%refactor plan%' \
 ORDER BY id DESC LIMIT 5
-- State blocks of earlier requests are not kept. What an application showed then is gone; what it \
-shows now is at the end of the last message.
-
+{_STATES}
 ## What you keep
 
 - **Memos** outlive the session. Check them before you assume how something is built or why it \
@@ -99,11 +103,16 @@ the tables. A result that was cut names the query that shows all of it.
 {TEMPLATE}"""
 
 
-def system_text(*, small: bool = False) -> str:
-    """Return the system prompt, with the contract about live state; byte-stable."""
-    return f"{_SMALL_SYSTEM if small else _SYSTEM}\n{contract(small_model=small)}"
+def system_text(*, small: bool = False, grows: bool = False) -> str:
+    """Return the system prompt, with the contract about live state; byte-stable.
+
+    `grows` is for requests that say what changed: `tail.repeat` is `turn` or `session`.
+    """
+    about = contract(small_model=small, grows=grows)
+    return f"{_SMALL_SYSTEM if small else _SYSTEM}\n{about}"
 
 
-def guidelines_text(*, small: bool = False) -> str:
+def guidelines_text(*, small: bool = False, grows: bool = False) -> str:
     """Return how to read the history and what to keep of it; byte-stable."""
-    return _SMALL_GUIDELINES if small else _GUIDELINES
+    text = _SMALL_GUIDELINES if small else _GUIDELINES
+    return text.replace(_STATES, "") if grows else text

@@ -1,0 +1,344 @@
+"""What changed since a model was last shown the apps: the nodes as they are now, by path.
+
+    whatever it was shown, with the changes applied, is what is there now
+
+    <slop-state generated_at="2026-04-28T10:30:07Z" format="text/tree" since="2026-04-28T10:30:00Z">
+    (what changed since then; all that is not named here is as it was)
+    ### Mail (mail-app)
+    below /inbox:
+      [item] thread-42: Launch plan (unread=false)  actions: {reply(body: string)}
+      after thread-42:
+      [item] thread-50: Lunch (unread=true)
+      gone: thread-7
+    ### Notes (notes)
+    (gone)
+    </slop-state>
+
+A node that is named stands as it is now; what is below it is as it was, unless it is new: then
+all of it is there. A new node comes last among its siblings, or where the line before it says;
+so does one that moved. A node that is gone is gone with all below it. An app that is new, or of
+which more changed than its nodes, is shown as a whole.
+
+`Shown` is what a block showed, line by line, in its format: a value that can be kept as JSON by
+whoever has no memory between two requests. Lines are kept as `body` marks them and revealed in
+the finished block, which is sealed as every block is: no line of an app's can pass for ours.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import pairwise
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from sightline.context.projection.body import MEDIA_TYPES, Format, marked, quoted, tree_body
+from sightline.context.projection.escape import escape_line, reveal
+from sightline.context.projection.moment import format_moment
+from sightline.context.projection.tail import (
+    AVAILABLE,
+    STATE,
+    Tail,
+    app_header,
+    app_heading,
+    host_lines,
+    render_available,
+    sealed,
+)
+from sightline.context.projection.unchanged import timeless
+from sightline.slop.protocol.codec import encode
+from sightline.slop.protocol.jsontext import canonical
+from sightline.slop.protocol.path import join
+from sightline.slop.protocol.tree import Node
+from sightline.slop.protocol.world import AppState, World
+
+__all__ = ["Shown", "ShownApp", "render_changes"]
+
+_ROOT: Final = "/"
+_SINCE: Final = "(what changed since then; all that is not named here is as it was)"
+_NOTHING: Final = "(nothing has changed since then)"
+_WHOLE: Final = "(as a whole)"
+_GONE: Final = "(gone)"
+_NO_DANGER: Final = "dangerous actions (the user must approve): none"
+
+Row: TypeAlias = tuple[str, str]
+
+
+class ShownApp(msgspec.Struct, frozen=True, array_like=True):
+    """What a block showed of one app: its heading, its nodes by path, the host's lines below.
+
+    A row is a node's path, and its lines without what is below it and without their indent.
+    """
+
+    id: str
+    heading: str
+    rows: tuple[Row, ...] = ()
+    below: str = ""
+
+
+class Shown(msgspec.Struct, frozen=True, array_like=True):
+    """What a model knows of the apps once it has read a tail; `available` is the catalogue."""
+
+    at: str
+    form: Format
+    apps: tuple[ShownApp, ...] = ()
+    available: str = ""
+
+    @classmethod
+    def of(
+        cls, world: World, at: datetime, form: Format = "text", listed: int | None = None
+    ) -> Shown:
+        """Return what `render_tail`, given the same, shows."""
+        apps = tuple(_shown_app(app, form) for app in world.apps)
+        return cls(format_moment(at), form, apps, render_available(world, at, listed))
+
+
+def render_changes(shown: Shown, current: Shown) -> Tail:
+    """Write what is different now as blocks of their own; no catalogue if that is the same."""
+    known = {app.id: app for app in shown.apps} if shown.form == current.form else {}
+    present = {app.id for app in current.apps}
+    changes = [_AppChanges.between(known.get(app.id), app) for app in current.apps]
+    gone = [app for app in shown.apps if app.id not in present]
+    write = _text_body if current.form == "text" else _json_body
+    body = write([change for change in changes if change is not None], gone)
+    attributes = (
+        f'generated_at="{current.at}" format="{MEDIA_TYPES[current.form]}" since="{shown.at}"'
+    )
+    state = sealed(STATE, attributes, reveal(body, far=current.form == "yaml"))
+    if timeless(shown.available) == timeless(current.available):
+        return Tail(state)
+    none = sealed(AVAILABLE, f'generated_at="{current.at}"', "(none)")
+    return Tail(state, current.available or none)
+
+
+def _shown_app(app: AppState, form: Format) -> ShownApp:
+    tree = app.tree if app.status == "connected" else None
+    rows = () if tree is None else tuple(_rows(tree, form))
+    if form == "text":
+        return ShownApp(app.id, app_heading(app), rows, "\n".join(host_lines(app)))
+    header = ",".join(f'"{name}":{value}' for name, value in app_header(app))
+    return ShownApp(app.id, header, rows)
+
+
+def _rows(root: Node, form: Format) -> Iterator[Row]:
+    paths = _paths(root)
+    if form == "text":
+        yield from zip(paths, _node_lines(tree_body(root, "text")), strict=True)
+        return
+    for path, node in zip(paths, root.walk(), strict=True):
+        alone = node.with_child_list(UNSET) if node.child_list else node
+        data = encode(marked(alone, lines=False))
+        yield path, (canonical(Raw(data)) if form == "yaml" else data).decode()
+
+
+def _paths(root: Node) -> Iterator[str]:
+    """The path of every node, in document order."""
+    stack = [(_ROOT, root)]
+    while stack:
+        path, node = stack.pop()
+        yield path
+        stack.extend((join(path, child.id), child) for child in reversed(node.children))
+
+
+def _node_lines(body: str) -> Iterator[str]:
+    """Take a canonical text apart: the line of each node, and what follows before the next one."""
+    own: list[str] = []
+    indent = 0
+    for line in body.split("\n"):
+        bare = line.lstrip(" ")
+        if bare.startswith("["):
+            if own:
+                yield "\n".join(own)
+            own, indent = [], len(line) - len(bare)
+        own.append(line[indent:])
+    yield "\n".join(own)
+
+
+class _NodeChange(NamedTuple):
+    """A node to be named: its row, and the sibling it stands behind, None for where it stood.
+
+    An empty `after` is the first place of all.
+    """
+
+    path: str
+    text: str
+    after: str | None = None
+    is_new: bool = False
+
+
+class _AppChanges(NamedTuple):
+    """What to say of one app: nodes under their parents, ids that are gone from there."""
+
+    app: ShownApp
+    nodes: dict[str, list[_NodeChange]]
+    gone: dict[str, list[str]]
+    below: str
+    is_whole: bool = False
+
+    @classmethod
+    def between(cls, past: ShownApp | None, now: ShownApp) -> _AppChanges | None:
+        """Compare what was shown of an app with what is; None if it is the same."""
+        if past == now:
+            return None
+        if past is None or not _comparable(past, now):
+            return cls(now, {}, {}, now.below, is_whole=True)
+        old, new = dict(past.rows), dict(now.rows)
+        before, after = _children(past.rows), _children(now.rows)
+        nodes: dict[str, list[_NodeChange]] = {}
+        gone: dict[str, list[str]] = {}
+        if old[_ROOT] != new[_ROOT]:
+            nodes[""] = [_NodeChange(_ROOT, new[_ROOT])]
+        for parent, ids in after.items():
+            had = before.get(parent, [])
+            if parent in old and (named := [*_named(parent, had, ids, old, new)]):
+                nodes[parent] = named
+        for parent, ids in before.items():
+            if parent in new and (lost := [one for one in ids if join(parent, one) not in new]):
+                gone[parent] = lost
+        below = now.below or _NO_DANGER
+        return cls(now, nodes, gone, "" if past.below == now.below else below)
+
+
+def _comparable(past: ShownApp, now: ShownApp) -> bool:
+    """Whether both are trees of which nothing but nodes differs, each with a path of its own."""
+    if not past.rows or not now.rows or past.heading != now.heading:
+        return False
+    return all(len(dict(app.rows)) == len(app.rows) for app in (past, now))
+
+
+def _children(rows: Sequence[Row]) -> dict[str, list[str]]:
+    """The ids below every path, in order; paths in document order."""
+    found: dict[str, list[str]] = {}
+    for path, _ in rows:
+        found.setdefault(path, [])
+        if path != _ROOT:
+            parent, _, node_id = path.rpartition("/")
+            found[parent or _ROOT].append(node_id)
+    return found
+
+
+def _named(
+    parent: str, had: list[str], ids: list[str], old: dict[str, str], new: dict[str, str]
+) -> Iterator[_NodeChange]:
+    """Name the children that changed, came or moved, in order."""
+    places = {node_id: at for at, node_id in enumerate(had)}
+    stay = _longest_rising([places[one] for one in ids if one in places])
+    last_known = max((at for at, one in enumerate(ids) if one in places), default=-1)
+    previous = ""
+    for at, node_id in enumerate(ids):
+        path, place = join(parent, node_id), places.get(node_id)
+        text = new[path]
+        if place is None:
+            yield _NodeChange(path, text, previous if at < last_known else None, is_new=True)
+        elif place not in stay:
+            yield _NodeChange(path, text, previous)
+        elif old[path] != text:
+            yield _NodeChange(path, text)
+        previous = node_id
+
+
+def _longest_rising(places: list[int]) -> frozenset[int]:
+    """Choose as many of these as can be, so that they rise in the order they have."""
+    if all(one < other for one, other in pairwise(places)):
+        return frozenset(places)
+    ends: list[int] = []
+    before: dict[int, int] = {}
+    for place in places:
+        at = bisect_left(ends, place)
+        before[place] = ends[at - 1] if at else -1
+        ends[at:] = [place, *ends[at + 1 :]]
+    chosen, place = set(), ends[-1]
+    while place >= 0:
+        chosen.add(place)
+        place = before[place]
+    return frozenset(chosen)
+
+
+def _text_body(changes: list[_AppChanges], gone: list[ShownApp]) -> str:
+    if not changes and not gone:
+        return _NOTHING
+    lines = [_SINCE]
+    for change in changes:
+        lines.append(f"### {change.app.heading}")
+        if change.is_whole:
+            lines.append(_WHOLE)
+            lines.extend(_indented(text, _level(path)) for path, text in change.app.rows)
+        else:
+            lines.extend(_changed_lines(change))
+        if change.below:
+            lines.append(change.below)
+    for app in gone:
+        lines += f"### {app.heading}", _GONE
+    return "\n".join(lines)
+
+
+def _changed_lines(change: _AppChanges) -> Iterator[str]:
+    root = change.nodes.get("", [])
+    yield from (node.text for node in root)
+    for parent in _children(change.app.rows):
+        nodes, gone = change.nodes.get(parent, []), change.gone.get(parent, [])
+        if not nodes and not gone:
+            continue
+        yield f"below {escape_line(parent)}:"
+        for node in nodes:
+            if node.after is not None:
+                yield f"  after {escape_line(node.after)}:" if node.after else "  first:"
+            yield _indented(node.text, 1)
+            if node.is_new:
+                level = _level(node.path) - 1
+                inside = f"{node.path}/"
+                yield from (
+                    _indented(text, _level(path) - level)
+                    for path, text in change.app.rows
+                    if path.startswith(inside)
+                )
+        yield from (f"  gone: {escape_line(node_id)}" for node_id in gone)
+
+
+def _indented(text: str, level: int) -> str:
+    indent = "  " * level
+    return "\n".join(f"{indent}{line}" for line in text.split("\n"))
+
+
+def _level(path: str) -> int:
+    return 0 if path == _ROOT else path.count("/")
+
+
+def _json_body(changes: list[_AppChanges], gone: list[ShownApp]) -> str:
+    """One app per line: its header, the paths that are gone, its nodes in document order."""
+    apps = [f"{{{','.join(_json_members(change))}}}" for change in changes]
+    apps += [f'{{"id":{quoted(app.id)},"gone":true}}' for app in gone]
+    shown = ",\n".join(apps)
+    return f'{{"changed":[\n{shown}\n]}}' if shown else '{"changed":[]}'
+
+
+def _json_members(change: _AppChanges) -> Iterator[str]:
+    yield change.app.heading
+    if change.is_whole:
+        nodes = [_NodeChange(path, text) for path, text in change.app.rows]
+        yield '"whole":true'
+    else:
+        nodes = [*_named_nodes(change)]
+        gone = [quoted(join(up, one)) for up, ids in change.gone.items() for one in ids]
+        if gone:
+            yield f'"gone_nodes":[{",".join(gone)}]'
+    if nodes:
+        yield f'"nodes":[{",".join(map(_json_node, nodes))}]'
+
+
+def _named_nodes(change: _AppChanges) -> Iterator[_NodeChange]:
+    for nodes in change.nodes.values():
+        for node in nodes:
+            yield node
+            if node.is_new:
+                inside = f"{node.path}/"
+                rows = change.app.rows
+                yield from (_NodeChange(*row) for row in rows if row[0].startswith(inside))
+
+
+def _json_node(node: _NodeChange) -> str:
+    after = "" if node.after is None else f'"after":{quoted(node.after) if node.after else "null"},'
+    return f'{{"path":{quoted(node.path)},{after}"node":{node.text}}}'

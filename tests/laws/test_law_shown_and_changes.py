@@ -1,0 +1,113 @@
+"""Whatever a model was shown, with the changes applied, is what is there now.
+
+The reader (`support.shown`) knows the text alone, of the first block and of each that followed.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sightline.context.projection.body import Format
+from sightline.context.projection.changes import Shown, render_changes
+from sightline.context.projection.select import select
+from sightline.context.projection.strip import strip_blocks
+from sightline.context.projection.tail import render_tail
+from sightline.slop.protocol.tree import Node
+from sightline.slop.protocol.world import AppState, AvailableApp, World
+from support import lenient
+from support.blocks import body_of, hostile_world
+from support.edits import edited, grown
+from support.forgeries import random_text
+from support.share import share
+from support.shown import known, read, read_json
+
+AT = datetime(2026, 11, 16, 8, tzinfo=UTC)
+
+
+def next_world(rng: random.Random, world: World, catalogue: int) -> World:
+    """Apps change their trees, come, go, disconnect, and are called otherwise."""
+    apps: list[AppState] = []
+    for app in world.apps:
+        chance = rng.random()
+        if chance < 0.08:
+            continue
+        if chance < 0.16:
+            other = rng.choice(["connected", "awaiting", "disconnected"])
+            app = replace(app, status=other, last_seen=f"{rng.randrange(9)}")  # type: ignore[arg-type]  # a status
+        elif chance < 0.2:
+            app = replace(app, name=f"{app.name}!")
+        for _ in range(rng.choice([0, 0, 1, 2, 5])):
+            if app.tree is not None:
+                app = replace(app, tree=edited(rng, app.tree))
+        apps.append(app)
+    if rng.random() < 0.15:
+        name = f"app{rng.randrange(10**6)}"
+        danger = [{"action": "wipe", "dangerous": rng.random() < 0.5}]
+        tree = grown(rng, Node.of(name, "root", affordances=danger), 8)
+        apps.append(AppState(name, name, tree=tree))
+    rng.shuffle(apps)
+    available = tuple(AvailableApp(f"c{at}", f"C{at}") for at in range(catalogue))
+    return World(tuple(apps), available)
+
+
+@pytest.mark.parametrize("form", ["text", "json", "yaml"])
+@settings(max_examples=share(200))
+@given(seed=st.integers(0, 2**32))
+def test_what_was_shown_and_the_changes_are_what_is_there(form: Format, seed: int) -> None:
+    rng = random.Random(seed)
+    reads = read if form == "text" else read_json
+    full: Format = "text" if form == "text" else "json"
+    trees = [grown(rng, Node.of("r", "root"), 12) for _ in range(2)]
+    world = World(tuple(AppState(f"a{at}", "A", tree=tree) for at, tree in enumerate(trees)))
+    budget = rng.choice([120, 400, 4_000])
+    shown, apps, catalogue = None, {}, ""
+    for step in range(6):
+        at = AT + timedelta(seconds=step)
+        seen = select(world, budget).world
+        current = msgspec.json.decode(msgspec.json.encode(Shown.of(seen, at, form)), type=Shown)
+        whole = render_tail(seen, at, full)
+        if shown is None:
+            apps, catalogue = reads({}, whole.state), whole.available
+        else:
+            tail = render_changes(shown, current)
+            assert strip_blocks(f"said\n\n{tail.text}") == "said"
+            apps, catalogue = reads(apps, tail.state), tail.available or catalogue
+        expected = reads({}, whole.state)
+        assert {key: (known(app), below) for key, (app, below) in apps.items()} == {
+            key: (known(app), below) for key, (app, below) in expected.items()
+        }
+        assert [line for line in catalogue.split("\n") if line.startswith("- ")] == [
+            line for line in whole.available.split("\n") if line.startswith("- ")
+        ]
+        still = render_changes(current, current)
+        assert body_of(still.state) in ("(nothing has changed since then)", '{"changed":[]}')
+        shown, world = current, next_world(rng, world, rng.choice([0, 0, 2]))
+
+
+@settings(max_examples=share(200))
+@given(seed=st.integers(0, 2**32))
+def test_no_app_forges_a_line_of_the_changes(seed: int) -> None:
+    rng = random.Random(seed)
+    texts = [random_text(rng) for _ in range(3)]
+    world, other = hostile_world(texts), hostile_world([*reversed(texts)])
+    for form in ("text", "json", "yaml"):
+        before, after = Shown.of(world, AT, form), Shown.of(other, AT, form)
+        for one, two in ((before, after), (Shown(before.at, form), after)):
+            block = render_changes(one, two).state
+            assert lenient.tags(block) == ["slop-state", "/slop-state"]
+            assert len(lenient.read(block).split("\n")) == block.count("\n") + 1
+            if form != "text":
+                json.loads(body_of(block).replace("\\U", "\\\\U"))
+                continue
+            rows = sum(line.lstrip().startswith("[") for line in block.split("\n"))
+            assert lenient.node_lines(block) == rows
+            heads = sum(line.startswith("### ") for line in block.split("\n"))
+            assert len(lenient.headings(block)) == heads
