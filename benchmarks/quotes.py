@@ -169,6 +169,19 @@ def _gpu(parts: Parts) -> list[str]:
     return lines
 
 
+def _forms(parts: Parts) -> list[str]:
+    """Forms of a tail by how much of the state changes, in thousands of tokens."""
+    rows = parts["forms"].rows
+    scenes = dict.fromkeys(row.work.partition(": ")[0] for row in rows)
+    lines = [f"| | {' | '.join(scenes)} |", f"| --- |{' ---: |' * len(scenes)}"]
+    for title in dict.fromkeys(row.work.partition(": ")[2] for row in rows):
+        own = [row for row in rows if row.work.endswith(f": {title}")]
+        figures = (f"{row.ours / 1e3:.0f} ({row.more['evaluated'] / 1e3:.0f})" for row in own)
+        lines.append(f"| {title} | {' | '.join(figures)} |")
+    return lines
+
+
 TABLES: dict[str, Callable[[Parts], list[str]]] = {
     "local": _local, "headlines": _headlines, "prices": _prices, "gpu": _gpu,
+    "forms": _forms,
 }  # fmt: skip

@@ -32,6 +32,7 @@ TITLES = {
     "tail": "Showing state safely",
     "composing": "The next request of a running host",
     "cache": "What a prompt costs: layouts priced",
+    "forms": "What a tail costs: whole, or once and then its changes",
     "local": "What a real runtime evaluates",
     "inspector": "The inspector on a long session",
     "startup": "The start of the chat",
@@ -97,6 +98,8 @@ def _report(parts: Mapping[str, Part]) -> Iterator[str]:
         yield ""
         if name == "cache":
             yield from _cache(parts)
+        elif name == "forms":
+            yield from _forms(parts)
         else:
             yield table(list(part.rows))
         yield ""
@@ -122,6 +125,22 @@ def _cache(parts: Mapping[str, Part]) -> Iterator[str]:
     yield "new in each:"
     yield ""
     yield from TABLES["gpu"](parts)
+
+
+def _forms(parts: Mapping[str, Part]) -> Iterator[str]:
+    yield "A chat of 50 turns and 99 requests beside an app of which some rows change before each"
+    yield "request. Thousands of tokens, a new one at 1.25 and one read from the cache at 0.1; in"
+    yield "brackets those that were evaluated."
+    yield ""
+    yield from TABLES["forms"](parts)
+    yield ""
+    yield "- `whole`, the default, is what SLOP's context injection asks for, and as cheap as any"
+    yield "  form where most of the state changes at each request, or turns call no tools."
+    yield "- `turn` pays where a turn has several requests and little changes between them. The"
+    yield "  state whole is still in every request, with its changes behind it."
+    yield "- `session` pays where the state is large beside what changes of it, or the vendor holds"
+    yield "  the history or binds reasoning to it. Earlier states stay in the request: it departs"
+    yield "  from SLOP's context injection, conformance 1."
 
 
 def _bars(parts: Mapping[str, Part]) -> Iterator[str]:

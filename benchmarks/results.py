@@ -24,7 +24,7 @@ from benchmarks.harness import Row
 __all__ = ["MODULES", "RESULTS", "Part", "circumstances", "load", "save"]
 
 MODULES = (
-    "trees", "live", "floods", "ledger", "slots", "tail", "composing", "cache", "local",
+    "trees", "live", "floods", "ledger", "slots", "tail", "composing", "cache", "forms", "local",
     "connections", "inspector", "startup", "package", "json_libraries",
 )  # fmt: skip
 HERE = Path(__file__).parent

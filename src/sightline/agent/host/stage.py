@@ -106,7 +106,7 @@ class HostStage:
         if draft is not None:
             return await self._compose(now, model, draft)
         await self.held.prepare(model)
-        kept = now.turn.sent or now.session.sent
+        kept = bool(now.turn.sent or now.session.sent)
         if kept and await asyncio.to_thread(self._crowded, now.session, model, now.turn):
             now.keep(now.turn.strip(), replace(now.session, sent=()))
         composed = await self._compose(now, model)

@@ -47,6 +47,7 @@ __all__ = [
     "OPENINGS",
     "Repeat",
     "SentTail",
+    "digest_of",
     "kept_of",
     "observe",
     "reasoned_until",
@@ -89,10 +90,11 @@ def _standing(sent: tuple[SentTail, ...], prefix: Sequence[Message]) -> tuple[Se
     """Return the tails if what they stand behind is the same conversation, be it cut elsewhere."""
     if not sent or sent[-1].after > len(prefix):
         return ()
-    return sent if sent[-1].behind == _digest(prefix[: sent[-1].after]) else ()
+    return sent if sent[-1].behind == digest_of(prefix[: sent[-1].after]) else ()
 
 
-def _digest(prefix: Sequence[Message]) -> str:
+def digest_of(prefix: Sequence[Message]) -> str:
+    """Digest what the user said, and who spoke when: the rest may be cut differently later."""
     said = [(message.role, message.text if message.role == "user" else "") for message in prefix]
     return blake2b(msgspec.json.encode(said), digest_size=16).hexdigest()
 
@@ -119,21 +121,23 @@ def reasoned_until(prefix: Sequence[Message]) -> int:
 def observe(
     tail: tuple[Part, ...],
     sent: tuple[SentTail, ...],
-    prefix: Sequence[Message],
+    after: int,
     *,
     repeat: Repeat,
     bound: int | None = None,
     shown: Shown | None = None,
+    behind: str = "",
 ) -> tuple[tuple[SentTail, ...], SentTail]:
     """Return the tails that stay, and the newest one as it is to be sent.
 
     `shown` is what the tail shows of the apps, for those that grow; without it they do not.
+    `behind` is the digest of what it stands behind, for those that stay over turns.
     `bound` says that reasoning depends on what stands before it, and how many messages there
     are up to the last that holds some: the tails among these stay. None if nothing is bound.
     """
     if repeat in GROWING:
-        return _grown(tail, sent, prefix, bound, shown)
-    after = len(prefix)
+        notes = tuple(part for part in tail if not _is_block(part))
+        return _grown(SentTail(after, tail, 0, shown, notes, behind), sent, bound)
     whole = max((n for n, earlier in enumerate(sent, 1) if not earlier.repeats), default=0)
     if repeat == "brief" and whole and _same(sent[whole - 1].parts[1:], tail):
         heading = f"Observation {len(sent) + 1} of this turn: nothing has changed since {whole}."
@@ -149,27 +153,22 @@ def observe(
 
 
 def _grown(
-    tail: tuple[Part, ...],
-    sent: tuple[SentTail, ...],
-    prefix: Sequence[Message],
-    bound: int | None,
-    shown: Shown | None,
+    newest: SentTail, sent: tuple[SentTail, ...], bound: int | None
 ) -> tuple[tuple[SentTail, ...], SentTail]:
     """Say what changed since the last tail; all of it, if there is none or that says more."""
-    notes = tuple(part for part in tail if not _is_block(part))
-    newest = SentTail(len(prefix), tail, 0, shown, notes, _digest(prefix))
     bare = tuple(SentTail(earlier.after, earlier.parts, earlier.repeats) for earlier in sent)
     known = sent[-1] if sent else None
-    if known is not None and known.shown is not None and shown is not None:
-        changed = render_changes(known.shown, shown)
+    if known is not None and known.shown is not None and newest.shown is not None:
+        changed = render_changes(known.shown, newest.shown)
         blocks = (Text(block) for block in (changed.available, changed.state) if block)
-        parts = (*_new_notes(known.notes, notes), *blocks)
+        parts = (*_new_notes(known.notes, newest.notes), *blocks)
         whole = known.repeats or len(sent)
         since = sum(_size(earlier.parts) for earlier in sent[whole:])
-        if since + _size(parts) <= _size(tail):
+        if since + _size(parts) <= _size([*filter(_is_block, newest.parts)]):
             return bare, msgspec.structs.replace(newest, parts=parts, repeats=whole)
     stay = tuple(earlier for earlier in bare if bound is not None and earlier.after < bound)
-    return stay, msgspec.structs.replace(newest, parts=(Text(_REPLACES), *tail)) if stay else newest
+    parts = (Text(_REPLACES), *newest.parts) if stay else newest.parts
+    return stay, msgspec.structs.replace(newest, parts=parts)
 
 
 def _new_notes(known: tuple[Part, ...], notes: tuple[Part, ...]) -> tuple[Part, ...]:

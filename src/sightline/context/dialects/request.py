@@ -31,6 +31,7 @@ from sightline.context.dialects.observations import (
     OPENINGS,
     Repeat,
     SentTail,
+    digest_of,
     kept_of,
     observe,
     reasoned_until,
@@ -337,9 +338,10 @@ def assemble(
         sent = kept_of(options.sent, prompt.prefix, options.repeat)
         if tail:
             reasoned = reasoned_until(prompt.prefix) if profile.reasoning.bound else None
+            behind = digest_of(prompt.prefix) if options.repeat == "session" else ""
             sent, newest = observe(
-                tail, sent, prompt.prefix, repeat=options.repeat, bound=reasoned,
-                shown=options.shown,
+                tail, sent, prompt.boundary, repeat=options.repeat, bound=reasoned,
+                shown=options.shown, behind=behind,
             )  # fmt: skip
             tail, now = newest.parts, (newest,)
     kept = with_sent(stable, sent, profile)
