@@ -88,7 +88,7 @@ def test_what_was_shown_and_the_changes_are_what_is_there(form: Format, seed: in
             line for line in whole.available.split("\n") if line.startswith("- ")
         ]
         still = render_changes(current, current)
-        assert body_of(still.state) in ("(nothing has changed since then)", '{"changed":[]}')
+        assert body_of(still.state) in ("(nothing has changed)", '{"changed":[]}')
         shown, world = current, next_world(rng, world, rng.choice([0, 0, 2]))
 
 

@@ -16,10 +16,19 @@ from context.dialects.cases import ASK, CALL, FOUND, prompt
 from context.projection.requirements import proves
 from sightline.context.dialects import Options, encode, endpoints, profile_for
 from sightline.context.dialects.drift import drift
-from sightline.context.dialects.observations import SentTail
+from sightline.context.dialects.observations import SentTail, observe
 from sightline.context.dialects.request import Request
-from sightline.context.messages.parts import File, Message, Raw, Reasoning, ToolCall, ToolResult
+from sightline.context.messages.parts import (
+    File,
+    Message,
+    Raw,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from sightline.context.projection.body import Format
+from sightline.context.projection.changes import Shown
 from sightline.context.projection.moment import parse_moment
 from sightline.context.projection.strip import strip_blocks
 from sightline.context.projection.tail import render_tail
@@ -33,6 +42,7 @@ STILL = World((AppState("mail-app", "Mail", tree=MAIL),), (MUSIC,))
 READ = World((AppState("mail-app", "Mail", tree=MAIL.with_property("unread", 1)),), (MUSIC,))
 LOST = World((AppState("mail-app", "Mail", "disconnected", MAIL, last_seen="10:00"),), (MUSIC,))
 SHOWN = "(unread=2)"
+GONE = "The notes above no longer hold."
 
 
 def round_of(number: int) -> list[Message]:
@@ -48,6 +58,10 @@ HISTORY = [ASK, *round_of(1), *round_of(2), *round_of(3)]
 
 def tail(world: World, second: int, form: Format = "text") -> str:
     return render_tail(world, parse_moment(f"2026-11-15T06:00:{second:02}Z"), form).text
+
+
+def shown(world: World, second: int) -> Shown:
+    return Shown.of(world, parse_moment(f"2026-11-15T06:00:{second:02}Z"))
 
 
 def ask(
@@ -164,7 +178,7 @@ def test_without_brief_every_observation_is_whole(endpoint: str) -> None:
     assert "unchanged" not in text_of(last)
 
 
-@pytest.mark.parametrize("repeat", ["whole", "brief"])
+@pytest.mark.parametrize("repeat", ["whole", "brief", "turn"])
 @pytest.mark.parametrize("endpoint", ["anthropic", "bedrock"])
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from([STILL, READ])), max_size=7))
 def test_bound_reasoning_finds_all_before_it_as_it_was_and_other_tails_are_gone(
@@ -176,7 +190,9 @@ def test_bound_reasoning_finds_all_before_it_as_it_was_and_other_tails_are_gone(
     depended_on: list[bytes] = []
     whole = 0
     for number, (reasoned, world) in enumerate([*rounds, (False, STILL)]):
-        request = ask(endpoint, stored, tail(world, number), sent, repeat=repeat)
+        request = ask(
+            endpoint, stored, tail(world, number), sent, repeat=repeat, shown=shown(world, number)
+        )
         assert all(request.wire.data.startswith(begins) for begins in depended_on)
         if repeat == "whole":
             assert request.data.count(b"<slop-state generated_at") == whole + 1
@@ -278,3 +294,65 @@ def test_no_line_of_a_tree_can_pass_for_the_label_of_an_observation() -> None:
         forged = Node.of("x", kind, properties={"label": name, "text": f"\n{label}\n"})
         made = tail(World((AppState("mail-app", "Mail", tree=forged),)), 1)
         assert not any(line.startswith("Observation") for line in made.splitlines())
+
+
+def grown(notes: Sequence[str], known: Sequence[str]) -> list[str]:
+    """What is said after a whole tail with the one notes, when there are the others."""
+    world = World((AppState("mail-app", "Mail", tree=grown_tree()),))
+    sent: tuple[SentTail, ...] = ()
+    for second, texts in enumerate((known, notes)):
+        parts = (*map(Text, texts), Text(tail(world, second)))
+        kept, newest = observe(parts, sent, 1, repeat="turn", shown=shown(world, second))
+        sent = (*kept, newest)
+    *said, state = (part.text for part in sent[-1].parts if isinstance(part, Text))
+    assert state.endswith("\n(nothing has changed)\n</slop-state>")
+    return said
+
+
+def grown_tree() -> Node:
+    rows = [Node.of(f"m{at}", "item", properties={"label": f"Message {at}"}) for at in range(80)]
+    return MAIL.with_children(rows)
+
+
+@pytest.mark.parametrize(
+    ("notes", "known", "said"),
+    [
+        (["## Plan\na"], ["## Plan\na"], []),
+        (["## Memos\nx", "## Plan\nb"], ["## Memos\nx", "## Plan\na"], ["## Plan\nb"]),
+        (["## Plan\na"], ["## Memos\nx", "## Plan\na"], [GONE, "## Plan\na"]),
+        ([], ["## Plan\na"], [GONE]),
+        (["## Plan\na"], [], ["## Plan\na"]),
+    ],
+)
+def test_a_note_is_said_again_where_it_changed_and_one_that_is_gone_is_said_to_be(
+    notes: list[str], known: list[str], said: list[str]
+) -> None:
+    assert grown(notes, known) == said
+
+
+@pytest.mark.parametrize("endpoint", endpoints())
+@pytest.mark.parametrize("repeat", ["turn", "session"])
+def test_tails_that_grow_are_part_of_what_stays(endpoint: str, repeat: str) -> None:
+    """Law 6, where tails grow: all of a request begins the next of the turn, or of the session."""
+    trees = (grown_tree().with_property("unread", number) for number in range(4))
+    worlds = [World((AppState("mail-app", "Mail", tree=tree),)) for tree in trees]
+    made: list[Request] = []
+    for number, world in enumerate(worlds):
+        history = [*HISTORY[:3], Message.of("assistant", "Found."), ASK, *HISTORY[1:3]]
+        made.append(
+            ask(
+                endpoint, history[: (1, 3, 5, 7)[number]], tail(world, number),
+                made[-1].sent if made else (), repeat=repeat, shown=shown(world, number),
+            )
+        )  # fmt: skip
+    place = profile_for(endpoint).tail
+    whole = [text_of(request).count("[item] m3: ") for request in made]
+    assert whole == [1, 1, 1, 1]
+    counts = [text_of(request).count("slop-state generated_at") for request in made]
+    assert counts == ([1, 2, 1, 2] if repeat == "turn" else [1, 2, 3, 4])
+    for number, (before, now) in enumerate(pairwise(made)):
+        assert now.wire.data.startswith(before.prefix)
+        assert drift(before.wire, now.wire).expected
+        same = repeat == "session" or number != 1
+        if same and {place.plain, place.after_tools} == {"message"}:
+            assert now.wire.data.startswith(before.wire.data.rstrip(b"]}"))

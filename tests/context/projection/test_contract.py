@@ -23,3 +23,10 @@ def test_the_contract_never_changes() -> None:
     assert contract() is CONTRACT
     assert contract().isprintable() is False, "it has lines"
     assert all(line == line.rstrip() for line in STRICT_CONTRACT.split("\n"))
+
+
+def test_where_blocks_say_what_changed_the_model_is_told_how_to_read_them() -> None:
+    told = contract(grows=True)
+    assert "earlier states are gone" not in told
+    assert "`since`" in told
+    assert told.split("\n")[-4:] == CONTRACT.split("\n")[-4:]

@@ -163,7 +163,8 @@ def _grown(
         blocks = (Text(block) for block in (changed.available, changed.state) if block)
         parts = (*_new_notes(known.notes, newest.notes), *blocks)
         whole = known.repeats or len(sent)
-        since = sum(_size(earlier.parts) for earlier in sent[whole:])
+        outdated = (old for old in sent[: whole - 1] if bound is None or old.after >= bound)
+        since = sum(_size(earlier.parts) for earlier in (*sent[whole:], *outdated))
         if since + _size(parts) <= _size([*filter(_is_block, newest.parts)]):
             return bare, msgspec.structs.replace(newest, parts=parts, repeats=whole)
     stay = tuple(earlier for earlier in bare if bound is not None and earlier.after < bound)

@@ -3,7 +3,7 @@
     whatever it was shown, with the changes applied, is what is there now
 
     <slop-state generated_at="2026-04-28T10:30:07Z" format="text/tree" since="2026-04-28T10:30:00Z">
-    (what changed since then; all that is not named here is as it was)
+    (what changed; all else is as it was)
     ### Mail (mail-app)
     below /inbox:
       [item] thread-42: Launch plan (unread=false)  actions: {reply(body: string)}
@@ -58,8 +58,8 @@ from sightline.slop.protocol.world import AppState, World
 __all__ = ["Shown", "ShownApp", "render_changes"]
 
 _ROOT: Final = "/"
-_SINCE: Final = "(what changed since then; all that is not named here is as it was)"
-_NOTHING: Final = "(nothing has changed since then)"
+_SINCE: Final = "(what changed; all else is as it was)"
+_NOTHING: Final = "(nothing has changed)"
 _WHOLE: Final = "(as a whole)"
 _GONE: Final = "(gone)"
 _NO_DANGER: Final = "dangerous actions (the user must approve): none"
