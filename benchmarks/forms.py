@@ -14,6 +14,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,7 @@ from benchmarks.cache import (
 from benchmarks.harness import Row
 from sightline.context.dialects.observations import GROWING, SentTail, observe
 from sightline.context.messages.parts import Message
-from sightline.context.projection.changes import Shown
+from sightline.context.projection.changes import ShownState
 from sightline.context.projection.tail import render_state
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World
@@ -46,7 +47,7 @@ TURNS, QUICK_TURNS = 50, 5
 NEW, READ = 1.25, 0.1
 SENDERS = ("alice", "bob", "carol")
 BEGAN = datetime(2026, 11, 15, 10, tzinfo=UTC)
-ACTIONS = [
+ACTIONS: list[dict[str, Any]] = [
     {"action": "reply", "params": {"type": "object", "properties": {"body": {"type": "string"}}}},
     {"action": "mark_read"},
 ]
@@ -73,8 +74,8 @@ class Scene:
 
 
 def _row(at: int, *, is_unread: bool) -> Node:
-    told = {"title": "Launch plan", "from": f"{SENDERS[at % 3]}@co.org", "unread": is_unread}
-    return Node.of(f"thread-{at}", "item", properties=told, affordances=ACTIONS)
+    properties = {"title": "Launch plan", "from": f"{SENDERS[at % 3]}@co.org", "unread": is_unread}
+    return Node.of(f"thread-{at}", "item", properties=properties, affordances=ACTIONS)
 
 
 SCENES = {
@@ -149,15 +150,15 @@ class _TailWriter:
         if self._form.repeat in GROWING:
             kept, newest = observe(
                 tail, self._standing(moment), prefix.size, repeat=self._form.repeat,
-                shown=Shown.of(world, at),
+                shown=ShownState.of(world, at),
             )  # fmt: skip
         self._sent = (*kept, newest)
         body: list[Numbers] = []
-        said = 0
+        written = 0
         for sent in self._sent:
-            body.append(prefix[said : sent.after])
+            body.append(prefix[written : sent.after])
             body.append(self._texts.numbers(Message("user", (part,)) for part in sent.parts))
-            said = sent.after
+            written = sent.after
         numbers = np.concatenate(body)
         weights, blocks = self._texts.weights[numbers], self._texts.blocks[numbers]
         return Asked(numbers, np.cumsum(weights), np.cumsum(blocks), numbers.size), weight

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.context.projection.body import Format
-from sightline.context.projection.changes import Shown, render_changes
+from sightline.context.projection.changes import ShownState, render_changes
 from sightline.context.projection.select import select
 from sightline.context.projection.strip import strip_blocks
 from sightline.context.projection.tail import render_tail
@@ -72,7 +72,9 @@ def test_what_was_shown_and_the_changes_are_what_is_there(form: Format, seed: in
     for step in range(6):
         at = AT + timedelta(seconds=step)
         seen = select(world, budget).world
-        current = msgspec.json.decode(msgspec.json.encode(Shown.of(seen, at, form)), type=Shown)
+        current = msgspec.json.decode(
+            msgspec.json.encode(ShownState.of(seen, at, form)), type=ShownState
+        )
         whole = render_tail(seen, at, full)
         if shown is None:
             apps, catalogue = reads({}, whole.state), whole.available
@@ -99,8 +101,8 @@ def test_no_app_forges_a_line_of_the_changes(seed: int) -> None:
     texts = [random_text(rng) for _ in range(3)]
     world, other = hostile_world(texts), hostile_world([*reversed(texts)])
     for form in ("text", "json", "yaml"):
-        before, after = Shown.of(world, AT, form), Shown.of(other, AT, form)
-        for one, two in ((before, after), (Shown(before.at, form), after)):
+        before, after = ShownState.of(world, AT, form), ShownState.of(other, AT, form)
+        for one, two in ((before, after), (ShownState(before.at, form), after)):
             block = render_changes(one, two).state
             assert lenient.tags(block) == ["slop-state", "/slop-state"]
             assert len(lenient.read(block).split("\n")) == block.count("\n") + 1

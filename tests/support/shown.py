@@ -49,13 +49,13 @@ def read(apps: Apps, block: str) -> Apps:
     apps = dict(apps)
     sections = re.split(r"^### .*\((\S+)\)\n", "\n".join(lines), flags=re.MULTILINE)
     for app_id, body in zip(sections[1::2], sections[2::2], strict=True):
-        own = body.removesuffix("\n").split("\n")
-        if own == ["(gone)"]:
+        lines_of_app = body.removesuffix("\n").split("\n")
+        if lines_of_app == ["(gone)"]:
             del apps[app_id]
-        elif app_id not in apps or own[0] == "(as a whole)":
-            apps[app_id] = section(own[own[0] == "(as a whole)" :], None, "")
+        elif app_id not in apps or lines_of_app[0] == "(as a whole)":
+            apps[app_id] = section(lines_of_app[lines_of_app[0] == "(as a whole)" :], None, "")
         else:
-            apps[app_id] = section(own, *apps[app_id])
+            apps[app_id] = section(lines_of_app, *apps[app_id])
     return apps
 
 
@@ -66,16 +66,16 @@ def section(lines: list[str], root: Read | None, below: str) -> tuple[Read | Non
     for line in lines:
         node = NODE.match(line)
         if node is not None:
-            level, made = len(node[1]) // 2, Read(line.strip())
+            level, found = len(node[1]) // 2, Read(line.strip())
             if level == 0:
-                made.children = {} if root is None else root.children
-                root = made
+                found.children = {} if root is None else root.children
+                root = found
             elif level == 1 and parent is not None:
-                parent.put(node[2], made, after)
+                parent.put(node[2], found, after)
                 after = None
             else:
-                last[level - 1].children[node[2]] = made
-            last = {**last, level: made, -1: made}
+                last[level - 1].children[node[2]] = found
+            last = {**last, level: found, -1: found}
         elif line.startswith("below "):
             assert root is not None
             parent = root.at(line.removeprefix("below ").removesuffix(":"))
@@ -121,13 +121,13 @@ def from_json(tree: dict[str, Any]) -> Read:
 
 
 def put_json(root: Read | None, named: dict[str, Any]) -> Read:
-    made = Read(json.dumps(named["node"]))
+    found = Read(json.dumps(named["node"]))
     up, _, node_id = named["path"].rpartition("/")
     if not node_id or root is None:
-        made.children = {} if root is None else root.children
-        return made
+        found.children = {} if root is None else root.children
+        return found
     after = (named["after"] or "") if "after" in named else None
-    root.at(up).put(node_id, made, after)
+    root.at(up).put(node_id, found, after)
     return root
 
 

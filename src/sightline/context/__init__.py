@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sightline.context.ledger import Ledger
     from sightline.context.messages.parts import Message, Text, ToolCall, ToolResult
     from sightline.context.messages.window import Window
+    from sightline.context.projection.changes import ShownState, render_changes
     from sightline.context.projection.escape import escape_text
     from sightline.context.projection.moment import parse_moment
     from sightline.context.projection.select import select
@@ -34,6 +35,7 @@ __all__ = [
     "Message",
     "Options",
     "Prompt",
+    "ShownState",
     "Slots",
     "Stopped",
     "Strategy",
@@ -53,6 +55,7 @@ __all__ = [
     "parse_moment",
     "pin_snapshot",
     "profile_for",
+    "render_changes",
     "render_tail",
     "select",
     "strip_blocks",
@@ -68,6 +71,7 @@ __getattr__, __dir__ = lazily(
         "sightline.context.ledger": "Ledger",
         "sightline.context.messages.parts": "Message Text ToolCall ToolResult",
         "sightline.context.messages.window": "Window",
+        "sightline.context.projection.changes": "ShownState render_changes",
         "sightline.context.projection.escape": "escape_text",
         "sightline.context.projection.moment": "parse_moment",
         "sightline.context.projection.select": "select",

@@ -19,12 +19,16 @@ from support.live import LiveApp
 
 PLAIN = profile_for("openai-chat", "gpt-5.5")
 BOUND = profile_for("anthropic", "claude-opus-5-5")
-FORMS = [TailSettings(), BRIEF, TailSettings(repeat="turn"), TailSettings(repeat="session")]
+WINDOWS = [(2, 2), (2, 0), (0, 0), (1, 3)]
+FORMS = [
+    *((*window, tail) for window in WINDOWS for tail in (TailSettings(), BRIEF)),
+    (2, 2, TailSettings(repeat="turn")),
+    (2, 2, TailSettings(repeat="session")),
+]
 
 
-@pytest.mark.parametrize("tail", FORMS, ids=lambda tail: tail.repeat)
 @pytest.mark.parametrize("profile", [PLAIN, BOUND], ids=["plain", "bound"])
-@pytest.mark.parametrize(("size", "slack"), [(2, 2), (2, 0), (0, 0), (1, 3)])
+@pytest.mark.parametrize(("size", "slack", "tail"), FORMS)
 async def test_what_is_shown_before_is_what_is_sent_then(
     tmp_path: Path, size: int, slack: int, profile: Profile, tail: TailSettings
 ) -> None:

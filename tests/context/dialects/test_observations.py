@@ -28,7 +28,7 @@ from sightline.context.messages.parts import (
     ToolResult,
 )
 from sightline.context.projection.body import Format
-from sightline.context.projection.changes import Shown
+from sightline.context.projection.changes import ShownState
 from sightline.context.projection.moment import parse_moment
 from sightline.context.projection.strip import strip_blocks
 from sightline.context.projection.tail import render_tail
@@ -60,8 +60,8 @@ def tail(world: World, second: int, form: Format = "text") -> str:
     return render_tail(world, parse_moment(f"2026-11-15T06:00:{second:02}Z"), form).text
 
 
-def shown(world: World, second: int) -> Shown:
-    return Shown.of(world, parse_moment(f"2026-11-15T06:00:{second:02}Z"))
+def shown(world: World, second: int) -> ShownState:
+    return ShownState.of(world, parse_moment(f"2026-11-15T06:00:{second:02}Z"))
 
 
 def ask(

@@ -22,7 +22,7 @@ from msgspec import UNSET, Raw, UnsetType
 from sightline.context.messages.gate import shown_json
 from sightline.context.messages.graphemes import cut_at_or_before
 from sightline.context.projection.body import Format
-from sightline.context.projection.changes import Shown
+from sightline.context.projection.changes import ShownState
 from sightline.context.projection.select import Selection, select_bounded
 from sightline.context.projection.tail import Tail, render_available, render_tail
 from sightline.slop.protocol.jsontext import read, text_of
@@ -65,9 +65,9 @@ class Sight:
     listed: int
 
     @property
-    def shown(self) -> Shown:
+    def shown(self) -> ShownState:
         """What a model knows of the apps once it has read the blocks."""
-        return Shown.of(self.selection.world, self.at, self.rules.format, self.listed)
+        return ShownState.of(self.selection.world, self.at, self.rules.format, self.listed)
 
 
 class SafeWorlds:

@@ -38,7 +38,7 @@ import msgspec
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.turns import PromptTurn, place_tail
 from sightline.context.messages.parts import File, Message, Part, Reasoning, Text
-from sightline.context.projection.changes import Shown, render_changes
+from sightline.context.projection.changes import ShownState, render_changes
 from sightline.context.projection.escape import BLOCK_NAMES
 from sightline.context.projection.unchanged import brief_state, timeless
 
@@ -74,7 +74,7 @@ class SentTail(msgspec.Struct, frozen=True):
     after: int
     parts: tuple[Part, ...]
     repeats: int = 0
-    shown: Shown | None = None
+    shown: ShownState | None = None
     notes: tuple[Part, ...] = ()
     behind: str = ""
 
@@ -95,8 +95,8 @@ def _standing(sent: tuple[SentTail, ...], prefix: Sequence[Message]) -> tuple[Se
 
 def digest_of(prefix: Sequence[Message]) -> str:
     """Digest what the user said, and who spoke when: the rest may be cut differently later."""
-    said = [(message.role, message.text if message.role == "user" else "") for message in prefix]
-    return blake2b(msgspec.json.encode(said), digest_size=16).hexdigest()
+    outline = [(one.role, one.text if one.role == "user" else "") for one in prefix]
+    return blake2b(msgspec.json.encode(outline), digest_size=16).hexdigest()
 
 
 def running(sent: tuple[SentTail, ...], prefix: Sequence[Message]) -> tuple[SentTail, ...]:
@@ -125,7 +125,7 @@ def observe(
     *,
     repeat: Repeat,
     bound: int | None = None,
-    shown: Shown | None = None,
+    shown: ShownState | None = None,
     behind: str = "",
 ) -> tuple[tuple[SentTail, ...], SentTail]:
     """Return the tails that stay, and the newest one as it is to be sent.

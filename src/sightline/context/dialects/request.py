@@ -49,7 +49,7 @@ from sightline.context.dialects.segments import (
 from sightline.context.dialects.tools import read_tools
 from sightline.context.dialects.turns import Note, PromptTurn, place_tail, tail_of, turns_of
 from sightline.context.messages.parts import Message, Text
-from sightline.context.projection.changes import Shown
+from sightline.context.projection.changes import ShownState
 from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.receipt import Notice, Receipt
 from sightline.context.tokens.tokens import counter_for
@@ -112,7 +112,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     thinking: Thinking = "auto"
     sent: tuple[SentTail, ...] = ()
     repeat: Repeat = "whole"
-    shown: Shown | None = None
+    shown: ShownState | None = None
     prepend: bool = False
     previous_id: str = ""
     cached_content: CachedContent | None = None
@@ -338,10 +338,10 @@ def assemble(
         sent = kept_of(options.sent, prompt.prefix, options.repeat)
         if tail:
             reasoned = reasoned_until(prompt.prefix) if profile.reasoning.bound else None
-            behind = digest_of(prompt.prefix) if options.repeat == "session" else ""
+            digest = digest_of(prompt.prefix) if options.repeat == "session" else ""
             sent, newest = observe(
                 tail, sent, prompt.boundary, repeat=options.repeat, bound=reasoned,
-                shown=options.shown, behind=behind,
+                shown=options.shown, behind=digest,
             )  # fmt: skip
             tail, now = newest.parts, (newest,)
     kept = with_sent(stable, sent, profile)

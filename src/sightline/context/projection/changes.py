@@ -19,8 +19,8 @@ all of it is there. A new node comes last among its siblings, or where the line 
 so does one that moved. A node that is gone is gone with all below it. An app that is new, or of
 which more changed than its nodes, is shown as a whole.
 
-`Shown` is what a block showed, line by line, in its format: a value that can be kept as JSON by
-whoever has no memory between two requests. Lines are kept as `body` marks them and revealed in
+`ShownState` is what a block showed, line by line, in its format: a value that can be kept as JSON
+by whoever has no memory between two requests. Lines are kept as `body` marks them and revealed in
 the finished block, which is sealed as every block is: no line of an app's can pass for ours.
 """
 
@@ -55,7 +55,7 @@ from sightline.slop.protocol.path import join
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World
 
-__all__ = ["Shown", "ShownApp", "render_changes"]
+__all__ = ["ShownApp", "ShownState", "render_changes"]
 
 _ROOT: Final = "/"
 _SINCE: Final = "(what changed; all else is as it was)"
@@ -79,7 +79,7 @@ class ShownApp(msgspec.Struct, frozen=True, array_like=True):
     below: str = ""
 
 
-class Shown(msgspec.Struct, frozen=True, array_like=True):
+class ShownState(msgspec.Struct, frozen=True, array_like=True):
     """What a model knows of the apps once it has read a tail; `available` is the catalogue."""
 
     at: str
@@ -90,13 +90,13 @@ class Shown(msgspec.Struct, frozen=True, array_like=True):
     @classmethod
     def of(
         cls, world: World, at: datetime, form: Format = "text", listed: int | None = None
-    ) -> Shown:
+    ) -> ShownState:
         """Return what `render_tail`, given the same, shows."""
         apps = tuple(_shown_app(app, form) for app in world.apps)
         return cls(format_moment(at), form, apps, render_available(world, at, listed))
 
 
-def render_changes(shown: Shown, current: Shown) -> Tail:
+def render_changes(shown: ShownState, current: ShownState) -> Tail:
     """Write what is different now as blocks of their own; no catalogue if that is the same."""
     known = {app.id: app for app in shown.apps} if shown.form == current.form else {}
     present = {app.id for app in current.apps}
@@ -145,16 +145,16 @@ def _paths(root: Node) -> Iterator[str]:
 
 def _node_lines(body: str) -> Iterator[str]:
     """Take a canonical text apart: the line of each node, and what follows before the next one."""
-    own: list[str] = []
+    lines: list[str] = []
     indent = 0
     for line in body.split("\n"):
         bare = line.lstrip(" ")
         if bare.startswith("["):
-            if own:
-                yield "\n".join(own)
-            own, indent = [], len(line) - len(bare)
-        own.append(line[indent:])
-    yield "\n".join(own)
+            if lines:
+                yield "\n".join(lines)
+            lines, indent = [], len(line) - len(bare)
+        lines.append(line[indent:])
+    yield "\n".join(lines)
 
 
 class _NodeChange(NamedTuple):
@@ -224,36 +224,36 @@ def _named(
     parent: str, had: list[str], ids: list[str], old: dict[str, str], new: dict[str, str]
 ) -> Iterator[_NodeChange]:
     """Name the children that changed, came or moved, in order."""
-    places = {node_id: at for at, node_id in enumerate(had)}
-    stay = _longest_rising([places[one] for one in ids if one in places])
-    last_known = max((at for at, one in enumerate(ids) if one in places), default=-1)
+    ranks = {node_id: at for at, node_id in enumerate(had)}
+    stay = _longest_rising([ranks[one] for one in ids if one in ranks])
+    last_known = max((at for at, one in enumerate(ids) if one in ranks), default=-1)
     previous = ""
     for at, node_id in enumerate(ids):
-        path, place = join(parent, node_id), places.get(node_id)
+        path, rank = join(parent, node_id), ranks.get(node_id)
         text = new[path]
-        if place is None:
+        if rank is None:
             yield _NodeChange(path, text, previous if at < last_known else None, is_new=True)
-        elif place not in stay:
+        elif rank not in stay:
             yield _NodeChange(path, text, previous)
         elif old[path] != text:
             yield _NodeChange(path, text)
         previous = node_id
 
 
-def _longest_rising(places: list[int]) -> frozenset[int]:
+def _longest_rising(ranks: list[int]) -> frozenset[int]:
     """Choose as many of these as can be, so that they rise in the order they have."""
-    if all(one < other for one, other in pairwise(places)):
-        return frozenset(places)
+    if all(one < other for one, other in pairwise(ranks)):
+        return frozenset(ranks)
     ends: list[int] = []
     before: dict[int, int] = {}
-    for place in places:
-        at = bisect_left(ends, place)
-        before[place] = ends[at - 1] if at else -1
-        ends[at:] = [place, *ends[at + 1 :]]
-    chosen, place = set(), ends[-1]
-    while place >= 0:
-        chosen.add(place)
-        place = before[place]
+    for rank in ranks:
+        at = bisect_left(ends, rank)
+        before[rank] = ends[at - 1] if at else -1
+        ends[at:] = [rank, *ends[at + 1 :]]
+    chosen, rank = set(), ends[-1]
+    while rank >= 0:
+        chosen.add(rank)
+        rank = before[rank]
     return frozenset(chosen)
 
 
