@@ -61,7 +61,6 @@ SETTINGS: dict[str, tuple[dict[str, Any], int]] = {
     "settled and folding": ({"truncation": SETTLED, "window": FOLDING}, 1),
     "little state": ({"tail": TailSettings(max_share=0.0002)}, 4),
     "brief": ({"tail": TailSettings(repeat="brief")}, 4),
-    "turn": ({"tail": TailSettings(repeat="turn")}, 4),
     "session": ({"tail": TailSettings(repeat="session")}, 4),
     "folding": ({"window": FOLDING}, 1),
     "sliding": ({"window": WindowSettings(size=2, slack=0)}, 1),

@@ -26,7 +26,7 @@ from support.vendors.answers import Answer, Call, says
 from support.vendors.server import Vendor
 
 TURN, SESSION = TailSettings(repeat="turn"), TailSettings(repeat="session")
-ROUNDS = (2, 0, 3, 1)
+ROUNDS = (2, 0, 3)
 ITEMS = [
     Node.of(f"i{at}", "item", properties={"label": f"Item {at} of a list that stays"})
     for at in range(80)
@@ -72,8 +72,9 @@ def understood(found: list[str]) -> Apps:
     return apps
 
 
-@pytest.mark.parametrize("tail", [TURN, SESSION], ids=lambda tail: tail.repeat)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("way", "tail"), [*((way, SESSION) for way in WAYS), ("anthropic", TURN), ("ollama", TURN)]
+)
 async def test_shown_once_and_then_what_changed_with_every_api(
     tmp_path: Path, vendor: Vendor, way: str, tail: TailSettings
 ) -> None:
