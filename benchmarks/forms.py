@@ -23,6 +23,7 @@ from benchmarks.cache import (
     DEFAULT,
     FIXED,
     LAYOUTS,
+    MARKED,
     WORKS,
     Asked,
     Layout,
@@ -161,7 +162,9 @@ class _TailWriter:
             written = sent.after
         numbers = np.concatenate(body)
         weights, blocks = self._texts.weights[numbers], self._texts.blocks[numbers]
-        return Asked(numbers, np.cumsum(weights), np.cumsum(blocks), numbers.size), weight
+        none: dict[str, list[int]] = {name: [] for name in MARKED}
+        asked = Asked(numbers, np.cumsum(weights), np.cumsum(blocks), numbers.size, none)
+        return asked, weight
 
     def _standing(self, moment: Moment) -> tuple[SentTail, ...]:
         """The tails that still hold: of this turn, or since the window folded."""
