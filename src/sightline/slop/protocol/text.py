@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import chain
-from typing import Any, Final
+from itertools import chain, repeat
+from typing import Any, Final, TypeAlias
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from sightline.slop.protocol.tree import Affordance, Meta, Node, affordances_of
 
@@ -37,8 +38,6 @@ _BLOCK: Final = 512
 _BLOCK_CHARS: Final = 4 * 1024 * 1024
 _EMPTY: Final = Raw(b"{}")
 _NULL: Final = Raw(b"null")
-_CLOSE: Final = Raw(b")")
-_LINES: Final = bytes.maketrans(b"\0", b"\n")
 # What JSON text has of ASCII that can be seen, and the space between its tokens.
 _JSON_ASCII: Final = bytes(range(0x20, 0x7F)) + b"\t\n\r"
 _SHORT_ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
@@ -61,28 +60,48 @@ def format_tree(root: Node) -> str:
 
 def format_blocks(root: Node) -> Iterator[str]:
     """Write a tree as blocks of lines, to be joined by line breaks; large trees stream."""
-    nodes: list[Node] = [root]
-    indents: list[str] = [""]
-    stack = [iter(root.children)]
-    indent, room = _at_level(1)
+    nodes: list[Node] = []
+    indents: list[str] = []
+    for run, indent, room in _document_order(root):
+        nodes += run
+        indents += repeat(indent, len(run))
+        if len(nodes) >= room:
+            yield "\n".join(write_lines(nodes, indents))
+            nodes, indents = [], []
+    if nodes:
+        yield "\n".join(write_lines(nodes, indents))
+
+
+# Neighbours of one level that follow each other in the text, their indent, and how many lines of
+# it make a block.
+_Neighbours: TypeAlias = tuple[tuple[Node, ...], str, int]
+
+
+def _document_order(root: Node) -> Iterator[_Neighbours]:
+    yield (root,), "", _BLOCK
+    stack = [_neighbours(root.children, 1)]
     while stack:
-        for node in stack[-1]:
-            nodes.append(node)
-            indents.append(indent)
-            if node.child_list:
-                stack.append(iter(node.child_list))
-                indent, room = _at_level(len(stack))
-                break
-            if len(nodes) >= room:
+        for found in stack[-1]:
+            yield found
+            last = found[0][-1]
+            if last.child_list:
+                stack.append(_neighbours(last.child_list, len(stack) + 1))
                 break
         else:
             stack.pop()
-            indent, room = _at_level(len(stack))
-        if len(nodes) >= room:
-            yield _block(nodes, indents)
-            nodes, indents = [], []
-    if nodes:
-        yield _block(nodes, indents)
+
+
+def _neighbours(siblings: Sequence[Node], level: int) -> Iterator[_Neighbours]:
+    """Cut siblings behind each that has children, and where a block is full."""
+    siblings = tuple(siblings)
+    indent, room = _at_level(level)
+    ends = [at for at, node in enumerate(siblings, 1) if node.child_list]
+    start = 0
+    for end in (*ends, len(siblings)):
+        while start < end:
+            run = siblings[start : min(end, start + room)]
+            yield run, indent, room
+            start += len(run)
 
 
 def _at_level(level: int) -> tuple[str, int]:
@@ -96,45 +115,93 @@ def shown_action(name: str) -> str:
     return _plain(name, _NAME_PUNCTUATION)
 
 
-def _block(nodes: list[Node], indents: list[str]) -> str:
-    """Write many nodes at once: what native code can do for all of them, it does for all.
+def write_lines(nodes: Sequence[Node], indents: Sequence[str]) -> list[str]:
+    """Write each of many nodes: its line, and the note on children that are not here.
 
-    A line is a run of pieces, text and JSON values, and one call encodes the pieces of
-    all lines. The encoder ends every piece with a line break, and no piece contains one:
-    text has been made plain, and JSON has them escaped. So all of these can go, and a
-    NUL, which no piece contains either, keeps the place where a line of ours begins.
+    What native code can do for all of them, it does for all: nodes that name the same
+    properties are one table, whose columns are joined row by row.
     """
     texts = [node.properties_json or _EMPTY for node in nodes]
-    properties = _read_properties(nodes, texts)
+    joined = b",".join(texts)
+    properties = _read_properties(nodes, joined)
+    is_plain = _is_plain_json(joined, len(texts))
     ids = [node.id for node in nodes]
-    names = [_take_name(values) if values else "" for values in properties]
-    if not _is_plain("".join(chain(ids, names))):
+    if not _is_plain("".join(ids)):
         ids = [_plain(node_id) for node_id in ids]
-        names = [_plain(name) for name in names]
-    if not _is_plain_json(b",".join(texts)):
-        _make_values_plain(properties, texts)
-    types, first_keys, other_keys = _Types(), _Keys(" ("), _Keys(", ")
-    pieces: list[object] = []
-    append = pieces.append
-    columns = zip(nodes, indents, ids, names, properties, _read_metas(nodes), strict=True)
-    for node, indent, node_id, name, values, meta in columns:
+    types = _Types()
+    kinds = [types[node.type] for node in nodes]
+    ends = _ends(nodes, indents)
+    tables: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    for at, values in enumerate(properties):
+        tables[tuple(values) if values else ()].append(at)
+    lines = [""] * len(nodes)
+    for keys, places in tables.items():
+        own_ids = [ids[at] for at in places]
+        rows: list[dict[str, Any]] = [properties[at] or {} for at in places]
         # SLOP, state tree, consumer display format: header, properties, meta, affordances.
-        shown = f": {name}" if name and name != node_id else ""
-        append(Raw(f"\0{indent}[{types[node.type]}] {node_id}{shown}".encode()))
-        if values:
-            keys = first_keys
-            for key, value in values.items():
-                append(keys[key])
-                append(value)
-                keys = other_keys
-            append(_CLOSE)
+        columns: list[Iterable[str]] = [
+            [indents[at] for at in places], repeat("["), [kinds[at] for at in places],
+            repeat("] "), own_ids, _names(rows, keys, own_ids),
+        ]  # fmt: skip
+        columns.extend(_columns(rows, is_plain=is_plain))
+        columns.append([ends[at] for at in places])
+        # Not strict: what is the same in every row has no end.
+        for at, line in zip(places, map("".join, zip(*columns)), strict=True):  # noqa: B905
+            lines[at] = line
+    return lines
+
+
+def _names(rows: list[dict[str, Any]], keys: tuple[str, ...], ids: list[str]) -> Iterable[str]:
+    """Take the display names out of rows, and write each as it follows an id."""
+    named = [key for key in ("label", "title") if key in keys]
+    if not named:
+        return repeat("")
+    names = [row.pop(named[0]) for row in rows]
+    if len(named) > 1 or set(map(type, names)) != {str}:
+        names = [_name(name, row.pop("title", None)) for name, row in zip(names, rows, strict=True)]
+    if not _is_plain("".join(names)):
+        names = [_plain(name) for name in names]
+    return [
+        f": {name}" if name and name != node_id else ""
+        for name, node_id in zip(names, ids, strict=True)
+    ]
+
+
+def _columns(rows: list[dict[str, Any]], *, is_plain: bool) -> Iterator[Iterable[str]]:
+    """Write the properties of rows that name the same ones: what stands before a value, values."""
+    if not rows[0]:
+        return
+    width = len(rows[0])
+    # The encoder ends every value with a line break, and no value contains one.
+    written = _encoder.encode_lines(list(chain.from_iterable(map(dict.values, rows)))).decode()
+    values = written.split("\n")
+    if not is_plain:
+        values = [_plain(value) for value in values]
+    before = " ("
+    for at, key in enumerate(rows[0]):
+        yield repeat(f"{before}{_plain(key)}=")
+        yield values[at:-1:width]
+        before = ", "
+    yield repeat(")")
+
+
+def _ends(nodes: Sequence[Node], indents: Sequence[str]) -> list[str]:
+    """Write what follows the properties of each node: hints, actions, the note."""
+    ends: list[str] = []
+    last: Raw | UnsetType = UNSET
+    actions = ""
+    for node in nodes:
+        text = node.affordances_json
+        if text != last:  # items of one collection tend to have the same actions, byte for byte
+            last, actions = text, "" if isinstance(text, UnsetType) else _actions(bytes(text))
+        ends.append(actions)
+    having = [at for at, node in enumerate(nodes) if node.meta_json]
+    metas = b",".join(nodes[at].meta_json or _NULL for at in having)
+    for at, meta in zip(having, _metas.decode(b"[" + metas + b"]"), strict=True):
         if meta is not None:
-            append(Raw(_hints(meta).encode()))
-        if node.affordances_json:
-            append(_actions(bytes(node.affordances_json)))
-        if meta is not None and meta.total_children is not None:
-            append(Raw(_note(meta, len(node.children), indent).encode()))
-    return _encoder.encode_lines(pieces).translate(_LINES, b"\n")[1:].decode()
+            note = _note(meta, len(nodes[at].children), indents[at])
+            ends[at] = f"{_hints(meta)}{ends[at]}{note}"
+    return ends
 
 
 class _Types(dict[str, str]):
@@ -145,48 +212,16 @@ class _Types(dict[str, str]):
         return shown
 
 
-class _Keys(dict[str, Raw]):
-    """Names of properties as they are shown, after what stands before them; a block has few."""
-
-    def __init__(self, before: str) -> None:
-        self._before = before
-
-    def __missing__(self, key: str) -> Raw:
-        self[key] = shown = Raw(f"{self._before}{_plain(key)}=".encode())
-        return shown
-
-
-def _make_values_plain(properties: list[dict[str, Any] | None], texts: list[Raw]) -> None:
-    """Put the plain JSON text of values in their place, where it may differ from their JSON."""
-    for values, text in zip(properties, texts, strict=True):
-        if values and not _is_plain_json(text):
-            for key, value in values.items():
-                values[key] = _plain_value(value)
-
-
-def _plain_value(value: object) -> Raw:
-    return Raw(_plain(_encoder.encode(value).decode()).encode())
-
-
-def _read_properties(nodes: list[Node], texts: list[Raw]) -> list[dict[str, Any] | None]:
+def _read_properties(nodes: Sequence[Node], joined: bytes) -> list[dict[str, Any] | None]:
     try:
-        return _objects.decode(b"[" + b",".join(texts) + b"]")
+        return _objects.decode(b"[" + joined + b"]")
     except msgspec.DecodeError:  # a number out of range somewhere: one by one, with care
         return [node.properties for node in nodes]
 
 
-def _read_metas(nodes: list[Node]) -> list[Meta | None]:
-    texts = [node.meta_json or _NULL for node in nodes]
-    return _metas.decode(b"[" + b",".join(texts) + b"]")
-
-
-def _take_name(properties: dict[str, Any]) -> str:
-    """Take out the display name: the label, else the title; a value of another kind as JSON."""
-    name = properties.pop("label", None)
-    if "title" in properties:
-        title = properties.pop("title")
-        if name is None or name == "":
-            name = title
+def _name(label: object, title: object) -> str:
+    """The display name: the label, else the title; a value of another kind as JSON."""
+    name = title if label is None or label == "" else label
     if isinstance(name, str):
         return name
     return "" if name is None else _encoder.encode(name).decode()
@@ -205,19 +240,18 @@ def _note(meta: Meta, inline: int, indent: str) -> str:
         return ""
     # SLOP, state tree, consumer display format: windowing.
     if meta.window is not None:
-        return f"\0{indent}  (showing {inline} of {total})"
+        return f"\n{indent}  (showing {inline} of {total})"
     if inline == 0:
-        return f"\0{indent}  ({total} {'child' if total == 1 else 'children'} not loaded)"
+        return f"\n{indent}  ({total} {'child' if total == 1 else 'children'} not loaded)"
     return ""
 
 
-# Items of one collection tend to have the same actions, byte for byte.
 @lru_cache(maxsize=1024)
-def _actions(text: bytes) -> Raw:
+def _actions(text: bytes) -> str:
     affordances = affordances_of(Raw(text))
     if not affordances:
-        return Raw(b"")
-    return Raw(f"  actions: {{{', '.join(_action(item) for item in affordances)}}}".encode())
+        return ""
+    return f"  actions: {{{', '.join(_action(item) for item in affordances)}}}"
 
 
 def _action(affordance: Affordance) -> str:
@@ -256,16 +290,16 @@ def _is_plain(text: str) -> bool:
     )
 
 
-def _is_plain_json(text: bytes | Raw) -> bool:
-    """The same for the strings in JSON text, when it is written anew."""
-    text = bytes(text)
-    beyond_ascii = text.translate(None, _JSON_ASCII).decode()
-    return (
-        _is_plain(beyond_ascii)
-        and b"\\u" not in text
-        and b"actions:" not in text
-        and b"salience=" not in text
-    )
+def _is_plain_json(text: bytes, objects: int) -> bool:
+    """The same for the strings in the JSON text of so many objects, when it is written anew."""
+    # One character is found faster than several.
+    if text.count(b"{") > objects and b"actions:" in text:
+        return False
+    if b"=" in text and b"salience=" in text:
+        return False
+    if b"\\" in text and any(part[:1] == b"u" for part in text.split(b"\\")):
+        return False
+    return _is_plain(text.translate(None, _JSON_ASCII).decode())
 
 
 def _plain(text: str, punctuation: re.Pattern[str] | None = None) -> str:
