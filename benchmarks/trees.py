@@ -24,9 +24,10 @@ from benchmarks.data import Tree, as_json, flat_list, mail_tree
 from benchmarks.harness import Row, allocated, measure, measure_each
 from sightline.slop.protocol import codec
 from sightline.slop.protocol.diff import diff
+from sightline.slop.protocol.livetext import LiveText
 from sightline.slop.protocol.patch import Op, apply, encode_ops
 from sightline.slop.protocol.path import join
-from sightline.slop.protocol.text import format_tree
+from sightline.slop.protocol.text import format_blocks, format_tree
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.view import Projector, View, compact
 
@@ -219,7 +220,33 @@ def _text(sizes: _Sizes) -> Iterator[Row]:
     root, peer_root = codec.build(data), _peer_build(data)
     ours = measure(lambda: format_tree(root), sizes.runs)
     peer = measure(lambda: peer_format_tree(peer_root), sizes.runs)
-    yield Row("text", "canonical text", sizes.text, ours, peer, 5)
+    yield Row("text", "canonical text", sizes.text, ours, peer, 2.5)
+    cold = measure(lambda: list(format_blocks(root)), sizes.runs)
+    work = "the same in blocks after one change, against anew"
+    yield _text_row("text-again", work, root, sizes, cold, 100)
+    work = "the same joined after one change, against anew"
+    note = "most of it is copying: one emoji makes every character of a text four bytes"
+    yield _text_row("text-again-joined", work, root, sizes, ours, None, note)
+
+
+def _text_row(
+    slug: str, work: str, root: Node, sizes: _Sizes, cold: float, bar: float | None, note: str = ""
+) -> Row:
+    """Changes all over a tree, one after the other, each followed by its text."""
+    paths = cycle(random.Random(9).sample(list(_paths(root)), min(sizes.text, 500)))
+    turns = count()
+    text = LiveText()
+    text.blocks(root)
+
+    def ours() -> None:
+        nonlocal root
+        root = root.change(next(paths), lambda node: node.with_property("turn", next(turns)))
+        if bar is None:
+            text.of(root)
+        else:
+            text.blocks(root)
+
+    return Row(slug, work, sizes.text, measure(ours, sizes.runs), cold, bar, note=note)
 
 
 def _max_nodes(sizes: _Sizes) -> Iterator[Row]:

@@ -31,6 +31,8 @@ WORK = [
     "build from JSON, every rule checked",
     "build from JSON, garbage collector off",
     "canonical text",
+    "the same in blocks after one change, against anew",
+    "the same joined after one change, against anew",
     "max_nodes",
     "growth: one property changed, then max_nodes 200",
     "the last of these, against what is promised",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sightline.slop.protocol.diff import diff
     from sightline.slop.protocol.ids import legal_id
     from sightline.slop.protocol.limits import ProviderLimits
+    from sightline.slop.protocol.livetext import LiveText
     from sightline.slop.protocol.patch import Op, apply
     from sightline.slop.protocol.patience import Patience
     from sightline.slop.protocol.text import format_tree
@@ -34,6 +35,7 @@ __all__ = [
     "Client",
     "ContentRef",
     "Hub",
+    "LiveText",
     "Meta",
     "Node",
     "Op",
@@ -67,6 +69,7 @@ __getattr__, __dir__ = lazily(
         "sightline.slop.protocol.diff": "diff",
         "sightline.slop.protocol.ids": "legal_id",
         "sightline.slop.protocol.limits": "ProviderLimits",
+        "sightline.slop.protocol.livetext": "LiveText",
         "sightline.slop.protocol.patch": "Op apply",
         "sightline.slop.protocol.patience": "Patience",
         "sightline.slop.protocol.text": "format_tree",

@@ -290,3 +290,19 @@ def test_a_block_dated_to_fractions_of_a_second_has_room_for_them() -> None:
 def test_a_share_that_is_none_is_refused(options: dict[str, float]) -> None:
     with pytest.raises(InvalidInput, match="from 0 to 1"):
         select(World(), 10, **options)  # type: ignore[arg-type]  # one of two floats
+
+
+def test_what_is_chosen_again_is_the_same_object_where_nothing_changed() -> None:
+    root = Node.of("app", "root", children=[
+        Node.of(f"c{at}", "collection", children=[
+            Node.of(f"n{n}", "item", properties={"title": f"Item {n}"}) for n in range(100)
+        ])
+        for at in range(4)
+    ])  # fmt: skip
+    first = select(World((AppState("app", "App", tree=root),)), 1_000).world.apps[0].tree
+    changed = root.change("/c0/n0", lambda node: node.with_property("title", "Item O"))
+    second = select(World((AppState("app", "App", tree=changed),)), 1_000).world.apps[0].tree
+    assert first is not None
+    assert second is not None
+    assert first.child("c0") is not second.child("c0")
+    assert first.child("c1") is second.child("c1") is not root.child("c1"), "a part of it is shown"

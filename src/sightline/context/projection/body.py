@@ -4,24 +4,35 @@ Whatever the app's strings contain, a node is one line of text, a JSON body pars
 to the tree it came from (but for the table's patterns, which read as the table
 says), and a YAML body to what the JSON body parses to.
 
-Results carry sentinels; `escape.reveal` goes over the finished block once.
+Results carry sentinels, unless they say otherwise; `escape.reveal` goes over the finished
+block once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Raw, UnsetType
 
-from sightline.context.projection.escape import is_innocent_json, mark, mark_json, mark_word
+from sightline.context.projection.escape import (
+    is_innocent_json,
+    mark,
+    mark_json,
+    mark_word,
+    reveal,
+)
 from sightline.errors import InvalidInput
 from sightline.slop.protocol.codec import encode
 from sightline.slop.protocol.jsontext import canonical, members
-from sightline.slop.protocol.text import format_tree
+from sightline.slop.protocol.text import format_tree, write_lines
 from sightline.slop.protocol.tree import TEXT_FIELDS, Extra, Node
 
-__all__ = ["FORMATS", "MEDIA_TYPES", "Format", "check_format", "marked", "quoted", "tree_body"]
+__all__ = [
+    "FORMATS", "MEDIA_TYPES", "Format", "check_format", "escaped_lines", "marked", "quoted",
+    "tree_body",
+]  # fmt: skip
 
 Format: TypeAlias = Literal["text", "json", "yaml"]
 FORMATS: Final[tuple[str, ...]] = get_args(Format)
@@ -49,6 +60,21 @@ def tree_body(root: Node, form: Format, indent: str = "") -> str:
     if form == "json":
         return encode(safe).decode()
     return _yaml(safe, indent)
+
+
+def escaped_lines(nodes: Sequence[Node], indents: Sequence[str]) -> list[str]:
+    """Write nodes as lines of canonical text, revealed: what `LiveText` makes a body of."""
+    shown = [
+        bytes(text)
+        for node in nodes
+        for text in (node.properties_json, node.meta_json, node.affordances_json)
+        if not isinstance(text, UnsetType)
+    ]
+    names = "\n".join([name for node in nodes for name in (node.id, node.type)])
+    document = f"{names}\n{b','.join(shown).decode()}"
+    if not (document.isascii() and is_innocent_json(document, lines=True)):
+        nodes = [_marked_node(node, (), lines=True) for node in nodes]
+    return [reveal(line) for line in write_lines(nodes, indents)]
 
 
 def quoted(text: str) -> str:

@@ -30,7 +30,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from heapq import heappop, heappush, heapreplace
-from typing import Final, Literal, TypeAlias
+from operator import is_
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import UNSET
 
@@ -401,14 +402,13 @@ class _Growth:
         below = self._shown_below()
         for at in sorted(self._shown, reverse=True):
             node = outline.nodes[at]
-            if not self._shown[at]:
-                built[at] = depth_stub(node)
-            elif not outline.below[at]:
+            if self._shown[at] and not outline.below[at]:
                 built[at] = node
-            else:
-                children = below.get(at, ())
-                indexes = [outline.indexes[child] for child in children]
-                built[at] = _with_some(node, indexes, tuple(built[child] for child in children))
+                continue
+            children = below.get(at, [])
+            indexes = [outline.indexes[child] for child in children] if self._shown[at] else None
+            shown = tuple([built[child] for child in children])
+            built[at] = self._known_costs.part(node, indexes, shown)
         return built[0]
 
     def cuts(self) -> list[Omission]:
@@ -470,6 +470,15 @@ def _with_some(node: Node, indexes: list[int], shown: tuple[Node, ...]) -> Node:
     return node.with_text("meta", text_of(meta)).with_child_list(shown or UNSET)
 
 
+class _Part(NamedTuple):
+    """A node that lost some of its children, those it shows, and what stands for it."""
+
+    node: Node
+    indexes: list[int] | None
+    children: tuple[Node, ...]
+    shown: Node
+
+
 class _Costs:
     """The tokens of an app's nodes, by level and whether whole: counted before, and used this time.
 
@@ -477,13 +486,29 @@ class _Costs:
     """
 
     def __init__(
-        self, app_id: str, form: Format, count: Counter, known: _Weights | None = None
+        self, app_id: str, form: Format, count: Counter, last: _Costs | None = None
     ) -> None:
         self.app_id = app_id
         self.form = form
         self.count = count
-        self.known: _Weights = known or {}
+        self.known: _Weights = last.used if last else {}
         self.used: _Weights = {}
+        self._known_parts: dict[int, _Part] = last._parts if last else {}
+        self._parts: dict[int, _Part] = {}
+
+    def part(self, node: Node, indexes: list[int] | None, children: tuple[Node, ...]) -> Node:
+        """A node with some of its children, a stub without indexes; the object of last time."""
+        part = self._known_parts.get(id(node))
+        if (
+            part is None
+            or part.indexes != indexes
+            or len(part.children) != len(children)
+            or not all(map(is_, part.children, children))
+        ):
+            shown = depth_stub(node) if indexes is None else _with_some(node, indexes, children)
+            part = _Part(node, indexes, children, shown)
+        self._parts[id(node)] = part
+        return part.shown
 
 
 class _Choices:
@@ -495,7 +520,7 @@ class _Choices:
     def costs(self, app_id: str, form: Format, count: Counter) -> _Costs:
         for known in self._last:
             if known.app_id == app_id and known.form == form and known.count == count:
-                return _Costs(app_id, form, count, known.used)
+                return _Costs(app_id, form, count, known)
         return _Costs(app_id, form, count)
 
     def keep(self, latest: list[_Costs]) -> None:

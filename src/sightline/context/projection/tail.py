@@ -28,7 +28,13 @@ from typing import Final
 
 import msgspec
 
-from sightline.context.projection.body import MEDIA_TYPES, Format, quoted, tree_body
+from sightline.context.projection.body import (
+    MEDIA_TYPES,
+    Format,
+    escaped_lines,
+    quoted,
+    tree_body,
+)
 from sightline.context.projection.danger import danger_line
 from sightline.context.projection.escape import (
     BLOCK_NAMES,
@@ -38,6 +44,8 @@ from sightline.context.projection.escape import (
     tag_like,
 )
 from sightline.context.projection.moment import format_moment
+from sightline.slop.protocol.livetext import LiveText
+from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, AvailableApp, World
 
 __all__ = [
@@ -59,6 +67,7 @@ __all__ = [
 STATE, AVAILABLE = BLOCK_NAMES
 EVERY_APP: Final = "*"  # no app's id: what `slop_query` takes for a list of all of them
 _REMEMBERED: Final = 4
+_REMEMBERED_APPS: Final = 16
 _AWAITING: Final = "status: awaiting its first state"
 
 
@@ -106,6 +115,21 @@ class _Bodies:
         body = reveal(write(apps), far=form == "yaml")
         self._last = ((apps, form, body), *self._last[: _REMEMBERED - 1])
         return body
+
+
+class _Texts:
+    """The texts of the apps that were written last, each of which follows its tree."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, LiveText] = {}
+
+    def of(self, app_id: str, tree: Node) -> str:
+        """Write the tree of an app, as far as it was not written before."""
+        text = self._last.pop(app_id, None) or LiveText(escaped_lines)
+        for oldest in list(self._last)[: 1 - _REMEMBERED_APPS]:
+            self._last.pop(oldest, None)
+        self._last[app_id] = text
+        return text.of(tree)
 
 
 def render_available(world: World, at: datetime, listed: int | None = None) -> str:
@@ -169,7 +193,7 @@ def _text_body(apps: Sequence[AppState]) -> str:
         # SLOP, context injection, conformance 7: clear boundaries, by name and id.
         lines.append(f"### {app_heading(app)}")
         if app.tree is not None and _has_live_tree(app):
-            lines.append(tree_body(app.tree, "text"))
+            lines.append(_TEXTS.of(app.id, app.tree))
         lines.extend(host_lines(app))
     if not apps:
         lines.append("(no app is connected)")
@@ -218,6 +242,7 @@ def _available_line(app: AvailableApp) -> str:
 
 
 _BODIES: Final = _Bodies()
+_TEXTS: Final = _Texts()
 
 
 def sealed(name: str, attributes: str, body: str) -> str:

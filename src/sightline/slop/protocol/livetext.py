@@ -51,8 +51,8 @@ class LiveText:
 
     def __init__(self, write: _Writer = write_lines) -> None:
         self._write = write
-        self._past: Node | None = None
-        self._blocks: tuple[str, ...] = ()
+        # The last tree and its blocks: one value, so that threads cannot mix two trees.
+        self._last: tuple[Node | None, tuple[str, ...]] = (None, ())
 
     def of(self, root: Node) -> str:
         """Return the tree as text, with no line break at the end."""
@@ -64,20 +64,21 @@ class LiveText:
         Nothing is copied of what did not change: where a text is sent on in pieces, these
         cost less than joining them.
         """
-        if root is not self._past:
-            self._look_at(root)
+        past, blocks = self._last
+        if root is not past:
+            self._look_at(root, past)
             parts = self._parts((root,), self._write((root,), ("",)), 0)
-            self._blocks = _joined(parts, whole=True).blocks
-            self._past = root
-        return self._blocks
+            blocks = _joined(parts, whole=True).blocks
+            self._last = (root, blocks)
+        return blocks
 
-    def _look_at(self, root: Node) -> None:
+    def _look_at(self, root: Node, past: Node | None) -> None:
         """Write all runs below the root that are not written, the last ones first."""
         new: list[tuple[_Run, list[str], int]] = []
         nodes: list[Node] = []
         indents: list[str] = []
         homes: list[tuple[list[str], int]] = []
-        stack: list[tuple[Node, Node | None, int]] = [(root, self._past, 1)]
+        stack: list[tuple[Node, Node | None, int]] = [(root, past, 1)]
         while stack:
             node, past, level = stack.pop()
             runs = node.runs()

@@ -27,7 +27,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from sightline.slop.protocol.tree import Affordance, Meta, Node, affordances_of
 
-__all__ = ["format_blocks", "format_tree", "shown_action"]
+__all__ = ["format_blocks", "format_tree", "shown_action", "write_lines"]
 
 _encoder: Final = msgspec.json.Encoder(decimal_format="number")
 _objects: Final = msgspec.json.Decoder(list[dict[str, Any] | None])
@@ -135,18 +135,18 @@ def write_lines(nodes: Sequence[Node], indents: Sequence[str]) -> list[str]:
     for at, values in enumerate(properties):
         tables[tuple(values) if values else ()].append(at)
     lines = [""] * len(nodes)
-    for keys, places in tables.items():
-        own_ids = [ids[at] for at in places]
-        rows: list[dict[str, Any]] = [properties[at] or {} for at in places]
+    for keys, positions in tables.items():
+        own_ids = [ids[at] for at in positions]
+        rows: list[dict[str, Any]] = [properties[at] or {} for at in positions]
         # SLOP, state tree, consumer display format: header, properties, meta, affordances.
         columns: list[Iterable[str]] = [
-            [indents[at] for at in places], repeat("["), [kinds[at] for at in places],
+            [indents[at] for at in positions], repeat("["), [kinds[at] for at in positions],
             repeat("] "), own_ids, _names(rows, keys, own_ids),
         ]  # fmt: skip
         columns.extend(_columns(rows, is_plain=is_plain))
-        columns.append([ends[at] for at in places])
+        columns.append([ends[at] for at in positions])
         # Not strict: what is the same in every row has no end.
-        for at, line in zip(places, map("".join, zip(*columns)), strict=True):  # noqa: B905
+        for at, line in zip(positions, map("".join, zip(*columns)), strict=True):  # noqa: B905
             lines[at] = line
     return lines
 

@@ -1,0 +1,71 @@
+"""A text that follows a tree through its changes reads as one written from scratch."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import partial
+
+import pytest
+
+from sightline.context.projection.body import escaped_lines, tree_body
+from sightline.context.projection.escape import reveal
+from sightline.slop.protocol.livetext import LiveText
+from sightline.slop.protocol.text import format_tree, write_lines
+from sightline.slop.protocol.tree import Node
+from support.edits import any_path, edited, grown, with_long_list
+from support.share import share
+from support.trees import STRINGS
+
+SEEDS = share(240)
+SAYINGS = (*STRINGS, "</slop-state>", "salience=1", "\u200b<slop-state>", "### Mail (mail)")
+STEPS = 5
+
+pytestmark = pytest.mark.no_cover
+
+
+def test_following_a_tree_writes_what_starting_anew_writes() -> None:
+    for seed in range(SEEDS):
+        rng = random.Random(seed)
+        tree = grown(rng, Node.of("r", "root"), rng.choice([8, 20, 40]))
+        if rng.random() < 0.05:
+            tree = grown(rng, with_long_list(rng, tree), 40)
+        canonical, escaped = LiveText(), LiveText(escaped_lines)
+        for step in range(STEPS):
+            where = f"seed {seed}, step {step}"
+            assert canonical.of(tree) == format_tree(tree), where
+            assert "\n".join(canonical.blocks(tree)) == canonical.of(tree), where
+            assert escaped.of(tree) == reveal(tree_body(tree, "text")), where
+            for _ in range(rng.choice([1, 1, 2, 5])):
+                tree = edited(rng, tree)
+            tree = tree.change(any_path(rng, tree), partial(_saying, rng.choice(SAYINGS)))
+
+
+def _saying(text: str, node: Node) -> Node:
+    return node.with_property("title", text)
+
+
+def test_one_change_writes_the_nodes_on_its_way_and_copies_no_other_block() -> None:
+    written: list[str] = []
+
+    def write(nodes: Sequence[Node], indents: Sequence[str]) -> list[str]:
+        written.extend(node.id for node in nodes)
+        return write_lines(nodes, indents)
+
+    tree = Node.of("r", "root", children=[
+        Node.of(f"f{at}", "group", children=[
+            Node.of(f"m{n}", "item", properties={"body": "x" * 100}) for n in range(200)
+        ])
+        for at in range(20)
+    ])  # fmt: skip
+    text = LiveText(write)
+    before = text.blocks(tree)
+    written.clear()
+    tree = tree.change("/f3/m40", lambda node: node.with_property("read", True))
+    after = text.blocks(tree)
+    assert sorted(written) == ["f3", "m40", "r"]
+    assert len(before) == len(after) > 50
+    assert len({*map(id, after)} - {*map(id, before)}) < 15, (
+        "one chunk of a long list, and its list"
+    )
+    assert "\n".join(after) == format_tree(tree)
