@@ -136,7 +136,7 @@ def look(world: World, at: datetime, rules: SightRules, count: Callable[[str], i
         listed = _listed(world, at, min(room, budget) // CATALOGUE_PART, count)
         budget = max(0, min(budget, room - count(render_available(world, at, listed))))
     selection = select_bounded(world, budget, count, form=form, pins=rules.pins)
-    tail = render_tail(selection.world, at, form, listed)
+    tail = render_tail(selection.world, at, form, listed, described=selection.described)
     return Sight(world, selection, tail, rules, at, listed)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 from sightline.agent.toolbox.advice import about_failure, missing_app, missing_node
 from sightline.agent.toolbox.bench import Bench
 from sightline.agent.toolbox.results import Ran, rendered
+from sightline.context.projection.actions import action_details
 from sightline.context.projection.body import tree_body
 from sightline.context.projection.danger import danger_line
 from sightline.context.projection.escape import reveal
@@ -101,7 +102,7 @@ async def _query(
     except Unreachable as error:
         return _unreachable(app, error)
     lines = [f"{path} in {app}, now:", reveal(tree_body(tree, "text")), danger_line(tree)]
-    lines.append(_context(bench.hub.world, app, path))
+    lines += (action_details(tree), _context(bench.hub.world, app, path))
     if tree.content_ref is not None:
         lines.append(await _content(bench, app, path, tree, tree.content_ref, may_read))
     return Ran.of("\n".join(filter(None, lines)))

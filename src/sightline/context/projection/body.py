@@ -1,5 +1,7 @@
 """One app's tree as a block shows it: canonical text, JSON or YAML, with nothing forged in it.
 
+In text, actions say more of their parameters than the canonical text does (`actions.py`).
+
 Whatever the app's strings contain, a node is one line of text, a JSON body parses
 to the tree it came from (but for the table's patterns, which read as the table
 says), and a YAML body to what the JSON body parses to.
@@ -16,6 +18,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import msgspec
 from msgspec import Raw, UnsetType
 
+from sightline.context.projection.actions import write_actions
 from sightline.context.projection.escape import (
     is_innocent_json,
     mark,
@@ -26,7 +29,7 @@ from sightline.context.projection.escape import (
 from sightline.errors import InvalidInput
 from sightline.slop.protocol.codec import encode
 from sightline.slop.protocol.jsontext import canonical, members
-from sightline.slop.protocol.text import format_tree, write_lines
+from sightline.slop.protocol.text import format_blocks, write_lines
 from sightline.slop.protocol.tree import TEXT_FIELDS, Extra, Node
 
 __all__ = [
@@ -56,7 +59,7 @@ def tree_body(root: Node, form: Format, indent: str = "") -> str:
     """Write a tree in a format, its strings with `escape.mark`s; YAML lines begin with `indent`."""
     safe = marked(root, lines=form == "text")
     if form == "text":
-        return format_tree(safe)
+        return "\n".join(format_blocks(safe, write_actions))
     if form == "json":
         return encode(safe).decode()
     return _yaml(safe, indent)
@@ -74,7 +77,7 @@ def escaped_lines(nodes: Sequence[Node], indents: Sequence[str]) -> list[str]:
     document = f"{names}\n{b','.join(shown).decode()}"
     if not (document.isascii() and is_innocent_json(document, lines=True)):
         nodes = [_marked_node(node, (), lines=True) for node in nodes]
-    return [reveal(line) for line in write_lines(nodes, indents)]
+    return [reveal(line) for line in write_lines(nodes, indents, write_actions)]
 
 
 def quoted(text: str) -> str:

@@ -233,6 +233,8 @@ _SALIENCE: Final = re.compile(r"salience\s*=")
 # A string of a JSON document in which the two escapes that matter for its end are hidden, behind
 # controls that no JSON text has. A repeated group would remember every escape that it passed.
 _JSON_STRING: Final = re.compile(r'"([^"]*)"(:?)')
+# Whose values stand between the brackets of a line's actions.
+_WORD_KEYS: Final = ("type", "action", "format", "enum", "const", "default")
 _HIDDEN_BACKSLASH: Final = "\x00"
 _HIDDEN_QUOTE: Final = "\x01"
 
@@ -455,7 +457,7 @@ def _string_marker(*, lines: bool, names: bool) -> Callable[[re.Match[str]], str
         text = msgspec.json.decode(f'"{inner}"', type=str) if "\\" in inner else inner
         if colon:
             key = text
-        is_word = names and (colon or key in ("type", "action"))
+        is_word = names and (colon or key in _WORD_KEYS)
         result = mark_word(text) if is_word else mark(text, lines=lines)
         return match[0] if result is inner else msgspec.json.encode(result).decode() + colon
 

@@ -57,6 +57,8 @@ _REFUSALS: Final = 32
 _REMEMBERED: Final = 16
 # No line of a node is shorter; a tree with more nodes than fit so need not be written out to know.
 _LEAST_TOKENS: Final = 2
+# What actions do may take one part in so many of the budget.
+_ABOUT_PART: Final = 8
 _TOO_LARGE: Final = "too large to show here; slop_query reads parts of it"
 # A tokenizer sees the same figures in every moment that has no fraction of a second.
 _ANY_SECOND: Final = datetime(2000, 1, 1, tzinfo=UTC)
@@ -84,6 +86,8 @@ class Selection:
     cuts: tuple[Omission, ...]
     tokens: int
     budget: int
+    # Whether the block has room for what actions do; its tokens are those of the block with it.
+    described: bool = False
 
     @property
     def over_budget(self) -> bool:
@@ -124,7 +128,7 @@ def select(
 
     whole = _whole(world, budget, weigh) if min_salience is None else None
     if whole is not None:
-        return whole
+        return _described(whole, count, at) if form == "text" else whole
     framing = weigh(World())
     purse = _Purse(budget, framing)
     growths: list[_Growth] = []
@@ -213,6 +217,15 @@ def _whole(world: World, budget: int, weigh: Callable[[World], int]) -> Selectio
     apps = tuple(app if app.id in trees else replace(app, tree=None) for app in world.apps)
     cuts = tuple(_no_state(app) for app in world.apps if app.id not in trees)
     return Selection(replace(world, apps=apps), cuts, tokens, budget)
+
+
+def _described(whole: Selection, count: Counter, at: datetime) -> Selection:
+    """Say what actions do, where everything else is shown and the room for it is small."""
+    tokens = count(render_state(whole.world, at, described=True))
+    room = min(whole.budget, whole.tokens + whole.budget // _ABOUT_PART)
+    if not whole.tokens < tokens <= room:
+        return whole
+    return replace(whole, tokens=tokens, described=True)
 
 
 def _no_state(app: AppState) -> Omission:

@@ -23,11 +23,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from operator import is_
 from typing import Final
 
 import msgspec
 
+from sightline.context.projection.actions import about_lines
 from sightline.context.projection.body import (
     MEDIA_TYPES,
     Format,
@@ -85,16 +87,28 @@ class Tail:
 
 
 def render_tail(
-    world: World, at: datetime, form: Format = "text", listed: int | None = None
+    world: World,
+    at: datetime,
+    form: Format = "text",
+    listed: int | None = None,
+    *,
+    described: bool = False,
 ) -> Tail:
     """Render what a model is shown of a world at a moment; `listed` is for `render_available`."""
-    return Tail(render_state(world, at, form), render_available(world, at, listed))
+    state = render_state(world, at, form, described=described)
+    return Tail(state, render_available(world, at, listed))
 
 
-def render_state(world: World, at: datetime, form: Format = "text") -> str:
-    """Render the live state of all apps as one `<slop-state>` block."""
+def render_state(
+    world: World, at: datetime, form: Format = "text", *, described: bool = False
+) -> str:
+    """Render the live state of all apps as one `<slop-state>` block.
+
+    `described` adds to text what actions do; the other forms say it in any case.
+    """
     attributes = f'generated_at="{format_moment(at)}" format="{MEDIA_TYPES[form]}"'
-    return sealed(STATE, attributes, _BODIES.of(world.apps, form))
+    with_actions = described and form == "text"
+    return sealed(STATE, attributes, _BODIES.of(world.apps, form, described=with_actions))
 
 
 class _Bodies:
@@ -104,16 +118,20 @@ class _Bodies:
     """
 
     def __init__(self) -> None:
-        self._last: tuple[tuple[tuple[AppState, ...], Format, str], ...] = ()
+        self._last: tuple[tuple[tuple[AppState, ...], Format, bool, str], ...] = ()
 
-    def of(self, apps: tuple[AppState, ...], form: Format) -> str:
+    def of(self, apps: tuple[AppState, ...], form: Format, *, described: bool) -> str:
         """Write the body of a block, or find it written."""
-        for known, known_form, body in self._last:
-            if known_form == form and len(known) == len(apps) and all(map(is_, known, apps)):
+        for known, *how, body in self._last:
+            if how == [form, described] and len(known) == len(apps) and all(map(is_, known, apps)):
                 return body
-        write = {"text": _text_body, "json": _json_body, "yaml": _yaml_body}[form]
+        write = {
+            "text": partial(_text_body, described=described),
+            "json": _json_body,
+            "yaml": _yaml_body,
+        }[form]
         body = reveal(write(apps), far=form == "yaml")
-        self._last = ((apps, form, body), *self._last[: _REMEMBERED - 1])
+        self._last = ((apps, form, described, body), *self._last[: _REMEMBERED - 1])
         return body
 
 
@@ -187,7 +205,7 @@ def host_lines(app: AppState) -> list[str]:
     return [danger] if danger else []
 
 
-def _text_body(apps: Sequence[AppState]) -> str:
+def _text_body(apps: Sequence[AppState], *, described: bool) -> str:
     lines = ["## SLOP Apps"]
     for app in apps:
         # SLOP, context injection, conformance 7: clear boundaries, by name and id.
@@ -195,6 +213,8 @@ def _text_body(apps: Sequence[AppState]) -> str:
         if app.tree is not None and _has_live_tree(app):
             lines.append(_TEXTS.of(app.id, app.tree))
         lines.extend(host_lines(app))
+        if described and app.tree is not None and _has_live_tree(app):
+            lines.extend(about_lines(app.tree))
     if not apps:
         lines.append("(no app is connected)")
     return "\n".join(lines)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, repeat
 from typing import Any, Final, TypeAlias
@@ -33,6 +33,8 @@ _encoder: Final = msgspec.json.Encoder(decimal_format="number")
 _objects: Final = msgspec.json.Decoder(list[dict[str, Any] | None])
 _metas: Final = msgspec.json.Decoder(list[Meta | None])
 
+# Writes the text of a node's affordances as the end of its line.
+ActionWriter: TypeAlias = Callable[[bytes], str]
 _BLOCK: Final = 512
 # A tree of n levels has n² characters of indent: no block holds much of that.
 _BLOCK_CHARS: Final = 4 * 1024 * 1024
@@ -58,18 +60,21 @@ def format_tree(root: Node) -> str:
     return "\n".join(format_blocks(root))
 
 
-def format_blocks(root: Node) -> Iterator[str]:
-    """Write a tree as blocks of lines, to be joined by line breaks; large trees stream."""
+def format_blocks(root: Node, actions: ActionWriter | None = None) -> Iterator[str]:
+    """Write a tree as blocks of lines, to be joined by line breaks; large trees stream.
+
+    `actions` writes the affordances of a node in another way than the canonical one.
+    """
     nodes: list[Node] = []
     indents: list[str] = []
     for run, indent, room in _document_order(root):
         nodes += run
         indents += repeat(indent, len(run))
         if len(nodes) >= room:
-            yield "\n".join(write_lines(nodes, indents))
+            yield "\n".join(write_lines(nodes, indents, actions))
             nodes, indents = [], []
     if nodes:
-        yield "\n".join(write_lines(nodes, indents))
+        yield "\n".join(write_lines(nodes, indents, actions))
 
 
 # Neighbours of one level that follow each other in the text, their indent, and how many lines of
@@ -115,7 +120,9 @@ def shown_action(name: str) -> str:
     return _plain(name, _NAME_PUNCTUATION)
 
 
-def write_lines(nodes: Sequence[Node], indents: Sequence[str]) -> list[str]:
+def write_lines(
+    nodes: Sequence[Node], indents: Sequence[str], actions: ActionWriter | None = None
+) -> list[str]:
     """Write each of many nodes: its line, and the note on children that are not here.
 
     What native code can do for all of them, it does for all: nodes that name the same
@@ -130,7 +137,7 @@ def write_lines(nodes: Sequence[Node], indents: Sequence[str]) -> list[str]:
         ids = [_plain(node_id) for node_id in ids]
     types = _Types()
     kinds = [types[node.type] for node in nodes]
-    ends = _ends(nodes, indents)
+    ends = _ends(nodes, indents, actions or _actions)
     tables: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
     for at, values in enumerate(properties):
         tables[tuple(values) if values else ()].append(at)
@@ -185,7 +192,7 @@ def _columns(rows: list[dict[str, Any]], *, is_plain: bool) -> Iterator[Iterable
     yield repeat(")")
 
 
-def _ends(nodes: Sequence[Node], indents: Sequence[str]) -> list[str]:
+def _ends(nodes: Sequence[Node], indents: Sequence[str], write: ActionWriter) -> list[str]:
     """Write what follows the properties of each node: hints, actions, the note."""
     ends: list[str] = []
     last: Raw | UnsetType = UNSET
@@ -193,7 +200,7 @@ def _ends(nodes: Sequence[Node], indents: Sequence[str]) -> list[str]:
     for node in nodes:
         text = node.affordances_json
         if text != last:  # items of one collection tend to have the same actions, byte for byte
-            last, actions = text, "" if isinstance(text, UnsetType) else _actions(bytes(text))
+            last, actions = text, "" if isinstance(text, UnsetType) else write(bytes(text))
         ends.append(actions)
     having = [at for at, node in enumerate(nodes) if node.meta_json]
     metas = b",".join(nodes[at].meta_json or _NULL for at in having)
