@@ -41,6 +41,17 @@ def test_following_a_tree_writes_what_starting_anew_writes() -> None:
             tree = tree.change(any_path(rng, tree), partial(_saying, rng.choice(SAYINGS)))
 
 
+def test_a_deep_tree_is_written_whole_below_the_level_at_which_it_is_followed() -> None:
+    tree = Node.of("leaf", "item", properties={"n": 0})
+    for at in range(80):
+        tree = Node.of(f"n{at}", "item", children=[tree, Node.of("other", "item")])
+    path = "/".join(["", *(f"n{at}" for at in reversed(range(79))), "leaf"])
+    text = LiveText()
+    for n in range(3):
+        tree = tree.change(path, lambda node, n=n: node.with_property("n", n))  # type: ignore[misc]
+        assert text.of(tree) == format_tree(tree)
+
+
 def _saying(text: str, node: Node) -> Node:
     return node.with_property("title", text)
 

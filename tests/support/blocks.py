@@ -11,7 +11,7 @@ import msgspec
 
 from sightline.context.projection.body import Format
 from sightline.context.projection.moment import parse_moment
-from sightline.context.projection.tail import render_tail
+from sightline.context.projection.tail import render_state, render_tail
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, AvailableApp, World
 from support import lenient
@@ -33,7 +33,14 @@ def hostile_node(node_id: str, text: str, next_text: str) -> Node:
         {
             "action": text or "a",
             "description": text,
-            "params": {"properties": {text: {"type": text}}},
+            "params": {
+                "properties": {
+                    text: {"type": text},
+                    "e": {"enum": [text, text], "default": text},
+                    "f": {"type": "string", "format": text, "const": text},
+                },
+                "required": [text],
+            },
         }
     ]
     return Node(
@@ -72,6 +79,7 @@ def assert_nothing_is_forged(texts: list[str]) -> None:
         assert lenient.actions(tail.available) == [], f"{form}: {texts!r}"
         check = {"text": assert_text, "json": assert_json, "yaml": assert_yaml}[form]
         check(tail.state, world, len(texts))
+    assert_described(world, len(texts))
 
 
 def assert_text(block: str, world: World, texts: int) -> None:
@@ -79,6 +87,12 @@ def assert_text(block: str, world: World, texts: int) -> None:
     assert lenient.node_lines(block) == 1 + 2 * texts
     assert len(lenient.actions(block)) == 2 * texts
     assert len(lenient.read(block).split("\n")) == block.count("\n") + 1
+
+
+def assert_described(world: World, texts: int) -> None:
+    block = render_state(world, AT, described=True)
+    assert lenient.tags(block) == BOTH_BLOCKS[2:]
+    assert_text(block, world, texts)
 
 
 def body_of(block: str) -> str:

@@ -68,8 +68,8 @@ class BridgeWriter:
     def write(self, world: World) -> None:
         """Put the tail of this world into the file, all at once."""
         now = self._clock().replace(microsecond=0)
-        shown = select_bounded(world, self._budget, form=self._form).world
-        tail = render_tail(shown, now, self._form).text
+        shown = select_bounded(world, self._budget, form=self._form)
+        tail = render_tail(shown.world, now, self._form, described=shown.described).text
         record = BridgeRecord(tail, now, self._pid, self._started, self.window_s)
         _replace(self.path, encode_bridge(record))
 

@@ -51,14 +51,15 @@ def tail(source: str, at: str | None, form: str, budget: int | None, max_bytes: 
     moment = datetime.now(UTC).replace(microsecond=0) if at is None else parse_moment(at)
     body = check_format(form)
     world = read_as(read_world, source, max_bytes)
+    described = False
     if budget is not None:
         selection = select(world, budget, form=body, at=moment)
         if selection.over_budget:
             least = f"what must be shown takes {selection.tokens} tokens"
             raise DoesNotFit(f"{least}, more than {budget}")
         _report(selection)
-        world = selection.world
-    write_text([render_tail(world, moment, body).text])
+        world, described = selection.world, selection.described
+    write_text([render_tail(world, moment, body, described=described).text])
 
 
 def _report(selection: Selection) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from context.projection.requirements import proves
+from sightline.context.projection.body import tree_body
 from sightline.context.projection.moment import parse_moment
 from sightline.context.projection.temporal import change_note, changed_signal, pin_snapshot
 from sightline.demo import demo_tree
 from sightline.slop.protocol.codec import decode, encode
-from sightline.slop.protocol.text import format_tree
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World
 
@@ -102,5 +102,7 @@ def test_a_pinned_snapshot_says_that_it_is_past_and_quotes_every_line() -> None:
     assert lines[0] == "| ### Desk (desk)"
     tree = BEFORE.apps[0].tree
     assert tree is not None
-    assert {f"| {line}" for line in format_tree(tree).split("\n")} <= set(lines), "the whole tree"
+    assert {f"| {line}" for line in tree_body(tree, "text").split("\n")} <= set(lines), (
+        "the whole tree"
+    )
     assert lines[-2:] == ["| ### Notes (n)", "| status: disconnected"]

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from sightline.context.projection.escape import escape_line, mark_json, mark_word, reveal
-from sightline.slop.protocol.jsontext import canonical
+from sightline.slop.protocol.jsontext import read, text_of
 from sightline.slop.protocol.text import shown_action
 from sightline.slop.protocol.tree import Affordance, Node, affordances_of, fold
 
@@ -59,15 +59,15 @@ def about_lines(root: Node) -> list[str]:
 
 
 def action_details(node: Node) -> str:
-    """Write everything that an app declares of a node's actions, a line of JSON for each."""
+    """Write everything that an app declares of a node's actions, a line of JSON for each.
+
+    Actions of which it says nothing but the name are not in it; empty where there are no others.
+    """
     text = node.affordances_json
-    if isinstance(text, UnsetType):
-        return ""
-    declared = [canonical(item).decode() for item in msgspec.json.decode(text, type=list[Raw] | None) or ()]
-    if not declared:
-        return ""
-    lines = [reveal(mark_json(item, lines=True, names=True)) for item in declared]
-    return "\n".join((DETAILS, *lines))
+    declared = [] if isinstance(text, UnsetType) else read(text) or []
+    written = [text_of(item) for item in declared if len(item) > 1]
+    lines = [reveal(mark_json(bytes(item).decode(), lines=True, names=True)) for item in written]
+    return "\n".join((DETAILS, *lines)) if lines else ""
 
 
 def _action(affordance: Affordance) -> str:
@@ -91,11 +91,12 @@ def _param(name: str, schema: object, required: list[object] | None) -> str:
     default = schema.get("default")
     if is_optional or default is not None:
         kinds = [kind for kind in kinds if kind != "null"]
-        name_mark, value = "?", _value(default) if default is not None else ""
+        name = f"{shown_action(name)}?"
     else:
-        name_mark, value = "", ""
-    shown = f" = {value}" if value and len(value) <= _DEFAULT_CHARS else ""
-    return f"{shown_action(name)}{name_mark}: {'|'.join(kinds) or 'any'}{shown}"
+        name = shown_action(name)
+    value = "" if default is None or default == "" else _value(default)
+    behind = f" = {value}" if value and len(value) <= _DEFAULT_CHARS else ""
+    return f"{name}: {'|'.join(kinds) or 'any'}{behind}"
 
 
 def _kinds(schema: Mapping[str, Any], depth: int = 0) -> Iterable[str]:
@@ -119,8 +120,7 @@ def _kind(kind: str, schema: Mapping[str, Any]) -> str:
     if kind == "string" and isinstance(form, str) and _WORD.fullmatch(form):
         kind = form
     elif kind == "array" and isinstance(items, dict) and isinstance(items.get("type"), str):
-        kind = f"{items['type']}[]"
-        return f"{shown_action(kind[:-2])}[]"
+        return f"{shown_action(items['type'])}[]"
     return shown_action(kind)
 
 
@@ -129,7 +129,8 @@ def _choices(values: list[object]) -> list[str]:
     shown: list[str] = []
     for value in values:
         spelled = _value(value)
-        if not spelled or len(shown) == _CHOICES or sum(map(len, shown)) + len(spelled) > _CHOICE_CHARS:
+        is_long = sum(map(len, shown)) + len(spelled) > _CHOICE_CHARS
+        if not spelled or is_long or len(shown) == _CHOICES:
             return [*shown, "…"]
         shown.append(spelled)
     return shown

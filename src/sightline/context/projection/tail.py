@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from operator import is_
 from typing import Final
 
@@ -107,8 +106,8 @@ def render_state(
     `described` adds to text what actions do; the other forms say it in any case.
     """
     attributes = f'generated_at="{format_moment(at)}" format="{MEDIA_TYPES[form]}"'
-    with_actions = described and form == "text"
-    return sealed(STATE, attributes, _BODIES.of(world.apps, form, described=with_actions))
+    body = _BODIES.of(world.apps, form, described=described and form == "text")
+    return sealed(STATE, attributes, body)
 
 
 class _Bodies:
@@ -125,12 +124,11 @@ class _Bodies:
         for known, *how, body in self._last:
             if how == [form, described] and len(known) == len(apps) and all(map(is_, known, apps)):
                 return body
-        write = {
-            "text": partial(_text_body, described=described),
-            "json": _json_body,
-            "yaml": _yaml_body,
-        }[form]
-        body = reveal(write(apps), far=form == "yaml")
+        if form == "text":
+            written = _text_body(apps, described=described)
+        else:
+            written = _json_body(apps) if form == "json" else _yaml_body(apps)
+        body = reveal(written, far=form == "yaml")
         self._last = ((apps, form, described, body), *self._last[: _REMEMBERED - 1])
         return body
 

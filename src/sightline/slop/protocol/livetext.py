@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from sightline.slop.protocol.siblings import Chunk, ShortList
-from sightline.slop.protocol.text import write_lines
+from sightline.slop.protocol.text import document_order, write_lines
 from sightline.slop.protocol.tree import Node
 
 __all__ = ["LiveText"]
@@ -28,6 +28,8 @@ __all__ = ["LiveText"]
 _LONG: Final = 4 * 1024
 # So many nodes are written together.
 _TOGETHER: Final = 512
+# Below this level a subtree counts as one line: every level knows all blocks below it.
+_DEEP: Final = 64
 
 _Run: TypeAlias = Chunk | ShortList
 _Writer: TypeAlias = Callable[[Sequence[Node], Sequence[str]], list[str]]
@@ -91,7 +93,9 @@ class LiveText:
                 lines = [known.get(id(child), "") for child in run.nodes]
                 new.append((run, lines, level))
                 for at, child in enumerate(run.nodes):
-                    if not lines[at]:
+                    if not lines[at] and child.child_list and level == _DEEP:
+                        lines[at] = self._whole(child, level)
+                    elif not lines[at]:
                         nodes.append(child)
                         indents.append(indent)
                         homes.append((lines, at))
@@ -106,6 +110,12 @@ class LiveText:
         for run, lines, level in reversed(new):
             text = _joined(self._parts(run.nodes, lines, level))
             run.known[self._write, level] = replace(text, lines=lines)
+
+    def _whole(self, node: Node, level: int) -> str:
+        lines: list[str] = []
+        for run, indent, _ in document_order(node, level):
+            lines += self._write(run, [indent] * len(run))
+        return "\n".join(lines)
 
     def _known_lines(self, past: Node, runs: tuple[_Run, ...], level: int) -> dict[int, str]:
         """The lines of a node's children as it was, but for the runs that it still has."""
@@ -124,7 +134,7 @@ class LiveText:
         """Nodes of a level as they follow each other in the text: lines, and what is below."""
         for node, line in zip(nodes, lines, strict=True):
             yield line
-            if node.child_list:
+            if node.child_list and level < _DEEP:
                 yield from self._below(node, level + 1)
 
 

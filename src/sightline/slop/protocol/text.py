@@ -27,7 +27,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from sightline.slop.protocol.tree import Affordance, Meta, Node, affordances_of
 
-__all__ = ["format_blocks", "format_tree", "shown_action", "write_lines"]
+__all__ = ["document_order", "format_blocks", "format_tree", "shown_action", "write_lines"]
 
 _encoder: Final = msgspec.json.Encoder(decimal_format="number")
 _objects: Final = msgspec.json.Decoder(list[dict[str, Any] | None])
@@ -67,7 +67,7 @@ def format_blocks(root: Node, actions: ActionWriter | None = None) -> Iterator[s
     """
     nodes: list[Node] = []
     indents: list[str] = []
-    for run, indent, room in _document_order(root):
+    for run, indent, room in document_order(root):
         nodes += run
         indents += repeat(indent, len(run))
         if len(nodes) >= room:
@@ -82,15 +82,16 @@ def format_blocks(root: Node, actions: ActionWriter | None = None) -> Iterator[s
 _Neighbours: TypeAlias = tuple[tuple[Node, ...], str, int]
 
 
-def _document_order(root: Node) -> Iterator[_Neighbours]:
-    yield (root,), "", _BLOCK
-    stack = [_neighbours(root.children, 1)]
+def document_order(root: Node, level: int = 0) -> Iterator[_Neighbours]:
+    """Go through a tree whose root is at this level, line by line, in runs of neighbours."""
+    yield (root,), *_at_level(level)
+    stack = [_neighbours(root.children, level + 1)]
     while stack:
         for found in stack[-1]:
             yield found
             last = found[0][-1]
             if last.child_list:
-                stack.append(_neighbours(last.child_list, len(stack) + 1))
+                stack.append(_neighbours(last.child_list, level + len(stack) + 1))
                 break
         else:
             stack.pop()
