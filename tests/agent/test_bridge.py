@@ -85,7 +85,7 @@ def test_a_fresh_tail_of_a_living_writer_is_read_and_a_stale_one_is_not(tmp_path
     assert read_bridge(path, NOW).dropped == "there is no such file: no bridge is running"
     with writer(path) as bridge:
         bridge.write(WORLD)
-        assert read_bridge(path, after(1)).tail == render_tail(WORLD, NOW).text
+        assert read_bridge(path, after(1)).tail == render_tail(WORLD, NOW, described=True).text
         stale = read_bridge(path, after(11))
         assert (stale.tail, "stalled" in (stale.dropped or "")) == ("", True)
     assert read_bridge(path, NOW).tail == ""
@@ -129,7 +129,7 @@ def test_it_writes_until_the_beat_stops_and_shows_every_world_anew(tmp_path: Pat
 
     with writer(path) as bridge:
         run_bridge(bridge, lambda: next(worlds), beat)
-    assert seen == [render_tail(world, NOW).text for world in (WORLD, World(), WORLD)]
+    assert seen == [render_tail(world, NOW, described=True).text for world in (WORLD, World(), WORLD)]
     assert not path.exists()
 
 
