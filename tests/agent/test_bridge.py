@@ -129,7 +129,9 @@ def test_it_writes_until_the_beat_stops_and_shows_every_world_anew(tmp_path: Pat
 
     with writer(path) as bridge:
         run_bridge(bridge, lambda: next(worlds), beat)
-    assert seen == [render_tail(world, NOW, described=True).text for world in (WORLD, World(), WORLD)]
+    assert seen == [
+        render_tail(world, NOW, described=True).text for world in (WORLD, World(), WORLD)
+    ]
     assert not path.exists()
 
 
