@@ -55,7 +55,7 @@ def about_lines(root: Node) -> list[str]:
     found = _descriptions((root,))
     if not found:
         return []
-    return [ABOUT, *(f"- {_shown(action)}: {_brief(said)}" for action, said in found.items())]
+    return [ABOUT, *(f"- {_shown(action)}: {_brief(words)}" for action, words in found.items())]
 
 
 def action_details(node: Node) -> str:
@@ -150,11 +150,11 @@ def _descriptions(nodes: tuple[Node, ...]) -> dict[str, str]:
     found: dict[str, str] = {}
     for node in nodes:
         if node.affordances_json:
-            for action, said in _described(bytes(node.affordances_json)):
-                found.setdefault(action, said)
+            for action, words in _described(bytes(node.affordances_json)):
+                found.setdefault(action, words)
         for run in node.runs() if node.child_list else ():
-            for action, said in run.known[_descriptions].items():
-                found.setdefault(action, said)
+            for action, words in run.known[_descriptions].items():
+                found.setdefault(action, words)
     return found
 
 
@@ -171,9 +171,9 @@ def _shown(action: str) -> str:
     return reveal(shown_action(mark_word(action)))
 
 
-def _brief(said: str) -> str:
+def _brief(words: str) -> str:
     """The first line of a description, cut at a word where it is long."""
-    line = said.strip().split("\n", 1)[0].rstrip()
+    line = words.strip().split("\n", 1)[0].rstrip()
     if len(line) > _ABOUT_CHARS:
         line = f"{line[:_ABOUT_CHARS].rsplit(' ', 1)[0]}…"
     return escape_line(line)
