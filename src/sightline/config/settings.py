@@ -159,11 +159,14 @@ class WorkspaceSettings(_Table, frozen=True, kw_only=True):
 
     `instructions` is what becomes of a directory's AGENTS.md, commands and skills: `ask` asks
     once for each repository before a model is told of them, `always` does not, `never` looks
-    for none.
+    for none. A turn waits `wait_s` for a command, which then goes on; it is ended after
+    `max_run_s`.
     """
 
     env: tuple[Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], ...] = ()
     instructions: Literal["ask", "always", "never"] = "ask"
+    wait_s: Annotated[float, Meta(gt=0, le=3_600)] = 120
+    max_run_s: Seconds = 14_400
 
 
 class LedgerSettings(_Table, frozen=True, kw_only=True):

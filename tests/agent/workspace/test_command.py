@@ -63,7 +63,7 @@ def test_what_it_leaves_in_the_background_is_ended_with_it(tmp_path: Path) -> No
 def test_it_can_be_stopped(tmp_path: Path) -> None:
     stop = threading.Event()
     threading.Timer(0.2, stop.set).start()
-    assert run("sleep 1000", tmp_path, stop=stop).ended == "cancelled"
+    assert run("sleep 1000", tmp_path, stop=stop).ended == "stopped"
 
 
 def test_a_command_that_closes_its_output_is_still_waited_for(tmp_path: Path) -> None:

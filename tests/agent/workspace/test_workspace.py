@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from sightline.context.messages.parts import ToolCall
 from sightline.errors import ActionError, InvalidInput
 from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.text import format_tree
+from sightline.slop.protocol.tree import Node
 from sightline.testing import Client, connect
 
 
@@ -151,37 +153,93 @@ async def test_a_command_that_fails_says_which_variable_it_was_not_given(root: P
         await workspace.close()
 
 
-async def test_a_command_that_takes_long_goes_on_as_a_task(root: Path) -> None:
-    workspace = Workspace(root, patience_s=0)
-    gate = root / "gate"
+async def test_a_command_that_takes_long_goes_on_and_can_be_waited_for(root: Path) -> None:
+    said: list[str] = []
+    workspace = Workspace(root, wait_s=0.01, tell=said.append)
     async with connect(workspace.app) as client:
-        command = f"while [ ! -e {gate} ]; do sleep 0.02; done; echo through"
-        result = await client.result("/", "run", {"command": command})
-        assert result.status == "accepted"
-        await client.until(lambda: client.tree.child("tasks") is not None)
-        gate.touch()
-        await client.until(lambda: _status(client) == "exited")
-        content = await client.invoke("/runs/run-1", "read_content")
-        assert content["content"] == "through\n"
+        command = "echo first; while [ ! -e gate ]; do sleep 0.02; done; echo through"
+        answer = await client.invoke("/", "run", command=command)
+        assert (answer["run"], answer["status"]) == ("run-1", "running")
+        # What it says is shown as it comes, and can be read.
+        await client.until(lambda: _run(client).properties.get("latest") == "first")
+        assert [item.action for item in _run(client).affordances] == [
+            "wait",
+            "stop",
+            "read_content",
+        ]
+        so_far = await client.invoke("/runs/run-1", "read_content")
+        assert so_far["content"] == "first\n"
+        answer = await client.invoke("/runs/run-1", "wait", seconds=0.01)
+        assert (answer["status"], answer["output"]) == ("running", "first\n")
+        waiting = asyncio.create_task(client.invoke("/runs/run-1", "wait"))
+        await client.until(lambda: _run(client).properties["awaited"])
+        (root / "gate").touch()
+        answer = await waiting
+        assert (answer["exit_code"], answer["output"]) == (0, "first\nthrough\n")
+        assert [item.action for item in _run(client).affordances] == ["read_content"]
+        assert not said  # whoever waited knows
+    await workspace.close()
+
+
+async def test_a_command_that_ends_when_nobody_waits_is_told(root: Path) -> None:
+    said: list[str] = []
+    workspace = Workspace(root, wait_s=0.01, tell=said.append)
+    async with connect(workspace.app) as client:
+        await client.invoke("/", "run", command="while [ ! -e gate ]; do sleep 0.02; done; exit 3")
+        (root / "gate").touch()
+        await client.until(lambda: _run(client).properties["status"] == "exited")
+        # Who comes too late to wait still gets the result.
+        assert _run(client).properties["unread"]
+        answer = await client.invoke("/runs/run-1", "wait")
+        assert answer["exit_code"] == 3
+        assert "unread" not in _run(client).properties
+    await workspace.close()
+    [line] = said
+    assert re.fullmatch(r"run-1 ended with exit code 3 after \d+ s: while \[ ! .*", line)
+
+
+async def test_a_command_is_stopped_with_all_that_it_started(root: Path) -> None:
+    workspace = Workspace(root, wait_s=0.01)
+    async with connect(workspace.app) as client:
+        command = "sleep 1000 & echo $! > tmp; mv tmp pid; wait"
+        await client.invoke("/", "run", command=command)
+        while not (root / "pid").exists():
+            await asyncio.sleep(0)
+        answer = await client.invoke("/runs/run-1", "stop", by="by the user")
+        assert re.fullmatch(r"stopped by the user after [\d.]+ s", answer["ended"])
+        wait_until_gone(int((root / "pid").read_text()))
+        with pytest.raises(ActionError, match="stop"):
+            await client.invoke("/runs/run-1", "stop")
+    await workspace.close()
+
+
+async def test_what_runs_is_always_listed(root: Path) -> None:
+    workspace = Workspace(root, wait_s=0.01)
+    async with connect(workspace.app) as client:
+        await client.invoke("/", "run", command="sleep 1000")
+        for number in range(7):
+            answer = await client.invoke("/", "run", command=f"exit {number}")
+            if "run" in answer:
+                await client.invoke(f"/runs/{answer['run']}", "wait")
+        listed = [run.id for run in client.tree.at("/runs").children]
+        assert listed == ["run-8", "run-7", "run-6", "run-5", "run-4", "run-1"]
     await workspace.close()
 
 
 async def test_closing_ends_what_still_runs(root: Path) -> None:
-    workspace = Workspace(root, patience_s=0)
+    workspace = Workspace(root, wait_s=0.01)
     pid = root / "pid"
     async with connect(workspace.app) as client:
         command = f"echo $$ > tmp; mv tmp {pid}; while :; do sleep 1000; done"
-        result = await client.result("/", "run", {"command": command})
-        assert result.status == "accepted"
+        await client.invoke("/", "run", command=command)
         while not pid.exists():
             await asyncio.sleep(0)
         await workspace.close()
     wait_until_gone(int(pid.read_text()))
 
 
-def _status(client: Client) -> Any:
-    runs = client.tree.child("runs")
-    return None if runs is None else runs.children[0].properties["status"]
+def _run(client: Client) -> Node:
+    return client.tree.at("/runs/run-1")
 
 
 async def test_changes_are_noticed_where_watchfiles_is_installed(

@@ -12,11 +12,14 @@ import pytest
 from prompt_toolkit.input import create_pipe_input
 
 from agent.host.helpers import check_ledger, hosted, invoke, messages
+from agent.workspace.conftest import wait_until_gone
 from cli.chat.test_terminal import OURS, Screen, until
 from sightline.agent.host import Host
 from sightline.agent.models.scripted import Cut, ScriptedModel, Stall
 from sightline.cli.chat.driver import ChatDriver
 from sightline.cli.chat.status import Status
+from sightline.config import AppSettings
+from sightline.config.settings import WorkspaceSettings
 from sightline.context.dialects.profiles import profile_for
 from sightline.demo.app import Desk, demo_app
 from support.terminal_attacks import ATTACKS, FORBIDDEN
@@ -211,6 +214,56 @@ async def test_a_turn_is_stopped_by_a_key(tmp_path: Path, key: str) -> None:
         chat.type("again\r")
         await chat.sees("Better.")
     check_ledger(tmp_path)
+
+
+@pytest.mark.parametrize("key", ["\x1b", "\x03"], ids=["Escape", "Ctrl-C"])
+async def test_a_command_is_followed_while_it_runs_and_stopped_by_a_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = "sleep 1000 & echo $! > pid; echo one; echo '\033]0;two\007two'; wait"
+    script = [invoke("c1", "/", "run", app="workspace", command=command)]
+    async with chatting(tmp_path, script, apps=AppSettings(discover=False)) as chat:
+        chat.type("go\r")
+        await chat.is_asked("? run on workspace")
+        chat.type("y\r")
+        await until(lambda: live_of(chat).endswith("    one\n    two\n"))
+        assert live_of(chat).startswith("run-1  running for ")
+        assert "1 running" in status_of(chat)
+        chat.type("/runs\r")
+        await chat.sees("> /runs", "    two")
+        chat.type(key)
+        await chat.sees("stopped by the user after", "■ stopped")
+        wait_until_gone(int((tmp_path / "pid").read_text()))
+        await until(lambda: "running" not in status_of(chat) + live_of(chat))
+    check_ledger(tmp_path)
+
+
+async def test_a_command_that_goes_on_is_named_when_the_turn_stops_and_can_be_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = [invoke("c1", "/", "run", app="workspace", command="echo hi; sleep 1000"), Stall("So")]
+    settings = {"apps": AppSettings(discover=False), "workspace": WorkspaceSettings(wait_s=0.01)}
+    async with chatting(tmp_path, script, **settings) as chat:
+        chat.type("go\r")
+        await chat.is_asked("? run on workspace")
+        chat.type("y\r")
+        await until(lambda: "So" in live_of(chat))
+        chat.type("\x1b")
+        await chat.sees("■ stopped", "◦ run-1 goes on: /runs stop run-1 ends it")
+        chat.type("/runs run-1\r")
+        await chat.sees("hi\n")
+        chat.type("/runs stop 1\r")
+        await chat.sees("run-1 stopped by the user after")
+        chat.type("/runs stop\r")
+        await chat.sees("Nothing runs.")
+        chat.type("/runs\r")
+        await chat.sees("run-1  stopped, -15  echo hi; sleep 1000")
+
+
+def live_of(chat: Chat) -> str:
+    return "".join(text for _, text, *_ in chat.driver.live(80, 8))
 
 
 async def test_stopping_while_asked_refuses_and_ends_the_turn(tmp_path: Path) -> None:

@@ -63,7 +63,9 @@ if TYPE_CHECKING:
 __all__ = ["Host"]
 
 FIRST_SIGHT_S: Final = 2.0
-WORKSPACE_READS: Final = ("read", "search", "read_content")
+# Waiting for a command and stopping it are the model's as starting it was: nobody is asked again.
+WORKSPACE_READS: Final = ("read", "search", "read_content", "wait", "stop")
+WORKSPACE_COMMANDS: Final = ("run", "wait")
 
 
 class Host:
@@ -104,6 +106,7 @@ class Host:
         self._cancelled: str | None = None
         self._workspace: Workspace | None = None
         self._guidance: tuple[Guidance, Guidance] | None = None
+        self._own_invoke_s: dict[str, float] = {}
 
     @classmethod
     @asynccontextmanager
@@ -564,7 +567,10 @@ class Host:
             await self._leave_session()
             self._is_new = reference is None
         limits = self.settings.limits
-        bench = Bench(self.ledger, row.id, self.hub, self.memos, invoke_s=limits.invoke_s)
+        bench = Bench(
+            self.ledger, row.id, self.hub, self.memos, invoke_s=limits.invoke_s,
+            own_invoke_s=self._own_invoke_s,
+        )  # fmt: skip
         toolbox = Toolbox(bench, self.settings.tools.style)
         self._now = Current(OpenSession(row, toolbox, first_group=row.first_group))
 
@@ -592,16 +598,20 @@ class Host:
 
     async def _open_workspace(self, stack: AsyncExitStack) -> None:
         """Show the current directory as an app; its reads need no approval, it is our own."""
-        from sightline.agent.workspace.workspace import APP_ID, Workspace
+        from sightline.agent.workspace.workspace import APP_ID, MAX_WAIT_S, Workspace
 
+        chosen = self.settings.workspace
         workspace = await asyncio.to_thread(
-            Workspace, Path.cwd(), env=self._env, also_passed=self.settings.workspace.env
-        )
+            Workspace, Path.cwd(), env=self._env, also_passed=chosen.env, wait_s=chosen.wait_s,
+            max_run_s=chosen.max_run_s,
+            tell=lambda text: self._tell(Noticed(code="run_ended", message=text)),
+        )  # fmt: skip
+        self._own_invoke_s[APP_ID] = MAX_WAIT_S + self.settings.limits.invoke_s
         stack.push_async_callback(workspace.close)
         self.hub.add(APP_ID, workspace.dial, own=True)
         stack.push_async_callback(self.hub.remove, APP_ID)
         stack.push_async_callback(_ended, asyncio.create_task(workspace.watch()))
-        self._stage.trust(APP_ID, WORKSPACE_READS)
+        self._stage.trust(APP_ID, WORKSPACE_READS, WORKSPACE_COMMANDS)
         self._workspace = workspace
         if self.settings.workspace.instructions != "never":
             await asyncio.to_thread(self._read_guidance)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -53,6 +53,8 @@ from sightline.slop.protocol.world import World
 __all__ = ["TurnRun"]
 
 NOTE_EVERY_S: Final = 0.2  # how much of a reply a killed program may lose
+HALT_S: Final = 8.0  # what ends a command gives it a moment, and then ends what is left
+_AGAIN_S: Final = 0.05
 
 
 class TurnRun:
@@ -76,6 +78,9 @@ class TurnRun:
         self._machine = TurnMachine(limits)
         self._inbox: asyncio.Queue[steps.TurnEvent] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._calls: dict[asyncio.Task[None], str] = {}
+        self._done: dict[str, steps.ActionDone] = {}
+        self._halting: str | None = None  # why, once it has begun
         self._cases: dict[str, Case] = {}
         # Calls as the user was last asked about them, and rules to remember if they still hold.
         self._shown_cases: dict[str, Case] = {}
@@ -119,7 +124,10 @@ class TurnRun:
         try:
             await self._perform(self._machine.step(start))
             while not self._machine.over:
-                await self._perform(self._machine.step(await self._inbox.get()))
+                event = await self._inbox.get()
+                if isinstance(event, steps.Cancel):
+                    event = msgspec.structs.replace(event, results=await self._halt(event.reason))
+                await self._perform(self._machine.step(event))
         finally:
             await self._stop()
 
@@ -162,7 +170,10 @@ class TurnRun:
             case steps.AskApproval(call, reason):
                 await self._ask(call, reason)
             case steps.RunCall(call):
-                self._begin(partial(self._call, call))
+                task = self._begin(partial(self._call, call))
+                if self._stage.can_stop(self._cases[call.id].facts):
+                    self._calls[task] = call.id
+                    task.add_done_callback(self._calls.pop)
             case steps.UsageReport(reported):
                 self._report(reported)
             case steps.Stop():
@@ -250,13 +261,32 @@ class TurnRun:
 
     # What is begun.
 
-    def _begin(self, work: Callable[[], Awaitable[steps.TurnEvent]]) -> None:
+    def _begin(self, work: Callable[[], Awaitable[steps.TurnEvent]]) -> asyncio.Task[None]:
         async def tell() -> None:
-            self._inbox.put_nowait(await work())
+            event = await work()
+            if self._halting is not None and isinstance(event, steps.Changed):
+                event = steps.ActionDone(event.call_id, f"error: not run ({self._halting})", False)
+            if self._halting is not None and isinstance(event, steps.ActionDone):
+                self._done[event.call_id] = event
+            else:
+                self._inbox.put_nowait(event)
 
         task = asyncio.create_task(tell())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _halt(self, reason: str) -> tuple[steps.ActionDone, ...]:
+        """Stop the commands that calls wait for; give the results of those calls."""
+        self._halting = reason
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HALT_S):
+                # Again if need be: what was just asked for may not have begun yet.
+                while self._calls:
+                    await self._stage.stop_commands(reason.removeprefix("cancelled "))
+                    if self._calls:
+                        await asyncio.wait(set(self._calls), timeout=_AGAIN_S)
+        return tuple(self._done.values())
 
     async def _stop(self) -> None:
         tasks = list(self._tasks)
@@ -362,6 +392,8 @@ class TurnRun:
 
     def _check(self, call: ToolCall, target: ToolTarget) -> None:
         """Raise `Lapsed` unless a call is what was decided on; by the user, as it was shown."""
+        if self._halting is not None:
+            raise Lapsed
         now = self._stage.case(call, target, reads=self._now.session.toolbox.parallel(call))
         shown = self._shown_cases.get(call.id)
         holds = self._cases[call.id].same_facts(now) if shown is None else shown.same(now)

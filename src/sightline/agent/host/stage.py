@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -46,7 +47,7 @@ from sightline.context.slots.standing import guidelines_text, system_text
 from sightline.context.slots.strategy import Layers, Llm
 from sightline.context.tokens.estimate import Calibration, Calibrations
 from sightline.context.tokens.tokens import ESTIMATE, Counter, counter_for
-from sightline.errors import DoesNotFit, MissingExtra
+from sightline.errors import DoesNotFit, MissingExtra, SightlineError
 from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.world import World
 
@@ -86,10 +87,15 @@ class HostStage:
         self._own_reads: frozenset[tuple[str, str]] = frozenset()
         self.instructions = ""
         self.held = HeldPrefix(settings.cache.named)
+        self._commands: frozenset[tuple[str, str]] = frozenset()
 
-    def trust(self, app: str, actions: Sequence[str]) -> None:
-        """Take the word of an app of our own that these actions only read."""
+    def trust(self, app: str, actions: Sequence[str], commands: Sequence[str] = ()) -> None:
+        """Take the word of an app of our own that these actions only read.
+
+        `commands` are the actions that wait for what the nodes of its `/runs` can `stop`.
+        """
         self._own_reads |= {(app, action) for action in actions}
+        self._commands |= {(app, action) for action in commands}
 
     @property
     def world(self) -> World:
@@ -285,6 +291,21 @@ class HostStage:
         # In any mode, then, as in mode auto: a rule of the user may still deny it.
         mode = "auto" if reads else self.mode
         return decide(facts, mode, self._settings.policy, session.remembered)
+
+    def can_stop(self, facts: Facts) -> bool:
+        """Tell whether what a call does can be stopped: a command of our own workspace."""
+        return facts.is_ours and (facts.app, facts.action) in self._commands
+
+    async def stop_commands(self, by: str) -> None:
+        """Stop the commands that a call waits for, by the actions that their nodes have."""
+        for app_id in {app for app, _ in self._commands}:
+            app = self._hub.world.app(app_id)
+            runs = None if app is None or app.tree is None else app.tree.child("runs")
+            for run in () if runs is None else runs.children:
+                if run.properties.get("awaited"):
+                    with suppress(SightlineError):  # it may have ended meanwhile
+                        client = await self._hub.client(app_id)
+                        await client.invoke(f"/runs/{run.id}", "stop", {"by": by[:100]})
 
     async def fold(self, now: Current, composed: Composed | None = None) -> bool:
         """Keep the newer half of the window's groups; say whether anything is left out by that.

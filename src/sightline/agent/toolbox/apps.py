@@ -55,8 +55,9 @@ async def invoke(bench: Bench, call: ToolTarget, check: Callable[[], None] | Non
         return Ran.failed(missing_app(world, call.app))
     try:
         client = await bench.hub.client(call.app)
+        limit_s = bench.own_invoke_s.get(call.app, bench.invoke_s)
         outcome = await client.invoke(
-            call.path, call.action, call.params or None, timeout_s=bench.invoke_s, check=check
+            call.path, call.action, call.params or None, timeout_s=limit_s, check=check
         )
     except ActionFailed as error:
         advice = about_failure(error, bench.hub.world, call.app, call.path, call.action)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -39,7 +40,10 @@ class Attention:
 
 @dataclass(slots=True)
 class Bench:
-    """What the tools of one session work on. `attention` is swapped by focus and unfocus."""
+    """What the tools of one session work on. `attention` is swapped by focus and unfocus.
+
+    An action is waited for `invoke_s`; one of an app of our own as `own_invoke_s` says.
+    """
 
     ledger: Ledger
     session_id: int
@@ -47,3 +51,4 @@ class Bench:
     memos: MemoShelf
     attention: Attention = field(default_factory=Attention)
     invoke_s: float = INVOKE_S
+    own_invoke_s: Mapping[str, float] = field(default_factory=dict)

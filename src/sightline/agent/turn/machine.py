@@ -382,13 +382,16 @@ class TurnMachine:
         return [Emit(_answered(call, approved=False, by=event.by)), *self._take_up_calls()]
 
     def _action_done(self, event: ActionDone) -> list[Effect]:
+        return self._take_up_calls() if self._keep_result(event) else []
+
+    def _keep_result(self, event: ActionDone) -> bool:
+        """Take the result of a call that runs; False if none of this id does."""
         call = self._round.finish(event.call_id)
-        if call is None:
-            return []
-        self._round.results[call.id] = ToolResult(
-            call.id, event.content, call.name, is_error=not event.ok
-        )
-        return self._take_up_calls()
+        if call is not None:
+            self._round.results[call.id] = ToolResult(
+                call.id, event.content, call.name, is_error=not event.ok
+            )
+        return call is not None
 
     def _changed(self, event: Changed) -> list[Effect]:
         current = self._round
@@ -450,6 +453,8 @@ class TurnMachine:
             ended = events.ReplyEnded(reason="incomplete", detail=event.reason)
             effects += self._store_reply(message, ended, incomplete=True)
         elif self._phase == "calling":
+            for done in event.results:
+                self._keep_result(done)
             effects += self._close_calls(event.reason)
         return effects + self._end("cancelled", "cancelled", event.reason, text)
 

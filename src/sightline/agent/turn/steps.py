@@ -156,9 +156,13 @@ class Changed(msgspec.Struct, frozen=True):
 
 
 class Cancel(msgspec.Struct, frozen=True):
-    """The user stops the turn, whatever is under way."""
+    """The user stops the turn, whatever is under way.
+
+    `results` are of calls that could be asked to stop, and said how far they came.
+    """
 
     reason: str = "cancelled by the user"
+    results: tuple[ActionDone, ...] = ()
 
 
 class Broken(msgspec.Struct, frozen=True):

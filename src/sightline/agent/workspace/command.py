@@ -25,9 +25,9 @@ from typing import Final, Literal, TypeAlias
 from sightline.agent.workspace.group import is_over, kill_group
 from sightline.context.messages.redact import redact, redact_cut
 
-__all__ = ["Ended", "Finished", "run_command"]
+__all__ = ["Ended", "Finished", "Output", "run_command"]
 
-Ended: TypeAlias = Literal["exited", "timed out", "cancelled"]
+Ended: TypeAlias = Literal["exited", "timed out", "stopped", "not started"]
 
 HEAD: Final = 32 * 1024
 TAIL: Final = 32 * 1024
@@ -63,11 +63,14 @@ def run_command(
     timeout_s: float,
     stop: threading.Event,
     env: Mapping[str, str],
+    output: Output | None = None,
 ) -> Finished:
     """Run a shell command to its end, until the time is up, or until `stop` is set. Blocks.
 
-    It has the variables of `env` and no others. What is kept of its output has no known key.
+    It has the variables of `env` and no others. What is kept of its output has no known key;
+    who gives an `output` can read in it while the command runs.
     """
+    output = output or Output()
     begun = time.monotonic()
     process = subprocess.Popen(
         [*_leader(), command],
@@ -76,7 +79,6 @@ def run_command(
         start_new_session=True,
     )  # fmt: skip
     assert process.stdout is not None  # noqa: S101 - it was asked for above
-    output = _Output()
     try:
         ended = _follow(process, process.stdout.fileno(), output, begun + timeout_s, stop)
     finally:
@@ -97,7 +99,7 @@ def _leader() -> tuple[str, ...]:
 def _follow(
     process: subprocess.Popen[bytes],
     stream: int,
-    output: _Output,
+    output: Output,
     deadline: float,
     stop: threading.Event,
 ) -> Ended:
@@ -117,7 +119,7 @@ def _follow(
             if over:
                 return "exited"
             if stop.is_set():
-                return "cancelled"
+                return "stopped"
             if time.monotonic() >= deadline:
                 return "timed out"
 
@@ -132,14 +134,20 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     kill_group(process)
 
 
-class _Output:
-    """The beginning and the end of a stream, and how much was between."""
+class Output:
+    """The beginning and the end of a stream, and how much was between. For any two threads."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._head = b""
         self._tail: deque[bytes] = deque()
         self._tail_size = 0
         self._dropped = 0
+
+    @property
+    def size(self) -> int:
+        """How many bytes have come."""
+        return len(self._head) + self._tail_size + self._dropped
 
     def take(self, stream: int) -> bool:
         """Take what is there now, but no more than a command can say for ever; False at the end."""
@@ -150,18 +158,29 @@ class _Output:
                 return True
             if not data:
                 return False
-            self._add(data)
+            with self._lock:
+                self._add(data)
         return True
 
     def text(self) -> str:
         """What was kept, as text without control sequences."""
-        tail = b"".join(self._tail)
+        with self._lock:
+            head, tail, dropped = self._head, b"".join(self._tail), self._dropped
         cut = max(0, len(tail) - TAIL)
-        head, tail = self._head, tail[cut:]
-        between = f"\n[… {self._dropped + cut:,} bytes left out …]\n" if self._dropped + cut else ""
+        tail = tail[cut:]
+        between = f"\n[… {dropped + cut:,} bytes left out …]\n" if dropped + cut else ""
         if not between:
             return redact(_plain(head + tail))
         return redact_cut(_plain(head), _plain(tail), between)
+
+    def end(self, size: int) -> str:
+        """The last lines of what has come, of so many bytes at most."""
+        with self._lock:
+            kept = (self._head if not self._dropped else b"") + b"".join(self._tail)
+        if len(kept) <= size:
+            return redact(_plain(kept))
+        # What is cut may begin within a line, or within a key.
+        return redact_cut("", _plain(kept[-size:].partition(b"\n")[2] or kept[-size:]), "")
 
     def _add(self, data: bytes) -> None:
         room = HEAD - len(self._head)

@@ -9,18 +9,16 @@ import mimetypes
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
-from sightline.agent.workspace.command import Finished
 from sightline.agent.workspace.git import GitStatus
 from sightline.agent.workspace.guidance import MarkdownFile
 from sightline.agent.workspace.inside import shown
 from sightline.agent.workspace.listing import Listing
+from sightline.agent.workspace.runs import Run
 from sightline.slop.protocol.ids import legal_id
 
 __all__ = [
-    "Run",
     "directory_node",
     "file_node",
     "files_node",
@@ -32,17 +30,9 @@ __all__ = [
 CHANGES: Final = 40
 ENTRIES: Final = 40
 _COMMAND_CHARS: Final = 200
+_LATEST_BYTES: Final = 600
 
 Descriptor = dict[str, Any]
-
-
-@dataclass(slots=True)
-class Run:
-    """One command that was run, or is running."""
-
-    id: str
-    command: str
-    finished: Finished | None = None
 
 
 def git_node(git: GitStatus | None, *, is_late: bool = False) -> Descriptor | None:
@@ -139,10 +129,17 @@ def _run_node(run: Run) -> Descriptor:
     props: Descriptor = {"label": shown(run.command[:_COMMAND_CHARS])}
     finished = run.finished
     if finished is None:
-        return {"id": run.id, "type": "status", "props": {**props, "status": "running"}}
-    props |= {"status": finished.ended, "exit_code": finished.exit_code}
-    lines = finished.output.count("\n")
-    reference = {"mime": "text/plain", "summary": f"{lines} lines of output"}
+        started_at = run.started_at.isoformat(timespec="seconds").replace("+00:00", "Z")
+        props |= {"status": "running", "started_at": started_at, "awaited": run.waiting > 0}
+        if latest := run.output.end(_LATEST_BYTES).rstrip():
+            props["latest"] = latest
+        reference = {"mime": "text/plain", "summary": f"{run.output.size:,} bytes so far"}
+    else:
+        props |= {"status": finished.ended, "exit_code": finished.exit_code}
+        if not run.is_known:
+            props["unread"] = True
+        lines = finished.output.count("\n")
+        reference = {"mime": "text/plain", "summary": f"{lines} lines of output"}
     return {"id": run.id, "type": "status", "props": props, "content_ref": reference}
 
 

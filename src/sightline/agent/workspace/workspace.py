@@ -3,7 +3,7 @@
     /            read, search; edit, create, run (dangerous: the host asks first)
     /git         branch, and what has changed
     /files       directories and files, made when a query asks; content by `read_content`
-    /runs        the latest commands, with their output
+    /runs        what runs, and the latest commands, with their output; `wait` and `stop`
     /skills      what is written down about how to do things, by name
 
 What the tree shows is a picture that `look` takes: git and the names of files, never
@@ -24,7 +24,6 @@ import logging
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -33,14 +32,13 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta
 
-from sightline.agent.workspace.command import Finished, run_command
+from sightline.agent.workspace.command import Finished
 from sightline.agent.workspace.environment import passed, withheld_by_name
 from sightline.agent.workspace.git import TIMEOUT_S, Git, GitStatus
 from sightline.agent.workspace.guidance import MarkdownFile
-from sightline.agent.workspace.inside import Inside, Parts, parts_of
+from sightline.agent.workspace.inside import Inside, Parts, parts_of, shown
 from sightline.agent.workspace.listing import SKIPPED, Listing, scan
 from sightline.agent.workspace.nodes import (
-    Run,
     directory_node,
     file_node,
     files_node,
@@ -48,6 +46,7 @@ from sightline.agent.workspace.nodes import (
     runs_node,
     skills_node,
 )
+from sightline.agent.workspace.runs import Run, Runs
 from sightline.agent.workspace.text import content, edit, read_lines, search
 from sightline.errors import ActionError, InvalidInput
 from sightline.slop.app.app import App
@@ -61,11 +60,11 @@ __all__ = ["APP_ID", "Workspace", "workspace_app"]
 APP_ID: Final = "workspace"
 # How many directories deep there are nodes; below, `read` and `search` go on.
 DEPTH: Final = 12
-PATIENCE_S: Final = 20.0
-MAX_RUN_S: Final = 600.0
+WAIT_S: Final = 20.0  # shorter than a consumer waits for any answer
+MAX_WAIT_S: Final = 3_600.0
+MAX_RUN_S: Final = 4 * 3_600.0
 LOOK_S: Final = 1.5
-_RUNS: Final = 5
-_COMMANDS_AT_ONCE: Final = 4
+_SO_FAR_BYTES: Final = 4_000
 _log: Final = logging.getLogger(__name__)
 
 FilePath = Annotated[str, "A file's path from the workspace's root, e.g. src/app.py"]
@@ -87,18 +86,21 @@ class Workspace:
         self,
         root: Path,
         *,
-        patience_s: float = PATIENCE_S,
+        wait_s: float = WAIT_S,
+        max_run_s: float = MAX_RUN_S,
         look_s: float = LOOK_S,
         git_s: float = TIMEOUT_S,
         env: Mapping[str, str] | None = None,
         also_passed: Collection[str] = (),
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Open a directory. Raises InvalidInput if it is none.
 
-        A command that takes longer than `patience_s` is answered `accepted`, and goes on as
-        a task. A picture that takes longer than `look_s` is shown when it comes; git is given
-        up after `git_s`. Commands have of `env` (our own if None) what tools need, and the
-        variables `also_passed`.
+        A command that takes longer than `wait_s` is answered with what it said so far and goes
+        on; when it ends while nobody waits for it, `tell` is called with a sentence. It is
+        ended after `max_run_s`. A picture that takes longer than `look_s` is shown when it
+        comes; git is given up after `git_s`. Commands have of `env` (our own if None) what
+        tools need, and the variables `also_passed`.
         """
         try:
             self._root = root.resolve(strict=True)
@@ -106,7 +108,9 @@ class Workspace:
         except OSError as error:
             raise InvalidInput(f"{root}: {error.strerror}") from error
         self._git = Git(self._root, timeout_s=git_s)
-        self._patience_s = patience_s
+        self._wait_s = wait_s
+        self._max_run_s = max_run_s
+        self._tell = tell
         self._look_s = look_s
         self._env = os.environ if env is None else env
         self._also_passed = frozenset(also_passed)
@@ -116,10 +120,9 @@ class Workspace:
         self._next: Future[None] | None = None
         self._is_slow = False
         self._is_closed = False
-        self._runs: deque[Run] = deque(maxlen=_RUNS)
-        self._run_count = 0
         self._skills: tuple[MarkdownFile, ...] = ()
-        self._pool = ThreadPoolExecutor(_COMMANDS_AT_ONCE, "sightline-run")
+        self._runs = Runs(self._root, changed=self._show_runs, on_end=self._ended_alone)
+        self._refreshing: set[asyncio.Task[None]] = set()
         self.app = self._build_app()
 
     @property
@@ -182,11 +185,12 @@ class Workspace:
     async def close(self) -> None:
         """End commands that still run, and let go of the directory."""
         await self.app.close()
+        await self._runs.close()
+        await asyncio.gather(*self._refreshing)
         with self._looking:
             self._is_closed = True
         self._git.stop()
-        for pool in (self._pool, self._looks):
-            await asyncio.to_thread(pool.shutdown)
+        await asyncio.to_thread(self._looks.shutdown)
         self._inside.close()
 
     @property
@@ -200,7 +204,7 @@ class Workspace:
     def _build_app(self) -> App:
         app = App(
             APP_ID, self._root.name or "/", description="The current directory",
-            invoke_timeout_s=MAX_RUN_S + PATIENCE_S,
+            invoke_timeout_s=MAX_WAIT_S + 60,
         )  # fmt: skip
         app.action(
             "/", "read", idempotent=True, refreshes=(), description="Read lines of a text file"
@@ -218,6 +222,14 @@ class Workspace:
             "/", "run", dangerous=True, estimate="slow",
             description="Run a shell command in the workspace, with the user's rights",
         )(self.run)  # fmt: skip
+        app.action(
+            "runs/{run}", "wait", when=_is_news, idempotent=True,
+            description="Wait for its end, and get its output",
+        )(self.wait)  # fmt: skip
+        app.action(
+            "runs/{run}", "stop", when=_is_running,
+            description="Stop it, with all that it started",
+        )(self.stop)  # fmt: skip
         app.node("git")(self._git_node)
         app.node("files")(self._files_node)
         app.node("runs")(self._runs_node)
@@ -272,9 +284,9 @@ class Workspace:
         return content(self._inside, self._file_at(call.path))
 
     def output_of(self, run: str) -> str | None:
-        """The output of a command that was run."""
-        found = next((item for item in self._runs if item.id == run), None)
-        return None if found is None or found.finished is None else found.finished.output
+        """The output of a command, as far as it has come."""
+        found = self._runs.find(run)
+        return None if found is None else found.output.text()
 
     def read(
         self,
@@ -329,48 +341,77 @@ class Workspace:
         self,
         command: Annotated[str, "A command line for sh"],
         timeout_s: Annotated[
-            float, Meta(gt=0, le=MAX_RUN_S, description="When to end it, in seconds")
-        ] = 60.0,
+            float, Meta(ge=0, description="When to end it, in seconds; 0 is as late as possible")
+        ] = 0.0,
     ) -> dict[str, Any]:
-        """Run a command: wait for it a while, then let it go on as a task."""
-        self._run_count += 1
-        run = Run(f"run-{self._run_count}", command)
-        self._runs.append(run)
-        stop = threading.Event()
-        try:
-            work = asyncio.get_running_loop().run_in_executor(
-                self._pool, self._run_to_end, run, timeout_s, stop
-            )
-            done, _ = await asyncio.wait({work}, timeout=self._patience_s)
-            if not done:
-                async with self.app.task() as task:
-                    task.report(message=f"output will be at /runs/{run.id}")
-                    await work
-        finally:
-            stop.set()
-        finished = await work
-        await self.refresh()  # whoever was answered `accepted` waits for nothing else
+        """Run a command: wait for it a while, then let it go on."""
+        limit_s = min(timeout_s or self._max_run_s, self._max_run_s)
+        run = self._runs.start(command, limit_s, passed(self._env, self._also_passed))
+        return await self._result_of(run, self._wait_s)
+
+    async def wait(
+        self,
+        run: str,
+        seconds: Annotated[float, Meta(gt=0, le=MAX_WAIT_S, description="At most so long")] = 60.0,
+    ) -> dict[str, Any]:
+        """Wait for a command that goes on."""
+        return await self._result_of(self._found(run), seconds)
+
+    async def stop(
+        self, run: str, by: Annotated[str, Meta(max_length=100, description="Who or why")] = ""
+    ) -> dict[str, Any]:
+        """Stop a command, and say how far it came."""
+        found = self._found(run)
+        await self._runs.stop(found, by)
+        return await self._result_of(found, 0)
+
+    def _found(self, run_id: str) -> Run:
+        run = self._runs.find(run_id)
+        if run is None:
+            raise ActionError("not_found", f"{run_id} is not listed any more")
+        return run
+
+    async def _result_of(self, run: Run, seconds: float) -> dict[str, Any]:
+        """Wait so long; say how a command ended, or that it goes on, with its output."""
+        await self._runs.wait(run, seconds)
+        finished = run.finished
+        if finished is None:
+            return {
+                "run": run.id,
+                "status": "running",
+                "seconds": run.age_s,
+                "note": f"it goes on; /runs/{run.id} has `wait` and `stop`",
+                "output": f"{run.output.end(_SO_FAR_BYTES).rstrip()}\n",
+            }
+        if finished.ended == "not started":
+            raise ActionError("internal", f"it could not be started: {finished.output.rstrip()}")
+        run.is_known = True
+        await self.refresh()
         answer: dict[str, Any] = {"exit_code": finished.exit_code, "seconds": finished.seconds}
         if finished.ended != "exited":
-            answer["ended"] = f"{finished.ended} after {finished.seconds:g} s"
-        if finished.exit_code and (note := self._withheld(command, finished.output)):
+            answer["ended"] = _how(run, finished)
+        if finished.exit_code and (note := self._withheld(run.command, finished.output)):
             answer["note"] = note
         return {**answer, "output": f"{finished.output.rstrip()}\n"}
+
+    def _show_runs(self) -> None:
+        self.app.refresh("runs")
+
+    def _ended_alone(self, run: Run) -> None:
+        """Tell of a command that nobody waited for, and show what it changed."""
+        finished = run.finished
+        if finished is not None:
+            how = f"ended with exit code {finished.exit_code} after {finished.seconds:.0f} s"
+            how = how if finished.ended == "exited" else _how(run, finished)
+            self._tell(f"{run.id} {how}: {shown(run.command)}")
+        task = asyncio.create_task(self.refresh())
+        self._refreshing.add(task)
+        task.add_done_callback(self._refreshing.discard)
 
     def _withheld(self, *texts: str) -> str:
         """Say which variables a command that failed may have missed."""
         names = withheld_by_name(self._env, self._also_passed, texts)
         return "; ".join(f"`{name}` was withheld: `workspace.env` adds it" for name in names)
-
-    def _run_to_end(self, run: Run, timeout_s: float, stop: threading.Event) -> Finished:
-        try:
-            run.finished = run_command(
-                run.command, self._root, timeout_s=timeout_s, stop=stop,
-                env=passed(self._env, self._also_passed),
-            )  # fmt: skip
-        except (OSError, ValueError) as error:
-            raise ActionError("internal", f"it could not be started: {error}") from error
-        return run.finished
 
     def _file_at(self, node_path: str) -> Parts:
         parts = self._listing.named(parse_path(node_path)[1:])
@@ -381,6 +422,20 @@ class Workspace:
 
 def _has_content(props: dict[str, Any]) -> bool:
     return "size" in props
+
+
+def _is_running(props: dict[str, Any]) -> bool:
+    return props.get("status") == "running"
+
+
+def _is_news(props: dict[str, Any]) -> bool:
+    return _is_running(props) or "unread" in props
+
+
+def _how(run: Run, finished: Finished) -> str:
+    """Say how a command ended that did not end by itself."""
+    by = f" {run.stopped_by}" if run.stopped_by and finished.ended == "stopped" else ""
+    return f"{finished.ended}{by} after {finished.seconds:g} s"
 
 
 def workspace_app(root: Path) -> App:

@@ -33,8 +33,9 @@ from sightline.cli.clean import clean
 from sightline.cli.commands import registry
 from sightline.cli.commands.command import Leave
 from sightline.cli.commands.complete import Completion, complete
-from sightline.cli.commands.lines import Line, cut, line_of
+from sightline.cli.commands.lines import Line, cut, line_of, text_of
 from sightline.cli.commands.offers import Sources
+from sightline.cli.commands.runs import ListedRun, listed_runs, run_lines
 from sightline.cli.guidance import ask_to_follow
 from sightline.context.messages.state import strip_states
 from sightline.context.messages.window import Window
@@ -55,6 +56,8 @@ from sightline.events import (
 __all__ = ["ChatDriver", "on_screen"]
 
 _YES_NO: Final = {"y": "yes", "yes": "yes", "n": "", "no": ""}
+_COMMAND_LINES: Final = 6
+_TICK_S: Final = 1.0
 _NANO: Final = 1_000_000_000
 _RECAP_LINES: Final = 40
 
@@ -77,6 +80,8 @@ class ChatDriver:
         self._aside: set[asyncio.Task[None]] = set()
         self._open: dict[str, asyncio.Task[None]] = {}
         self.console = TerminalConsole(terminal, self.paint)
+        self._running: list[ListedRun] = []
+        self._something_runs = asyncio.Event()
         self._sources = Sources(host)
 
     @property
@@ -105,6 +110,8 @@ class ChatDriver:
 
     async def run(self) -> None:
         """Work on the entered lines in their order, for ever."""
+        self._aside.add(asyncio.create_task(self._follow_commands()))
+        self._aside.add(asyncio.create_task(self._tick()))
         try:
             while True:
                 while not self._lines:
@@ -114,6 +121,21 @@ class ChatDriver:
         finally:
             for task in (*self._aside, *self._open.values()):
                 task.cancel()
+
+    async def _follow_commands(self) -> None:
+        async for world in self._host.hub.changes():
+            before = self._running
+            self._running = [run for run in listed_runs(world) if run.is_running]
+            if self._running or before:
+                (self._something_runs.set if self._running else self._something_runs.clear)()
+                self._terminal.redraw()
+
+    async def _tick(self) -> None:
+        """Draw the age of what runs, which grows while it says nothing."""
+        while True:
+            await self._something_runs.wait()
+            self._terminal.redraw()
+            await asyncio.sleep(_TICK_S)
 
     def greet(self) -> None:
         """Say which session this is."""
@@ -147,18 +169,25 @@ class ChatDriver:
         if not text and self._reasoning:
             text = clean(self._reasoning).expandtabs(4).strip("\n")
             height = min(height, 3)
-        if not text:
-            return []
         room = max(10, width - 1)
+        if not text:
+            return self._live_commands(room, min(height, _COMMAND_LINES))
         # Only the end can be seen: no need to wrap all of a long paragraph for it.
         lines = [
             piece for line in text[-height * room :].split("\n") for piece in _wrap(line, room)
         ]
         return [("class:dim", "".join(f"{cut(line, room)}\n" for line in lines[-height:]))]
 
+    def _live_commands(self, room: int, height: int) -> StyleAndTextTuples:
+        """Show the end of what the commands say that the turn waits for."""
+        awaited = [run for run in self._running if run.is_awaited]
+        lines = [text_of(line) for run in awaited for line in run_lines(run, room, height - 1)]
+        return [("class:dim", "".join(f"{cut(line, room)}\n" for line in lines))] if lines else []
+
     def status(self, width: int) -> StyleAndTextTuples:
         """Draw the status line."""
-        status = replace(self._status, queued=len(self._lines), mode=self._host.mode)
+        runs = len(self._running)
+        status = replace(self._status, queued=len(self._lines), mode=self._host.mode, runs=runs)
         return [(f"class:{style}", text) for style, text in status_line(status, width)]
 
     def complete(self, text: str) -> Iterable[tuple[str, int, str]]:
@@ -249,6 +278,10 @@ class ChatDriver:
                 pass
         if not isinstance(event, AppChanged):  # told by whoever watches, between turns too
             self._draw(card(event, self._terminal.width))
+        if isinstance(event, TurnEnded) and event.outcome == "cancelled":
+            for run in self._running:
+                if not run.is_awaited:
+                    self._draw([line_of(f"◦ {run.id} goes on: /runs stop {run.id} ends it", "dim")])
         if isinstance(event, ApprovalAsked):
             self._open[event.call_id] = asyncio.create_task(self._approve(event))
         self._terminal.redraw()

@@ -45,6 +45,7 @@ class Status:
     apps: tuple[str, ...] = ()
     busy: str = ""
     queued: int = 0
+    runs: int = 0
 
 
 def after(status: Status, event: HostEvent) -> Status:
@@ -114,6 +115,7 @@ def _pieces(status: Status) -> list[tuple[int, Piece]]:
     queued = f" +{status.queued}" if status.queued else ""
     return [
         (2, ("busy", f"{status.busy}{queued}" if status.busy else "")),
+        (3, ("busy", f"{status.runs} running" if status.runs else "")),
         (1, ("status.model", clean_line(status.model))),
         (0, _context(status)),
         (6, ("status.state", _state(status))),

@@ -25,6 +25,7 @@ from sightline.errors import InvalidInput, SightlineError
 from sightline.slop.protocol.path import join
 from sightline.slop.protocol.scope import actions_in_scope
 from sightline.slop.protocol.tree import Node
+from sightline.slop.protocol.world import World
 
 __all__ = ["Offer", "Sources", "fitting", "offering"]
 
@@ -40,6 +41,10 @@ class Sources:
 
     def apps(self) -> Iterator[Offer]:
         return ((app.id, app.name) for app in self._host.world.apps)
+
+    @property
+    def world(self) -> World:
+        return self._host.world
 
     def available(self) -> Iterator[Offer]:
         return ((app.id, app.name) for app in self._host.world.available)

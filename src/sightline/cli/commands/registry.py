@@ -17,7 +17,7 @@ from click.shell_completion import CompletionItem
 
 from sightline.agent.host import Host
 from sightline.agent.workspace.guidance import MarkdownFile, with_arguments
-from sightline.cli.commands import apps, general, groups, insight, memos, sessions
+from sightline.cli.commands import apps, general, groups, insight, memos, runs, sessions
 from sightline.cli.commands.command import CommandCall, SlashCommand, rest
 from sightline.cli.commands.console import Console
 from sightline.cli.commands.lines import columns, cut
@@ -144,6 +144,7 @@ _SECTIONS: Final = (
     sessions.COMMANDS,
     memos.COMMANDS,
     apps.COMMANDS,
+    runs.COMMANDS,
     insight.COMMANDS,
     general.COMMANDS,
 )
