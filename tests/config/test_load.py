@@ -247,6 +247,8 @@ REFUSED = {
     "ledger.path", "ledger.record", "endpoints", "profiles", "strategy_config", "workspace.env",
     "workspace.instructions", "reply.silence_s", "reply.idle_s", "reply.total_s", "reply.max_bytes",
     "cache.named",
+    "workspace.instructions", "workspace.wait_s", "workspace.max_run_s", "reply.silence_s",
+    "reply.idle_s", "reply.total_s", "reply.max_bytes",
 }  # fmt: skip
 
 

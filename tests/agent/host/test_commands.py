@@ -37,8 +37,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 async def at_work(
     project: Path, script: list[Any], **workspace: Any
 ) -> AsyncIterator[tuple[Host, ScriptedModel]]:
-    settings = {"apps": AppSettings(discover=False), "workspace": WorkspaceSettings(**workspace)}
-    async with hosted(project.parent, script, **settings) as found:
+    chosen = WorkspaceSettings(**workspace)
+    apps = AppSettings(discover=False)
+    async with hosted(project.parent, script, apps=apps, workspace=chosen) as found:
         yield found
 
 

@@ -64,9 +64,9 @@ def listed_runs(world: World, now: datetime | None = None) -> list[ListedRun]:
 
 def run_lines(run: ListedRun, width: int, latest: int = LATEST) -> list[Line]:
     """Write a command: where it stands, and the last lines that it said."""
-    said = [line for line in clean(run.latest).expandtabs(4).split("\n") if line.strip()]
+    shown = [line for line in clean(run.latest).expandtabs(4).split("\n") if line.strip()]
     head = line_of(cut(f"{run.id}  {run.state}  {run.command}", width))
-    return [head, *((("dim", f"    {cut(line, max(1, width - 4))}"),) for line in said[-latest:])]
+    return [head, *((("dim", f"    {cut(line, max(1, width - 4))}"),) for line in shown[-latest:])]
 
 
 def _listed(node: Node, now: datetime) -> ListedRun:
