@@ -262,6 +262,42 @@ async def test_a_command_that_goes_on_is_named_when_the_turn_stops_and_can_be_st
         await chat.sees("run-1  stopped, -15  echo hi; sleep 1000")
 
 
+async def test_a_line_for_the_shell_runs_without_the_model_which_sees_what_it_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SHELL", "/bin/sh")
+    monkeypatch.setenv("OF_MINE", "duck")
+    async with chatting(tmp_path, ["I see.", "And again."]) as chat:
+        chat.type('!echo "a $OF_MINE"; exit 3\r')
+        await chat.sees("a duck", "◦ exit code 3 after")
+        chat.type("!!echo for you\r")
+        await chat.sees("for you\n", "exit code 0", "the model gets it with your next message")
+        assert not chat.model.requests
+        chat.type("look\r")
+        await chat.sees("I see.")
+        chat.type("!!\r!\rgo on\r")
+        await chat.sees("And again.", "!COMMAND runs a command")
+    first, _, second, _ = (message.text for message in messages(tmp_path))
+    assert first.startswith("look\n\n")
+    assert "$ echo for you\nfor you\n[exit code 0" in first
+    assert "a duck" not in first
+    assert second.startswith("go on\n\n")
+    assert "$ echo for you\n" in second
+
+
+async def test_a_line_for_the_shell_is_followed_and_stopped_by_a_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with chatting(tmp_path) as chat:
+        chat.type("!echo $$ > pid; echo begun; exec sleep 1000\r")
+        await until(lambda: live_of(chat) == "begun\n")
+        chat.type("\x1b")
+        await chat.sees("■ stopped")
+        wait_until_gone(int((tmp_path / "pid").read_text()))
+
+
 def live_of(chat: Chat) -> str:
     return "".join(text for _, text, *_ in chat.driver.live(80, 8))
 

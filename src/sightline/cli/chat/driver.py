@@ -11,10 +11,10 @@ import asyncio
 import os
 import textwrap
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
@@ -27,6 +27,7 @@ from sightline.cli.chat.main import ChatOptions
 from sightline.cli.chat.opening import opened
 from sightline.cli.chat.outside import edit_text, page_text, pager_command
 from sightline.cli.chat.paint import Colors, paint_lines, paint_markdown
+from sightline.cli.chat.shell import UserShell, is_shell_line
 from sightline.cli.chat.status import Status, after, status_line
 from sightline.cli.chat.terminal import Terminal
 from sightline.cli.clean import clean
@@ -81,6 +82,7 @@ class ChatDriver:
         self._open: dict[str, asyncio.Task[None]] = {}
         self.console = TerminalConsole(terminal, self.paint)
         self._running: list[ListedRun] = []
+        self._shell = UserShell()
         self._something_runs = asyncio.Event()
         self._sources = Sources(host)
 
@@ -136,6 +138,8 @@ class ChatDriver:
             await self._something_runs.wait()
             self._terminal.redraw()
             await asyncio.sleep(_TICK_S)
+            if not self._running and self._commanding is None:
+                self._something_runs.clear()
 
     def greet(self) -> None:
         """Say which session this is."""
@@ -166,6 +170,8 @@ class ChatDriver:
     def live(self, width: int, height: int) -> StyleAndTextTuples:
         """Show the end of what is being written."""
         text = clean(self._blocks.rest).expandtabs(4).strip("\n")
+        if not text and (shell := self._shell.live.strip("\n")):
+            text, height = clean(shell).expandtabs(4), min(height, _COMMAND_LINES)
         if not text and self._reasoning:
             text = clean(self._reasoning).expandtabs(4).strip("\n")
             height = min(height, 3)
@@ -206,15 +212,17 @@ class ChatDriver:
     async def _take(self, line: str) -> None:
         self._draw(user_card(line))
         message: str | None = registry.message_of(line)
-        if registry.is_command(line):
-            message = await self._stoppable(line)
+        if is_shell_line(line):
+            message = await self._stoppable(self._run_in_shell(line))
+        elif registry.is_command(line):
+            message = await self._stoppable(self._command(line))
             self._status = replace(self._status, model=(await self._host.model()).label)
         if message:
             await self._turn(message)
 
-    async def _stoppable(self, line: str) -> str | None:
+    async def _stoppable(self, work: Coroutine[Any, Any, str | None]) -> str | None:
         """Run a command that a key can stop, as it can a turn."""
-        task = self._commanding = asyncio.create_task(self._command(line))
+        task = self._commanding = asyncio.create_task(work)
         try:
             await asyncio.wait({task})
         finally:
@@ -224,6 +232,17 @@ class ChatDriver:
             self.paint([line_of("■ stopped", "warn")])
             return None
         return task.result()
+
+    async def _run_in_shell(self, line: str) -> None:
+        self._something_runs.set()
+        try:
+            text, ending = await self._shell.run(line)
+        except SightlineError as error:
+            self.paint([error_line(str(error))])
+        else:
+            if text.strip():
+                self.console.write(text.rstrip("\n"))
+            self.paint([line_of(f"◦ {ending}", "dim")])
 
     async def _look(self, line: str) -> None:
         self._draw(user_card(line))
@@ -245,7 +264,8 @@ class ChatDriver:
         try:
             attached = await attach(text, self._host)
             self._draw([line_of(f"◦ attached {name}", "dim") for name in attached.names])
-            async for event in self._host.ask(attached.behind(text), attached.files):
+            words = "\n\n".join((attached.behind(text), *self._shell.take()))
+            async for event in self._host.ask(words, attached.files):
                 self._show(event)
         except SightlineError as error:
             self.paint([error_line(str(error))])

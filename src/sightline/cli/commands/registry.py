@@ -38,7 +38,8 @@ __all__ = [
 MARK: Final = "/"
 ALIASES: Final = {"messages": "message", "exit": "quit"}
 _KEYS: Final = (
-    "//… says something that begins with a slash, @FILE attaches a file. Esc and Ctrl-C stop the "
+    "//… says something that begins with a slash, @FILE attaches a file, !COMMAND runs one in your "
+    "shell and !!COMMAND shows the model what it said. Esc and Ctrl-C stop the "
     "turn, Alt-Enter or a \\ at the end begin a new line, Ctrl-D leaves."
 )
 

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from sightline.context.messages.parts import File
 
-__all__ = ["ImageHead", "Mention", "image_head", "image_of", "mentions", "quoted"]
+__all__ = ["ImageHead", "Mention", "fenced", "image_head", "image_of", "mentions", "quoted"]
 
 _MENTION: Final = re.compile(r'(?<![^\s(\[{])@(?:"([^"\n]+)"|([^\s"]+))')
 _ENDS: Final = ".,;:!?)]}'\u2026"
@@ -57,9 +57,14 @@ def _spellings(word: str) -> Iterator[str]:
 
 def quoted(name: str, text: str) -> str:
     """Write a file's text as a part of a message."""
+    return f"The file {name}, as it was when this was said:\n\n{fenced(text)}"
+
+
+def fenced(text: str) -> str:
+    """Put a text between fences that it cannot end."""
     fence = "`" * max([3, *(len(ticks) + 1 for ticks in _TICKS.findall(text))])
     end = "" if text.endswith("\n") else "\n"
-    return f"The file {name}, as it was when this was said:\n\n{fence}\n{text}{end}{fence}"
+    return f"{fence}\n{text}{end}{fence}"
 
 
 def image_of(name: str, data: bytes) -> File | None:
