@@ -4,8 +4,8 @@
 #   sh setup/system.sh chat|test [PYTHON] [VENV]
 #
 # As root with apt it installs that. Otherwise it prints the one line that does, and exits with 1.
-# `test` needs more than `chat`: git, a library of the browser driver's, and a browser, without
-# which only the tests in one are skipped. A VENV that is ready needs nothing to be made with.
+# `test` needs more than `chat`: git, a library of the browser driver's, and a browser and a
+# sandbox, without which only the tests in one are skipped. A VENV that is ready needs nothing to be made with.
 set -eu
 purpose=${1:?usage: system.sh chat|test [PYTHON] [VENV]}
 python=${2:-python3}
@@ -59,6 +59,8 @@ lacks_browser() {
         ! command -v chromium-browser >/dev/null 2>&1 &&
         ! command -v google-chrome >/dev/null 2>&1
 }
+
+lacks_sandbox() { [ "$purpose" = test ] && ! command -v bwrap >/dev/null 2>&1; }
 
 # Ubuntu's apt has none: there it is a snap.
 apt_has_chromium() { apt-cache policy chromium 2>/dev/null | grep -q 'Candidate: [0-9]'; }
@@ -119,7 +121,7 @@ tell() {
 
 found=$(missing)
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-    if [ -n "$found" ] || lacks_browser; then
+    if [ -n "$found" ] || lacks_browser || lacks_sandbox; then
         apt update || true # one broken source of many is no reason to stop
     fi
     if [ -n "$found" ]; then
@@ -129,6 +131,10 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     if lacks_browser && apt_has_chromium; then
         echo "installing a browser for the tests: chromium" >&2
         apt install -y --no-install-recommends chromium || true
+    fi
+    if lacks_sandbox; then
+        echo "installing a sandbox for the tests: bubblewrap" >&2
+        apt install -y --no-install-recommends bubblewrap || true
     fi
 fi
 [ -z "$found" ] && exit

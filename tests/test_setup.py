@@ -55,6 +55,7 @@ class Machine:
             self.has("git", "exit 0")
         if "browser" not in lacks:
             self.has("chromium", "exit 0")
+        self.has("bwrap", "exit 0")
 
     def has(self, program: str, script: str) -> Path:
         """Put a program on the path."""

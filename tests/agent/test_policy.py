@@ -32,6 +32,7 @@ class Rule(msgspec.Struct, frozen=True):
     label: str | None = None
     command: str | None = None
     file: str | None = None
+    network: bool = False
 
 
 SOCKET = "unix:/run/mail.sock (user 1000)"
@@ -273,6 +274,19 @@ def test_a_rule_for_commands_fits_no_line_with_an_operator(operator: str, shape:
 def test_a_rule_for_commands_fits_no_other_command_and_no_other_app(facts: Facts) -> None:
     assert decide(facts, "ask", (), [widest(run("pytest"))]).verdict == "ask"
     assert decide(facts, "ask", [Rule("approve", command="pytest")]).verdict == "ask"
+
+
+def test_a_rule_for_commands_gives_no_network_unless_it_says_so() -> None:
+    with_network = run("pip install x", params={"command": "pip install x", "network": True})
+    for rule in (Rule("approve"), Rule("approve", command="pip")):
+        assert decide(run("pip install x"), "ask", [rule]).verdict == "approve"
+        assert decide(with_network, "ask", [rule]).verdict == "ask"
+    remembered = rules_for(run("pip install x"))
+    assert decide(with_network, "ask", remembered=remembered).verdict == "ask"
+    assert decide(with_network, "ask", [Rule("deny", command="pip")]).verdict == "deny"
+    offered = narrowest(with_network)
+    assert decide(with_network, "ask", remembered=[offered]).verdict == "approve"
+    assert in_words(offered).endswith("begin with: pip install x, with network")
 
 
 def test_a_rule_that_denies_a_command_is_read_widely() -> None:

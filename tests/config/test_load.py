@@ -245,10 +245,9 @@ REFUSED = {
     "model", "isolate", "policy", "limits.rounds", "limits.turn_tokens", "limits.retries",
     "limits.invoke_s", "apps.connect", "apps.discover", "apps.workspace", "apps.silent_s",
     "ledger.path", "ledger.record", "endpoints", "profiles", "strategy_config", "workspace.env",
-    "workspace.instructions", "reply.silence_s", "reply.idle_s", "reply.total_s", "reply.max_bytes",
+    "workspace.instructions", "workspace.wait_s", "workspace.max_run_s", "workspace.sandbox",
+    "workspace.writable", "reply.silence_s", "reply.idle_s", "reply.total_s", "reply.max_bytes",
     "cache.named",
-    "workspace.instructions", "workspace.wait_s", "workspace.max_run_s", "reply.silence_s",
-    "reply.idle_s", "reply.total_s", "reply.max_bytes",
 }  # fmt: skip
 
 

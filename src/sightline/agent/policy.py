@@ -19,6 +19,7 @@ A rule is a set of patterns, and fits a call that fits each of them:
     params, label            exactly these parameters; exactly this label of the node
     command                  of our own `run`: the first words of a command line
     file                     of our own `edit` and `create`: a path pattern for the file
+    network                  of our own `run`: whether it approves commands with network too
 
 A rule that approves is read narrowly. Its `command` fits only a line of plain words: one with
 an operator, an expansion, a comment, an assignment before the command, or anything beyond
@@ -140,6 +141,8 @@ class Rule(Protocol):
     def command(self) -> str | None: ...
     @property
     def file(self) -> str | None: ...
+    @property
+    def network(self) -> bool: ...
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,6 +161,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     label: str | None = None
     command: str | None = None
     file: str | None = None
+    network: bool = False
     dangerous: bool = False
 
 
@@ -204,6 +208,7 @@ def rules_for(facts: Facts, decision: Verdict = "approve") -> tuple[Answer, ...]
     exact = Answer(
         app=_literal(facts.app), path=format_path(parts), action=_literal(facts.action),
         decision=decision, origin=_literal(facts.origin), dangerous=facts.risky,
+        network=decision == "approve" and _has_network(facts),
     )  # fmt: skip
     if facts.is_ours and "command" in facts.params:
         return tuple(_changed(exact, command=line) for line in _prefixes(facts.params["command"]))
@@ -243,6 +248,8 @@ def in_words(rule: Rule) -> str:
     if rule.command is not None:
         narrow = "that begin with" if rule.decision == "approve" else "that have"
         text += f", for commands {narrow}: {rule.command}"
+    if rule.network:
+        text += ", with network"
     if rule.file is not None:
         text += f", for files: {rule.file}"
     if rule.params is not None:
@@ -266,10 +273,16 @@ def _fits(rule: Rule, facts: Facts) -> bool:
         and (rule.label is None or rule.label == facts.label)
         and (rule.command is None or _fits_command(rule.command, rule, facts))
         and (rule.file is None or _fits_file(rule.file, rule, facts))
+        and (rule.decision != "approve" or rule.network or not _has_network(facts))
     )
 
 
 # Of commands and files: only where the app is our own do we know what its parameters mean.
+
+
+def _has_network(facts: Facts) -> bool:
+    """Tell whether a command of ours is to have the network, which its sandbox would not give."""
+    return facts.is_ours and facts.params.get("network", False) is not False
 
 
 def _fits_command(pattern: str, rule: Rule, facts: Facts) -> bool:

@@ -117,6 +117,7 @@ class PolicyRule(_Table, frozen=True, kw_only=True):
     label: str | None = None
     command: str | None = None
     file: str | None = None
+    network: bool = False
     decision: Literal["approve", "ask", "deny"]
 
 
@@ -159,14 +160,17 @@ class WorkspaceSettings(_Table, frozen=True, kw_only=True):
 
     `instructions` is what becomes of a directory's AGENTS.md, commands and skills: `ask` asks
     once for each repository before a model is told of them, `always` does not, `never` looks
-    for none. A turn waits `wait_s` for a command, which then goes on; it is ended after
-    `max_run_s`.
+    for none. `sandbox` is where commands run: `auto` is a sandbox where bubblewrap works,
+    `require` does nothing without one; `writable` are directories that they may write to in it.
+    A turn waits `wait_s` for a command, which then goes on; it is ended after `max_run_s`.
     """
 
     env: tuple[Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], ...] = ()
     instructions: Literal["ask", "always", "never"] = "ask"
     wait_s: Annotated[float, Meta(gt=0, le=3_600)] = 120
     max_run_s: Seconds = 14_400
+    sandbox: Literal["auto", "off", "require"] = "auto"
+    writable: tuple[str, ...] = ()
 
 
 class LedgerSettings(_Table, frozen=True, kw_only=True):

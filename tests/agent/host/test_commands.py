@@ -37,7 +37,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 async def at_work(
     project: Path, script: list[Any], **workspace: Any
 ) -> AsyncIterator[tuple[Host, ScriptedModel]]:
-    chosen = WorkspaceSettings(**workspace)
+    # In a sandbox a process has another number than outside.
+    chosen = WorkspaceSettings(sandbox="off", **workspace)
     apps = AppSettings(discover=False)
     async with hosted(project.parent, script, apps=apps, workspace=chosen) as found:
         yield found

@@ -223,7 +223,8 @@ async def test_a_command_is_followed_while_it_runs_and_stopped_by_a_key(
     monkeypatch.chdir(tmp_path)
     command = "sleep 1000 & echo $! > pid; echo one; echo '\033]0;two\007two'; wait"
     script = [invoke("c1", "/", "run", app="workspace", command=command)]
-    async with chatting(tmp_path, script, apps=AppSettings(discover=False)) as chat:
+    settings = {"apps": AppSettings(discover=False), "workspace": WorkspaceSettings(sandbox="off")}
+    async with chatting(tmp_path, script, **settings) as chat:
         chat.type("go\r")
         await chat.is_asked("? run on workspace")
         chat.type("y\r")

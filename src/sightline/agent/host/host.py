@@ -603,7 +603,8 @@ class Host:
         chosen = self.settings.workspace
         workspace = await asyncio.to_thread(
             Workspace, Path.cwd(), env=self._env, also_passed=chosen.env, wait_s=chosen.wait_s,
-            max_run_s=chosen.max_run_s,
+            max_run_s=chosen.max_run_s, sandbox=chosen.sandbox,
+            writable=[expanded(Path(path)) for path in chosen.writable],
             tell=lambda text: self._tell(Noticed(code="run_ended", message=text)),
         )  # fmt: skip
         self._own_invoke_s[APP_ID] = MAX_WAIT_S + self.settings.limits.invoke_s

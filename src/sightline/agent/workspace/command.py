@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -64,16 +64,18 @@ def run_command(
     stop: threading.Event,
     env: Mapping[str, str],
     output: Output | None = None,
+    inside: Sequence[str] = (),
 ) -> Finished:
     """Run a shell command to its end, until the time is up, or until `stop` is set. Blocks.
 
     It has the variables of `env` and no others. What is kept of its output has no known key;
-    who gives an `output` can read in it while the command runs.
+    who gives an `output` can read in it while the command runs. `inside` is a program, with its
+    arguments, that runs the shell: a sandbox.
     """
     output = output or Output()
     begun = time.monotonic()
     process = subprocess.Popen(
-        [*_leader(), command],
+        [*_leader(), *inside, *_SHELL, command],
         cwd=directory, env=env,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         start_new_session=True,
@@ -89,9 +91,9 @@ def run_command(
 
 
 def _leader() -> tuple[str, ...]:
-    """Give the program that is handed the command: a reaper, or the shell where there is none."""
+    """Give the reaper that is handed the command; nothing where there is none."""
     if sys.platform != "linux" or not sys.executable:
-        return _SHELL
+        return ()
     # Isolated: neither the directory nor a variable can add to what it imports.
     return (sys.executable, "-I", "-S", str(_REAPER))
 

@@ -1,6 +1,6 @@
 """Run one command, and end with it whatever it started, wherever that went. Linux only.
 
-    python -I -S reaper.py COMMAND        ends as the command ended
+    python -I -S reaper.py PROGRAM ARGUMENTS…     ends as the program ended
 
 A process that leaves its group (`setsid`, a daemon) is handed to the nearest ancestor that
 takes orphans. That is this small process and not the host: a host that took the orphans of
@@ -25,7 +25,7 @@ _LIMIT_S = 3.0
 _AWAITED = {signal.SIGCHLD, signal.SIGTERM}
 
 
-def main(command: str) -> None:
+def main(command: list[str]) -> None:
     """Run a command to its end, or until told to stop; then end all that is left of it."""
     prctl = ctypes.CDLL(None).prctl
     prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -41,13 +41,13 @@ def main(command: str) -> None:
     os._exit(os.WEXITSTATUS(status))
 
 
-def _become(command: str) -> None:
+def _become(command: list[str]) -> None:
     try:
         os.setsid()
         for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, not by the user
             signal.signal(ignored, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
-        os.execv("/bin/sh", ["/bin/sh", "-c", command])  # noqa: S606 - it is the shell
+        os.execv(command[0], command)  # noqa: S606 - it is the shell
     finally:
         os._exit(127)
 
@@ -121,4 +121,4 @@ def _die_of(number: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1:])

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from sightline.agent.workspace.command import Finished, Output, run_command
+from sightline.agent.workspace.sandbox import Sandbox
 from sightline.errors import ActionError
 
 __all__ = ["Run", "Runs"]
@@ -43,6 +44,9 @@ class Run:
     finished: Finished | None = None
     waiting: int = 0
     is_known: bool = False
+    sandbox: Sandbox | None = None
+    network: bool = True
+    taken_back: str = ""
     stopped_by: str = ""
     stop: threading.Event = field(default_factory=threading.Event)
     over: asyncio.Event = field(default_factory=asyncio.Event)
@@ -76,12 +80,23 @@ class Runs:
         """Find a command that is listed."""
         return next((run for run in self._runs if run.id == run_id), None)
 
-    def start(self, command: str, timeout_s: float, env: Mapping[str, str]) -> Run:
-        """Start a command. Raises ActionError where too many run already."""
+    def start(
+        self,
+        command: str,
+        timeout_s: float,
+        env: Mapping[str, str],
+        sandbox: Sandbox | None = None,
+        *,
+        network: bool = True,
+    ) -> Run:
+        """Start a command, in a sandbox if one is given.
+
+        Raises ActionError where too many run already.
+        """
         if len(self._work) >= AT_ONCE:
             raise ActionError("conflict", f"{AT_ONCE} commands run already: wait, or stop one")
         self._count += 1
-        run = Run(f"run-{self._count}", command)
+        run = Run(f"run-{self._count}", command, sandbox=sandbox, network=network)
         over = [one for one in self._runs if one.finished is not None]
         for one in over[: max(0, len(over) - KEPT + 1)]:
             self._runs.remove(one)
@@ -139,10 +154,14 @@ class Runs:
             self._on_end(run)
 
     def _run_to_end(self, run: Run, timeout_s: float, env: Mapping[str, str]) -> None:
+        sandbox = run.sandbox
         try:
-            run.finished = run_command(
+            inside = () if sandbox is None else sandbox.enter(network=run.network)
+            finished = run_command(
                 run.command, self._root, timeout_s=timeout_s, stop=run.stop, env=env,
-                output=run.output,
+                output=run.output, inside=inside,
             )  # fmt: skip
+            run.taken_back = "" if sandbox is None else sandbox.take_back()
+            run.finished = finished
         except (OSError, ValueError) as error:
             run.finished = Finished("not started", 127, f"{error}\n", 0.0)

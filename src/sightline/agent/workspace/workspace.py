@@ -24,11 +24,11 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import Meta
 
@@ -47,6 +47,7 @@ from sightline.agent.workspace.nodes import (
     skills_node,
 )
 from sightline.agent.workspace.runs import Run, Runs
+from sightline.agent.workspace.sandbox import Sandbox, refusals, why_no_sandbox
 from sightline.agent.workspace.text import content, edit, read_lines, search
 from sightline.errors import ActionError, InvalidInput
 from sightline.slop.app.app import App
@@ -67,6 +68,11 @@ LOOK_S: Final = 1.5
 _SO_FAR_BYTES: Final = 4_000
 _log: Final = logging.getLogger(__name__)
 
+_NOT_CONFINED: Final = "Run a shell command in the workspace, with the user's rights; no sandbox"
+_CONFINED: Final = (
+    "Run a shell command in a sandbox: it writes in the workspace and /tmp only, without network"
+)
+SandboxMode: TypeAlias = Literal["auto", "off", "require"]
 FilePath = Annotated[str, "A file's path from the workspace's root, e.g. src/app.py"]
 
 
@@ -93,14 +99,17 @@ class Workspace:
         env: Mapping[str, str] | None = None,
         also_passed: Collection[str] = (),
         tell: Callable[[str], None] = lambda _: None,
+        sandbox: SandboxMode = "off",
+        writable: Iterable[Path] = (),
     ) -> None:
-        """Open a directory. Raises InvalidInput if it is none.
+        """Open a directory. Raises InvalidInput if it is none, or `sandbox` cannot be had.
 
         A command that takes longer than `wait_s` is answered with what it said so far and goes
         on; when it ends while nobody waits for it, `tell` is called with a sentence. It is
         ended after `max_run_s`. A picture that takes longer than `look_s` is shown when it
         comes; git is given up after `git_s`. Commands have of `env` (our own if None) what
-        tools need, and the variables `also_passed`.
+        tools need, and the variables `also_passed`. With a `sandbox` they write in the
+        directory, in a temporary one and in `writable` only, and have no network.
         """
         try:
             self._root = root.resolve(strict=True)
@@ -111,6 +120,9 @@ class Workspace:
         self._wait_s = wait_s
         self._max_run_s = max_run_s
         self._tell = tell
+        self._sandbox: Sandbox | None = None
+        if sandbox == "require" or (sandbox == "auto" and not why_no_sandbox()):
+            self._sandbox = Sandbox(self._root, writable)
         self._look_s = look_s
         self._env = os.environ if env is None else env
         self._also_passed = frozenset(also_passed)
@@ -187,6 +199,8 @@ class Workspace:
         await self.app.close()
         await self._runs.close()
         await asyncio.gather(*self._refreshing)
+        if self._sandbox is not None:
+            await asyncio.to_thread(self._sandbox.close)
         with self._looking:
             self._is_closed = True
         self._git.stop()
@@ -220,8 +234,8 @@ class Workspace:
         app.action("/", "create", dangerous=True, description="Write a new file")(self.create)
         app.action(
             "/", "run", dangerous=True, estimate="slow",
-            description="Run a shell command in the workspace, with the user's rights",
-        )(self.run)  # fmt: skip
+            description=_NOT_CONFINED if self._sandbox is None else _CONFINED,
+        )(self.run if self._sandbox is None else self.run_confined)  # fmt: skip
         app.action(
             "runs/{run}", "wait", when=_is_news, idempotent=True,
             description="Wait for its end, and get its output",
@@ -349,6 +363,20 @@ class Workspace:
         run = self._runs.start(command, limit_s, passed(self._env, self._also_passed))
         return await self._result_of(run, self._wait_s)
 
+    async def run_confined(
+        self,
+        command: Annotated[str, "A command line for sh"],
+        timeout_s: Annotated[
+            float, Meta(ge=0, description="When to end it, in seconds; 0 is as late as possible")
+        ] = 0.0,
+        network: Annotated[bool, "Whether it needs the network"] = False,
+    ) -> dict[str, Any]:
+        """Run a command in the sandbox: wait for it a while, then let it go on."""
+        limit_s = min(timeout_s or self._max_run_s, self._max_run_s)
+        env = passed(self._env, self._also_passed)
+        run = self._runs.start(command, limit_s, env, self._sandbox, network=network)
+        return await self._result_of(run, self._wait_s)
+
     async def wait(
         self,
         run: str,
@@ -390,8 +418,8 @@ class Workspace:
         answer: dict[str, Any] = {"exit_code": finished.exit_code, "seconds": finished.seconds}
         if finished.ended != "exited":
             answer["ended"] = _how(run, finished)
-        if finished.exit_code and (note := self._withheld(run.command, finished.output)):
-            answer["note"] = note
+        if notes := self._notes(run, finished):
+            answer["note"] = "; ".join(notes)
         return {**answer, "output": f"{finished.output.rstrip()}\n"}
 
     def _show_runs(self) -> None:
@@ -408,10 +436,16 @@ class Workspace:
         self._refreshing.add(task)
         task.add_done_callback(self._refreshing.discard)
 
-    def _withheld(self, *texts: str) -> str:
-        """Say which variables a command that failed may have missed."""
-        names = withheld_by_name(self._env, self._also_passed, texts)
-        return "; ".join(f"`{name}` was withheld: `workspace.env` adds it" for name in names)
+    def _notes(self, run: Run, finished: Finished) -> list[str]:
+        """Say what a command that failed may have missed, and what was taken back of it."""
+        notes: list[str] = []
+        if finished.exit_code:
+            texts = (run.command, finished.output)
+            names = withheld_by_name(self._env, self._also_passed, texts)
+            notes += [f"`{name}` was withheld: `workspace.env` adds it" for name in names]
+            if run.sandbox is not None:
+                notes += refusals(finished.output, network=run.network)
+        return [*notes, run.taken_back] if run.taken_back else notes
 
     def _file_at(self, node_path: str) -> Parts:
         parts = self._listing.named(parse_path(node_path)[1:])
