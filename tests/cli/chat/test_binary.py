@@ -79,6 +79,34 @@ def test_a_key_stops_the_turn_and_the_chat_goes_on(
         assert person.leaves() == 0
 
 
+def test_a_command_is_seen_as_it_runs_and_a_key_ends_it(
+    tmp_path: Path, people: list[Person]
+) -> None:
+    """In the sandbox, where there is one: what it starts has no number that is known here."""
+    command = "echo ten-lines-done; sleep 1000 & wait"
+    call = {"app": "workspace", "path": "/", "action": "run", "params": {"command": command}}
+    with Vendor(Says(calls=(Call("slop_invoke", call),)), says("As you like.")) as vendor:
+        person = Person(tmp_path, vendor, "chat")
+        people.append(person)
+        person.sees("/help lists commands")
+        person.types("test it\r")
+        person.sees("do it?")
+        person.types("y\r")
+        person.sees("running for")
+        person.sees("    ten-lines-done")
+        person.types("\x1b")
+        person.sees("stopped by the user after")
+        person.sees("■ stopped")
+        person.types("!echo $((6 * 7))-of-mine\r")
+        person.sees("42-of-mine")
+        person.types("and now?\r")
+        person.sees("As you like.")
+        assert person.leaves() == 0
+    assert b"stopped by the user after" in vendor.requests[1].body
+    assert b"ten-lines-done" in vendor.requests[1].body
+    assert b"42-of-mine" not in vendor.requests[1].body
+
+
 def test_what_was_said_can_be_continued(tmp_path: Path, people: list[Person]) -> None:
     with Vendor(says("Your name is noted.")) as vendor:
         person = Person(tmp_path, vendor, "chat")
