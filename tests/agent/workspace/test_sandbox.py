@@ -79,6 +79,7 @@ async def test_git_works_and_what_it_would_run_later_cannot_be_planted(
         "rm .git/config",
     ):
         assert (await run(client, attempt))["exit_code"] != 0, attempt
+    assert "hooks nor config" in (await run(client, "git config a.b c"))["note"]
     assert (root / ".git/config").read_text() == before
     assert not (root / ".git/hooks/pre-commit").exists()
     (root / ".git/hooks").rename(root / ".git/gone")

@@ -279,11 +279,13 @@ class TurnRun:
     async def _halt(self, reason: str) -> tuple[steps.ActionDone, ...]:
         """Stop the commands that calls wait for; give the results of those calls."""
         self._halting = reason
+        is_plain = reason.startswith("cancelled ")
+        by = reason.removeprefix("cancelled ") if is_plain else f"({reason})"
         with suppress(TimeoutError):
             async with asyncio.timeout(HALT_S):
                 # Again if need be: what was just asked for may not have begun yet.
                 while self._calls:
-                    await self._stage.stop_commands(reason.removeprefix("cancelled "))
+                    await self._stage.stop_commands(by)
                     if self._calls:
                         await asyncio.wait(set(self._calls), timeout=_AGAIN_S)
         return tuple(self._done.values())

@@ -163,5 +163,5 @@ class Runs:
             )  # fmt: skip
             run.taken_back = "" if sandbox is None else sandbox.take_back()
             run.finished = finished
-        except (OSError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 - whoever waits must be told
             run.finished = Finished("not started", 127, f"{error}\n", 0.0)

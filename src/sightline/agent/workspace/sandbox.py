@@ -41,7 +41,9 @@ _NO_NETWORK: Final = re.compile(
     r"|getaddrinfo",
     re.IGNORECASE,
 )
-_READ_ONLY: Final = re.compile(r"read-only file system|EROFS", re.IGNORECASE)
+_READ_ONLY: Final = re.compile(
+    r"read-only file system|EROFS|could not write config file", re.IGNORECASE
+)
 
 
 @cache
