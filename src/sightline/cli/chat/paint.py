@@ -38,6 +38,7 @@ STYLES: Final = {
     "slot.frame": "bright_black",
     "slot.system": "blue",
     "slot.guidelines": "bright_blue",
+    "slot.instructions": "bright_cyan",
     "slot.history": "cyan",
     "slot.input": "bold white",
     "slot.memos": "yellow",
