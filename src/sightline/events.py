@@ -161,11 +161,17 @@ class ApprovalAsked(_Event, frozen=True, tag="approval_asked"):
 
 
 class ApprovalAnswered(_Event, frozen=True, tag="approval_answered"):
-    """Somebody decided. `by` is `user`, or what decided for them."""
+    """Somebody decided. `by` is `user`, `cancel`, or what decided for them; `reason` is why not.
+
+    `params` are those that the user put in the place of the model's: the call is asked about
+    again with them.
+    """
 
     call_id: str
     approved: bool
     by: str = "user"
+    reason: str = ""
+    params: dict[str, Any] | None = None
 
 
 class CallFinished(_Event, frozen=True, tag="call_finished"):

@@ -27,6 +27,7 @@ from sightline.agent.turn.steps import (
     ModelError,
     PromptFailed,
     Replied,
+    Revised,
     RunCall,
     Streamed,
     TurnEvent,
@@ -72,7 +73,10 @@ streamed = st.sampled_from(
     ]
 )
 done = st.builds(ActionDone, st.sampled_from(["a", "b", "c", "a-2"]), st.just("r"), st.booleans())
-answers = st.builds(Approved, ids) | st.builds(Denied, ids) | st.builds(Changed, ids)
+answers = st.one_of(
+    st.builds(Approved, ids), st.builds(Denied, ids), st.builds(Changed, ids),
+    ids.map(lambda own: Revised(call(own), {}, "note")),
+)  # fmt: skip
 # What may come from anybody at any time, mostly out of place.
 junk: st.SearchStrategy[TurnEvent] = st.one_of(
     st.just(START), st.just(READY), replies(), errors, streamed, done, answers,
@@ -91,7 +95,7 @@ def fitting(effect: Effect) -> st.SearchStrategy[TurnEvent] | None:
             ran = st.builds(ActionDone, st.just(own.id), st.just("r"), st.booleans())
             return ran | st.just(Changed(own.id))
         case AskApproval(own):
-            return st.sampled_from([Approved(own.id), Denied(own.id)])
+            return st.sampled_from([Approved(own.id), Denied(own.id), Revised(own, {}, "note")])
         case Wait():
             return st.just(Waited())
         case Fold():
@@ -136,6 +140,8 @@ def test_any_sequence_of_events_leaves_a_consistent_turn(data: st.DataObject) ->
         asking = driver.machine.asking
         if isinstance(event, Approved) and asking is not None and asking.id == event.call_id:
             story.append((event.call_id, "yes"))
+        if isinstance(event, Revised) and asking is not None and asking.id == event.call.id:
+            story.append((event.call.id, "revised"))
         is_back = isinstance(event, Changed) and event.call_id in driver.machine._round.running
         if is_back:
             story.append((event.call_id, "changed"))

@@ -17,9 +17,11 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
+import msgspec
+
 from sightline.cli.clean import clean_line
 from sightline.cli.commands.console import PlainConsole
-from sightline.cli.commands.lines import Line, cells, text_of
+from sightline.cli.commands.lines import Line, cells, line_of, text_of
 from sightline.cli.out import Writable
 from sightline.context.messages.redact import redact
 from sightline.errors import SightlineError
@@ -29,7 +31,16 @@ from sightline.slop.protocol.jsontext import text_of as text_of_json
 if TYPE_CHECKING:
     from sightline.slop.hub.hub import Hub
 
-__all__ = ["Ask", "Asker", "Consent", "LineAsker", "approval_card", "consent_to", "visible"]
+__all__ = [
+    "Ask",
+    "Asker",
+    "Consent",
+    "LineAsker",
+    "Writer",
+    "approval_card",
+    "consent_to",
+    "visible",
+]
 
 # Print a question and read the line that answers it; empty at the end of the input.
 Ask: TypeAlias = Callable[[str], Awaitable[str]]
@@ -61,13 +72,21 @@ _ANSWERS: Final = {
     "y": "yes", "yes": "yes", "n": "no", "no": "no", "a": "always", "always": "always",
     "v": "view", "view": "view",
 }  # fmt: skip
+_WRITER_QUESTION: Final = "do it? [y]es [n]o [a]lways [e]dit [v]iew all:"
+_WRITER_ANSWERS: Final = {**_ANSWERS, "e": "edit"}
+_WHY: Final = "why not? The model is told; Enter for no reason:"
 
 
 class Consent(NamedTuple):
-    """What was answered; `rule` is the number of the rule that is remembered, or 0."""
+    """What was answered; `rule` is the number of the rule that is remembered, or 0.
+
+    `reason` is why not. With `params` the answer is to ask again, with them.
+    """
 
     approved: bool
     rule: int = 0
+    reason: str = ""
+    params: dict[str, Any] | None = None
 
 
 class Asker(Protocol):
@@ -87,6 +106,16 @@ class Asker(Protocol):
         """Ask until one of the answers is typed, and give what it means; empty to turn away."""
 
 
+class Writer(Asker, Protocol):
+    """Somebody who is asked at a terminal, and can also write: a reason, other parameters."""
+
+    async def enter(self, question: str, begun: str = "") -> str:
+        """Ask for a line, which has `begun` already; empty to turn away."""
+
+    async def edit(self, text: str, suffix: str = ".md") -> str | None:
+        """Let a text be changed; None if nothing came of it."""
+
+
 class LineAsker(PlainConsole):
     """Somebody who reads what is printed and answers in lines; an empty one turns away."""
 
@@ -101,15 +130,25 @@ class LineAsker(PlainConsole):
         return ""
 
 
-async def consent_to(event: ApprovalAsked, asker: Asker, hub: Hub | None = None) -> Consent:
+async def consent_to(
+    event: ApprovalAsked, asker: Asker, hub: Hub | None = None, writer: Writer | None = None
+) -> Consent:
     """Ask for a yes to what the card shows, which is drawn already.
 
     Who wants to see all of it sees the node's content too, if there is a hub to have it from.
+    A `writer` is asked for a reason behind a no, and can change the parameters.
     """
+    question = _QUESTION if writer is None else _WRITER_QUESTION
+    answers = _ANSWERS if writer is None else _WRITER_ANSWERS
     while True:
-        match await asker.choose(_QUESTION, _ANSWERS):
+        match await asker.choose(question, answers):
             case "yes":
                 return Consent(True)
+            case "no" if writer is not None:
+                return Consent(False, reason=(await writer.enter(_WHY)).strip())
+            case "edit" if writer is not None:
+                if (params := await _edited(event, writer)) is not None:
+                    return Consent(False, params=params)
             case "always":
                 if rule := await _rule(event, asker):
                     return Consent(True, rule)
@@ -140,6 +179,24 @@ async def _content(event: ApprovalAsked, hub: Hub, width: int) -> list[Line]:
     except SightlineError as error:
         text = f"not to be had: {error}"
     return list(_text("its content:", text, width, whole=True))
+
+
+async def _edited(event: ApprovalAsked, writer: Writer) -> dict[str, Any] | None:
+    """Have the parameters changed; None if they stay as they are."""
+    line = msgspec.json.encode(event.params)
+    try:
+        edited = await writer.edit(msgspec.json.format(line, indent=2).decode(), ".json")
+    except SightlineError:  # there is no editor, or it cannot be started
+        edited = await writer.enter("parameters:", line.decode())
+    try:
+        params = msgspec.json.decode(edited, type=dict[str, Any]) if edited else None
+    except msgspec.MsgspecError as error:
+        writer.draw([line_of(f"  parameters are a JSON object: {error}", "error")])
+        return None
+    if params is None or params == event.params:
+        writer.draw([line_of("  nothing was changed", "dim")])
+        return None
+    return params
 
 
 async def _rule(event: ApprovalAsked, asker: Asker) -> int:

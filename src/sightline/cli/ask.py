@@ -254,6 +254,8 @@ def _lines(event: HostEvent) -> Iterator[str]:
             yield f"… again in {event.after_s:g} s: {event.reason}"
         case Noticed():
             yield event.message
+        case TurnEnded(outcome="cancelled"):
+            yield event.detail or "stopped"
         case TurnEnded() if event.outcome != "answered":
             yield f"{event.outcome}: {event.detail or event.code}"
         case _:

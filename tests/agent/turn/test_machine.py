@@ -20,6 +20,7 @@ from sightline.agent.turn.steps import (
     Folded,
     ModelError,
     PromptFailed,
+    Revised,
     RunCall,
     Spent,
     Stop,
@@ -185,6 +186,28 @@ def test_a_denied_call_is_not_run_and_the_model_is_told(by: str, told: str) -> N
     assert told in content
     assert is_error
     assert ApprovalAnswered(call_id="a", approved=False, by=by) in driver.emitted
+
+
+def test_a_reason_is_told_to_the_model() -> None:
+    driver = Driver()
+    driver.verdicts = {"a": ASK}
+    driver.to_reply(reply(call("a"), reason="tool_calls"))
+    driver.step(Denied("a", reason="use rg"))
+    told = "error: not run (the user did not approve it: use rg)"
+    assert results(driver) == [("a", told, True)]
+
+
+def test_a_call_that_the_user_changed_is_asked_about_again_and_its_result_says_so() -> None:
+    driver = Driver()
+    driver.verdicts = {"a": ASK}
+    driver.to_reply(reply(call("a")))
+    other = ToolCall("a", "slop_query", {"path": "/elsewhere"})
+    assert driver.step(Revised(ToolCall("b", "slop_query", {}), {}, "")) == []
+    driver.verdicts = {}  # whatever the policy says of it as it is now
+    assert driver.step(Revised(other, {"x": 1}, "Changed.")) == [AskApproval(other, "test")]
+    assert driver.step(Approved("a")) == [RunCall(other)]
+    driver.step(ActionDone("a", "Done."))
+    assert results(driver) == [("a", "Changed.\nDone.", False)]
 
 
 def test_what_the_policy_denies_is_not_run_and_the_model_is_told_why() -> None:

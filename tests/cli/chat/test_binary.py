@@ -54,7 +54,7 @@ def test_an_action_is_asked_for_and_the_next_request_shows_what_it_did(
         person.types("archive the launch mail\r")
         person.sees("on desk/inbox/msg-104")
         person.sees("do it?")
-        person.types("y\r")
+        person.types("y")
         person.sees("Archived.")
         assert person.leaves() == 0
     state = vendor.requests[1].body.rpartition(b"<slop-state")[2]

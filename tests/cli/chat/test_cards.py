@@ -118,3 +118,5 @@ def test_what_is_shown_otherwise_makes_no_card() -> None:
 def test_who_decided_in_place_of_the_user_is_named() -> None:
     event = ApprovalAnswered(call_id="c", approved=False, by="policy")
     assert shown(card(event, 80)) == "  refused by policy"
+    stopped = ApprovalAnswered(call_id="c", approved=False, by="cancel", reason="stopped by you")
+    assert shown(card(stopped, 80)) == "  not run: stopped by you"

@@ -47,15 +47,20 @@ class Chat:
         """Wait until all of these were printed."""
         await until(lambda: all(text in self.shown for text in texts))
 
-    async def is_asked(self, *texts: str) -> None:
+    async def is_asked(self, *texts: str, question: str = "do it?") -> None:
         """Wait for a card and for its question; what is typed before that does not answer it."""
         await self.sees(*texts)
-        await until(lambda: self.screen.terminal._question is not None)
+        await until(lambda: question in self.screen.terminal.asking)
 
     async def rests(self) -> None:
         """Wait until nothing is going on."""
         await until(lambda: not self.driver.busy and not self.host.busy)
         await self.screen.terminal.drain()
+
+
+def results(directory: Path) -> list[str]:
+    """What the model was told of its calls."""
+    return [result.content for message in messages(directory) for result in message.tool_results]
 
 
 @asynccontextmanager
@@ -144,9 +149,35 @@ async def test_a_no_is_told_to_the_model_and_nothing_is_done(tmp_path: Path) -> 
     async with chatting(tmp_path, script) as chat:
         chat.type("archive it\r")
         await chat.is_asked("? archive on desk/inbox/msg-104")
-        chat.type("n\r")
+        chat.type("n")
+        await chat.is_asked(question="why not?")
+        chat.type("I still need it\r")
         await chat.sees("As you wish.")
         assert not chat.desk.archive
+    refused = "error: not run (the user did not approve it: I still need it)"
+    assert results(tmp_path) == [refused]
+
+
+async def test_parameters_are_changed_shown_again_and_told_to_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nsed -i 's/launch/standup/' \"$1\"\n")
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
+    script = [invoke("c1", "/", "search", app="desk", query="launch"), "Found."]
+    async with chatting(tmp_path, script) as chat:
+        chat.type("search\r")
+        await chat.is_asked('query: "launch"')
+        chat.type("e")
+        await chat.is_asked('query: "launch" → "standup"', 'query: "standup"')
+        editor.write_text("#!/bin/sh\nsed -i 's/query/wrong/' \"$1\"\n")
+        chat.type("e")
+        await chat.is_asked("✗ search: /: ")
+        chat.type("y")
+        await chat.sees("Found.")
+    told = 'The user changed the parameters before it ran: to {"query":"standup"}.\n'
+    assert results(tmp_path)[0].startswith(told)
 
 
 async def test_anything_but_an_answer_is_no_answer(tmp_path: Path) -> None:
@@ -154,7 +185,9 @@ async def test_anything_but_an_answer_is_no_answer(tmp_path: Path) -> None:
     async with chatting(tmp_path, script) as chat:
         chat.type("archive it\r")
         await chat.is_asked("? archive on desk/inbox/msg-104")
-        chat.type("yep sure\rn\r")
+        chat.type("huh?\rn")
+        await chat.is_asked(question="why not?")
+        chat.type("\r")
         await chat.sees("Fine.")
         assert not chat.desk.archive
 
@@ -167,11 +200,11 @@ async def test_always_is_remembered_for_the_next_call(tmp_path: Path) -> None:
     async with chatting(tmp_path, script) as chat:
         chat.type("first\r")
         await chat.is_asked("? search on desk")
-        chat.type("always\r")
+        chat.type("a")
         # The rule is printed before it is accepted.
-        await chat.is_asked("2 approve search on / of desk (this process)")
+        await chat.is_asked("2 approve search on / of desk (this process)", question="which rule?")
         assert not chat.host.rules
-        chat.type("2\r")
+        chat.type("2")
         await chat.sees("One.")
         await chat.rests()
         chat.type("again\r")
@@ -194,10 +227,12 @@ async def test_a_card_says_where_the_app_comes_from_and_v_shows_all_of_it(
         chat.type("reply\r")
         await chat.is_asked("app: ", "from ", "4,414 more characters, [v] shows all")
         assert "and the end" not in chat.shown
-        chat.type("v\r")
+        chat.type("v")
         await until((tmp_path / "output.txt").exists)
         await chat.is_asked()
-        chat.type("n\r")
+        chat.type("n")
+        await chat.is_asked(question="why not?")
+        chat.type("\r")
         await chat.sees("Kept.")
     whole = (tmp_path / "output.txt").read_text().replace("\n    │ ", "")
     assert f'body: "{body}"' in whole
@@ -309,7 +344,7 @@ async def test_stopping_while_asked_refuses_and_ends_the_turn(tmp_path: Path) ->
         chat.type("archive it\r")
         await chat.is_asked("? archive on desk/inbox/msg-104")
         chat.type("\x03")
-        await chat.sees("■ stopped")
+        await chat.sees("  not run: cancelled by the user", "■ stopped")
         await chat.rests()
         assert not chat.desk.archive
     check_ledger(tmp_path)
@@ -402,8 +437,8 @@ async def test_a_question_before_deleting(tmp_path: Path) -> None:
         await chat.sees("Hello.")
         await chat.rests()
         chat.type("/message remove 1\r")
-        await until(lambda: chat.screen.terminal._question is not None)
-        chat.type("y\r")
+        await chat.is_asked(question="Delete group 1")
+        chat.type("y")
         await chat.sees("Group 1 is deleted.")
 
 

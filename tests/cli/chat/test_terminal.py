@@ -83,11 +83,17 @@ class Screen:
         self.keys = keys
         self.out = Glass(keys)
         output = Vt100_Output(self.out, lambda: Size(rows=24, columns=80), term="xterm")
-        self.terminal = Terminal(input=keys, output=output)
+        # Between any two keys there is time enough, unless a test stops the clock.
+        self.time, self.pause = 0, 1
+        self.terminal = Terminal(input=keys, output=output, clock=self._clock)
         self._put = self.terminal.put
         self.terminal.put = self._record  # type: ignore[method-assign]  # it still prints
         self.printed = ""
         self.driver = Recorder()
+
+    def _clock(self) -> float:
+        self.time += self.pause
+        return self.time
 
     def _record(self, text: str) -> None:
         self.printed += text
@@ -204,12 +210,74 @@ async def test_a_question_takes_only_its_answers_and_gives_the_draft_back() -> N
         screen.type("half a mess")
         await until(lambda: screen.terminal._session.default_buffer.text == "half a mess")
         asked = asyncio.create_task(screen.terminal.ask("do it?", {"y": "yes", "n": ""}))
-        await until(lambda: screen.terminal._question is not None)
-        screen.type("perhaps\ry\r")
+        await until(lambda: bool(screen.terminal.asking))
+        screen.type("perhaps\r\x1b[200~y\x1b[201~Y")
         assert await asked == "yes"
         screen.type("age\r")
         await screen.driver.until(1)
-        assert screen.driver.lines == ["half a message"]
+        assert screen.driver.lines == ["half a messyage"]  # what was pasted is no answer
+
+
+async def test_who_is_typing_does_not_answer_by_it() -> None:
+    async with running() as screen:
+        terminal = screen.terminal
+        screen.type("half")
+        await until(lambda: terminal._session.default_buffer.text == "half")
+        screen.pause = 0
+        asked = asyncio.create_task(terminal.ask("do it?", {"y": "yes", "n": ""}))
+        await until(lambda: bool(terminal.asking))
+        screen.type("y")
+        await until(lambda: getattr(terminal._question, "draft", "") == "halfy")
+        assert not asked.done()
+        screen.pause = 1
+        screen.type("y")
+        assert await asked == "yes"
+
+
+async def test_a_key_that_comes_before_the_question_is_drawn_does_not_answer_it() -> None:
+    async with running() as screen:
+        terminal = screen.terminal
+        asked = asyncio.create_task(terminal.ask("do it?", {"y": "yes", "n": ""}))
+        await until(lambda: terminal._question is not None)
+        question = terminal._question
+        assert question is not None
+        question.is_shown = False
+        terminal._key(question, "y")
+        assert not question.answer.done()
+        assert question.draft == "y"
+        await until(lambda: bool(terminal.asking))
+        screen.type("n")
+        assert await asked == ""
+
+
+async def test_a_key_that_is_held_down_answers_one_question_and_its_enter_sends_nothing() -> None:
+    async with running() as screen:
+        terminal = screen.terminal
+        screen.type("a draft")
+        await until(lambda: terminal._session.default_buffer.text == "a draft")
+        first = asyncio.create_task(terminal.ask("first?", {"y": "yes"}))
+        await until(lambda: bool(terminal.asking))
+        screen.time, screen.pause = screen.time + 1, 0
+        screen.type("y")
+        assert await first == "yes"
+        second = asyncio.create_task(terminal.ask("second?", {"y": "yes", "1": "one"}))
+        await until(lambda: terminal.asking == "second?")
+        screen.type("yy1\r")
+        assert await second == "one"
+        await until(lambda: terminal._session.default_buffer.text == "a draft")
+        screen.pause = 1
+        screen.type("!\r")
+        await screen.driver.until(1)
+        assert screen.driver.lines == ["a draft!"]
+
+
+async def test_a_line_is_asked_for_where_a_key_will_not_do() -> None:
+    async with running() as screen:
+        asked = asyncio.create_task(screen.terminal.ask_line("why not?", "it is "))
+        await until(lambda: bool(screen.terminal.asking))
+        screen.type("my yard\r")
+        assert await asked == "it is my yard"
+        assert screen.driver.lines == []
 
 
 async def test_turning_away_from_a_question_is_no_answer() -> None:
@@ -225,11 +293,11 @@ async def test_questions_come_one_after_the_other() -> None:
         terminal = screen.terminal
         first = asyncio.create_task(terminal.ask("first?", {"1": "one"}))
         second = asyncio.create_task(terminal.ask("second?", {"2": "two"}))
-        await until(lambda: terminal._question is not None)
-        screen.type("2\r1\r")
+        await until(lambda: bool(terminal.asking))
+        screen.type("21")
         assert await first == "one"
-        await until(lambda: getattr(terminal._question, "text", "") == "second?")
-        screen.type("2\r")
+        await until(lambda: terminal.asking == "second?")
+        screen.type("2")
         assert await second == "two"
 
 

@@ -199,16 +199,32 @@ class Host:
                 self.cancel("nobody listens any more")
                 await asyncio.wait({driver})
 
-    def answer(self, call_id: str, approved: bool, remember: int = 0) -> None:
+    def answer(
+        self,
+        call_id: str,
+        approved: bool,
+        remember: int = 0,
+        reason: str = "",
+        params: dict[str, Any] | None = None,
+    ) -> None:
         """Answer an approval. Raises `NotFound` if nobody waits for this one.
 
         `remember` is the number of one of `ApprovalAsked.rules`, from 1: it decides calls that
         fit it until the session is closed. A call that is no longer what was shown does not
-        run; it is asked about again. Raises `InvalidInput` if there is no such rule.
+        run; it is asked about again. `reason` is why not, in words for the model. With `params`
+        the call is asked about again, with them; the model is told what you changed. Raises
+        `InvalidInput` if there is no such rule, or if the action does not take such parameters.
         """
         if self._run is None:
             raise NotFound("no call waits for an answer")
-        if not self._run.answer(call_id, approved=approved, by="user", remember=remember):
+        if params is not None:
+            waited = self._run.revise(call_id, params)
+        else:
+            why = guarded_text(reason)
+            waited = self._run.answer(
+                call_id, approved=approved, by="user", remember=remember, reason=why
+            )
+        if not waited:
             raise NotFound(f"the call {call_id!r} does not wait for an answer")
 
     @property

@@ -19,13 +19,24 @@ from sightline.agent.policy import Facts, Kind
 from sightline.context.messages.parts import ToolCall
 from sightline.context.projection.temporal import changes_between
 from sightline.context.projection.tools import ToolTarget
-from sightline.errors import InvalidPath
+from sightline.errors import ActionError, InvalidInput, InvalidPath
+from sightline.slop.app.validate import Validator
 from sightline.slop.protocol.jsontext import canonical, members, text_of
 from sightline.slop.protocol.scope import ScopedAction, find_action, inherited_context
 from sightline.slop.protocol.tree import Affordance, Node
 from sightline.slop.protocol.world import AppState, World
 
-__all__ = ["Case", "Lapsed", "Shown", "case_of", "changes_since", "differences", "shown_by"]
+__all__ = [
+    "Case",
+    "Lapsed",
+    "Shown",
+    "case_of",
+    "changes_since",
+    "check_params",
+    "differences",
+    "revision_note",
+    "shown_by",
+]
 
 # Tools of the host that write, each to the model's own notes.
 _NOTES: Final = frozenset({"manage_scratchpad", "save_memo"})
@@ -151,15 +162,43 @@ def differences(agreed: Case, now: Case) -> tuple[str, ...]:
     if agreed.facts.origin != now.facts.origin:
         lines.append(f"the app's origin: {agreed.facts.origin or 'none'} → {now.facts.origin}")
     if agreed.target != now.target:
-        lines.append("the call itself is another one")
-    before, after = agreed.safe.picture(), now.safe.picture()
-    for name in {**before, **after}:
-        was, now_is = before.get(name, "nothing"), after.get(name, "nothing")
-        if was != now_is:
-            lines.append(f"{name}: {was} → {now_is}")
+        params = _changes(*({n: _text(v) for n, v in c.params.items()} for c in (agreed, now)))
+        lines += params or ["the call itself is another one"]
+    lines += _changes(agreed.safe.picture(), now.safe.picture())
     if not lines and not agreed.same(now):
         lines.append("something that is not shown here has changed")
     return tuple(lines) or ("it changed, and changed back",)
+
+
+def _changes(before: dict[str, str], after: dict[str, str]) -> list[str]:
+    pairs = ((name, before.get(name), after.get(name)) for name in {**before, **after})
+    return [
+        f"{name}: {'nothing' if was is None else was} → {'nothing' if now is None else now}"
+        for name, was, now in pairs
+        if was != now
+    ]
+
+
+def check_params(case: Case, params: dict[str, Any]) -> None:
+    """Raise InvalidInput unless a call can have other parameters, and its action takes these."""
+    if case.target is None:
+        raise InvalidInput("only the parameters of an app's action can be changed")
+    schema = None if case.seen.offered is None else case.seen.offered.affordance.params
+    if schema is None:
+        return
+    try:
+        Validator(schema).check(params)
+    except ActionError as error:
+        raise InvalidInput(f"{case.facts.action}: {error.message}") from error
+
+
+def revision_note(before: dict[str, Any], after: dict[str, Any]) -> str:
+    """Say to a model which parameters of its call the user changed."""
+    changed = {name: value for name, value in after.items() if before.get(name, ...) != value}
+    left_out = [name for name in before if name not in after]
+    parts = [f"to {_text(changed)}"] if changed else []
+    parts += [f"left out: {', '.join(left_out)}"] if left_out else []
+    return f"The user changed the parameters before it ran: {'; '.join(parts) or 'to the same'}."
 
 
 def changes_since(seen: World, now: World, facts: Facts) -> tuple[str, ...]:

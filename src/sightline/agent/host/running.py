@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -25,12 +25,20 @@ import sightline.agent.turn.steps as steps
 import sightline.events as events
 from sightline.agent.host.compose import Composed
 from sightline.agent.host.journal import Ended
-from sightline.agent.host.judge import Case, Lapsed, changes_since, differences
+from sightline.agent.host.judge import (
+    Case,
+    Lapsed,
+    changes_since,
+    check_params,
+    differences,
+    revision_note,
+)
 from sightline.agent.host.session import Current, OpenTurn, ReplyPace
 from sightline.agent.host.stage import HostStage
 from sightline.agent.host.stream import stream_of
 from sightline.agent.models.base import Model
 from sightline.agent.policy import Answer, in_words, rules_for
+from sightline.agent.toolbox.toolbox import with_params
 from sightline.agent.turn.machine import TurnLimits, TurnMachine
 from sightline.context.dialects.events import ReasoningArrived, Stopped, TextArrived, UsageArrived
 from sightline.context.dialects.usage import cost
@@ -91,7 +99,9 @@ class TurnRun:
         self._asked_ms = 0
         self.ended = Ended("interrupted")
 
-    def answer(self, call_id: str, *, approved: bool, by: str, remember: int = 0) -> bool:
+    def answer(
+        self, call_id: str, *, approved: bool, by: str, remember: int = 0, reason: str = ""
+    ) -> bool:
         """Answer an approval; False if nobody asked.
 
         `remember` is the number of a rule that was offered, from 1. A yes is remembered when
@@ -109,8 +119,23 @@ class TurnRun:
             if not approved:
                 self._remember(call_id)
         self._inbox.put_nowait(
-            steps.Approved(call_id, by) if approved else steps.Denied(call_id, by)
+            steps.Approved(call_id, by) if approved else steps.Denied(call_id, by, reason)
         )
+        return True
+
+    def revise(self, call_id: str, params: dict[str, Any]) -> bool:
+        """Ask about a call again, with other parameters; False if nobody asked.
+
+        Raises InvalidInput if the action, as its app shows it, does not take them.
+        """
+        asking = self._machine.asking
+        if asking is None or asking.id != call_id:
+            return False
+        case = self._cases[call_id]
+        check_params(case, params)
+        call = with_params(asking, params, self._composed.inputs.targets)
+        self._rules.pop(call_id, None)
+        self._inbox.put_nowait(steps.Revised(call, params, revision_note(case.params, params)))
         return True
 
     def cancel(self, reason: str) -> None:

@@ -35,7 +35,7 @@ from sightline.context.projection.tools import (
 from sightline.errors import ActionError, InvalidInput, LedgerDamaged, SightlineError
 from sightline.slop.app.validate import Validator
 
-__all__ = ["ALL_TOOLS", "Style", "Toolbox", "definitions_of"]
+__all__ = ["ALL_TOOLS", "Style", "Toolbox", "definitions_of", "with_params"]
 
 Style: TypeAlias = Literal["fixed", "dynamic"]
 
@@ -126,6 +126,15 @@ class Toolbox:
 def definitions_of(tools: ToolSet) -> tuple[dict[str, Any], ...]:
     """Write a tool set as `Prompt.tools` takes it."""
     return tuple(msgspec.to_builtins(tool) for tool in tools.tools)
+
+
+def with_params(call: ToolCall, params: dict[str, Any], tools: ToolSet) -> ToolCall:
+    """Make the call that invokes the same action with other parameters."""
+    target = tools.targets.get(call.name)
+    if target is None:
+        return msgspec.structs.replace(call, arguments={**call.arguments, "params": params})
+    kept = {target.argument: call.arguments[target.argument]} if target.paths else {}
+    return msgspec.structs.replace(call, arguments={**params, **kept})
 
 
 def _resolved(call: ToolCall, tools: ToolSet) -> ToolTarget | None:

@@ -20,7 +20,8 @@ stored in call order, as soon as the ones before them are there.
 
 *Consent* is to what was shown. A call that would act on something else by the time it
 would run (`Changed`) is judged again, and asked about again if it was before. It is given
-up when that happens too often: an app that never stands still cannot hold a turn.
+up when that happens too often: an app that never stands still cannot hold a turn. One that the
+user changed (`Revised`) is judged and asked about again as it is now, and its result says so.
 
 *Failure.* A request that failed before anything was shown is built and sent again
 after a wait, as often as the limits say: built again, so that it carries the state of
@@ -72,6 +73,7 @@ from sightline.agent.turn.steps import (
     PromptFailed,
     PromptReady,
     Replied,
+    Revised,
     RunCall,
     Spent,
     Start,
@@ -378,8 +380,22 @@ class TurnMachine:
             return []
         self._round.asking = None
         why = "the user did not approve it" if event.by == "user" else f"not approved: {event.by}"
+        if event.reason:
+            why += f": {event.reason}"
         self._round.results[call.id] = _refused(call, why)
-        return [Emit(_answered(call, approved=False, by=event.by)), *self._take_up_calls()]
+        answered = _answered(call, approved=False, by=event.by, reason=event.reason)
+        return [Emit(answered), *self._take_up_calls()]
+
+    def _revised(self, event: Revised) -> list[Effect]:
+        current = self._round
+        call = current.asking
+        if call is None or call.id != event.call.id:
+            return []
+        current.asking = None
+        current.again.append(event.call)
+        current.notes[call.id] = event.note
+        answered = _answered(call, approved=False, by="user", params=event.params)
+        return [Emit(answered), *self._take_up_calls()]
 
     def _action_done(self, event: ActionDone) -> list[Effect]:
         return self._take_up_calls() if self._keep_result(event) else []
@@ -388,8 +404,10 @@ class TurnMachine:
         """Take the result of a call that runs; False if none of this id does."""
         call = self._round.finish(event.call_id)
         if call is not None:
+            note = self._round.notes.get(call.id)
+            content = event.content if note is None else f"{note}\n{event.content}"
             self._round.results[call.id] = ToolResult(
-                call.id, event.content, call.name, is_error=not event.ok
+                call.id, content, call.name, is_error=not event.ok
             )
         return call is not None
 
@@ -424,7 +442,8 @@ class TurnMachine:
         current = self._round
         effects: list[Effect] = []
         if current.asking is not None:
-            effects.append(Emit(_answered(current.asking, approved=False, by=why)))
+            answered = _answered(current.asking, approved=False, by="cancel", reason=why)
+            effects.append(Emit(answered))
             current.asking = None
         for call in current.calls:
             if call.id in current.results:
@@ -515,8 +534,17 @@ def _refused(call: ToolCall, why: str) -> ToolResult:
     return ToolResult(call.id, f"error: not run ({why})", call.name, is_error=True)
 
 
-def _answered(call: ToolCall, *, approved: bool, by: str) -> events.ApprovalAnswered:
-    return events.ApprovalAnswered(call_id=call.id, approved=approved, by=by)
+def _answered(
+    call: ToolCall,
+    *,
+    approved: bool,
+    by: str,
+    reason: str = "",
+    params: dict[str, Any] | None = None,
+) -> events.ApprovalAnswered:
+    return events.ApprovalAnswered(
+        call_id=call.id, approved=approved, by=by, reason=reason, params=params
+    )
 
 
 # A handler takes the event that its key names; a table cannot say so.
@@ -534,6 +562,7 @@ TRANSITIONS: Final[dict[tuple[Phase, type[TurnEvent]], _Handler]] = {
     ("calling", Judged): TurnMachine._judged,
     ("calling", Approved): TurnMachine._approved,
     ("calling", Denied): TurnMachine._denied,
+    ("calling", Revised): TurnMachine._revised,
     ("calling", ActionDone): TurnMachine._action_done,
     ("calling", Changed): TurnMachine._changed,
     ("over", Cancel): lambda _machine, _event: [],

@@ -52,6 +52,7 @@ class Round(msgspec.Struct):
     # What changed before it ran, to be judged again; and how often that was so of each call.
     again: list[ToolCall] = msgspec.field(default_factory=list)
     changes: dict[str, int] = msgspec.field(default_factory=dict)
+    notes: dict[str, str] = msgspec.field(default_factory=dict)  # on calls that the user changed
     running: dict[str, ToolCall] = msgspec.field(default_factory=dict)
     results: dict[str, ToolResult] = msgspec.field(default_factory=dict)
 

@@ -41,6 +41,7 @@ __all__ = [
     "PromptFailed",
     "PromptReady",
     "Replied",
+    "Revised",
     "RunCall",
     "Spent",
     "Start",
@@ -135,10 +136,19 @@ class Approved(msgspec.Struct, frozen=True):
 
 
 class Denied(msgspec.Struct, frozen=True):
-    """The user, or whom `by` names, does not let a call run."""
+    """The user, or whom `by` names, does not let a call run; `reason` is what the model is told."""
 
     call_id: str
     by: str = "user"
+    reason: str = ""
+
+
+class Revised(msgspec.Struct, frozen=True):
+    """The user put another call in the place of one that was asked about; `note` says how."""
+
+    call: ToolCall
+    params: dict[str, Any]
+    note: str
 
 
 class ActionDone(msgspec.Struct, frozen=True):

@@ -46,6 +46,8 @@ def card(event: HostEvent, width: int) -> list[Line]:
             return result_card(event, width)
         case ApprovalAsked():
             return approval_card(event, width)
+        case ApprovalAnswered(by="cancel", reason=reason):
+            return [line_of(f"  not run: {reason}", "dim")]
         case ApprovalAnswered(approved=approved, by=by) if by != "user":
             return [line_of(f"  {'approved' if approved else 'refused'} by {by}", "dim")]
         case Retrying():

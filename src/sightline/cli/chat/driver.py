@@ -40,7 +40,7 @@ from sightline.cli.commands.runs import ListedRun, listed_runs, run_lines
 from sightline.cli.guidance import ask_to_follow
 from sightline.context.messages.state import strip_states
 from sightline.context.messages.window import Window
-from sightline.errors import NotFound, SightlineError
+from sightline.errors import InvalidInput, NotFound, SightlineError
 from sightline.events import (
     AppChanged,
     ApprovalAnswered,
@@ -325,10 +325,16 @@ class ChatDriver:
             self._terminal.put(painted.strip("\n") + "\n\n")
 
     async def _approve(self, event: ApprovalAsked) -> None:
-        given = await consent_to(event, self.console, self._host.hub)
-        self._open.pop(event.call_id, None)
-        with suppress(NotFound):  # the turn may have ended meanwhile
-            self._host.answer(event.call_id, given.approved, given.rule)
+        while True:
+            given = await consent_to(event, self.console, self._host.hub, self.console)
+            try:
+                with suppress(NotFound):  # the turn may have ended meanwhile
+                    self._host.answer(event.call_id, *given)
+            except InvalidInput as error:
+                self.paint([error_line(str(error))])
+                continue
+            self._open.pop(event.call_id, None)
+            return
 
 
 class TerminalConsole:
@@ -365,8 +371,11 @@ class TerminalConsole:
     async def choose(self, question: str, answers: Mapping[str, str]) -> str:
         return await self._terminal.ask(question, answers)
 
-    async def edit(self, text: str) -> str | None:
-        return await self._terminal.outside(lambda: edit_text(text, os.environ))
+    async def enter(self, question: str, begun: str = "") -> str:
+        return await self._terminal.ask_line(question, begun)
+
+    async def edit(self, text: str, suffix: str = ".md") -> str | None:
+        return await self._terminal.outside(lambda: edit_text(text, os.environ, suffix))
 
 
 def _ended(text: str, most: int) -> str:

@@ -32,10 +32,10 @@ def pager_command(env: Mapping[str, str]) -> list[str] | None:
     return _first_of(env, ("PAGER", "VISUAL", "EDITOR"), ("less", "more"))
 
 
-def edit_text(text: str, env: Mapping[str, str]) -> str | None:
+def edit_text(text: str, env: Mapping[str, str], suffix: str = ".md") -> str | None:
     """Let the user edit a text; None if the editor failed or nothing was left."""
     with tempfile.TemporaryDirectory(prefix="sightline-") as folder:
-        file = Path(folder) / "message.md"
+        file = Path(folder) / f"message{suffix}"
         file.write_text(text, encoding="utf-8")
         if not _run([*editor_command(env), str(file)], env):
             return None

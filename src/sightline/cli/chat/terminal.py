@@ -6,14 +6,20 @@ is typed. Only what the first prompt needs is imported here, because somebody is
 *Theory of operation.* The prompt never goes away. What is finished is printed above it
 (`put`) and belongs to the scrollback; what is still being written stands in the lines
 directly above the input (`Driver.live`) and is drawn again as it grows. A question takes the
-place of the prompt: the line that is entered next answers it, and what was half typed
+place of the prompt: a key answers it, or a line where one is asked for, and what was half typed
 comes back afterwards.
+
+*No answer by accident.* A key answers once the question is on the screen and nobody is in the
+middle of typing; until then it belongs to what was half typed. A key that is held down answers
+one question, and an Enter behind an answer sends nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,6 +56,7 @@ STYLE: Final = Style.from_dict(
         "status.mode": "ansimagenta",
     }
 )
+_PAUSE_S: Final = 0.5  # who types the next key within it is still typing
 _ESCAPE_S: Final = 0.05  # an arrow key is one write; a person's Escape stands alone
 
 
@@ -78,12 +85,16 @@ class Driver(Protocol):
 
 @dataclass(slots=True)
 class Question:
-    """A question that is open. `answers` maps what may be typed to what it means."""
+    """A question that is open. `answers` maps what may be typed to what it means.
+
+    Without `answers` it is a line that is asked for. `is_shown` once it is on the screen.
+    """
 
     text: str
     answers: Mapping[str, str]
     answer: asyncio.Future[str]
     draft: str = ""
+    is_shown: bool = False
 
 
 class Terminal:
@@ -95,7 +106,12 @@ class Terminal:
         history: History | None = None,
         input: Input | None = None,  # noqa: A002 - prompt_toolkit's word for it
         output: Output | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
+        self._typed_at = -math.inf
+        self._answered_at = -math.inf
+        self._answer_key = ""
         self.driver: Driver | None = None
         self._question: Question | None = None
         self._asking = asyncio.Lock()
@@ -122,7 +138,8 @@ class Terminal:
         )
         self.shown = asyncio.Event()  # the prompt is on the screen
         app = self._session.app
-        app.after_render += lambda _: self.shown.set()
+        app.after_render += lambda _: self._rendered()
+        self._session.default_buffer.on_text_insert += lambda _: self._typed()
         app.ttimeoutlen = _ESCAPE_S
         app.timeoutlen = 0.3
 
@@ -177,16 +194,33 @@ class Terminal:
         self._session.app.invalidate()
 
     async def ask(self, text: str, answers: Mapping[str, str]) -> str:
-        """Ask a question and wait for one of its answers; empty if the user turned away.
+        """Ask a question and wait for the key of an answer; empty if the user turned away.
 
         One question at a time: others wait.
         """
+        return await self._ask(text, answers)
+
+    async def ask_line(self, text: str, begun: str = "") -> str:
+        """Ask for a line, which has `begun` already; empty if the user turned away."""
+        return await self._ask(text, {}, begun)
+
+    @property
+    def asking(self) -> str:
+        """The question that is on the screen and waits; empty if there is none."""
+        question = self._question
+        if question is None or not question.is_shown or question.answer.done():
+            return ""
+        return question.text
+
+    async def _ask(self, text: str, answers: Mapping[str, str], begun: str = "") -> str:
         async with self._asking:
             await self.drain()
             buffer = self._session.default_buffer
             future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
             self._question = Question(text, answers, future, buffer.text)
             buffer.reset()
+            buffer.text = begun
+            buffer.cursor_position = len(begun)
             self.redraw()
             try:
                 return await future
@@ -200,6 +234,14 @@ class Terminal:
         await self.drain()
         async with in_terminal():
             return await asyncio.to_thread(work)
+
+    def _rendered(self) -> None:
+        self.shown.set()
+        if self._question is not None:
+            self._question.is_shown = True
+
+    def _typed(self) -> None:
+        self._typed_at, self._answered_at = self._clock(), -math.inf
 
     def _exit(self) -> None:
         future = self._session.app.future
@@ -241,6 +283,20 @@ class Terminal:
     def _is_busy(self) -> bool:
         return self.driver is not None and self.driver.busy
 
+    def _key(self, question: Question, key: str) -> None:
+        """Take a key while there is a question: an answer, or more of what was half typed."""
+        now = self._clock()
+        if not question.is_shown or now - self._typed_at < _PAUSE_S:
+            question.draft += key
+            self._typed_at = now
+            return
+        held_down = key == self._answer_key and now - self._answered_at < _PAUSE_S
+        if held_down or question.answer.done():
+            self._answered_at = now
+        elif (meaning := question.answers.get(key.lower())) is not None:
+            self._answer_key, self._answered_at = key, now
+            question.answer.set_result(meaning)
+
     def _cancel(self) -> None:
         if self._question is not None and not self._question.answer.done():
             self._question.answer.set_result("")
@@ -255,11 +311,15 @@ class Terminal:
         keys = KeyBindings()
         busy = Condition(self._is_busy)
         asking = Condition(lambda: self._question is not None)
+        choosing = Condition(lambda: self._question is not None and bool(self._question.answers))
         empty = Condition(lambda: not self._session.default_buffer.text)
 
         @keys.add("enter", filter=~asking)
         def _(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
+            if self._clock() - self._answered_at < _PAUSE_S:
+                return
+            self._typed_at = -math.inf
             if buffer.complete_state is not None and buffer.complete_state.current_completion:
                 buffer.complete_state = None
             elif buffer.document.text_before_cursor.endswith("\\"):
@@ -271,10 +331,18 @@ class Terminal:
         @keys.add("enter", filter=asking)
         def _(event: KeyPressEvent) -> None:
             question = self._question
-            typed = event.current_buffer.text.strip().lower()
-            event.current_buffer.reset()
-            if question is not None and typed in question.answers and not question.answer.done():
-                question.answer.set_result(question.answers[typed])
+            if question is not None and not question.answers and self.asking:
+                question.answer.set_result(event.current_buffer.text)
+
+        @keys.add(Keys.Any, filter=choosing)
+        def _(event: KeyPressEvent) -> None:
+            if self._question is not None and event.data.isprintable():
+                self._key(self._question, event.data)
+
+        @keys.add(Keys.BracketedPaste, filter=choosing)
+        def _(event: KeyPressEvent) -> None:
+            if self._question is not None:
+                self._question.draft += event.data
 
         @keys.add("escape", "enter")
         def _(event: KeyPressEvent) -> None:
