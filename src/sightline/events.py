@@ -137,7 +137,8 @@ class ApprovalAsked(_Event, frozen=True, tag="approval_asked"):
     say, `about` is what the app says of the action.
     `changes` says what is different since the model looked. On a call that changed after
     it was agreed to, `differences` says in what, and it is asked about again. `rules` are
-    what an answer can be remembered as, the narrowest first.
+    what an answer can be remembered as, the narrowest first. `diff` is what an action of our own
+    would do to files, as a unified diff: exactly that is done, or nothing.
     """
 
     call_id: str
@@ -158,6 +159,7 @@ class ApprovalAsked(_Event, frozen=True, tag="approval_asked"):
     about: str = ""
     differences: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
+    diff: str = ""
 
 
 class ApprovalAnswered(_Event, frozen=True, tag="approval_answered"):
@@ -175,13 +177,14 @@ class ApprovalAnswered(_Event, frozen=True, tag="approval_answered"):
 
 
 class CallFinished(_Event, frozen=True, tag="call_finished"):
-    """A tool call has its result, and it is stored."""
+    """A tool call has its result, and it is stored. `diff` is what it changed in files."""
 
     call_id: str
     name: str
     ok: bool
     content: str
     message_id: int | None = None
+    diff: str = ""
 
 
 class AppChanged(_Event, frozen=True, tag="app_changed"):

@@ -53,6 +53,23 @@ def test_a_card_shows_all_that_a_person_decides_by() -> None:
     ]  # fmt: skip
 
 
+def test_a_card_shows_what_an_edit_does_and_folds_what_is_long() -> None:
+    diff = (
+        "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n-\tsay('hi \u200b')\n+\tsay('ho \u200b')\n -- \n"
+    )
+    card = approval_card(asked(params={"old": "hi", "new": "ho"}, diff=diff), 80)
+    text = shown(card)
+    assert f"{BAR}-⇥   say('hi ⟨U+200B⟩')\n{BAR}+⇥   say('ho ⟨U+200B⟩')\n{BAR} -- " in text
+    assert 'old: "hi"' not in text
+    marked = {piece for line in card for piece in line if piece[0].endswith(".word")}
+    assert marked == {("diff.old.word", "hi"), ("diff.new.word", "ho")}
+    long = asked(diff="--- a/x\n+++ b/x\n@@ -0,0 +1,99 @@\n" + "+line\n" * 99, params={"new": "l"})
+    assert "… 62 more lines of the diff, [v] shows all" in shown(approval_card(long, 80))
+    whole = shown(approval_card(long, 80, whole=True))
+    assert whole.count("+line") == 99
+    assert 'new: "l"' in whole
+
+
 def test_a_card_says_in_which_context_the_node_stands() -> None:
     lines = shown(approval_card(asked(context={"user": "ana", "org": "acme"}), 80)).splitlines()
     assert '  in the context of: {"user":"ana","org":"acme"}' in lines

@@ -18,13 +18,14 @@ A rule is a set of patterns, and fits a call that fits each of them:
                              `*` alone, the default, every path
     params, label            exactly these parameters; exactly this label of the node
     command                  of our own `run`: the first words of a command line
-    file                     of our own `edit` and `create`: a path pattern for the file
+    file                     of our own actions on files: a path pattern for the file
     network                  of our own `run`: whether it approves commands with network too
 
 A rule that approves is read narrowly. Its `command` fits only a line of plain words: one with
 an operator, an expansion, a comment, an assignment before the command, or anything beyond
-ASCII fits none. Its `file` fits a name with a leading dot only where the pattern has the dot.
-Any other rule is read widely: its `command` fits wherever the words stand in a line.
+ASCII fits none. Its `file` fits a name with a leading dot only where the pattern has the dot,
+and of a call for several files all must fit. Any other rule is read widely: its `command` fits
+wherever the words stand in a line, its `file` if it fits one of the files.
 
 Patterns are the user's; what an app calls itself is never read as one.
 """
@@ -212,8 +213,10 @@ def rules_for(facts: Facts, decision: Verdict = "approve") -> tuple[Answer, ...]
     )  # fmt: skip
     if facts.is_ours and "command" in facts.params:
         return tuple(_changed(exact, command=line) for line in _prefixes(facts.params["command"]))
-    if facts.is_ours and "path" in facts.params:
-        return tuple(_changed(exact, file=file) for file in _files(facts.params["path"]))
+    if facts.is_ours and (paths := _paths(facts.params)):
+        patterns = dict.fromkeys(file for path in paths for file in _files(path))
+        offered = (_changed(exact, file=file) for file in patterns)
+        return tuple(rule for rule in offered if len(paths) == 1 or _fits(rule, facts))
     same = _changed(exact, params=facts.params, label=facts.label)
     if facts.risky:
         return (same,)
@@ -325,10 +328,27 @@ def _shortest(words: list[str]) -> int:
 
 
 def _fits_file(pattern: str, rule: Rule, facts: Facts) -> bool:
-    file = facts.params.get("path")
-    if not facts.is_ours or not isinstance(file, str):
+    paths, narrow = _paths(facts.params), rule.decision == "approve"
+    if not facts.is_ours or not paths:
         return False
-    return _leads(_steps(pattern), _steps(file), dots=rule.decision != "approve")
+    fitting = (
+        isinstance(path, str) and _leads(_steps(pattern), _steps(path), dots=not narrow)
+        for path in paths
+    )
+    return all(fitting) if narrow else any(fitting)
+
+
+def _paths(params: Mapping[str, Any]) -> list[object]:
+    """List the files that a call names, each of its edits included."""
+    edits = params.get("edits")
+    named = [params, *(edits if isinstance(edits, list) else ())]
+    return [
+        one[key]
+        for one in named
+        if isinstance(one, Mapping)
+        for key in ("path", "to")
+        if key in one
+    ]
 
 
 def _steps(path: str) -> tuple[str, ...] | None:

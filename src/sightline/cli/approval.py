@@ -4,11 +4,8 @@
     every character can be seen, and one that a reader would take for another is a number
 
 A card is made of values alone. Text of apps and models stands behind a label of ours or a
-bar, so that no line of it can pass for one of the card's own. A character that cannot be
-seen, an accent that stands alone, a sign that looks like one of the shell's, and a Greek,
-Cyrillic or Armenian letter beside a Latin one are written by their numbers: `⟨U+200B⟩`. A
-line break is the sign `⏎`. Two whole words of two scripts can still look alike, and where
-letters run from right to left, which a terminal may show in another order, a line says so.
+bar, so that no line of it can pass for one of the card's own, and is written by `cli.visible`.
+Where letters run from right to left, which a terminal may show in another order, a line says so.
 """
 
 from __future__ import annotations
@@ -19,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from sightline.cli.clean import clean_line
 from sightline.cli.commands.console import PlainConsole
-from sightline.cli.commands.lines import Line, cells, line_of, text_of
+from sightline.cli.commands.lines import Line, line_of, text_of
+from sightline.cli.diff import diff_lines
 from sightline.cli.out import Writable
+from sightline.cli.visible import BAR, BREAK, pieces_of, visible
 from sightline.context.messages.redact import redact
 from sightline.errors import SightlineError
 from sightline.events import ApprovalAsked
@@ -36,7 +34,7 @@ __all__ = [
     "Asker",
     "Consent",
     "LineAsker",
-    "Writer",
+    "WritingAsker",
     "approval_card",
     "consent_to",
     "visible",
@@ -48,21 +46,8 @@ Ask: TypeAlias = Callable[[str], Awaitable[str]]
 _MORE: Final = "[v] shows all"
 _CHARS: Final = 600
 _LINES: Final = 12
+_DIFF_LINES: Final = 40
 _CONTENT_BYTES: Final = 256 * 1024
-_BAR: Final = "    │ "
-_BREAK: Final = "⏎"
-# What `clean` lets stand because words and emoji need it, and a command does not: blanks that
-# are no space, joiners, selectors; and the signs that mean something on a card.
-_STRANGE: Final = re.compile(
-    "[\xa0\u034f\u1680\u180b-\u180f\u2000-\u200a\u200c\u200d\u202f\u205f\u2800\u3000\ufe00-\ufe0f"
-    "\U000e0100-\U000e01ef⟨⟩⏎"
-    # Accents that are put on what stands before them: one letter has two spellings.
-    "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
-    # Signs that are drawn like ; / - . : and mean nothing to a shell.
-    "\u037e\u2044\u2215\u29f8\u2010\u2011\u2212\u2024\u2236\ua789]"
-)
-_OTHER: Final = "[\u0370-\u052f\u0531-\u058f]+"
-_MIXED: Final = re.compile(f"((?<=[A-Za-z]){_OTHER}|{_OTHER}(?=[A-Za-z]))")
 _LEFTWARD: Final = re.compile(
     "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
 )
@@ -106,7 +91,7 @@ class Asker(Protocol):
         """Ask until one of the answers is typed, and give what it means; empty to turn away."""
 
 
-class Writer(Asker, Protocol):
+class WritingAsker(Asker, Protocol):
     """Somebody who is asked at a terminal, and can also write: a reason, other parameters."""
 
     async def enter(self, question: str, begun: str = "") -> str:
@@ -131,7 +116,7 @@ class LineAsker(PlainConsole):
 
 
 async def consent_to(
-    event: ApprovalAsked, asker: Asker, hub: Hub | None = None, writer: Writer | None = None
+    event: ApprovalAsked, asker: Asker, hub: Hub | None = None, writer: WritingAsker | None = None
 ) -> Consent:
     """Ask for a yes to what the card shows, which is drawn already.
 
@@ -181,7 +166,7 @@ async def _content(event: ApprovalAsked, hub: Hub, width: int) -> list[Line]:
     return list(_text("its content:", text, width, whole=True))
 
 
-async def _edited(event: ApprovalAsked, writer: Writer) -> dict[str, Any] | None:
+async def _edited(event: ApprovalAsked, writer: WritingAsker) -> dict[str, Any] | None:
     """Have the parameters changed; None if they stay as they are."""
     line = msgspec.json.encode(event.params)
     try:
@@ -233,7 +218,9 @@ def approval_card(event: ApprovalAsked, width: int, *, whole: bool = False) -> l
     lines += _node(event, width, whole)
     if event.about:
         lines += _text("the app says of the action:", event.about, width, whole, style="dim")
-    lines += _parameters(event.params, width, whole)
+    if whole or not event.diff:
+        lines += _parameters(event.params, width, whole)
+    lines += diff_lines(event.diff, width, None if whole else _DIFF_LINES, f", {_MORE}")
     if event.reason:
         lines += _text("asked because:", event.reason, width, whole, style="dim")
     if event.changes:
@@ -243,28 +230,6 @@ def approval_card(event: ApprovalAsked, width: int, *, whole: bool = False) -> l
         moved = "some letters run from right to left: what stands beside them may look moved"
         lines += _text("!", moved, width, whole, style="warn")
     return lines
-
-
-def visible(text: str) -> str:
-    """Write every character so that it can be seen and told from any other."""
-    alone = True
-    shown = ""
-    for part in _MIXED.split(text):  # what lies between, and what is mixed, by turns
-        shown += "".join(map(_visible if alone else _number, part))
-        alone = not alone
-    return shown
-
-
-def _visible(char: str) -> str:
-    if " " <= char <= "~":
-        return char
-    if char == "\n":
-        return _BREAK
-    return _number(char) if _STRANGE.match(char) or clean_line(char) != char else char
-
-
-def _number(char: str) -> str:
-    return f"⟨U+{ord(char):04X}⟩"
 
 
 def _node(event: ApprovalAsked, width: int, whole: bool) -> Iterator[Line]:
@@ -308,31 +273,20 @@ def _text(
 ) -> Iterator[Line]:
     """Write a text behind a label of ours; what does not fit on its line goes behind a bar."""
     kept = text if whole else _begin(text)
-    room = max(10, width - len(_BAR))
+    room = max(10, width - len(BAR))
     first = f"{indent}{label} "
     left = max(10, width - len(first))
-    for line in visible(kept).replace(_BREAK, f"{_BREAK}\n").removesuffix("\n").split("\n"):
-        for piece in _pieces(line, left, room):
+    for line in visible(kept).replace(BREAK, f"{BREAK}\n").removesuffix("\n").split("\n"):
+        for piece in pieces_of(line, left, room):
             yield (("ask" if first.startswith("?") else "dim", first), (style, piece))
-            first, left = _BAR, room
+            first, left = BAR, room
     if more := len(text) - len(kept):
-        yield (("warn", f"{_BAR}… {more:,} more characters, {_MORE}"),)
+        yield (("warn", f"{BAR}… {more:,} more characters, {_MORE}"),)
 
 
 def _begin(text: str) -> str:
     lines = text[:_CHARS].split("\n")
     return "\n".join(lines[:_LINES])
-
-
-def _pieces(text: str, first: int, room: int) -> Iterator[str]:
-    """Cut a line into pieces of so many columns; together they are the line."""
-    start, used, left = 0, 0, first
-    for index, char in enumerate(text):
-        used += cells(char)
-        if used > left:
-            yield text[start:index]
-            start, used, left = index, cells(char), room
-    yield text[start:]
 
 
 def _json(value: Any) -> str:

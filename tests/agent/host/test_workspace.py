@@ -97,6 +97,60 @@ async def test_what_is_approved_is_written(directory: Path) -> None:
     assert (directory / "project" / "new.txt").read_text() == "x"
 
 
+def edit(call_id: str, old: str, new: str) -> ToolCall:
+    return invoke(call_id, "/", "edit", app="workspace", path="notes.txt", old=old, new=new)
+
+
+async def test_an_edit_is_asked_about_with_its_diff_and_one_that_fails_is_not(
+    directory: Path,
+) -> None:
+    script = [[edit("c1", "no such", "x"), edit("c2", "42", "43")], "done"]
+    async with hosted(directory, script, apps=HERE) as (host, _):
+        events = await turn(host, answer=lambda _: True)
+    [asked] = of_kind(events, ApprovalAsked)
+    failed, done = of_kind(events, CallFinished)
+    diff = "--- a/notes.txt\n+++ b/notes.txt\n@@ -1 +1 @@\n-the answer is 42\n+the answer is 43\n"
+    assert (asked.call_id, asked.diff) == ("c2", diff)
+    assert "not run (notes.txt: the passage is not in the file" in failed.content
+    assert (done.ok, done.diff) == (True, diff)
+
+
+async def test_what_is_done_is_the_diff_that_was_agreed_to(directory: Path) -> None:
+    notes = directory / "project" / "notes.txt"
+    asked: list[ApprovalAsked] = []
+
+    def answer(event: ApprovalAsked) -> bool:
+        asked.append(event)
+        if len(asked) == 1:  # somebody else writes while the question stands there
+            notes.write_text("theirs\nthe answer is 42\n")
+        return True
+
+    async with hosted(directory, [edit("c1", "42", "43"), "done"], apps=HERE) as (host, _):
+        await turn(host, answer=answer)
+    first, again = (event.diff for event in asked)
+    assert "theirs" not in first
+    assert " theirs\n" in again
+    assert asked[1].differences == ("the files are not as they were: this is the diff as of now",)
+    assert notes.read_text() == "theirs\nthe answer is 43\n"
+
+
+async def test_several_edits_are_one_question_and_a_rule_must_fit_each_file(
+    directory: Path,
+) -> None:
+    edits = [
+        {"path": "notes.txt", "old": "42", "new": "43"},
+        {"path": "lib/new.txt", "content": "x\n"},
+    ]
+    many = invoke("c1", "/", "edit_many", app="workspace", edits=edits)
+    rules = (PolicyRule(app="workspace", action="edit_many", file="*.txt", decision="approve"),)
+    async with hosted(directory, [many, "done"], apps=HERE, policy=rules) as (host, _):
+        events = await turn(host, answer=lambda _: True)
+    [asked] = of_kind(events, ApprovalAsked)
+    assert asked.diff.count("@@ ") == 2
+    assert asked.rules == ()  # no pattern that is offered fits both
+    assert (directory / "project" / "lib" / "new.txt").read_text() == "x\n"
+
+
 async def test_an_app_that_calls_itself_the_workspace_gets_nothing_of_it(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,10 +8,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sightline.agent.workspace.changes import FileEdit, carry_out, planned
 from sightline.agent.workspace.inside import Inside
-from sightline.agent.workspace.text import MAX_CHARS, content, edit, read_lines
+from sightline.agent.workspace.text import MAX_CHARS, content, read_lines
 from sightline.context.projection.escape import escape_text
 from sightline.errors import ActionError
+
+
+def edit(inside: Inside, parts: tuple[str, ...], old: str, new: str) -> str:
+    plan = planned(inside, [FileEdit("/".join(parts), old, new)])
+    carry_out(inside, plan.changes)
+    return plan.diff
 
 
 def test_lines_are_read_by_number(inside: Inside, root: Path) -> None:

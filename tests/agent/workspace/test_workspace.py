@@ -42,13 +42,15 @@ async def test_the_tree_is_small_and_says_what_is_there(client: Client) -> None:
     assert format_tree(client.tree) == (
         "[root] workspace: project  actions: {read(path: string, start: integer, lines: integer), "
         "search(query: string, glob: string, ignore_case: boolean, limit: integer), "
-        "edit(path: string, old: string, new: string), create(path: string, content: string), "
+        "edit(path: string, old: string, new: string, every: boolean), "
+        "create(path: string, content: string, overwrite: boolean), "
+        "move(path: string, to: string), delete(path: string), edit_many(edits: array), "
         "run(command: string, timeout_s: number)}\n"
         '  [collection] files (entries=["src/","README.md"])  — "2 files"\n'
         "    (2 children not loaded)"
     )
     dangerous = {item.action for item in client.tree.affordances if item.dangerous}
-    assert dangerous == {"edit", "create", "run"}
+    assert dangerous == {"edit", "create", "move", "delete", "edit_many", "run"}
 
 
 @pytest.mark.usefixtures("git")
@@ -121,6 +123,12 @@ async def test_an_edit_is_seen_at_once(root: Path, git: Git) -> None:
         await client.invoke("/", "create", path="docs/new.md", content="hi\n")
         assert (root / "docs/new.md").read_text() == "hi\n"
         assert client.tree.at("/files").properties["entries"] == ["docs/", "src/", "README.md"]
+        many = [{"path": "docs/new.md", "to": "NEW.md"}, {"path": "README.md", "delete": True}]
+        answer = await client.invoke("/", "edit_many", edits=many)
+        assert answer["paths"] == ["docs/new.md", "NEW.md", "README.md"]
+        with pytest.raises(ActionError, match="there is no such file"):
+            await client.invoke("/", "edit_many", edits=[{"path": "new", "content": "x"}, many[1]])
+        assert sorted(path.name for path in root.iterdir()) == [".git", "NEW.md", "docs", "src"]
 
 
 async def test_what_others_change_is_seen_after_a_refresh(

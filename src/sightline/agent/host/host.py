@@ -629,6 +629,7 @@ class Host:
         stack.push_async_callback(self.hub.remove, APP_ID)
         stack.push_async_callback(_ended, asyncio.create_task(workspace.watch()))
         self._stage.trust(APP_ID, WORKSPACE_READS, WORKSPACE_COMMANDS)
+        self._stage.plan_with(workspace)
         self._workspace = workspace
         if self.settings.workspace.instructions != "never":
             await asyncio.to_thread(self._read_guidance)

@@ -11,7 +11,7 @@ of running is the one that was agreed to (law 11); if not, `differences` says in
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -25,6 +25,9 @@ from sightline.slop.protocol.jsontext import canonical, members, text_of
 from sightline.slop.protocol.scope import ScopedAction, find_action, inherited_context
 from sightline.slop.protocol.tree import Affordance, Node
 from sightline.slop.protocol.world import AppState, World
+
+if TYPE_CHECKING:
+    from sightline.agent.workspace.changes import Plan
 
 __all__ = [
     "Case",
@@ -101,7 +104,8 @@ class Shown:
 class Case:
     """A call with all that is needed to decide on it, and to show it to the user.
 
-    `seen` is what the app shows, `safe` the same without keys, which is what is shown on.
+    `seen` is what the app shows, `safe` the same without keys, which is what is shown on. `plan`
+    is what an action of our own would do to files.
     """
 
     call: ToolCall
@@ -110,6 +114,13 @@ class Case:
     target: ToolTarget | None = None
     seen: Shown = field(default_factory=Shown)
     safe: Shown = field(default_factory=Shown)
+    plan: Plan | None = None
+
+    def same_plan(self, plan: Plan | None) -> bool:
+        """Tell whether the same would be done to the same files."""
+        if self.plan is None or plan is None:
+            return self.plan is plan
+        return self.plan.digest == plan.digest
 
     def same_facts(self, other: Case) -> bool:
         """Tell whether the policy would decide on the same facts."""
@@ -164,6 +175,8 @@ def differences(agreed: Case, now: Case) -> tuple[str, ...]:
     if agreed.target != now.target:
         params = _changes(*({n: _text(v) for n, v in c.params.items()} for c in (agreed, now)))
         lines += params or ["the call itself is another one"]
+    elif not agreed.same_plan(now.plan):
+        lines.append("the files are not as they were: this is the diff as of now")
     lines += _changes(agreed.safe.picture(), now.safe.picture())
     if not lines and not agreed.same(now):
         lines.append("something that is not shown here has changed")

@@ -37,7 +37,8 @@ from sightline.agent.host.session import Current, OpenTurn, ReplyPace
 from sightline.agent.host.stage import HostStage
 from sightline.agent.host.stream import stream_of
 from sightline.agent.models.base import Model
-from sightline.agent.policy import Answer, in_words, rules_for
+from sightline.agent.policy import Answer, Decision, in_words, rules_for
+from sightline.agent.toolbox.results import Ran
 from sightline.agent.toolbox.toolbox import with_params
 from sightline.agent.turn.machine import TurnLimits, TurnMachine
 from sightline.context.dialects.events import ReasoningArrived, Stopped, TextArrived, UsageArrived
@@ -46,6 +47,7 @@ from sightline.context.ledger.work import CallState
 from sightline.context.messages.parts import Reasoning, ToolCall
 from sightline.context.projection.tools import ToolTarget
 from sightline.errors import (
+    ActionError,
     InvalidInput,
     ModelFailed,
     Overflow,
@@ -134,8 +136,9 @@ class TurnRun:
         case = self._cases[call_id]
         check_params(case, params)
         call = with_params(asking, params, self._composed.inputs.targets)
+        note = Ran.of(revision_note(case.params, params)).content
         self._rules.pop(call_id, None)
-        self._inbox.put_nowait(steps.Revised(call, params, revision_note(case.params, params)))
+        self._inbox.put_nowait(steps.Revised(call, params, note))
         return True
 
     def cancel(self, reason: str) -> None:
@@ -191,7 +194,7 @@ class TurnRun:
             case steps.Fold():
                 return steps.Folded(await self._stage.fold(self._now, self._now.turn.composed))
             case steps.Judge(call):
-                return self._judge(call)
+                return await self._judge(call)
             case steps.AskApproval(call, reason):
                 await self._ask(call, reason)
             case steps.RunCall(call):
@@ -222,13 +225,18 @@ class TurnRun:
         self._now.keep(replace(self._now.turn, last_seq=entries[-1].seq, pace=None))
         return steps.Stored(tuple(entry.id for entry in entries))
 
-    def _judge(self, call: ToolCall) -> steps.Judged:
+    async def _judge(self, call: ToolCall) -> steps.Judged:
         toolbox = self._now.session.toolbox
         target = toolbox.target(call, self._composed.inputs.targets)
         case = self._stage.case(call, target, reads=toolbox.parallel(call))
-        self._cases[call.id] = case
         facts = case.facts
         decision = self._stage.decide(self._now.session, facts)
+        if decision.verdict != "deny":
+            try:
+                case = replace(case, plan=await asyncio.to_thread(self._stage.plan, case))
+            except (ActionError, InvalidInput) as error:  # it would fail: nobody needs to be asked
+                decision = Decision("deny", Ran.of(str(error)).content)
+        self._cases[call.id] = case
         if facts.kind != "invoke":
             return steps.Judged(call.id, decision)
         return steps.Judged(call.id, decision, facts.app, facts.path, facts.action)
@@ -261,6 +269,7 @@ class TurnRun:
                 about=safe.about,
                 differences=() if agreed is None else differences(agreed, case),
                 rules=tuple(map(in_words, rules_for(facts))),
+                diff="" if case.plan is None else case.plan.diff,
             )
         )
 
@@ -397,7 +406,9 @@ class TurnRun:
 
     async def _call(self, call: ToolCall) -> steps.TurnEvent:
         await self._note_call(call, "running")
+        plan = self._cases[call.id].plan
         try:
+            await self._check_plan(call)
             async with self._timed(self._stage.scribe.time_call, call.name):
                 check = partial(self._check, call)
                 may_read = partial(self._may_read, call)
@@ -409,13 +420,27 @@ class TurnRun:
             return steps.Broken(error.code, str(error))
         except Exception as error:  # noqa: BLE001 - a tool's bug is that call's failure
             return steps.ActionDone(call.id, f"error: {type(error).__name__}: {error}", ok=False)
-        return steps.ActionDone(call.id, ran.content, ran.ok)
+        diff = "" if plan is None or not ran.ok else plan.diff
+        return steps.ActionDone(call.id, ran.content, ran.ok, diff)
 
     def _may_read(self, call: ToolCall, target: ToolTarget, offered: Affordance) -> bool:
         """Tell whether the policy lets a content be read unasked, as the app shows it now."""
         facts = self._stage.case(call, target, reads=True).facts
         shown = msgspec.structs.replace(facts, declared=True, dangerous=offered.dangerous is True)
         return self._stage.decide(self._now.session, shown).verdict == "approve"
+
+    async def _check_plan(self, call: ToolCall) -> None:
+        """Raise `Lapsed` if a call would do something else to files than was shown."""
+        shown = self._shown_cases.get(call.id)
+        if shown is None or shown.plan is None:
+            return
+        try:
+            plan = await asyncio.to_thread(self._stage.plan, shown)
+        except (ActionError, InvalidInput):
+            plan = None
+        if not shown.same_plan(plan):
+            self._rules.pop(call.id, None)
+            raise Lapsed
 
     def _check(self, call: ToolCall, target: ToolTarget) -> None:
         """Raise `Lapsed` unless a call is what was decided on; by the user, as it was shown."""
@@ -427,6 +452,7 @@ class TurnRun:
         if not holds:
             self._rules.pop(call.id, None)
             raise Lapsed
+        self._stage.expect(self._cases[call.id] if shown is None else shown)
         self._remember(call.id)
 
     def _remember(self, call_id: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -21,7 +21,7 @@ from sightline.agent.host.compose import (
     kept_tokens,
 )
 from sightline.agent.host.held import HeldPrefix
-from sightline.agent.host.judge import Case, case_of
+from sightline.agent.host.judge import Case, case_of, check_params
 from sightline.agent.host.session import Current, OpenSession, OpenTurn
 from sightline.agent.host.sight import SafeWorlds, SightRules
 from sightline.agent.host.writing import Scribe
@@ -50,6 +50,10 @@ from sightline.context.tokens.tokens import ESTIMATE, Counter, counter_for
 from sightline.errors import DoesNotFit, MissingExtra, SightlineError
 from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.world import World
+
+if TYPE_CHECKING:
+    from sightline.agent.workspace.changes import Plan
+    from sightline.agent.workspace.workspace import Workspace
 
 __all__ = ["HostStage", "LedgerMemory", "counter_of", "tiers_of"]
 
@@ -88,6 +92,29 @@ class HostStage:
         self.instructions = ""
         self.held = HeldPrefix(settings.cache.named)
         self._commands: frozenset[tuple[str, str]] = frozenset()
+        self._workspace: Workspace | None = None
+
+    def plan_with(self, workspace: Workspace) -> None:
+        """Have the workspace say beforehand what its actions would do to files."""
+        self._workspace = workspace
+
+    def plan(self, case: Case) -> Plan | None:
+        """Say what a call would do to files; None if it is not an action of ours on any.
+
+        Raises ActionError or InvalidInput where it would fail.
+        """
+        target, workspace = case.target, self._workspace
+        if target is None or workspace is None or not case.facts.is_ours or target.path != "/":
+            return None
+        if target.app != workspace.app.info.id or not workspace.changes_files(target.action):
+            return None
+        check_params(case, target.params)
+        return workspace.plan(target.action, target.params)
+
+    def expect(self, case: Case) -> None:
+        """Have our workspace refuse the call that comes next if it would do anything else."""
+        if self._workspace is not None and case.plan is not None:
+            self._workspace.expect(case.plan)
 
     def trust(self, app: str, actions: Sequence[str], commands: Sequence[str] = ()) -> None:
         """Take the word of an app of our own that these actions only read.

@@ -405,6 +405,7 @@ class TurnMachine:
         call = self._round.finish(event.call_id)
         if call is not None:
             note = self._round.notes.get(call.id)
+            self._round.diffs[call.id] = event.diff
             content = event.content if note is None else f"{note}\n{event.content}"
             self._round.results[call.id] = ToolResult(
                 call.id, content, call.name, is_error=not event.ok
@@ -431,7 +432,7 @@ class TurnMachine:
         finished = tuple(
             events.CallFinished(
                 call_id=result.call_id, name=result.name, ok=not result.is_error,
-                content=result.content,
+                content=result.content, diff=self._round.diffs.get(result.call_id, ""),
             )
             for result in ready
         )  # fmt: skip

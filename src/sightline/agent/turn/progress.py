@@ -53,6 +53,7 @@ class Round(msgspec.Struct):
     again: list[ToolCall] = msgspec.field(default_factory=list)
     changes: dict[str, int] = msgspec.field(default_factory=dict)
     notes: dict[str, str] = msgspec.field(default_factory=dict)  # on calls that the user changed
+    diffs: dict[str, str] = msgspec.field(default_factory=dict)  # what calls changed in files
     running: dict[str, ToolCall] = msgspec.field(default_factory=dict)
     results: dict[str, ToolResult] = msgspec.field(default_factory=dict)
 

@@ -152,11 +152,12 @@ class Revised(msgspec.Struct, frozen=True):
 
 
 class ActionDone(msgspec.Struct, frozen=True):
-    """A call has run, well or not."""
+    """A call has run, well or not. `diff` is what it changed in files."""
 
     call_id: str
     content: str
     ok: bool = True
+    diff: str = ""
 
 
 class Changed(msgspec.Struct, frozen=True):
@@ -184,7 +185,7 @@ class Broken(msgspec.Struct, frozen=True):
 
 TurnEvent: TypeAlias = (
     Start | Stored | PromptReady | PromptFailed | Streamed | Replied | ModelError | Waited
-    | Folded | Judged | Approved | Denied | ActionDone | Changed | Cancel | Broken
+    | Folded | Judged | Approved | Denied | Revised | ActionDone | Changed | Cancel | Broken
 )  # fmt: skip
 
 

@@ -128,7 +128,7 @@ class Inside:
         except (OSError, ActionError):
             return None
 
-    def create(self, parts: Parts, data: bytes) -> None:
+    def create(self, parts: Parts, data: bytes, mode: int | None = None) -> None:
         """Write a new file, and the directories above it; `conflict` if something is there."""
         _check(parts)
         with self.directory(parts[:-1], make=True) as above, _named(parts):
@@ -137,9 +137,24 @@ class Inside:
             try:
                 with os.fdopen(opened, "wb") as file:
                     file.write(data)
+                    if mode is not None:
+                        os.fchmod(opened, mode)
             except BaseException:
                 os.unlink(parts[-1], dir_fd=above)
                 raise
+
+    def remove(self, parts: Parts, seen: os.stat_result) -> None:
+        """Delete a file; `conflict` if it is not the one that was `seen`."""
+        _check(parts)
+        with self.directory(parts[:-1]) as above, _named(parts):
+            _check_same(above, parts, seen)
+            os.unlink(parts[-1], dir_fd=above)
+
+    def remove_directory(self, parts: Parts) -> None:
+        """Delete a directory that is empty."""
+        _check(parts)
+        with self.directory(parts[:-1]) as above, _named(parts):
+            os.rmdir(parts[-1], dir_fd=above)
 
     def replace(self, parts: Parts, data: bytes, seen: os.stat_result) -> None:
         """Put new content in a file's place, whole or not at all, with its mode.

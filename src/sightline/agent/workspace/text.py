@@ -1,4 +1,4 @@
-"""Text files: read a part of one, find a text in many, change one by exact replacement.
+"""Text files: read a part of one, find a text in many, replace a passage exactly.
 
 Nothing is guessed: a file that is not UTF-8 text is not changed, and a passage that is not
 there exactly once is not replaced. A search is bounded in time and in bytes.
@@ -10,7 +10,6 @@ import re
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from difflib import unified_diff
 from fnmatch import fnmatchcase
 from io import BufferedReader
 from typing import Final
@@ -23,9 +22,10 @@ __all__ = [
     "Excerpt",
     "SearchResult",
     "content",
-    "edit",
+    "editable",
     "is_binary",
     "read_lines",
+    "replaced",
     "search",
 ]
 
@@ -36,7 +36,6 @@ MAX_CHARS: Final = 100_000
 _SCANNED: Final = 64 * 1024 * 1024
 _LINE: Final = 64 * 1024
 _SNIFFED: Final = 8_192
-_DIFF_LINES: Final = 200
 # As `projection.escape` writes what it cannot show as it is.
 _ESCAPE: Final = re.compile(r"\\u([0-9a-f]{4})")
 _MATCHES: Final = 200
@@ -118,43 +117,29 @@ def content(inside: Inside, parts: Parts) -> str | bytes:
         return data
 
 
-def edit(inside: Inside, parts: Parts, old: str, new: str) -> str:
-    """Replace one passage, given exactly, and return the difference. Raises ActionError."""
-    with inside.file(parts) as (file, seen):
-        data = file.read(MAX_EDIT + 1)
-    text = _editable(parts, data)
+def replaced(name: str, text: str, old: str, new: str, every: bool) -> str:
+    """Replace a passage that is given exactly and is there once, or `every` one of it.
+
+    Raises ActionError, with the file's `name`.
+    """
     old, new = _as_it_stands(text, old, new)
     if old == new or not old:
         raise ActionError("invalid_params", "old and new: one passage, and another in its place")
     at = text.find(old)
-    if at < 0 or text.find(old, at + 1) >= 0:
+    if at < 0 or (text.find(old, at + 1) >= 0 and not every):
         why = "is not in the file" if at < 0 else "is there more than once: give more of it"
-        raise ActionError("conflict", f"{_path(parts)}: the passage {why}{_hint(text, old)}")
-    changed = text[:at] + new + text[at + len(old) :]
-    inside.replace(parts, changed.encode(), seen)
-    return difference(parts, text, changed)
+        raise ActionError("conflict", f"{name}: the passage {why}{_hint(text, old)}")
+    return text.replace(old, new)
 
 
-def difference(parts: Parts, before: str, after: str) -> str:
-    """Write what changed as a unified diff, bounded."""
-    name = _path(parts)
-    lines = list(
-        unified_diff(before.splitlines(), after.splitlines(), f"a/{name}", f"b/{name}", lineterm="")
-    )
-    more = len(lines) - _DIFF_LINES
-    shown_lines = [*lines[:_DIFF_LINES], f"… and {more} more lines"] if more > 0 else lines
-    return "\n".join(shown_lines) + "\n"
-
-
-def _editable(parts: Parts, data: bytes) -> str:
-    if len(data) > MAX_EDIT:
-        raise ActionError("invalid_params", f"{_path(parts)}: too large to edit here")
+def editable(name: str, data: bytes) -> str:
+    """Read a file's bytes as text. Raises ActionError, with its `name`, if they are none."""
     if is_binary(data):
-        raise ActionError("invalid_params", f"{_path(parts)}: a binary file")
+        raise ActionError("invalid_params", f"{name}: a binary file")
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise ActionError("invalid_params", f"{_path(parts)}: not UTF-8 text") from None
+        raise ActionError("invalid_params", f"{name}: not UTF-8 text") from None
 
 
 def _as_it_stands(text: str, old: str, new: str) -> tuple[str, str]:

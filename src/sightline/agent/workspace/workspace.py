@@ -1,6 +1,6 @@
 """The current directory as an app, through the same protocol as any other.
 
-    /            read, search; edit, create, run (dangerous: the host asks first)
+    /            read, search; edit, create, move, delete, edit_many, run (dangerous: asked first)
     /git         branch, and what has changed
     /files       directories and files, made when a query asks; content by `read_content`
     /runs        what runs, and the latest commands, with their output; `wait` and `stop`
@@ -30,8 +30,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
+import msgspec
 from msgspec import Meta
 
+from sightline.agent.workspace.changes import FileEdit, Plan, carry_out, planned
 from sightline.agent.workspace.command import Finished
 from sightline.agent.workspace.environment import passed, withheld_by_name
 from sightline.agent.workspace.git import TIMEOUT_S, Git, GitStatus
@@ -48,7 +50,7 @@ from sightline.agent.workspace.nodes import (
 )
 from sightline.agent.workspace.runs import Run, Runs
 from sightline.agent.workspace.sandbox import Sandbox, refusals, why_no_sandbox
-from sightline.agent.workspace.text import content, edit, read_lines, search
+from sightline.agent.workspace.text import content, read_lines, search
 from sightline.errors import ActionError, InvalidInput
 from sightline.slop.app.app import App
 from sightline.slop.app.call import Call
@@ -66,6 +68,7 @@ MAX_WAIT_S: Final = 3_600.0
 MAX_RUN_S: Final = 4 * 3_600.0
 LOOK_S: Final = 1.5
 _SO_FAR_BYTES: Final = 4_000
+_TOLD_LINES: Final = 200  # of a diff, to the model that made it
 _log: Final = logging.getLogger(__name__)
 
 _NOT_CONFINED: Final = "Run a shell command in the workspace, with the user's rights; no sandbox"
@@ -73,6 +76,7 @@ _CONFINED: Final = (
     "Run a shell command in a sandbox: it writes in the workspace and /tmp only, without network"
 )
 SandboxMode: TypeAlias = Literal["auto", "off", "require"]
+FILE_ACTIONS: Final = ("edit", "create", "move", "delete", "edit_many")
 FilePath = Annotated[str, "A file's path from the workspace's root, e.g. src/app.py"]
 
 
@@ -133,6 +137,7 @@ class Workspace:
         self._is_slow = False
         self._is_closed = False
         self._skills: tuple[MarkdownFile, ...] = ()
+        self._expected = ""
         self._runs = Runs(self._root, changed=self._show_runs, on_end=self._ended_alone)
         self._refreshing: set[asyncio.Task[None]] = set()
         self.app = self._build_app()
@@ -232,6 +237,13 @@ class Workspace:
             description="Replace a passage of a file, given exactly as it stands, by another",
         )(self.edit)  # fmt: skip
         app.action("/", "create", dangerous=True, description="Write a new file")(self.create)
+        app.action("/", "move", dangerous=True, description="Move or rename a file")(self.move)
+        app.action("/", "delete", dangerous=True, description="Delete a file")(self.delete)
+        app.action(
+            "/", "edit_many", dangerous=True,
+            description="Several edits in their order, all or none: each a path, and old and new, "
+            "or content, or to (where to move it), or delete: true",
+        )(self.edit_many)  # fmt: skip
         app.action(
             "/", "run", dangerous=True, estimate="slow",
             description=_NOT_CONFINED if self._sandbox is None else _CONFINED,
@@ -339,17 +351,70 @@ class Workspace:
         path: FilePath,
         old: Annotated[str, "A passage that is in the file exactly once"],
         new: Annotated[str, "What takes its place"],
+        every: Annotated[bool, "Replace it wherever it stands"] = False,
     ) -> dict[str, Any]:
         """Change a file."""
-        difference = edit(self._inside, parts_of(path), old, new)
-        self.look()
-        return {"path": path, "diff": difference}
+        plan = self._change([FileEdit(path, old, new, every)])
+        return {"path": path, "diff": _shortened(plan.diff)}
 
-    def create(self, path: FilePath, content: str) -> dict[str, Any]:
+    def create(
+        self,
+        path: FilePath,
+        content: str,
+        overwrite: Annotated[bool, "Put it in the place of a file that is there"] = False,
+    ) -> dict[str, Any]:
         """Write a new file, and the directories above it."""
-        self._inside.create(parts_of(path), content.encode())
-        self.look()
+        self._change([FileEdit(path, content=content, overwrite=overwrite)])
         return {"path": path, "bytes": len(content.encode())}
+
+    def move(
+        self, path: FilePath, to: Annotated[str, "Its new path, which is free"]
+    ) -> dict[str, Any]:
+        """Give a file another path."""
+        self._change([FileEdit(path, to=to)])
+        return {"path": to}
+
+    def delete(self, path: FilePath) -> dict[str, Any]:
+        """Delete a file."""
+        self._change([FileEdit(path, delete=True)])
+        return {"path": path}
+
+    def edit_many(self, edits: list[FileEdit]) -> dict[str, Any]:
+        """Change several files, all or none."""
+        plan = self._change(edits)
+        return {"paths": list(plan.paths), "diff": _shortened(plan.diff)}
+
+    def changes_files(self, action: str) -> bool:
+        """Tell whether an action changes files, so that it can be planned."""
+        return action in FILE_ACTIONS
+
+    def plan(self, action: str, params: Mapping[str, Any]) -> Plan | None:
+        """Say what an action would do to files, and do nothing; None for one that changes none.
+
+        Raises ActionError where it would fail.
+        """
+        if action not in FILE_ACTIONS:
+            return None
+        given = params.get("edits") if action == "edit_many" else [params]
+        more = {"delete": True} if action == "delete" else {}
+        try:
+            edits = [msgspec.convert({**one, **more}, FileEdit) for one in given or ()]
+        except (msgspec.ValidationError, TypeError) as error:
+            raise ActionError("invalid_params", str(error)) from error
+        return planned(self._inside, edits)
+
+    def expect(self, plan: Plan | None) -> None:
+        """Have the next change of files refused unless it is what was planned; None for any."""
+        self._expected = "" if plan is None else plan.digest
+
+    def _change(self, edits: Iterable[FileEdit]) -> Plan:
+        expected, self._expected = self._expected, ""
+        plan = planned(self._inside, edits)
+        if expected and plan.digest != expected:
+            raise ActionError("conflict", "the files are not as they were when this was agreed to")
+        carry_out(self._inside, plan.changes)
+        self.look()
+        return plan
 
     async def run(
         self,
@@ -452,6 +517,13 @@ class Workspace:
         if not parts:
             raise ActionError("not_found", f"{node_path}: there is no such file")
         return parts
+
+
+def _shortened(diff: str) -> str:
+    """Cut a diff to what a model is told of it, which knows what it wrote."""
+    lines = diff.splitlines(keepends=True)
+    more = len(lines) - _TOLD_LINES
+    return "".join(lines[:_TOLD_LINES]) + (f"… and {more} more lines\n" if more > 0 else "")
 
 
 def _has_content(props: dict[str, Any]) -> bool:

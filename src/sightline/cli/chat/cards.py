@@ -13,6 +13,7 @@ import msgspec
 from sightline.cli.approval import approval_card
 from sightline.cli.clean import clean, clean_line
 from sightline.cli.commands.lines import Line, cut, line_of, width_of
+from sightline.cli.diff import diff_lines
 from sightline.events import (
     AppChanged,
     ApprovalAnswered,
@@ -29,6 +30,7 @@ from sightline.events import (
 __all__ = ["call_card", "card", "error_line", "result_card", "user_card"]
 
 _RESULT_LINES: Final = 4
+_DIFF_LINES: Final = 24
 _ENDINGS: Final = {
     "length": "the answer is cut off: it reached the model's limit",
     "refused": "the model, or its vendor's filter, declined to go on",
@@ -93,6 +95,8 @@ def call_card(event: CallStarted, width: int) -> list[Line]:
 
 def result_card(event: CallFinished, width: int) -> list[Line]:
     """Write the beginning of what a tool answered, and how much more there is."""
+    if event.diff:
+        return _changed(event, width)
     lines = clean(event.content).rstrip("\n").expandtabs(4).split("\n")
     style = "dim" if event.ok else "error"
     shown: list[Line] = [
@@ -104,6 +108,11 @@ def result_card(event: CallFinished, width: int) -> list[Line]:
         where = "" if event.message_id is None else f", message {event.message_id}"
         shown.append((("dim", f"    … {more} more {'line' if more == 1 else 'lines'}{where}"),))
     return shown
+
+
+def _changed(event: CallFinished, width: int) -> list[Line]:
+    """Write what a call changed in files."""
+    return [(("dim", "  └ changed:"),), *diff_lines(event.diff, width, _DIFF_LINES)]
 
 
 def _ending(event: TurnEnded) -> list[Line]:
