@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,7 +42,7 @@ from sightline.agent.workspace.guidance import Guidance, find_guidance, instruct
 from sightline.config import Settings
 from sightline.config.load import user_file
 from sightline.context.ledger import Ledger, Memos, MemoShelf, Session
-from sightline.context.ledger.paths import default_path, expanded
+from sightline.context.ledger.paths import checkpoints_path, default_path, expanded
 from sightline.context.ledger.store import Clock, now_utc
 from sightline.context.messages.entries import Entry
 from sightline.context.messages.gate import guarded_text
@@ -58,6 +59,8 @@ from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.world import World
 
 if TYPE_CHECKING:
+    from sightline.agent.workspace.changes import FileChange
+    from sightline.agent.workspace.checkpoints import Checkpoints, Restoration
     from sightline.agent.workspace.workspace import Workspace
 
 __all__ = ["Host"]
@@ -303,6 +306,37 @@ class Host:
         """Fold the window now: its newer half stays. Say whether there was anything to fold."""
         self._refuse_while_busy("fold the window")
         return await self._stage.fold(self._current)
+
+    async def restoration(self, groups: Collection[int], *, forward: bool = False) -> Restoration:
+        """Find out what would take back what turns did to files, or do it again with `forward`."""
+        from sightline.agent.workspace.checkpoints import Restoration
+
+        if self._workspace is None:
+            return Restoration()
+        work = partial(self._workspace.restoration, forward=forward)
+        return await asyncio.to_thread(work, self._checkpoints(), groups)
+
+    async def restore(self, restoration: Restoration) -> None:
+        """Bring files back, all or none. Raises `ActionError` if one changed meanwhile."""
+        self._refuse_while_busy("bring files back")
+        if self._workspace is not None:
+            await asyncio.to_thread(self._workspace.restore, restoration.changes)
+            await self._workspace.refresh()
+
+    def _checkpoints(self) -> Checkpoints:
+        from sightline.agent.workspace.checkpoints import Checkpoints
+
+        return Checkpoints(checkpoints_path(), self._open.row.uuid)
+
+    def _keep_changes(self, loop: asyncio.AbstractEventLoop, changes: Sequence[FileChange]) -> None:
+        """Note, in the thread that did it, what the turn that is under way did to files."""
+        if self._run is None or self._workspace is None:
+            return
+        try:
+            self._checkpoints().keep(self._current.turn.group_id, self._workspace.root, changes)
+        except OSError as error:
+            message = f"what was changed cannot be taken back by /undo: {error.strerror or error}"
+            loop.call_soon_threadsafe(self._tell, Noticed(code="checkpoint", message=message))
 
     # The model.
 
@@ -630,6 +664,7 @@ class Host:
         stack.push_async_callback(_ended, asyncio.create_task(workspace.watch()))
         self._stage.trust(APP_ID, WORKSPACE_READS, WORKSPACE_COMMANDS)
         self._stage.plan_with(workspace)
+        workspace.on_change = partial(self._keep_changes, asyncio.get_running_loop())
         self._workspace = workspace
         if self.settings.workspace.instructions != "never":
             await asyncio.to_thread(self._read_guidance)

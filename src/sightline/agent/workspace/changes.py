@@ -46,6 +46,10 @@ class FileEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     delete: bool = False
 
 
+# Known from the beginning: msgspec crashes where two threads are the first to read a type.
+_decoder: Final = msgspec.json.Decoder(FileEdit)
+
+
 @dataclass(frozen=True, slots=True)
 class FileChange:
     """A file's bytes before and after, None where there is no file; `mode` None is the usual."""

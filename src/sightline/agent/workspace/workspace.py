@@ -24,16 +24,25 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
-from sightline.agent.workspace.changes import FileEdit, Plan, carry_out, planned
+from sightline.agent.workspace.changes import (
+    FileChange,
+    FileEdit,
+    Plan,
+    carry_out,
+    content_of,
+    planned,
+)
+from sightline.agent.workspace.checkpoints import Checkpoints, Restoration
 from sightline.agent.workspace.command import Finished
 from sightline.agent.workspace.environment import passed, withheld_by_name
 from sightline.agent.workspace.git import TIMEOUT_S, Git, GitStatus
@@ -138,6 +147,7 @@ class Workspace:
         self._is_closed = False
         self._skills: tuple[MarkdownFile, ...] = ()
         self._expected = ""
+        self.on_change: Callable[[Sequence[FileChange]], None] = lambda _: None
         self._runs = Runs(self._root, changed=self._show_runs, on_end=self._ended_alone)
         self._refreshing: set[asyncio.Task[None]] = set()
         self.app = self._build_app()
@@ -413,8 +423,25 @@ class Workspace:
         if expected and plan.digest != expected:
             raise ActionError("conflict", "the files are not as they were when this was agreed to")
         carry_out(self._inside, plan.changes)
+        self.on_change(plan.changes)
         self.look()
         return plan
+
+    @property
+    def root(self) -> Path:
+        """The directory."""
+        return self._root
+
+    def restoration(
+        self, kept: Checkpoints, groups: Collection[int], *, forward: bool = False
+    ) -> Restoration:
+        """Find out what would take back what turns did here, or do it again with `forward`."""
+        read = partial(content_of, self._inside)
+        return kept.restoration(groups, self._root, read, forward=forward)
+
+    def restore(self, changes: Sequence[FileChange]) -> None:
+        """Bring files back, all or none. Raises ActionError if one is not what it was found."""
+        carry_out(self._inside, changes)
 
     async def run(
         self,

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import click
 import msgspec
 
+from sightline.cli.clean import clean_line
 from sightline.cli.commands.command import NUMBER, CommandCall, Section
 from sightline.cli.commands.lines import columns, cut
 from sightline.cli.commands.offers import offering
 from sightline.cli.commands.picture import draw, picture_of
 from sightline.config import Settings, WindowSettings
-from sightline.context.ledger import Group
+from sightline.context.ledger import Group, Ledger
 from sightline.context.messages.entries import Entry
 from sightline.context.messages.parts import (
     File,
@@ -26,6 +28,10 @@ from sightline.context.messages.parts import (
 )
 from sightline.context.messages.window import Window
 from sightline.context.slots.prompt import Prompt
+from sightline.errors import NotFound
+
+if TYPE_CHECKING:
+    from sightline.agent.workspace.checkpoints import Restoration
 
 __all__ = ["COMMANDS"]
 
@@ -105,16 +111,81 @@ async def _restore(call: CommandCall, gid: int) -> None:
 
 @COMMANDS.command("undo", idle=True)
 async def _undo(call: CommandCall) -> None:
-    """Take back the last group, and the state that it left."""
-    group = await call.ledger(lambda ledger: ledger.groups.undo(call.host.session.id))
-    call.console.write(f"Took back group {group}; /redo brings it back until the next turn.")
+    """Take back the last group and the state that it left; its files too, if you say so."""
+    await _take_back(call, 1)
+
+
+@COMMANDS.command("rewind", idle=True, example="/rewind 3")
+@click.argument("n", type=NUMBER)
+async def _rewind(call: CommandCall, n: int) -> None:
+    """Take back the last N groups, as /undo does one."""
+    await _take_back(call, n)
+
+
+async def _take_back(call: CommandCall, count: int) -> None:
+    session = call.host.session.id
+    recent = await call.ledger(lambda ledger: ledger.groups.recent(session, count, dropped=False))
+    groups = [group.id for group in recent]
+    if not groups:
+        raise NotFound("there is nothing to undo")
+    chosen = await _choose_files(call, groups, await call.host.restoration(groups))
+    if chosen is not None:
+        await call.host.restore(chosen)
+    for _ in groups:
+        group = await call.ledger(lambda ledger: ledger.groups.undo(session))
+        call.console.write(f"Took back group {group}; /redo brings it back until the next turn.")
+    _tell_files(call, chosen, "back as before")
 
 
 @COMMANDS.command("redo", idle=True)
 async def _redo(call: CommandCall) -> None:
-    """Bring back what was undone."""
+    """Bring back what was undone; its files too, if you say so."""
     group = await call.ledger(lambda ledger: ledger.groups.redo(call.host.session.id))
     call.console.write(f"Group {group} is back.")
+    found = await call.host.restoration([group], forward=True)
+    if (chosen := await _choose_files(call, [], found)) is not None:
+        await call.host.restore(chosen)
+    _tell_files(call, chosen, "as that turn left them")
+
+
+async def _choose_files(
+    call: CommandCall, groups: Sequence[int], found: Restoration
+) -> Restoration | None:
+    """Say which files changed, and ask which of them come back; None for none."""
+    console = call.console
+    if await call.ledger(partial(_ran_commands, call.host.session.id, groups)):
+        console.write("Commands ran, too; what they changed is not taken back.")
+    if found.lost:
+        console.write(f"No longer kept: {_names(found.lost)}.")
+    if found.elsewhere:
+        console.write(f"In another directory, and left alone: {_names(found.elsewhere)}.")
+    if not found.changes:
+        return None
+    console.write(f"Files: {_names(change.path for change in found.changes)}")
+    if not await console.ask("Bring these files back, too?"):
+        console.write("The files stay as they are.")
+        return None
+    if found.foreign:
+        console.write(f"Somebody else changed since: {_names(found.foreign)}")
+        if not await console.ask("Overwrite what they did?"):
+            found = found.without(found.foreign)
+    return found
+
+
+def _tell_files(call: CommandCall, chosen: Restoration | None, how: str) -> None:
+    if chosen is not None and chosen.changes:
+        paths = _names(change.path for change in chosen.changes)
+        call.console.write(f"Files {how}: {paths}")
+
+
+def _names(paths: Iterable[str]) -> str:
+    return ", ".join(map(clean_line, paths))
+
+
+def _ran_commands(session_id: int, groups: Iterable[int], ledger: Ledger) -> bool:
+    entries = (entry for group in groups for entry in ledger.groups.show(session_id, group))
+    calls = (call.arguments for entry in entries for call in entry.message.tool_calls)
+    return any(call.get("app") == "workspace" and call.get("action") == "run" for call in calls)
 
 
 @COMMANDS.command("message")

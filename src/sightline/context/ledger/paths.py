@@ -9,7 +9,7 @@ from platformdirs import user_data_path
 
 from sightline.errors import InvalidInput
 
-__all__ = ["default_path", "expanded", "journal_path", "user_path"]
+__all__ = ["checkpoints_path", "default_path", "expanded", "journal_path", "user_path"]
 
 
 def default_path() -> Path:
@@ -29,6 +29,11 @@ def expanded(path: str | os.PathLike[str]) -> Path:
 def user_path() -> Path:
     """Give the user's own ledger for this platform, whichever one is in use."""
     return user_data_path("sightline", appauthor=False) / "ledger.db"
+
+
+def checkpoints_path() -> Path:
+    """Give the directory in which it is kept what sessions did to files."""
+    return user_path().with_name("checkpoints")
 
 
 def journal_path(ledger_path: Path) -> Path:
