@@ -325,6 +325,18 @@ def test_a_rule_that_denies_a_file_fits_hidden_ones_too() -> None:
     assert decide(edit("a/.env"), "ask", [Rule("deny", file="**")]).verdict == "deny"
 
 
+def test_a_rule_approves_a_call_for_several_files_if_it_fits_each_and_denies_it_for_one() -> None:
+    move = edit("src/a.py", params={"path": "src/a.py", "to": "lib/a.py"}, action="move")
+    edits = [{"path": "src/a.py", "delete": True}, {"path": "src/b.py", "to": "src/c.py"}]
+    many = edit("", params={"edits": edits}, action="edit_many")
+    for facts, fits_each in ((move, False), (many, True)):
+        inside = decide(facts, "ask", [Rule("approve", file="src/*")]).verdict
+        assert inside == ("approve" if fits_each else "ask")
+        assert decide(facts, "ask", [Rule("deny", file="src/a.py")]).verdict == "deny"
+    assert [rule.file for rule in rules_for(many)] == ["src/*"]
+    assert rules_for(move) == ()
+
+
 def test_a_file_is_remembered_as_itself_or_with_those_beside_it() -> None:
     assert [rule.file for rule in rules_for(edit("notes/a[1]"))] == ["notes/a[[]1]", "notes/*"]
     [alone, beside] = rules_for(edit("notes/a.md"))

@@ -65,6 +65,8 @@ def test_a_card_shows_what_an_edit_does_and_folds_what_is_long() -> None:
     assert marked == {("diff.old.word", "hi"), ("diff.new.word", "ho")}
     long = asked(diff="--- a/x\n+++ b/x\n@@ -0,0 +1,99 @@\n" + "+line\n" * 99, params={"new": "l"})
     assert "… 62 more lines of the diff, [v] shows all" in shown(approval_card(long, 80))
+    wide = asked(diff="--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+" + "x" * 9_999 + "\n")
+    assert "… 9,400 more characters of the line, [v] shows all" in shown(approval_card(wide, 80))
     whole = shown(approval_card(long, 80, whole=True))
     assert whole.count("+line") == 99
     assert 'new: "l"' in whole

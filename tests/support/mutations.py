@@ -292,9 +292,16 @@ MUTATIONS: Final = (
     Mutation(
         "passage-once",
         "agent/workspace/text.py",
-        "if at < 0 or text.find(old, at + 1) >= 0:",
+        "if at < 0 or (text.find(old, at + 1) >= 0 and not every):",
         "if at < 0:",
         "agent/workspace/test_text.py",
+    ),
+    Mutation(
+        "files-agreed",
+        "agent/host/running.py",
+        "if not shown.same_plan(plan):",
+        "if plan is None:",
+        "agent/host/test_workspace.py",
     ),
     Mutation(
         "consent-comparison",

@@ -20,6 +20,7 @@ _TAB: Final = "⇥   "
 _HUNK: Final = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@$")
 _WORDS: Final = re.compile(r"\w+|\s+|[^\w\s]")
 _MARKED_CHARS: Final = 400
+_LINE_CHARS: Final = 600
 _ALIKE: Final = 0.5
 _STYLES: Final = {"+": "diff.new", "-": "diff.old", "@": "dim", "\\": "dim", " ": ""}
 
@@ -30,7 +31,12 @@ def diff_lines(diff: str, width: int, limit: int | None, hint: str = "") -> list
         return []
     lines = diff.removesuffix("\n").split("\n")
     shown = lines if limit is None or len(lines) <= limit + 1 else lines[:limit]
-    drawn = [row for line in _styled(shown) for row in _rows(line, max(10, width - len(BAR)))]
+    begun = shown if limit is None else [line[:_LINE_CHARS] for line in shown]
+    drawn: list[Line] = []
+    for whole, first, pieces in zip(shown, begun, _styled(begun), strict=True):
+        drawn += _rows(pieces, max(10, width - len(BAR)))
+        if left := len(whole) - len(first):
+            drawn.append((("warn", f"{BAR}… {left:,} more characters of the line{hint}"),))
     if more := len(lines) - len(shown):
         drawn.append((("warn", f"{BAR}… {more:,} more lines of the diff{hint}"),))
     return drawn

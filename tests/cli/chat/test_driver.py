@@ -180,6 +180,30 @@ async def test_parameters_are_changed_shown_again_and_told_to_the_model(
     assert results(tmp_path)[0].startswith(told)
 
 
+async def test_an_edit_is_shown_as_a_diff_done_and_taken_back_with_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pond").mkdir()
+    monkeypatch.chdir(tmp_path / "pond")
+    notes = tmp_path / "pond" / "notes.txt"
+    notes.write_text("ducks swim\n")
+    params = {"path": "notes.txt", "old": "swim", "new": "fly"}
+    script = [invoke("c1", "/", "edit", app="workspace", **params), "They fly."]
+    async with chatting(tmp_path, script, apps=AppSettings(discover=False)) as chat:
+        chat.type("go\r")
+        await chat.is_asked("? edit on workspace", "    │ -ducks swim\n    │ +ducks fly\n")
+        assert notes.read_text() == "ducks swim\n"
+        chat.type("y")
+        await chat.sees("  └ changed:\n    │ --- a/notes.txt\n", "They fly.")
+        await chat.rests()
+        assert notes.read_text() == "ducks fly\n"
+        chat.type("/undo\r")
+        await chat.is_asked("Files: notes.txt", question="Bring these files back, too?")
+        chat.type("y")
+        await chat.sees("Files back as before: notes.txt")
+        assert notes.read_text() == "ducks swim\n"
+
+
 async def test_anything_but_an_answer_is_no_answer(tmp_path: Path) -> None:
     script = [invoke("c1", "/inbox/msg-104", "archive", app="desk"), "Fine."]
     async with chatting(tmp_path, script) as chat:

@@ -105,7 +105,7 @@ class Case:
     """A call with all that is needed to decide on it, and to show it to the user.
 
     `seen` is what the app shows, `safe` the same without keys, which is what is shown on. `plan`
-    is what an action of our own would do to files.
+    is what an action of our own would do to files, and `diff` the same to be read.
     """
 
     call: ToolCall
@@ -115,6 +115,7 @@ class Case:
     seen: Shown = field(default_factory=Shown)
     safe: Shown = field(default_factory=Shown)
     plan: Plan | None = None
+    diff: str = ""
 
     def same_plan(self, plan: Plan | None) -> bool:
         """Tell whether the same would be done to the same files."""

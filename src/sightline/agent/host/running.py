@@ -233,7 +233,7 @@ class TurnRun:
         decision = self._stage.decide(self._now.session, facts)
         if decision.verdict != "deny":
             try:
-                case = replace(case, plan=await asyncio.to_thread(self._stage.plan, case))
+                case = await asyncio.to_thread(self._stage.planned, case)
             except (ActionError, InvalidInput) as error:  # it would fail: nobody needs to be asked
                 decision = Decision("deny", Ran.of(str(error)).content)
         self._cases[call.id] = case
@@ -269,7 +269,7 @@ class TurnRun:
                 about=safe.about,
                 differences=() if agreed is None else differences(agreed, case),
                 rules=tuple(map(in_words, rules_for(facts))),
-                diff="" if case.plan is None else case.plan.diff,
+                diff=case.diff,
             )
         )
 
@@ -406,7 +406,7 @@ class TurnRun:
 
     async def _call(self, call: ToolCall) -> steps.TurnEvent:
         await self._note_call(call, "running")
-        plan = self._cases[call.id].plan
+        diff = self._cases[call.id].diff
         try:
             await self._check_plan(call)
             async with self._timed(self._stage.scribe.time_call, call.name):
@@ -420,8 +420,7 @@ class TurnRun:
             return steps.Broken(error.code, str(error))
         except Exception as error:  # noqa: BLE001 - a tool's bug is that call's failure
             return steps.ActionDone(call.id, f"error: {type(error).__name__}: {error}", ok=False)
-        diff = "" if plan is None or not ran.ok else plan.diff
-        return steps.ActionDone(call.id, ran.content, ran.ok, diff)
+        return steps.ActionDone(call.id, ran.content, ran.ok, diff if ran.ok else "")
 
     def _may_read(self, call: ToolCall, target: ToolTarget, offered: Affordance) -> bool:
         """Tell whether the policy lets a content be read unasked, as the app shows it now."""

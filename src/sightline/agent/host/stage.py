@@ -111,6 +111,11 @@ class HostStage:
         check_params(case, target.params)
         return workspace.plan(target.action, target.params)
 
+    def planned(self, case: Case) -> Case:
+        """Give a call with what it would do to files. Raises what `plan` does."""
+        plan = self.plan(case)
+        return case if plan is None else replace(case, plan=plan, diff=plan.diff)
+
     def expect(self, case: Case) -> None:
         """Have our workspace refuse the call that comes next if it would do anything else."""
         if self._workspace is not None and case.plan is not None:

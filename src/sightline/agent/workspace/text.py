@@ -129,6 +129,8 @@ def replaced(name: str, text: str, old: str, new: str, every: bool) -> str:
     if at < 0 or (text.find(old, at + 1) >= 0 and not every):
         why = "is not in the file" if at < 0 else "is there more than once: give more of it"
         raise ActionError("conflict", f"{name}: the passage {why}{_hint(text, old)}")
+    if len(text) + text.count(old) * (len(new) - len(old)) > MAX_EDIT:
+        raise ActionError("invalid_params", f"{name}: it would become too large to edit here")
     return text.replace(old, new)
 
 
