@@ -251,8 +251,8 @@ class Workspace:
         app.action("/", "delete", dangerous=True, description="Delete a file")(self.delete)
         app.action(
             "/", "edit_many", dangerous=True,
-            description="Several edits in their order, all or none: each a path, and old and new, "
-            "or content, or to (where to move it), or delete: true",
+            description="Several edits, all or none; each a path, and old and new, or content, "
+            "or to, or delete: true",
         )(self.edit_many)  # fmt: skip
         app.action(
             "/", "run", dangerous=True, estimate="slow",
