@@ -19,7 +19,7 @@ from sightline.agent.models.vendors import VENDORS
 from sightline.config import Settings
 from sightline.context.dialects.events import TextArrived
 from sightline.errors import InvalidInput, MissingExtra, Overflow
-from support.shell import Run
+from support.shell import PROGRAM
 from support.vendors.asking import asked, end_of, request_for, usage_of
 
 SMALL = {"local:*": {"window_tokens": 512, "max_output_tokens": 8}}
@@ -113,14 +113,18 @@ async def test_without_its_packages_it_says_what_to_install(
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere its wheels bring their OpenMP")
 @pytest.mark.parametrize(("model", "code"), [("", 3), ("local", 2)])
 async def test_what_the_system_lacks_is_told_at_once_with_what_brings_it(
-    model: str, code: int, sightline: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    model: str, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in (name for vendor in VENDORS.values() for name in vendor.keys):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "libgomp.so.1").touch()  # the loader finds it first, and cannot load it
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
     chosen = ["--model", model] if model else []
-    done = await asyncio.to_thread(sightline, "chat", "--demo", *chosen, stdin="hello\n")
+    # In a process of its own: in this one the library may be loaded already.
+    done = await asyncio.to_thread(
+        subprocess.run, [PROGRAM, "chat", "--demo", *chosen], input=b"hello\n",
+        capture_output=True, check=False, cwd=tmp_path, timeout=100,
+    )  # fmt: skip
     assert (done.returncode, done.stdout) == (code, b"")
     said = done.stderr.decode().splitlines()[-1]
     assert f"the embedded model's runtime cannot be loaded ({tmp_path}/libgomp.so.1: " in said
