@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 from sightline._lazy import lazily
 
 if TYPE_CHECKING:
+    from sightline.adapters.hub import AgentHub as Hub
+    from sightline.adapters.tools import ActionQuestion
     from sightline.agent.host import Host
+    from sightline.context.dialects.sdk import Messages, cached
     from sightline.context.ledger import Ledger
     from sightline.context.messages.parts import Message
     from sightline.context.slots.budget import Budget
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
     from sightline.slop.app.app import App
     from sightline.slop.app.call import Call
     from sightline.slop.hub.client import Client
-    from sightline.slop.hub.hub import Hub
     from sightline.slop.protocol.codec import decode as decode_tree
     from sightline.slop.protocol.codec import encode as encode_tree
     from sightline.slop.protocol.codec import from_value as tree_from_value
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ActionError",
+    "ActionQuestion",
     "Affordance",
     "App",
     "Budget",
@@ -47,6 +50,7 @@ __all__ = [
     "InvalidTree",
     "Ledger",
     "Message",
+    "Messages",
     "Meta",
     "Node",
     "Op",
@@ -58,6 +62,7 @@ __all__ = [
     "Violation",
     "World",
     "apply",
+    "cached",
     "decode_tree",
     "diff",
     "encode_tree",
@@ -76,7 +81,9 @@ __getattr__, __dir__ = lazily(
         "sightline.context.slots.budget": "Budget",
         "sightline.slop.hub.client": "Client",
         "sightline.agent.host": "Host",
-        "sightline.slop.hub.hub": "Hub",
+        "sightline.adapters.hub": "AgentHub:Hub",
+        "sightline.adapters.tools": "ActionQuestion",
+        "sightline.context.dialects.sdk": "Messages cached",
         "sightline.context.ledger": "Ledger",
         "sightline.context.messages.parts": "Message",
         "sightline.context.slots.prompt": "Prompt",

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from sightline.context.dialects import Options, decoder_for, encode, profile_for, usage_from
     from sightline.context.dialects.drift import drift
     from sightline.context.dialects.events import Stopped, TextArrived
+    from sightline.context.dialects.sdk import Messages, cached
     from sightline.context.ledger import Ledger
     from sightline.context.messages.parts import Message, Text, ToolCall, ToolResult
     from sightline.context.messages.window import Window
@@ -33,6 +34,7 @@ __all__ = [
     "Calibrations",
     "Ledger",
     "Message",
+    "Messages",
     "Options",
     "Prompt",
     "ShownState",
@@ -44,6 +46,7 @@ __all__ = [
     "ToolCall",
     "ToolResult",
     "Window",
+    "cached",
     "change_note",
     "changed_signal",
     "counter_for",
@@ -68,6 +71,7 @@ __getattr__, __dir__ = lazily(
         "sightline.context.dialects": "Options decoder_for encode profile_for usage_from",
         "sightline.context.dialects.drift": "drift",
         "sightline.context.dialects.events": "Stopped TextArrived",
+        "sightline.context.dialects.sdk": "Messages cached",
         "sightline.context.ledger": "Ledger",
         "sightline.context.messages.parts": "Message Text ToolCall ToolResult",
         "sightline.context.messages.window": "Window",

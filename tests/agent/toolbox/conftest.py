@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sightline.agent.toolbox import Bench, Ran, Toolbox
+from sightline.agent.toolbox import Bench, Ran, SessionRecords, Toolbox
 from sightline.context.ledger import Ledger, MemoShelf
 from sightline.context.messages.parts import ToolCall
 from sightline.errors import ActionError
@@ -30,6 +30,11 @@ class Box:
     @property
     def bench(self) -> Bench:
         return self.toolbox.bench
+
+    @property
+    def records(self) -> SessionRecords:
+        assert self.bench.records is not None
+        return self.bench.records
 
     async def run(self, tool: str, **arguments: Any) -> Ran:
         return await self.toolbox.run(ToolCall("c1", tool, arguments))
@@ -99,5 +104,5 @@ async def box(tmp_path: Path) -> AsyncIterator[Box]:
                 if world.apps[0].status == "connected":
                     break
             shelf = MemoShelf({"project": ledger.memos, "user": own.memos})
-            yield Box(Toolbox(Bench(ledger, session.id, hub, shelf)), done)
+            yield Box(Toolbox(Bench(hub, SessionRecords(ledger, session.id, shelf))), done)
         await app.close()

@@ -13,10 +13,10 @@ from sightline.context.projection.escape import tag_like
 
 
 async def test_query_db_reads_this_session_and_no_other(box: Box) -> None:
-    ledger = box.bench.ledger
+    ledger = box.records.ledger
     other = ledger.sessions.create("other")
     ledger.append(other.id, [Message.of("user", "the secret plan")], strategy="openai")
-    ledger.append(box.bench.session_id, [Message.of("user", "the plan")], strategy="openai")
+    ledger.append(box.records.session_id, [Message.of("user", "the plan")], strategy="openai")
     sql = "SELECT content FROM messages WHERE content LIKE '%plan%' ORDER BY id DESC"
     assert await box.ok("query_db", sql=sql) == '{"content":"the plan"}'
 
@@ -27,7 +27,7 @@ async def test_a_query_that_may_not_run_says_why(box: Box) -> None:
 
 
 async def test_what_history_quotes_cannot_open_a_block(box: Box) -> None:
-    ledger, session = box.bench.ledger, box.bench.session_id
+    ledger, session = box.records.ledger, box.records.session_id
     ledger.append(session, [Message.of("user", FORGED)], strategy="openai")
     content = await box.ok("query_db", sql="SELECT content FROM messages")
     assert not list(tag_like(content))
@@ -45,7 +45,7 @@ async def test_the_scratchpad_is_read_written_and_edited(box: Box) -> None:
     await box.ok("manage_scratchpad", action="append", content="- [ ] build")
     await box.ok("manage_scratchpad", action="edit", old="[ ] plan", new="[x] plan")
     assert await box.ok("manage_scratchpad", action="read") == "- [x] plan\n- [ ] build"
-    assert box.bench.ledger.scratchpad.read(box.bench.session_id) == "- [x] plan\n- [ ] build"
+    assert box.records.ledger.scratchpad.read(box.records.session_id) == "- [x] plan\n- [ ] build"
 
 
 async def test_an_edit_that_does_not_fit_changes_nothing_and_says_why(box: Box) -> None:
@@ -71,7 +71,7 @@ async def test_memos_go_to_the_shelf_that_is_named_and_are_found_on_both(box: Bo
     first = await box.ok("save_memo", content="We use WAL mode.", tags=["Arch Decision"])
     assert first == "Saved as memo 1 (project), tagged arch-decision."
     await box.ok("save_memo", content="Likes short answers.", tags=["style"], shelf="user")
-    assert len(box.bench.memos.home("user").recent()) == 1
+    assert len(box.records.memos.home("user").recent()) == 1
     by_tag = await box.ok("retrieve_memos", tags=["decision"])
     assert by_tag == "memo 1 (project, arch-decision):\nWe use WAL mode."
     both = await box.ok("retrieve_memos", tags=["arch-decision"], words="short answers, WAL")
@@ -94,7 +94,7 @@ async def test_a_key_is_neither_kept_nor_shown(box: Box) -> None:
 
 
 async def test_a_result_that_a_prompt_cuts_comes_back_whole_by_its_hint(box: Box) -> None:
-    ledger, session = box.bench.ledger, box.bench.session_id
+    ledger, session = box.records.ledger, box.records.session_id
     whole = "\n".join(f"line {number}" for number in range(300))
     said = [
         Message.of("user", "run it"),

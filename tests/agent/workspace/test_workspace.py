@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent.workspace.conftest import Git, wait_until_gone
-from sightline.agent.toolbox import Bench, Toolbox
+from sightline.agent.toolbox import Bench, SessionRecords, Toolbox
 from sightline.agent.workspace import Workspace, workspace_app
 from sightline.agent.workspace.workspace import APP_ID
 from sightline.context.ledger import Ledger, MemoShelf
@@ -283,7 +283,8 @@ async def test_a_model_works_on_it_through_its_tools(workspace: Workspace, tmp_p
         session = ledger.sessions.create("x")
         async with Hub() as hub:
             hub.add(APP_ID, workspace.dial, own=True)
-            toolbox = Toolbox(Bench(ledger, session.id, hub, MemoShelf({"project": ledger.memos})))
+            records = SessionRecords(ledger, session.id, MemoShelf({"project": ledger.memos}))
+            toolbox = Toolbox(Bench(hub, records))
 
             async def call(tool: str, **arguments: Any) -> str:
                 ran = await toolbox.run(ToolCall("c", tool, {"app": APP_ID, **arguments}))

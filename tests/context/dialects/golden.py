@@ -23,7 +23,9 @@ from sightline.context.dialects.request import Request  # noqa: E402 - as above
 def request(endpoint: str, case: str) -> Request:
     """Write one case for an endpoint's own model."""
     profile = profile_for(endpoint, overrides={"cache.min_tokens": 0})
-    return encode(CASES[case](), profile, Options(conversation="conversation-7"))
+    limit = min(profile.max_output_tokens, profile.window_tokens // 4)
+    options = Options(conversation="conversation-7", max_output_tokens=limit)
+    return encode(CASES[case](), profile, options)
 
 
 def as_seen(made: Request) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from sightline.agent.models.base import Model
 from sightline.agent.models.keys import know_secrets
 from sightline.agent.plugins.choose import runner_of
 from sightline.agent.policy import Mode, Rule
-from sightline.agent.toolbox import Bench, Toolbox
+from sightline.agent.toolbox import Bench, SessionRecords, Toolbox
 from sightline.agent.turn.machine import TurnLimits
 from sightline.agent.turn.steps import Spent
 from sightline.agent.workspace.guidance import Guidance, find_guidance, instructions_text
@@ -53,8 +53,7 @@ from sightline.context.projection.temporal import change_note, changed_signal, p
 from sightline.errors import InvalidInput, NotFound, SightlineError, Unreachable
 from sightline.events import AppChanged, HostEvent, Noticed, TurnEnded
 from sightline.slop.discovery.directory import Discovery
-from sightline.slop.hub.address import dial_address
-from sightline.slop.hub.client import Client, Outcome
+from sightline.slop.hub.client import Outcome
 from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.world import World
 
@@ -444,15 +443,7 @@ class Host:
         `address` is as on the command line. Raises `InvalidInput` also where the app's id is
         taken or is one of our own, `Unreachable`, `Unauthorized`.
         """
-        if any(app.id == address for app in self.hub.world.available):
-            await self.hub.client(address)
-            return address
-        dial = await asyncio.to_thread(dial_address, address)
-        async with Client(dial, reconnect=False) as probe:
-            found = await probe.ready()
-        self.hub.add(found.id, dial, name=found.name)
-        await self.hub.client(found.id)
-        return found.id
+        return await self.hub.reach(address)
 
     async def disconnect(self, app: str) -> None:
         """Let go of an app. Raises `NotFound`."""
@@ -618,7 +609,7 @@ class Host:
             self._is_new = reference is None
         limits = self.settings.limits
         bench = Bench(
-            self.ledger, row.id, self.hub, self.memos, invoke_s=limits.invoke_s,
+            self.hub, SessionRecords(self.ledger, row.id, self.memos), invoke_s=limits.invoke_s,
             own_invoke_s=self._own_invoke_s,
         )  # fmt: skip
         toolbox = Toolbox(bench, self.settings.tools.style)

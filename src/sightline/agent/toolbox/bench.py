@@ -1,15 +1,17 @@
-"""What the tools work on: one session's ledger, apps, memos, and the nodes it keeps in view."""
+"""What the tools work on: apps, the nodes that are kept in view, and a session's records."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from sightline.context.ledger import Ledger, MemoShelf
 from sightline.slop.hub.hub import Hub
 
-__all__ = ["MOST", "Attention", "Bench"]
+if TYPE_CHECKING:
+    from sightline.context.ledger import Ledger, MemoShelf
+
+__all__ = ["MOST", "Attention", "Bench", "SessionRecords"]
 
 MOST: Final = 16
 INVOKE_S: Final = 30.0
@@ -38,17 +40,25 @@ class Attention:
         }
 
 
-@dataclass(slots=True)
-class Bench:
-    """What the tools of one session work on. `attention` is swapped by focus and unfocus.
-
-    An action is waited for `invoke_s`; one of an app of our own as `own_invoke_s` says.
-    """
+@dataclass(frozen=True, slots=True)
+class SessionRecords:
+    """What the tools read and write of one session."""
 
     ledger: Ledger
     session_id: int
-    hub: Hub
     memos: MemoShelf
+
+
+@dataclass(slots=True)
+class Bench:
+    """What the tools of one conversation work on; without records there are only the apps'.
+
+    `attention` is swapped by focus and unfocus. An action is waited for `invoke_s`; one of an
+    app of our own as `own_invoke_s` says.
+    """
+
+    hub: Hub
+    records: SessionRecords | None = None
     attention: Attention = field(default_factory=Attention)
     invoke_s: float = INVOKE_S
     own_invoke_s: Mapping[str, float] = field(default_factory=dict)

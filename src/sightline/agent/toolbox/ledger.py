@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from sightline.agent.toolbox.bench import Bench
+from sightline.agent.toolbox.bench import SessionRecords
 from sightline.agent.toolbox.results import Ran
 from sightline.context.messages.gate import guarded_text
 from sightline.context.messages.memos import Memo
@@ -91,22 +91,22 @@ LEDGER_TOOLS: Final = (
 )
 
 
-def run_ledger(bench: Bench, name: str, arguments: Mapping[str, Any]) -> Ran:
+def run_ledger(records: SessionRecords, name: str, arguments: Mapping[str, Any]) -> Ran:
     """Run one of these tools; its arguments were checked. Raises what the ledger raises."""
-    return _RUN[name](bench, arguments)
+    return _RUN[name](records, arguments)
 
 
-def _query_db(bench: Bench, arguments: Mapping[str, Any]) -> Ran:
-    answer = bench.ledger.query(arguments["sql"], session_id=bench.session_id)
+def _query_db(records: SessionRecords, arguments: Mapping[str, Any]) -> Ran:
+    answer = records.ledger.query(arguments["sql"], session_id=records.session_id)
     return Ran.of(answer.text())
 
 
-def _describe_db(bench: Bench, _: Mapping[str, Any]) -> Ran:
-    return Ran.of(bench.ledger.describe())
+def _describe_db(records: SessionRecords, _: Mapping[str, Any]) -> Ran:
+    return Ran.of(records.ledger.describe())
 
 
-def _scratchpad(bench: Bench, arguments: Mapping[str, Any]) -> Ran:
-    pad, session = bench.ledger.scratchpad, bench.session_id
+def _scratchpad(records: SessionRecords, arguments: Mapping[str, Any]) -> Ran:
+    pad, session = records.ledger.scratchpad, records.session_id
     match arguments["action"]:
         case "read":
             return Ran.of(pad.read(session) or "(the scratchpad is empty)")
@@ -120,30 +120,30 @@ def _scratchpad(bench: Bench, arguments: Mapping[str, Any]) -> Ran:
     return Ran.of(f"Written; the scratchpad has {len(text):,} characters now.")
 
 
-def _save_memo(bench: Bench, arguments: Mapping[str, Any]) -> Ran:
-    shelves, shelf = bench.memos.names, arguments.get("shelf") or ""
+def _save_memo(records: SessionRecords, arguments: Mapping[str, Any]) -> Ran:
+    shelves, shelf = records.memos.names, arguments.get("shelf") or ""
     # Where there is one, it is for everything.
     home = shelf if shelf in shelves else shelves[0]
-    memo = bench.memos.save(_given(arguments, "content"), arguments["tags"], home)
-    called = bench.memos.reference(memo)
+    memo = records.memos.save(_given(arguments, "content"), arguments["tags"], home)
+    called = records.memos.reference(memo)
     return Ran.of(f"Saved as memo {called} ({memo.home}), tagged {', '.join(memo.tags)}.")
 
 
-def _retrieve_memos(bench: Bench, arguments: Mapping[str, Any]) -> Ran:
+def _retrieve_memos(records: SessionRecords, arguments: Mapping[str, Any]) -> Ran:
     tags, words = arguments.get("tags") or [], arguments.get("words") or ""
     if not tags and not words.strip():
         raise InvalidInput("retrieve_memos needs tags or words to look for")
-    found = bench.memos.tagged(tags, limit=_FOUND) if tags else []
+    found = records.memos.tagged(tags, limit=_FOUND) if tags else []
     if words.strip():
         known = {(memo.home, memo.id) for memo in found}
-        more = bench.memos.relevant(words, limit=_FOUND)
+        more = records.memos.relevant(words, limit=_FOUND)
         found += [memo for memo in more if (memo.home, memo.id) not in known]
     if not found:
         return Ran.of("No memo fits. Other tags or words may find one.")
-    return Ran.of("\n\n".join(_memo_text(bench, memo) for memo in found[:_FOUND]))
+    return Ran.of("\n\n".join(_memo_text(records, memo) for memo in found[:_FOUND]))
 
 
-_RUN: Final[dict[str, Callable[[Bench, Mapping[str, Any]], Ran]]] = {
+_RUN: Final[dict[str, Callable[[SessionRecords, Mapping[str, Any]], Ran]]] = {
     "query_db": _query_db,
     "describe_db": _describe_db,
     "manage_scratchpad": _scratchpad,
@@ -158,6 +158,6 @@ def _given(arguments: Mapping[str, Any], name: str) -> str:
     return guarded_text(str(arguments[name]))
 
 
-def _memo_text(bench: Bench, memo: Memo) -> str:
-    called = bench.memos.reference(memo)
+def _memo_text(records: SessionRecords, memo: Memo) -> str:
+    called = records.memos.reference(memo)
     return f"memo {called} ({memo.home}, {', '.join(memo.tags)}):\n{memo.content}"

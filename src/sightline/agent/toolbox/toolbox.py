@@ -60,14 +60,15 @@ class Toolbox:
 
     def tools(self) -> ToolSet:
         """The tools as of now; a turn keeps the set that its request was made with."""
+        fixed = FIXED_TOOLS if self.bench.records is None else ALL_TOOLS
         if self.style == "fixed":
-            return ToolSet(ALL_TOOLS)
+            return ToolSet(fixed)
         dynamic = dynamic_tools(self.bench.hub.world, limit=self._name_limit)
         targets = {tool.name: dynamic.targets[tool.name] for tool in dynamic.tools[:MAX_DYNAMIC]}
         offered = (
             _bounded(tool, targets[tool.name].argument) for tool in dynamic.tools[:MAX_DYNAMIC]
         )
-        return ToolSet((*ALL_TOOLS, *offered), targets)
+        return ToolSet((*fixed, *offered), targets)
 
     @property
     def definitions(self) -> tuple[dict[str, Any], ...]:
@@ -120,7 +121,9 @@ class Toolbox:
             return await invoke(self.bench, target, last)
         if call.name in _LOOK:
             return await run_look(self.bench, call.name, call.arguments, may_read)
-        return await asyncio.to_thread(run_ledger, self.bench, call.name, call.arguments)
+        if self.bench.records is None:
+            raise InvalidInput(f"there is no ledger for {call.name!r:.100}")
+        return await asyncio.to_thread(run_ledger, self.bench.records, call.name, call.arguments)
 
 
 def definitions_of(tools: ToolSet) -> tuple[dict[str, Any], ...]:
@@ -145,13 +148,13 @@ def _resolved(call: ToolCall, tools: ToolSet) -> ToolTarget | None:
             f"the arguments of {call.name!r:.100} are not a JSON object: {wrong!r:.200}. "
             "Call it again with one"
         )
-    tool = _BY_NAME.get(call.name)
+    known = [tool.name for tool in tools.tools]
+    tool = _BY_NAME.get(call.name) if call.name in known else None
     if tool is not None:
         _check(tool, call.arguments)
         if call.name != INVOKE.name:
             return None
     elif call.name not in tools.targets:
-        known = [*_BY_NAME, *tools.targets]
         raise InvalidInput(f"there is no tool {call.name!r:.100}. {nearest(call.name, known)}")
     target = tools.resolve(call.name, call.arguments)
     return target._replace(path=normal_path(target.path))

@@ -25,8 +25,9 @@ apps say, which is untrusted, in the system's role.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from itertools import groupby
 from typing import Any, Final
 
 from sightline.context.dialects.attachments import inline, is_web, placeholder
@@ -36,6 +37,7 @@ from sightline.context.dialects.names import wire_id
 from sightline.context.dialects.request import RequestDraft
 from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import UNKNOWN, Stored, as_text, flat, message_of, role_of
+from sightline.context.dialects.tools import ToolDefinition
 from sightline.context.dialects.turns import PromptTurn, begun
 from sightline.context.dialects.usage import CacheMiss, Usage, UsageFields, at
 from sightline.context.messages.parts import (
@@ -49,7 +51,7 @@ from sightline.context.messages.parts import (
     ToolResult,
 )
 
-__all__ = ["NAME", "AnthropicDecoder", "read_stored", "write"]
+__all__ = ["NAME", "AnthropicDecoder", "read_stored", "tool_json", "write", "write_messages"]
 
 NAME: Final = "anthropic"
 BOUND: Final = "drop"
@@ -77,14 +79,7 @@ def write(draft: RequestDraft) -> None:
         draft.insert(next(reversed(fields)), 0, b',"diagnostics":' + question)
     fields |= draft.extra
     if draft.tools:
-        fields["tools"] = [
-            {
-                "name": draft.names.wire(tool.name),
-                "description": tool.description,
-                "input_schema": tool.parameters,
-            }
-            for tool in draft.tools
-        ]
+        fields["tools"] = draft.written_tools(tool_json)
     system, rest = draft.system_and_rest()
     if system:
         fields["system"] = [
@@ -95,6 +90,26 @@ def write(draft: RequestDraft) -> None:
         ]
     _say(draft, begun(rest, START))
     _mark(draft)
+
+
+def tool_json(tool: ToolDefinition) -> dict[str, Any]:
+    """Write one tool."""
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "input_schema": tool.parameters,
+    }
+
+
+def write_messages(draft: RequestDraft, messages: Iterable[Message]) -> Iterator[dict[str, Any]]:
+    """Write messages as they are; those of one role that follow each other are one."""
+
+    def role_sent(message: Message) -> str:
+        return "user" if message.role == "tool" else message.role
+
+    for role, run in groupby(messages, role_sent):
+        blocks = (_block(draft, part, keep=True) for message in run for part in message.parts)
+        yield {"role": role, "content": [block for block in blocks if block is not None]}
 
 
 def _say(draft: RequestDraft, turns: list[PromptTurn]) -> None:

@@ -65,7 +65,8 @@ def write(draft: RequestDraft) -> None:
     if draft.thinking == "drop":
         raise InvalidInput("bedrock: thinking 'drop' is not documented for Converse; use 'strip'")
     fields = draft.fields
-    fields["inferenceConfig"] = {"maxTokens": draft.max_output_tokens}
+    if limit := draft.options.max_output_tokens:
+        fields["inferenceConfig"] = {"maxTokens": limit}
     draft.note_thinking()
     fields |= draft.extra
     if draft.tools:

@@ -44,6 +44,7 @@ from sightline.context.dialects.stored import (
     message_of,
     role_of,
 )
+from sightline.context.dialects.tools import ToolDefinition
 from sightline.context.dialects.turns import begun
 from sightline.context.dialects.usage import Usage, UsageFields
 from sightline.context.messages.parts import (
@@ -143,20 +144,13 @@ def cached_content_body(
 def write(draft: RequestDraft) -> None:
     """Write a request."""
     fields, held = draft.fields, draft.options.cached_content
-    fields["generationConfig"] = {"maxOutputTokens": draft.max_output_tokens}
+    if limit := draft.options.max_output_tokens:
+        fields["generationConfig"] = {"maxOutputTokens": limit}
     fields |= draft.extra
     system, rest = draft.system_and_rest()
     head: dict[str, Any] = {}
     if draft.tools:
-        declared = [
-            {
-                "name": draft.names.wire(tool.name),
-                "description": tool.description,
-                "parametersJsonSchema": tool.parameters,
-            }
-            for tool in draft.tools
-        ]
-        head["tools"] = [{"functionDeclarations": declared}]
+        head["tools"] = [{"functionDeclarations": draft.written_tools(tool_json)}]
     if system:
         texts = (part.text for t in system for part in t.parts if isinstance(part, Text))
         head["systemInstruction"] = {"parts": [{"text": text} for text in texts]}
@@ -178,6 +172,15 @@ def write(draft: RequestDraft) -> None:
         role = "model" if turn.role == "assistant" else "user"
         lane = RESPONSES if turn.role == "tool" else WORDS
         contents.add_turn(turn, partial(_pieces, draft, role, lane), role, lane=lane)
+
+
+def tool_json(tool: ToolDefinition) -> dict[str, Any]:
+    """Write one tool as a function declaration."""
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parametersJsonSchema": tool.parameters,
+    }
 
 
 def _pieces(draft: RequestDraft, role: str, lane: int, parts: tuple[Part, ...]) -> list[Segment]:

@@ -19,7 +19,7 @@ from sightline.context.dialects.attachments import inline, placeholder
 from sightline.context.dialects.decoder import Decoder, written
 from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.framing import LineReader
-from sightline.context.dialects.openai_chat import error_text, function_tools
+from sightline.context.dialects.openai_chat import error_text, tool_json
 from sightline.context.dialects.request import RequestDraft
 from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import (
@@ -59,7 +59,7 @@ def write(draft: RequestDraft) -> None:
         **draft.extra,
     }
     if draft.tools:
-        draft.fields["tools"] = function_tools(draft)
+        draft.fields["tools"] = draft.written_tools(tool_json)
     messages = draft.messages("messages")
     for turn in draft.turns:
         messages.add_turn(turn, partial(_pieces, draft, turn.role), turn.role)

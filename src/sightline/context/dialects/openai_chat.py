@@ -11,7 +11,7 @@ instructions, which is what is left to read after a fold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from sightline.context.dialects.names import wire_id
 from sightline.context.dialects.request import RequestDraft
 from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import UNKNOWN, Stored, arguments_of, as_text, flat, role_of
+from sightline.context.dialects.tools import ToolDefinition
 from sightline.context.dialects.turns import PromptTurn
 from sightline.context.dialects.usage import Usage, UsageFields
 from sightline.context.messages.parts import (
@@ -38,7 +39,7 @@ from sightline.context.messages.parts import (
     ToolResult,
 )
 
-__all__ = ["NAME", "ChatDecoder", "error_text", "function_tools", "read_stored"]
+__all__ = ["NAME", "ChatDecoder", "error_text", "read_stored", "tool_json", "write_messages"]
 
 NAME: Final = "openai_chat"
 BREAKPOINT: Final = b',"prompt_cache_breakpoint":{"mode":"explicit"}'
@@ -51,7 +52,8 @@ def write(draft: RequestDraft) -> None:
     fields |= {"model": profile.model, "stream": options.stream}
     if options.stream and profile.messages.usage_option:
         fields["stream_options"] = {"include_usage": True}
-    fields[profile.messages.output_field] = draft.max_output_tokens
+    if options.max_output_tokens:
+        fields[profile.messages.output_field] = options.max_output_tokens
     if profile.cache.routing_field and options.conversation:
         fields[profile.cache.routing_field] = options.conversation
     if profile.cache.style == "breakpoint":
@@ -60,7 +62,7 @@ def write(draft: RequestDraft) -> None:
         fields["prompt_cache_options"] = {"mode": "explicit", "ttl": ttl}
     fields |= draft.extra
     if draft.tools:
-        fields["tools"] = function_tools(draft)
+        fields["tools"] = draft.written_tools(tool_json)
     messages = draft.messages("messages")
     for turn in _one_system(draft):
         role = profile.messages.system_role if turn.role == "system" else turn.role
@@ -71,19 +73,27 @@ def write(draft: RequestDraft) -> None:
         draft.mark(CACHE_CONTROL, head=True)
 
 
-def function_tools(draft: RequestDraft) -> list[dict[str, Any]]:
-    """Write the tools as functions, the way this API began and others took over."""
-    return [
-        {
-            "type": "function",
-            "function": {
-                "name": draft.names.wire(tool.name),
-                "description": tool.description,
-                "parameters": tool.parameters,
-            },
-        }
-        for tool in draft.tools
-    ]
+def tool_json(tool: ToolDefinition) -> dict[str, Any]:
+    """Write one tool as a function, the way this API began and others took over."""
+    return {
+        "type": "function",
+        "function": {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": tool.parameters,
+        },
+    }
+
+
+def write_messages(draft: RequestDraft, messages: Iterable[Message]) -> Iterator[dict[str, Any]]:
+    """Write messages as they are, the results in one before what else it says."""
+    for message in messages:
+        results = tuple(part for part in message.parts if isinstance(part, ToolResult))
+        others = tuple(part for part in message.parts if not isinstance(part, ToolResult))
+        pieces = _pieces(draft, "tool", results)
+        if others or not results:
+            pieces += _pieces(draft, "user" if message.role == "tool" else message.role, others)
+        yield from (msgspec.json.decode(piece.data) for piece in pieces)
 
 
 def _one_system(draft: RequestDraft) -> list[PromptTurn]:

@@ -23,6 +23,7 @@ from sightline.context.dialects.openai_chat import error_text, stored_content
 from sightline.context.dialects.request import RequestDraft
 from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import Stored, arguments_of, as_text, flat, role_of
+from sightline.context.dialects.tools import ToolDefinition
 from sightline.context.dialects.usage import CacheMiss, Usage, UsageFields
 from sightline.context.messages.parts import (
     File,
@@ -50,8 +51,9 @@ def write(draft: RequestDraft) -> None:
         # The conversation is ours to keep; theirs would bring old tails back.
         "store": False,
         "include": ["reasoning.encrypted_content"],
-        "max_output_tokens": draft.max_output_tokens,
     }
+    if options.max_output_tokens:
+        fields["max_output_tokens"] = options.max_output_tokens
     if profile.cache.routing_field and options.conversation:
         fields[profile.cache.routing_field] = options.conversation
     if profile.cache.style == "breakpoint":
@@ -63,23 +65,25 @@ def write(draft: RequestDraft) -> None:
             draft.insert("prompt_cache_options", len("}"), compared)
     fields |= draft.extra
     if draft.tools:
-        fields["tools"] = [
-            {
-                "type": "function",
-                "name": draft.names.wire(tool.name),
-                "description": tool.description,
-                "parameters": tool.parameters,
-                # A strict schema must list every property as required; ours need not.
-                "strict": False,
-            }
-            for tool in draft.tools
-        ]
+        fields["tools"] = draft.written_tools(tool_json)
     items = draft.messages("input")
     for turn in draft.turns:
         role = profile.messages.system_role if turn.role == "system" else turn.role
         items.add_turn(turn, partial(_pieces, draft, role), role)
     if draft.wants_marks("breakpoint"):
         draft.mark(BREAKPOINT, head=True)
+
+
+def tool_json(tool: ToolDefinition) -> dict[str, Any]:
+    """Write one tool as a function."""
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+        # A strict schema must list every property as required; ours need not.
+        "strict": False,
+    }
 
 
 def _pieces(draft: RequestDraft, role: str, parts: tuple[Part, ...]) -> list[Segment]:

@@ -16,7 +16,7 @@ __all__ = [
     "Cache",
     "CacheStyle",
     "Layer",
-    "Messages",
+    "MessageRules",
     "Placement",
     "Prices",
     "Profile",
@@ -105,7 +105,7 @@ class ReasoningRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bound: bool = False
 
 
-class Messages(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class MessageRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What an API takes in its messages: roles, shapes of content, files."""
 
     system_role: Literal["system", "developer"] = "system"
@@ -137,7 +137,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tail: TailRules = TailRules()
     tools: Tools = Tools()
     reasoning: ReasoningRules = ReasoningRules()
-    messages: Messages = Messages()
+    messages: MessageRules = MessageRules()
     extra: dict[str, Any] = {}
     sources: dict[str, str] = {}
 

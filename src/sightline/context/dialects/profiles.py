@@ -20,7 +20,7 @@ from sightline.context.dialects.endpoints import ENDPOINTS
 from sightline.context.dialects.profile import (
     Cache,
     Layer,
-    Messages,
+    MessageRules,
     Prices,
     Profile,
     ReasoningRules,
@@ -36,7 +36,7 @@ __all__ = ["Layer", "Profile", "endpoints", "profile_for"]
 FIXED: Final = frozenset({"endpoint", "model", "sources"})
 GROUPS: Final[dict[str, type[msgspec.Struct]]] = {
     "prices": Prices, "cache": Cache, "tail": TailRules,
-    "tools": Tools, "reasoning": ReasoningRules, "messages": Messages,
+    "tools": Tools, "reasoning": ReasoningRules, "messages": MessageRules,
 }  # fmt: skip
 FIELDS: Final = frozenset(
     {f for f in Profile.__struct_fields__ if f not in FIXED and f not in GROUPS}

@@ -46,7 +46,7 @@ from sightline.context.dialects.segments import (
     memory_of,
     to_json,
 )
-from sightline.context.dialects.tools import read_tools
+from sightline.context.dialects.tools import ToolDefinition, read_tools
 from sightline.context.dialects.turns import Note, PromptTurn, place_tail, tail_of, turns_of
 from sightline.context.messages.parts import Message, Text
 from sightline.context.projection.changes import ShownState
@@ -91,7 +91,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What one request asks for beside the prompt.
 
     conversation        an id that stays the same for it: keeps its requests on one cache
-    max_output_tokens   by default a quarter of the window, at most what the model gives
+    max_output_tokens   by default the vendor's own; where its API demands one, a quarter of the
+                        window, at most what the model gives
     thinking            what becomes of bound reasoning; `auto` is the profile's way.
                         `turn_append` keeps the tails of a user turn, in every dialect
     sent                the tails of this user turn so far, for `turn_append`
@@ -203,7 +204,7 @@ class RequestDraft:
 
     @property
     def max_output_tokens(self) -> int:
-        """How much the model may say."""
+        """How much the model may say, for an API that demands to know."""
         limit = self.options.max_output_tokens
         profile = self.profile
         return limit or min(profile.max_output_tokens, max(1, profile.window_tokens // 4))
@@ -217,6 +218,12 @@ class RequestDraft:
         """Split the instructions at the start from the conversation."""
         head = next((i for i, t in enumerate(self.turns) if t.role != "system"), len(self.turns))
         return self.turns[:head], self.turns[head:]
+
+    def written_tools(
+        self, write: Callable[[ToolDefinition], dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Write the tools in a vendor's form, under names that it takes."""
+        return [write(replace(tool, name=self.names.wire(tool.name))) for tool in self.tools]
 
     def messages(self, key: str, content: str = "") -> Segments:
         """Begin the messages under this key; `content` is the key of their blocks, if they have."""

@@ -21,7 +21,7 @@ pieces of the parts of a message are kept, and the next request writes what is n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from typing import Any, Final, NamedTuple, TypeAlias, cast
@@ -211,25 +211,26 @@ class Segments:
         before = turn.parts if edge is None else turn.parts[:edge]
         if before and (edge is None or self._content):
             pieces = self._memory.pieces(before, (role, variant), write)
-            self._extend(pieces, turn.origin, stable=turn.stable)
+            self.extend(pieces, turn.origin, stable=turn.stable)
         if edge is None:
             return
         first = self._edge is None
         if first:
             self._edge = len(self._pieces)
-            self._extend([Segment(role, b"", 0, 0, lane)], -1, stable=False)
+            self.extend([Segment(role, b"", 0, 0, lane)], -1, stable=False)
         if self._content:
-            self._extend(write(turn.parts[edge:]), turn.origin, stable=turn.stable)
-            self._extend(write(turn.tail), turn.origin, stable=False)
+            self.extend(write(turn.parts[edge:]), turn.origin, stable=turn.stable)
+            self.extend(write(turn.tail), turn.origin, stable=False)
             return
         whole = _with_tail(turn, write)
         if first and before:
             # Of what it said alone everything but `"}` or `]}`; nothing if it is written otherwise.
             prefix = write(before)[0].data[:-2]
             self._inside = len(prefix) if whole[0].data.startswith(prefix) else 0
-        self._extend(whole, turn.origin, stable=turn.stable)
+        self.extend(whole, turn.origin, stable=turn.stable)
 
-    def _extend(self, pieces: list[Segment], origin: int, *, stable: bool) -> None:
+    def extend(self, pieces: Iterable[Segment], origin: int, *, stable: bool) -> None:
+        """Add pieces that are of one message of the prompt."""
         for piece in pieces:
             self._pieces.append(piece)
             self._origins.append(origin)

@@ -16,10 +16,10 @@ whole turn's reading or writing in one `asyncio.to_thread`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Final, Self
 
 from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
 from sightline.context.ledger.groups import Groups, forget_undone
@@ -39,12 +39,15 @@ from sightline.context.ledger.work import Work
 from sightline.context.ledger.writer import Writer
 from sightline.context.messages.entries import Draft, Entry, outcome_of
 from sightline.context.messages.gate import Gate, LedgerLimits
+from sightline.context.messages.given import message_given
 from sightline.context.messages.parts import Message
 from sightline.context.messages.window import TokenWindow, Window
 from sightline.context.tokens.tokens import ESTIMATE, counter_for
 from sightline.errors import InvalidInput
 
 __all__ = ["Ledger"]
+
+DEFAULT_STRATEGY: Final = "openai"
 
 
 class Ledger:
@@ -103,16 +106,16 @@ class Ledger:
     def append(
         self,
         session_id: int,
-        messages: Sequence[Draft | Message],
+        messages: Sequence[Draft | Message | Mapping[str, Any]],
         *,
-        strategy: str,
+        strategy: str = DEFAULT_STRATEGY,
         key: str | None = None,
         usage: StoredUsage | None = None,
     ) -> tuple[Entry, ...]:
         """Store messages at the end of a session, all or none; durable when it returns.
 
-        A user's message begins a new group; any other joins the last one. With a
-        `key`, the same call may be made again after an unknown outcome: what is
+        Messages may be dicts, as `Slots.add` takes them; `strategy` says whose tool calls they
+        hold. A user's message begins a new group; any other joins the last one. With a `key`, the same call may be made again after an unknown outcome: what is
         stored already is returned, not stored twice; the same key with other
         messages raises `InvalidInput`. `usage` is the request that the assistant's
         messages among these came of.
@@ -225,8 +228,8 @@ class Ledger:
         self._store.backup(path, lambda copy: verify(copy).raise_if_damaged())
         return path
 
-    def _checked(self, item: Draft | Message) -> Draft:
-        draft = item if isinstance(item, Draft) else Draft(item)
+    def _checked(self, item: Draft | Message | Mapping[str, Any]) -> Draft:
+        draft = item if isinstance(item, Draft) else Draft(message_given(item))
         if draft.basis not in ("counted", "estimated", "reported"):
             raise InvalidInput(f"a basis is counted, estimated or reported; not {draft.basis!r}")
         message = self._gate.message(draft.message)

@@ -24,10 +24,11 @@ from sightline.context.messages.parts import (
 )
 from sightline.errors import InvalidInput
 
-__all__ = ["input_given", "message_given"]
+__all__ = ["arguments_given", "input_given", "message_given"]
 
 _T = TypeVar("_T")
 _KEYS: Final = ("content", "name", "refusal", "role", "tool_call_id", "tool_calls")
+_EMPTY: Final = (None, [], {})
 
 
 def message_given(value: object) -> Message:
@@ -43,7 +44,8 @@ def message_given(value: object) -> Message:
         return _converted(given, Message, "a message")
     # OpenAI, Chat Completions: developer is what system was called before.
     role = "system" if given.get("role") == "developer" else given.get("role")
-    for key in sorted(given.keys() - set(_KEYS)):
+    # What SDKs return has every field of its type; of those that are empty nothing is lost.
+    for key in sorted(key for key in given.keys() - set(_KEYS) if given[key] not in _EMPTY):
         raise InvalidInput(f"not a message: no {key!r}, but parts, or {', '.join(_KEYS)}")
     if not given.keys() & {"content", "tool_calls"}:
         raise InvalidInput("not a message: it has neither content nor parts")
@@ -122,11 +124,11 @@ def _mime(uri: str, otherwise: str) -> str:
 def _call(call: object) -> ToolCall:
     match call:
         case {"id": str(call_id), "function": {"name": str(name), **more}}:
-            return ToolCall(call_id, name, _arguments(more.get("arguments")))
+            return ToolCall(call_id, name, arguments_given(more.get("arguments")))
     raise InvalidInput(f"{call!r:.60} is no tool call with an id and a function's name")
 
 
-def _arguments(given: object) -> dict[str, Any]:
+def arguments_given(given: object) -> dict[str, Any]:
     """Read a call's arguments, an object or its JSON; what is neither stays as it was said."""
     value = given or {}
     if isinstance(value, str):

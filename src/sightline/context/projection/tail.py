@@ -84,6 +84,13 @@ class Tail:
         """Both blocks, the catalogue first: what changes most comes last."""
         return f"{self.available}\n{self.state}" if self.available else self.state
 
+    def message(self) -> dict[str, str]:
+        """Write it as the last message of a request, behind all others, in the user's role."""
+        return {"role": "user", "content": self.text}
+
+    def __str__(self) -> str:
+        return self.text
+
 
 def render_tail(
     world: World,

@@ -9,6 +9,9 @@ lazy, of one that nobody has asked anything of, waits for or watches.
 
 The world holds what is `wanted` of every app, a shallow overview perhaps; `watch` gives a detail
 of one beside it, on the same connection.
+
+    async with Hub.connect("ws://127.0.0.1:8765/slop", "mail") as hub:
+        print(hub.world)
 """
 
 from __future__ import annotations
@@ -16,15 +19,16 @@ from __future__ import annotations
 import asyncio
 import operator
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final, Self
 
-from sightline.errors import InvalidInput, Unreachable
+from sightline.errors import InvalidInput, Unauthorized, Unreachable
 from sightline.slop.discovery.descriptor import Descriptor, Stdio
 from sightline.slop.discovery.directory import Discovery, FoundApps
-from sightline.slop.hub.address import dial_descriptor
+from sightline.slop.hub.address import dial_address, dial_descriptor
 from sightline.slop.hub.backoff import Backoff
 from sightline.slop.hub.client import SILENT_S, Client, Dial, Outcome
 from sightline.slop.hub.origin import Origin
@@ -39,6 +43,7 @@ from sightline.slop.protocol.world import AppState, AvailableApp, Status, World
 __all__ = ["Hub", "WantedApp"]
 
 IDLE_S: Final = 300.0
+READY_S: Final = 5.0
 
 
 def _now() -> datetime:
@@ -163,12 +168,60 @@ class Hub:
         self._closed = True
         self._changed.fire()
 
-    def add(self, app_id: str, dial: Dial, *, name: str = "", own: bool = False) -> None:
-        """Want an app that is reached in a way of its own, from now on.
+    @classmethod
+    @asynccontextmanager
+    async def connect(
+        cls,
+        *addresses: str,
+        discover: bool | Discovery = False,
+        within_s: float = READY_S,
+        **options: Any,
+    ) -> AsyncIterator[Self]:
+        """Open a hub on apps by address or id, for as long as a block runs.
+
+        With `discover` every app that announces itself joins. The block begins when the first
+        states are there, or after `within_s`. Raises InvalidInput, Unreachable or Unauthorized,
+        naming the address. `options` are those of the constructor.
+        """
+        discovery = Discovery() if discover is True else discover or None
+        async with cls(discovery, **options) as hub:
+            found = await asyncio.gather(*map(hub._probe, addresses))
+            for app_id, name, dial in found:
+                if dial is not None:
+                    hub.add(app_id, dial, name=name)
+            await hub.ready(within_s)
+            yield hub
+
+    async def ready(self, within_s: float = READY_S) -> World:
+        """Wait until every app has shown its first state or cannot; return the world then.
+
+        After `within_s` it is returned as it is.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._changed.until(self._is_settled)
+        return self.world
+
+    async def reach(self, address: str) -> str:
+        """Want an app by its address or id, as soon as it answered; return its id.
+
+        Raises InvalidInput also where the app's id is taken or kept, Unreachable, Unauthorized.
+        """
+        app_id, name, dial = await self._probe(address)
+        if dial is not None:
+            self.add(app_id, dial, name=name)
+        await self.client(app_id)
+        return app_id
+
+    def add(self, app_id: str, dial: Dial | str, *, name: str = "", own: bool = False) -> None:
+        """Want an app at an address, or reached in a way of its own, from now on.
 
         `own` says that it is one of the host's, whose word is taken: only such an app gets an id
-        that reads as one of theirs. Raises InvalidInput for an id that is illegal, kept or taken.
+        that reads as one of theirs. Raises InvalidInput for an id that is illegal, kept or taken,
+        and for what is no address.
         """
+        if isinstance(dial, str):
+            dial = dial_address(dial, token=self._token(app_id))
         problem = app_id_problem(app_id)
         if problem is not None:
             raise InvalidInput(problem)
@@ -228,6 +281,25 @@ class Hub:
     ) -> Outcome:
         """Ask an app for an action; see `Client.invoke`."""
         return await (await self.client(app_id)).invoke(path, action, params)
+
+    async def _probe(self, address: str) -> tuple[str, str, Dial | None]:
+        """Ask who is at an address: id, name, and how to get there unless the hub knows."""
+        if address in self._found:
+            await self.client(address)
+            return address, "", None
+        try:
+            dial = await asyncio.to_thread(dial_address, address, token=self._token(address))
+            async with Client(dial, reconnect=False, patience=self._patience) as client:
+                found = await client.ready()
+        except (InvalidInput, Unreachable, Unauthorized) as error:
+            if address in str(error):
+                raise
+            kind = InvalidInput if isinstance(error, InvalidInput) else type(error)
+            raise kind(f"{address}: {error}") from error
+        return found.id, found.name, dial
+
+    def _is_settled(self) -> bool:
+        return all(app.status != "awaiting" or app.reason for app in self.world.apps)
 
     async def _discover(self, discovery: Discovery) -> None:
         async for found in discovery.watch():
