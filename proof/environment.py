@@ -19,7 +19,7 @@ from typing import Any
 from context.ledger.planted import append_result, append_text, bytes_of
 from proof.claim import Claim, Trial
 from sightline.agent.models.keys import Key, know_secrets
-from sightline.agent.toolbox import Bench, Toolbox
+from sightline.agent.toolbox import Bench, SessionRecords, Toolbox
 from sightline.agent.workspace import Workspace
 from sightline.agent.workspace.git import Git
 from sightline.context.ledger import Ledger, MemoShelf
@@ -82,7 +82,9 @@ async def _leaks(
         session = ledger.sessions.create("s")
         async with Hub() as hub:
             hub.add("workspace", workspace.dial, own=True)
-            bench = Bench(ledger, session.id, hub, MemoShelf({"project": ledger.memos}))
+            bench = Bench(
+                hub, SessionRecords(ledger, session.id, MemoShelf({"project": ledger.memos}))
+            )
             call = {
                 "app": "workspace",
                 "path": "/",

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import lru_cache
 from itertools import groupby, takewhile
-from typing import Any, Final, Self, TypeAlias, overload
+from typing import Any, Final, Protocol, Self, TypeAlias, overload
 
 from sightline.context.dialects import anthropic, openai_chat
 from sightline.context.dialects.observations import OPENINGS
@@ -34,6 +34,15 @@ from sightline.context.slots.slots import Slots
 from sightline.errors import InvalidInput
 
 __all__ = ["Messages", "cached"]
+
+
+class SdkObject(Protocol):
+    """A message or a block as an SDK returns it."""
+
+    def model_dump(self, *, mode: str, exclude_unset: bool) -> dict[str, Any]:
+        """Write it as a dict."""
+        ...
+
 
 Given: TypeAlias = Mapping[str, Any]
 VENDORS: Final = {"openai": "openai-chat"}
@@ -55,12 +64,12 @@ class Messages(Sequence[Message]):
         self._items: tuple[tuple[Message, str, Given], ...] = tuple((m, "", {}) for m in neutral)
 
     @classmethod
-    def from_openai(cls, messages: Iterable[Given]) -> Self:
+    def from_openai(cls, messages: Iterable[Given | SdkObject]) -> Self:
         """Read the messages of a Chat Completions request. Raises `InvalidInput`."""
         return cls._read(openai_chat.NAME, messages)
 
     @classmethod
-    def from_anthropic(cls, messages: Iterable[Given], system: str = "") -> Self:
+    def from_anthropic(cls, messages: Iterable[Given | SdkObject], system: str = "") -> Self:
         """Read the messages of a Messages request, and its instructions. Raises `InvalidInput`."""
         read = cls._read(anthropic.NAME, messages)
         if system:
@@ -68,7 +77,7 @@ class Messages(Sequence[Message]):
         return read
 
     @classmethod
-    def _read(cls, dialect: str, messages: Iterable[Given]) -> Self:
+    def _read(cls, dialect: str, messages: Iterable[Given | SdkObject]) -> Self:
         read, items = cls(), []
         for number, given in enumerate(messages):
             try:
@@ -180,7 +189,12 @@ _WRITERS: Final = {
 
 
 def cached(
-    messages: Sequence[Given], tail: Tail | str, *, vendor: str, model: str = "", marked: int = 0
+    messages: Sequence[Given | SdkObject],
+    tail: Tail | str,
+    *,
+    vendor: str,
+    model: str = "",
+    marked: int = 0,
 ) -> list[dict[str, Any]]:
     """Return the messages with the tail behind them and cache marks before it.
 

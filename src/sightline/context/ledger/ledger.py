@@ -115,7 +115,8 @@ class Ledger:
         """Store messages at the end of a session, all or none; durable when it returns.
 
         Messages may be dicts, as `Slots.add` takes them; `strategy` says whose tool calls they
-        hold. A user's message begins a new group; any other joins the last one. With a `key`, the same call may be made again after an unknown outcome: what is
+        hold. A user's message begins a new group; any other joins the last one. With a
+        `key`, the same call may be made again after an unknown outcome: what is
         stored already is returned, not stored twice; the same key with other
         messages raises `InvalidInput`. `usage` is the request that the assistant's
         messages among these came of.

@@ -28,7 +28,7 @@ __all__ = ["arguments_given", "input_given", "message_given"]
 
 _T = TypeVar("_T")
 _KEYS: Final = ("content", "name", "refusal", "role", "tool_call_id", "tool_calls")
-_EMPTY: Final = (None, [], {})
+_EMPTY: Final[tuple[object, ...]] = (None, [], {})
 
 
 def message_given(value: object) -> Message:
