@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sightline._lazy import lazily
 
 if TYPE_CHECKING:
+    __version__: str
     from sightline.adapters.hub import AgentHub as Hub
     from sightline.adapters.tools import ActionQuestion
     from sightline.agent.host import Host
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from sightline.errors import ActionError, InvalidTree, SightlineError, Violation
     from sightline.slop.app.app import App
     from sightline.slop.app.call import Call
+    from sightline.slop.app.descriptor import NodeDescriptor
     from sightline.slop.hub.client import Client
     from sightline.slop.protocol.codec import decode as decode_tree
     from sightline.slop.protocol.codec import encode as encode_tree
@@ -53,6 +55,7 @@ __all__ = [
     "Messages",
     "Meta",
     "Node",
+    "NodeDescriptor",
     "Op",
     "Projector",
     "Prompt",
@@ -72,12 +75,13 @@ __all__ = [
     "tree_from_value",
 ]
 
-__getattr__, __dir__ = lazily(
+_public, __dir__ = lazily(
     __name__,
     {
         "sightline.errors": "ActionError InvalidTree SightlineError Violation",
         "sightline.slop.app.app": "App",
         "sightline.slop.app.call": "Call",
+        "sightline.slop.app.descriptor": "NodeDescriptor",
         "sightline.context.slots.budget": "Budget",
         "sightline.slop.hub.client": "Client",
         "sightline.agent.host": "Host",
@@ -100,3 +104,11 @@ __getattr__, __dir__ = lazily(
         "sightline.slop.protocol.world": "World",
     },
 )
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("sightline")
+    return _public(name)

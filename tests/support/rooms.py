@@ -15,7 +15,7 @@ _AGENT = ("policy", "turn", "models", "plugins", "toolbox", "workspace", "host",
 
 # From left to right, floor by floor: a room may import from what comes before it.
 FLOORS: list[list[str]] = [
-    ["_lazy", "errors", "events"],
+    ["_keywords", "_lazy", "errors", "events"],
     [f"slop/{room}" for room in ("protocol", "conform", "transports", "discovery", "app", "hub")],
     [
         f"context/{room}"
@@ -28,7 +28,8 @@ FLOORS: list[list[str]] = [
     ["__main__"],
 ]
 PURE = {
-    "errors", "events", "slop/protocol", "slop/conform", "context/projection", "context/messages",
+    "_keywords", "errors", "events",
+    "slop/protocol", "slop/conform", "context/projection", "context/messages",
     "context/tokens", "context/slots", "context/dialects", "agent/policy", "agent/turn",
 }  # fmt: skip
 _ROOMS = {room for floor in FLOORS for room in floor}

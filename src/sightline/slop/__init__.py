@@ -9,6 +9,7 @@ from sightline._lazy import lazily
 if TYPE_CHECKING:
     from sightline.slop.app.app import App
     from sightline.slop.app.call import Call
+    from sightline.slop.app.descriptor import NodeDescriptor
     from sightline.slop.hub.client import Client
     from sightline.slop.hub.hub import Hub, WantedApp
     from sightline.slop.protocol.codec import decode as decode_tree
@@ -38,6 +39,7 @@ __all__ = [
     "LiveText",
     "Meta",
     "Node",
+    "NodeDescriptor",
     "Op",
     "Patience",
     "Projector",
@@ -61,6 +63,7 @@ __getattr__, __dir__ = lazily(
     {
         "sightline.slop.app.app": "App",
         "sightline.slop.app.call": "Call",
+        "sightline.slop.app.descriptor": "NodeDescriptor",
         "sightline.slop.hub.client": "Client",
         "sightline.slop.hub.hub": "Hub WantedApp",
         "sightline.slop.protocol.codec": (

@@ -17,10 +17,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Final, Self
 
+from sightline._keywords import names_keywords
 from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
 from sightline.context.ledger.groups import Groups, forget_undone
 from sightline.context.ledger.history import HistoryReader
@@ -48,10 +52,14 @@ from sightline.errors import InvalidInput
 __all__ = ["Ledger"]
 
 DEFAULT_STRATEGY: Final = "openai"
+IN_MEMORY: Final = ":memory:"
 
 
 class Ledger:
-    """A ledger file, open. Its nouns are its attributes; its verbs are below."""
+    """A ledger file, open. Its nouns are its attributes; its verbs are below.
+
+    `:memory:` is one that is gone when it is closed.
+    """
 
     sessions: Sessions
     groups: Groups
@@ -62,6 +70,7 @@ class Ledger:
     strategy_states: StrategyStates
     work: Work
 
+    @names_keywords
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -72,6 +81,11 @@ class Ledger:
         clock: Clock = now_utc,
         engine: Callable[..., Store] = SqliteStore,
     ) -> None:
+        self._temporary = None
+        if os.fspath(path) == IN_MEMORY:
+            # A file all the same: `query` reads it from a process of its own.
+            self._temporary = TemporaryDirectory(prefix="sightline-")
+            path = Path(self._temporary.name) / "ledger.db"
         self._store = engine(path, mode=mode, clock=clock)
         self._gate = Gate(limits or LedgerLimits(), redact)
         self._history = HistoryReader(self._store)
@@ -100,8 +114,10 @@ class Ledger:
         self.close()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; one for `:memory:` is removed."""
         self._store.close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
 
     def append(
         self,
@@ -124,7 +140,7 @@ class Ledger:
         if not messages:
             raise InvalidInput("there is nothing to append")
         drafts = [self._checked(item) for item in messages]
-        strategy = self._gate.line(strategy, "a strategy")
+        strategy = _known(self._gate.line(strategy, "a strategy"))
         if key is not None:
             key = self._gate.line(key, "an append key")
         with self._store.write() as tx:
@@ -239,6 +255,17 @@ class Ledger:
             return Draft(message, tokens, "estimated", draft.incomplete)
         self._gate.count(draft.tokens, "a message's tokens")
         return Draft(message, draft.tokens, draft.basis, draft.incomplete)
+
+
+@lru_cache(maxsize=64)
+def _known(strategy: str) -> str:
+    """Return a strategy's name; raise InvalidInput for what is almost a name of ours."""
+    from sightline.context.dialects import STRATEGIES
+
+    close = get_close_matches(strategy, STRATEGIES, n=1, cutoff=0.8)
+    if close and strategy not in STRATEGIES:
+        raise InvalidInput(f"there is no strategy {strategy!r}; did you mean {close[0]!r}?")
+    return strategy
 
 
 def _stored_under(tx: Transaction, session_id: int, key: str) -> tuple[Entry, ...]:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+from typing import Final
 
 from platformdirs import user_data_path
 
 from sightline.errors import InvalidInput
 
 __all__ = ["checkpoints_path", "default_path", "expanded", "journal_path", "user_path"]
+
+# A path that begins with a scheme; `C:/` has one letter, and `Path` leaves one slash of two.
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(?=/)")
 
 
 def default_path() -> Path:
@@ -19,7 +24,15 @@ def default_path() -> Path:
 
 
 def expanded(path: str | os.PathLike[str]) -> Path:
-    """Replace `~` by the home directory. Raises InvalidInput for a user that is not here."""
+    """Replace `~` by the home directory.
+
+    Raises InvalidInput for a user that is not here, and for the URL of a database: there is one
+    engine, and it keeps a file.
+    """
+    if url := _URL.match(os.fspath(path)):
+        raise InvalidInput(
+            f"{os.fspath(path)}: a ledger is a file, and there is no engine for {url[0]}//…"
+        )
     try:
         return Path(path).expanduser()
     except RuntimeError:

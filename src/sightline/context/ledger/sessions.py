@@ -7,7 +7,7 @@ and nothing done in one of the two touches the other.
 from __future__ import annotations
 
 from itertools import count
-from typing import Final
+from typing import Final, TypeAlias
 from uuid import uuid4
 
 import msgspec
@@ -80,6 +80,11 @@ class SessionOverview(msgspec.Struct, frozen=True):
     unpriced: int
 
 
+# Inside the class `list` is its method.
+Found: TypeAlias = list[Session]
+Overviews: TypeAlias = list[SessionOverview]
+
+
 class Sessions:
     """The sessions of a ledger."""
 
@@ -118,7 +123,11 @@ class Sessions:
         with self._store.read() as db:
             return session_of(find_session(db, session_id))
 
-    def recent(self, *, project: str | None = None, limit: int = -1) -> list[Session]:
+    def list(self, *, project: str | None = None, limit: int = -1) -> Found:
+        """List sessions, the most recent first: `recent` by another name."""
+        return self.recent(project=project, limit=limit)
+
+    def recent(self, *, project: str | None = None, limit: int = -1) -> Found:
         """List sessions, the most recent first."""
         with self._store.read() as db:
             chosen, values = ("", []) if project is None else ("WHERE project = ? ", [project])
@@ -128,9 +137,7 @@ class Sessions:
             )
         return [session_of(row) for row in rows]
 
-    def overview(
-        self, *, project: str = "", single: bool = False, limit: int = -1
-    ) -> list[SessionOverview]:
+    def overview(self, *, project: str = "", single: bool = False, limit: int = -1) -> Overviews:
         """List sessions to choose from: those of a project first, then the most recent.
 
         Without `single`, a question that nobody came back to is left out, and so are sessions

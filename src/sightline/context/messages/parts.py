@@ -15,9 +15,11 @@ or leave a prompt together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
+
+from sightline.errors import InvalidInput
 
 __all__ = [
     "BETWEEN_TEXTS",
@@ -111,10 +113,24 @@ Part: TypeAlias = Text | ToolCall | ToolResult | Reasoning | File
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One entry of a conversation."""
+    """One entry of a conversation; `Message("user", "hello")` is one of one text."""
 
     role: Role
     parts: tuple[Part, ...] = ()
+
+    if TYPE_CHECKING:
+
+        def __init__(self, role: Role, parts: str | Sequence[Part] = ()) -> None: ...
+
+    def __post_init__(self) -> None:
+        """Take a text or a list in the place of the parts. Raises InvalidInput for others."""
+        if type(self.parts) is not tuple:
+            parts: Any = self.parts
+            if isinstance(parts, str):
+                parts = (Text(parts),)
+            elif not isinstance(parts, list):
+                raise InvalidInput(f"a message is a text or a list of parts, not {parts!r:.60}")
+            msgspec.structs.force_setattr(self, "parts", tuple(parts))
 
     @classmethod
     def of(cls, role: Role, text: str) -> Message:

@@ -61,6 +61,7 @@ from typing import Any, Final, TypeAlias, get_args
 
 import msgspec
 
+from sightline._keywords import names_keywords
 from sightline.context.messages.given import message_given
 from sightline.context.messages.parts import Input, Message, Role
 from sightline.context.slots.assemble import assemble
@@ -98,6 +99,7 @@ class Slots:
     by the slot's name, that hold in the place of those that it is added with.
     """
 
+    @names_keywords
     def __init__(
         self,
         budget: Budget | int,
@@ -119,6 +121,7 @@ class Slots:
         self._input_slots: set[int] = set()
         self._rendered: Prompt | None = None
 
+    @names_keywords
     def add(
         self,
         name: str,

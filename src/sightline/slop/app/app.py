@@ -34,6 +34,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from sightline._keywords import names_keywords
 from sightline.errors import ActionError, InvalidInput, InvalidPath, InvalidTree, Violation
 from sightline.slop.app.announce import Addresses, Air, on_air, told_to_end
 from sightline.slop.app.asgi import AsgiApp
@@ -70,6 +71,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class App(Scope):
     """A program that shows its state and takes actions on it."""
 
+    @names_keywords
     def __init__(
         self,
         id: str,  # noqa: A002 - the protocol's own name for it

@@ -20,12 +20,12 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, Required, TypedDict
 from uuid import UUID
 
 import msgspec
@@ -39,9 +39,33 @@ from sightline.slop.protocol.limits import WIRE
 from sightline.slop.protocol.path import format_path
 from sightline.slop.protocol.tree import ContentRef, Meta, Node, plain
 
-__all__ = ["Described", "describe", "fingerprint"]
+__all__ = ["Described", "NodeDescriptor", "WindowDescriptor", "describe", "fingerprint"]
 
 Ids = tuple[str, ...]
+
+
+class WindowDescriptor(TypedDict, total=False):
+    """A part of many children: these, of so many, from there on."""
+
+    items: Required[Sequence[NodeDescriptor | Node]]
+    total: int
+    offset: int
+
+
+class NodeDescriptor(TypedDict, total=False):
+    """A descriptor by its keys, so that an editor and a type checker see a typo."""
+
+    id: str
+    type: str
+    props: Mapping[str, Any]
+    summary: str
+    items: Sequence[NodeDescriptor | Node] | Mapping[str, NodeDescriptor] | None
+    children: Sequence[NodeDescriptor | Node] | Mapping[str, NodeDescriptor] | None
+    window: WindowDescriptor
+    meta: Mapping[str, Any]
+    actions: Mapping[str, Any]
+    content_ref: Mapping[str, Any]
+
 
 _KEYS: Final = {
     "id": "id",

@@ -15,6 +15,7 @@ from msgspec import UnsetType
 from sightline.errors import InvalidDescriptor
 from sightline.slop.app.action import Action, When
 from sightline.slop.app.content import content_action
+from sightline.slop.app.descriptor import NodeDescriptor
 from sightline.slop.app.parameters import Handler
 from sightline.slop.app.pattern import Pattern, checked_ids
 from sightline.slop.protocol.jsontext import read
@@ -92,7 +93,7 @@ class Scope:
 
         return register
 
-    def register(self, path: str, given: Mapping[str, Any] | Node) -> None:
+    def register(self, path: str, given: Mapping[str, Any] | NodeDescriptor | Node) -> None:
         """Put a descriptor or a Node at a path, in the place of what was registered there.
 
         Raises InvalidInput naming path and key; then everything is as it was.
@@ -181,6 +182,13 @@ class Scope:
         depend on the session are evaluated once, for all.
         """
         self._app.refresh_paths(None if path is None else self._full(path), self._prefix, where)
+
+    def changed(self, path: str | None = None) -> None:
+        """Say that the state behind a node, or behind all of this scope, is another one now.
+
+        From any thread; `refresh` by its plain name.
+        """
+        self.refresh(path)
 
     def update(
         self,

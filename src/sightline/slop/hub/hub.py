@@ -25,6 +25,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final, Self
 
+from sightline._keywords import names_keywords
 from sightline.errors import InvalidInput, Unauthorized, Unreachable
 from sightline.slop.discovery.descriptor import Descriptor, Stdio
 from sightline.slop.discovery.directory import Discovery, FoundApps
@@ -121,6 +122,7 @@ class _Seat:
 class Hub:
     """Keeps apps connected, and tells what they show."""
 
+    @names_keywords
     def __init__(
         self,
         discovery: Discovery | None = None,
