@@ -25,10 +25,15 @@ from sightline.context.dialects.observations import OPENINGS
 from sightline.context.dialects.profile import Placement, Profile
 from sightline.context.dialects.profiles import profile_for
 from sightline.context.dialects.request import Options, RequestDraft
-from sightline.context.dialects.segments import Segment, SegmentMemory, Segments
+from sightline.context.dialects.segments import (
+    Segment,
+    SegmentMemory,
+    Segments,
+    earlier_ends,
+)
 from sightline.context.messages.entries import Entry
 from sightline.context.messages.given import message_given
-from sightline.context.messages.parts import BETWEEN_TEXTS, Message
+from sightline.context.messages.parts import BETWEEN_TEXTS, Message, Role
 from sightline.context.projection.tail import Tail
 from sightline.context.slots.slots import Slots
 from sightline.errors import InvalidInput
@@ -245,7 +250,17 @@ def _to_mark(
     spent = marked + sum(field in block for block in blocks)
     roles = (message.get("role") in ("system", "developer") for message in messages)
     head = sum(1 for _ in takewhile(bool, roles)) if profile.cache.style == "breakpoint" else 0
-    return (blocks[at] for at in segments.marked(profile.cache, spent, head))
+    ends = earlier_ends([Message(_speaker(message)) for message in messages])
+    return (blocks[at] for at in segments.marked(profile.cache, spent, ends, head))
+
+
+def _speaker(message: Given) -> Role:
+    """Say who speaks: of Anthropic's user messages those with results are the tools'."""
+    content, role = message.get("content"), message.get("role")
+    listed = content if isinstance(content, list) else []
+    if role == "tool" or any(block.get("type") == "tool_result" for block in listed):
+        return "tool"
+    return "assistant" if role == "assistant" else "user" if role == "user" else "system"
 
 
 def _is_live(block: Given) -> bool:
