@@ -65,20 +65,20 @@ def test_a_strategy_is_optional_and_a_slip_of_the_pen_is_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "meant"),
+    ("make", "slip", "meant"),
     [
-        (lambda: Ledger(":memory:", mdoe="read"), "mode"),
-        (lambda: Hub(discovry=None), "discovery"),
-        (lambda: App("a", descripton="b"), "description"),
-        (lambda: Slots(10, couter="chars/4"), "counter"),
-        (lambda: Slots(10).add("a", "b", max_ration=0.5), "max_ratio"),
+        (Ledger, "mdoe", "mode"),
+        (Hub, "discovry", "discovery"),
+        (App, "descripton", "description"),
+        (Slots, "couter", "counter"),
+        (Slots(10).add, "max_ration", "max_ratio"),
     ],
-)  # fmt: skip
+)
 def test_an_unknown_keyword_is_answered_with_the_one_that_was_meant(
-    make: Callable[[], Any], meant: str
+    make: Callable[..., Any], slip: str, meant: str
 ) -> None:
     with pytest.raises(TypeError, match=f"unexpected keyword .* did you mean '{meant}'"):
-        make()
+        make(**{slip: None})
 
 
 def test_the_typed_descriptor_has_every_key_of_a_descriptor() -> None:

@@ -146,13 +146,11 @@ def test_what_would_not_come_back_as_it_was_is_refused_by_name(
     assert ledger.window(session.id) == ()
 
 
-def test_a_message_of_no_role_or_with_parts_in_a_list_is_refused(
-    ledger: Ledger, session: Session
-) -> None:
-    odd: list[Any] = [Message("robot", ()), Message("user", [Text("x")])]  # type: ignore[arg-type]
-    for message in odd:
-        with pytest.raises(NotStorable, match=r"no role|not a tuple"):
-            ledger.append(session.id, [message], strategy="s")
+def test_a_message_of_no_role_is_refused(ledger: Ledger, session: Session) -> None:
+    odd: Any = Message("robot", ())  # type: ignore[arg-type]
+    with pytest.raises(NotStorable, match="no role"):
+        ledger.append(session.id, [odd], strategy="s")
+
     assert ledger.window(session.id) == ()
 
 
