@@ -339,6 +339,14 @@ MUTATIONS: Final = (
         "layers = inputs.layers",
         "inspector/test_whatif.py inspector/test_whatif_law.py",
     ),
+    # adapters
+    Mutation(
+        "loop-agreed",
+        "adapters/tools.py",
+        "check = partial(self._check, call, agreed, whole=asked_about)",
+        "check = None",
+        "adapters/test_loops.py",
+    ),
     # cli
     Mutation(
         "two-slashes",
