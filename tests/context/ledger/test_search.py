@@ -51,6 +51,19 @@ def test_a_search_is_no_query_language(ledger: Ledger, session: Session) -> None
         assert found(ledger, text) == []
 
 
+@pytest.mark.parametrize("text", ["alpha\0", "\0alpha", "alp\ud800", "\udfff alpha"])
+def test_characters_that_no_stored_text_has_are_left_out(
+    ledger: Ledger, session: Session, text: str
+) -> None:
+    say(ledger, session.id, "alpha")
+    assert found(ledger, text) == ["alpha"]
+
+
+def test_a_search_is_bounded(ledger: Ledger) -> None:
+    with pytest.raises(InvalidInput, match="at most 1,000 characters"):
+        ledger.search("x " * 100_000)
+
+
 def test_the_newest_come_first_of_all_sessions_or_of_one(ledger: Ledger, session: Session) -> None:
     other = ledger.sessions.create("other")
     say(ledger, session.id, "alpha one")

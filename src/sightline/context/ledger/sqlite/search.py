@@ -6,6 +6,7 @@ Whoever may only read keeps an index of the rest for itself, in a table of its c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Final
@@ -19,6 +20,8 @@ __all__ = ["index_rest", "search_messages"]
 
 _BATCH: Final = 500  # messages in one transaction: nobody waits long to write between two
 _REST: Final = "rest_text"
+_LONGEST: Final = 1_000
+_UNREADABLE: Final = re.compile("[\0\ud800-\udfff]")  # SQLite ends a text at one, takes no other
 _INDEXED: Final = "SELECT coalesce(max(id), 0) FROM {index}_docsize"
 _ADD: Final = (
     "INSERT INTO {index} (rowid, content) SELECT id, content FROM messages "
@@ -75,7 +78,10 @@ def _index_apart(connection: apsw.Connection) -> None:
 
 def _match(text: str) -> str:
     """Write the words of a text as SQLite's FTS5 takes them: each as it is, the last may go on."""
-    words = [word.replace('"', '""') for word in text.split() if any(map(str.isalnum, word))]
+    if len(text) > _LONGEST:
+        raise InvalidInput(f"a search has at most {_LONGEST:,} characters")
+    readable = _UNREADABLE.sub(" ", text)
+    words = [word.replace('"', '""') for word in readable.split() if any(map(str.isalnum, word))]
     if not words:
         raise InvalidInput("a search needs a word to look for")
     return " ".join(f'"{word}"' for word in words) + "*"
