@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from typing import Any
 
@@ -378,6 +379,34 @@ def test_actions_of_patterns_join_those_of_descriptors() -> None:
 def test_an_illegal_pattern_is_refused(path: str) -> None:
     with pytest.raises(InvalidDescriptor):
         make_app().action(path, "go")(lambda: None)
+
+
+def test_a_docstring_describes_its_action_where_nothing_else_does() -> None:
+    class Adder:
+        """Not what the action does."""
+
+        def __call__(self) -> None:
+            """
+            Add one.
+
+            Two are refused.
+            """
+
+    def toggle(item: int) -> None:
+        """Turn it over."""
+
+    app = make_app()
+    app.action("/", "add")(Adder())
+    app.action("/", "toggle")(functools.partial(toggle, 4))
+    app.action("/", "turn", description="Turn around")(functools.partial(toggle, 4))
+    app.action("/", "hush", description="")(functools.partial(toggle, 4))
+    app.action("/", "empty")(Adder)
+    app.action("/", "bare")(lambda: None)
+    described = {item.action: item.description for item in app.tree().affordances}
+    assert described == {
+        "add": "Add one.", "toggle": "Turn it over.", "turn": "Turn around", "hush": "",
+        "empty": None, "bare": None,
+    }  # fmt: skip
 
 
 def test_an_action_says_what_it_returns() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UnsetType
@@ -16,7 +17,7 @@ from sightline.errors import InvalidDescriptor
 from sightline.slop.app.action import Action, When
 from sightline.slop.app.content import content_action
 from sightline.slop.app.descriptor import NodeDescriptor
-from sightline.slop.app.parameters import Handler
+from sightline.slop.app.parameters import Handler, underlying
 from sightline.slop.app.pattern import Pattern, checked_ids
 from sightline.slop.protocol.jsontext import read
 from sightline.slop.protocol.path import format_path, parse_path
@@ -127,6 +128,7 @@ class Scope:
 
         A path may have holes: `list/{id}` is every child of `list`, and the function takes
         `id`. `when` looks at a node's properties and says whether it has the action now.
+        Without a `description` the first line of the function's docstring is it.
         `guard` is asked just before the function runs: False or a reason is a conflict.
         `refreshes` names the registrations to evaluate after it ran; None is all.
         """
@@ -136,7 +138,8 @@ class Scope:
         def register(function: F) -> F:
             action = Action.of(
                 name, function, f"/{full_path.strip('/')}", pattern,
-                placeholders=pattern.names, label=label, description=description,
+                placeholders=pattern.names, label=label,
+                description=_first_line(function) if description is None else description,
                 dangerous=dangerous, idempotent=idempotent, estimate=estimate, params=params,
                 returns=returns, when=when, guard=guard, authorize=authorize, refreshes=refreshes,
             )  # fmt: skip
@@ -222,6 +225,13 @@ class Scope:
     def _add(self, action: Action, pattern: Pattern) -> None:
         self._app.registry.add_action(pattern, action)
         self._app.notify()
+
+
+def _first_line(handler: Handler) -> str | None:
+    """The first line of a handler's own docstring; one of a class or a builtin is not its own."""
+    function = underlying(handler)
+    written = isinstance(function, (FunctionType, MethodType)) and function.__doc__
+    return inspect.cleandoc(written).partition("\n")[0] or None if written else None
 
 
 def _takes_session(function: Callable[..., Any], path: str) -> bool:
