@@ -34,6 +34,7 @@ the command line returns for it.
     │   └── SessionBusy                  session_busy    another program runs a turn in it
     ├── ActionFailed                  5  action_failed   the app did not do it, and says why
     ├── DoesNotFit                    6  does_not_fit    over the budget; shows the arithmetic
+    │   └── OverBudget                   over_budget     more money than the user set as a limit
     └── LedgerDamaged                 8  ledger_damaged  rows altered, missing or out of order
 """
 
@@ -64,6 +65,7 @@ __all__ = [
     "ModelFailed",
     "NotFound",
     "NotStorable",
+    "OverBudget",
     "Overflow",
     "QueryRefused",
     "RateLimited",
@@ -107,6 +109,12 @@ class DoesNotFit(SightlineError):
 
     code = "does_not_fit"
     exit_code = 6
+
+
+class OverBudget(DoesNotFit):
+    """A request would cost more money than a limit allows, and nobody said to go on."""
+
+    code = "over_budget"
 
 
 class StrategyFailed(SightlineError):

@@ -1,7 +1,8 @@
 """What a host tells while it works: one stream for terminal, `--json`, inspector and traces.
 
     TurnStarted
-      ( RequestBuilt  (TextDelta | ReasoningDelta | Retrying)*  UsageReported?  ReplyEnded
+      ( SpendingAsked*
+        RequestBuilt  (TextDelta | ReasoningDelta | Retrying)*  UsageReported?  ReplyEnded
         ( CallStarted  (ApprovalAsked ApprovalAnswered)*  CallFinished )* )*
     TurnEnded
 
@@ -32,6 +33,8 @@ __all__ = [
     "ReplyEnded",
     "RequestBuilt",
     "Retrying",
+    "Scope",
+    "SpendingAsked",
     "TextDelta",
     "TurnEnded",
     "TurnStarted",
@@ -41,6 +44,7 @@ __all__ = [
 ]
 
 Outcome: TypeAlias = Literal["answered", "cancelled", "failed", "limit"]
+Scope: TypeAlias = Literal["turn", "session", "day"]
 
 
 class _Event(msgspec.Struct, frozen=True, tag_field="event", kw_only=True):
@@ -75,6 +79,35 @@ class RequestBuilt(_Event, frozen=True, tag="request_built"):
     regression: bool = False
     receipt_id: int | None = None
     warnings: tuple[str, ...] = ()
+
+
+class SpendingAsked(_Event, frozen=True, tag="spending_asked"):
+    """The turn waits for the user: its next request would pass a limit in money.
+
+    `next_usd` is what its prompt will cost, and `raised_usd` the limit after a yes; `unpriced`
+    requests are not in `spent_usd`, because nobody knows what they cost.
+    """
+
+    scope: Scope
+    spent_usd: float
+    limit_usd: float
+    next_usd: float
+    raised_usd: float
+    unpriced: int = 0
+
+    @property
+    def question(self) -> str:
+        """What the user is asked."""
+        return f"go on, up to ${self.raised_usd:g}?"
+
+    def __str__(self) -> str:
+        within = {"turn": "in this turn", "session": "in this session", "day": "today"}[self.scope]
+        more = f" and {self.unpriced} requests of unknown price" if self.unpriced else ""
+        return (
+            f"${self.spent_usd:.4f}{more} of ${self.limit_usd:g} (limits.{self.scope}_usd) "
+            f"spent {within}; "
+            f"the next request costs ${self.next_usd:.4f} or more"
+        )
 
 
 class TextDelta(_Event, frozen=True, tag="text"):
@@ -223,6 +256,7 @@ class TurnEnded(_Event, frozen=True, tag="turn_ended"):
 HostEvent: TypeAlias = (
     TurnStarted
     | RequestBuilt
+    | SpendingAsked
     | TextDelta
     | ReasoningDelta
     | Retrying

@@ -101,6 +101,23 @@ def test_nothing_to_ask_is_a_mistake(shell: Shell) -> None:
     assert shell("ask", "x", "-c", "-r", "1").returncode == 2
 
 
+LIMITED = """
+[limits]
+day_usd = 1
+[profiles."ollama:*"]
+"prices.input" = 100000.0
+"prices.output" = 100000.0
+"""
+
+
+def test_a_limit_in_money_ends_a_question_that_nobody_can_be_asked_about(shell: Shell) -> None:
+    (shell.directory / "limited.toml").write_text(LIMITED)
+    env = {"SIGHTLINE_CONFIG": str(shell.directory / "limited.toml")}
+    done = shell("ask", "--yes", "hi", env=env)
+    assert (done.returncode, done.stdout, shell.vendor.requests) == (6, b"", [])
+    assert b"limit: $0.0000 of $1 (limits.day_usd) spent today; the next request" in done.stderr
+
+
 def test_every_event_is_a_line_of_json(shell: Shell) -> None:
     done = shell("ask", "--json", "hi")
     told = [json.loads(line) for line in done.stdout.splitlines()]

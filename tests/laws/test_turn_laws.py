@@ -25,10 +25,12 @@ from sightline.agent.turn.steps import (
     Fold,
     Folded,
     ModelError,
+    Overrun,
     PromptFailed,
     Replied,
     Revised,
     RunCall,
+    Spend,
     Streamed,
     TurnEvent,
     Wait,
@@ -42,9 +44,12 @@ from sightline.context.dialects.events import (
 )
 from sightline.context.dialects.usage import Usage
 from sightline.context.messages.parts import Message, Part
-from sightline.events import TurnEnded
+from sightline.events import SpendingAsked, TurnEnded
 from support.share import share
 
+OVERRUN = Overrun(
+    SpendingAsked(scope="turn", spent_usd=1.0, limit_usd=1.0, next_usd=0.1, raised_usd=2.0)
+)
 ids = st.sampled_from("abc")
 reasons: st.SearchStrategy[StopReason] = st.sampled_from(get_args(StopReason))
 
@@ -80,7 +85,8 @@ answers = st.one_of(
 # What may come from anybody at any time, mostly out of place.
 junk: st.SearchStrategy[TurnEvent] = st.one_of(
     st.just(START), st.just(READY), replies(), errors, streamed, done, answers,
-    st.sampled_from([Waited(), Folded(), Folded(possible=False), PromptFailed("c", "d")]),
+    st.sampled_from([Waited(), Folded(), Folded(possible=False), PromptFailed("c", "d"), OVERRUN]),
+    st.builds(Spend, st.booleans()),
 )  # fmt: skip
 
 
@@ -88,7 +94,7 @@ def fitting(effect: Effect) -> st.SearchStrategy[TurnEvent] | None:
     """What a shell may answer to an effect that it began."""
     match effect:
         case BuildPrompt():
-            return st.sampled_from([READY, READY, READY, PromptFailed("c", "d")])
+            return st.sampled_from([READY, READY, READY, OVERRUN, PromptFailed("c", "d")])
         case CallModel():
             return st.one_of(streamed, replies(), replies(), errors)
         case RunCall(own):

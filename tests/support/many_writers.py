@@ -52,9 +52,7 @@ def main(module: str, name: str, writers: str, each: str, *arguments: str) -> in
     return sum(os.waitpid(child, 0)[1] != 0 for child in children)
 
 
-def _write(
-    writer: Writer, waiting: int, number: int, each: int, arguments: tuple[str, ...]
-) -> int:
+def _write(writer: Writer, waiting: int, number: int, each: int, arguments: tuple[str, ...]) -> int:
     os.read(waiting, 1)  # until the last one is there and the gate is closed
 
     async def run() -> None:

@@ -31,6 +31,7 @@ from sightline.events import (
     Noticed,
     RequestBuilt,
     Retrying,
+    SpendingAsked,
     TurnEnded,
     encode_event,
 )
@@ -105,7 +106,9 @@ def ask(
     What is piped in is part of the question; @FILE in TEXT attaches a file. The model sees
     the apps of this machine and the current directory. An action that needs your approval
     is asked for at a terminal; where nobody can be asked it is not done, and the exit code
-    is 7. A TEXT like /stats is a command of the chat.
+    is 7. A request that would pass a limit in money (limits.turn_usd, session_usd, day_usd)
+    is asked about in the same way; where nobody can be asked it is not sent, --yes or not, and
+    the exit code is 6. A TEXT like /stats is a command of the chat.
     """
     if latest and resume:
         raise InvalidInput("-c and -r name two sessions; give one of them")
@@ -217,6 +220,10 @@ async def _follow(host: Host, options: _AskOptions) -> int:
                 needed.append(f"{event.action} on {event.path} of {event.app}")
             if host.busy:
                 host.answer(event.call_id, *(given or (False,)))
+        elif isinstance(event, SpendingAsked):
+            agreed = _is_attended(options) and await _spend_more(event)
+            if host.busy:
+                host.spend_more(agreed)
         elif isinstance(event, TurnEnded):
             if event.text and not options.as_json:
                 say(event.text)
@@ -229,13 +236,22 @@ async def _follow(host: Host, options: _AskOptions) -> int:
 async def _approval(options: _AskOptions, event: ApprovalAsked, hub: Hub) -> Consent | None:
     """Show what is asked for, and return what is answered; None if nobody can be asked."""
     asker = LineAsker(Outlet(err=True), _typed, width=get_terminal_size().columns)
-    somebody = not options.as_json and sys.stdin.isatty() and sys.stderr.isatty()
+    somebody = _is_attended(options)
     if not options.as_json:
         # Where nobody can ask to see more, all of it is shown.
         asker.draw(approval_card(event, asker.width, whole=options.yes or not somebody))
     if options.yes:
         return Consent(True)
     return await consent_to(event, asker, hub) if somebody else None
+
+
+def _is_attended(options: _AskOptions) -> bool:
+    return not options.as_json and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+async def _spend_more(event: SpendingAsked) -> bool:
+    _tell(str(event))
+    return (await _typed(f"{event.question} [y/n] ")).strip().lower() in ("y", "yes")
 
 
 async def _typed(question: str) -> str:

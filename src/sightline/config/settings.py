@@ -29,6 +29,7 @@ __all__ = [
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
+Dollars: TypeAlias = Annotated[float, Meta(ge=0, le=1_000_000)]
 Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=86_400)]
 Plain: TypeAlias = str | int | float | bool
 
@@ -122,10 +123,17 @@ class PolicyRule(_Table, frozen=True, kw_only=True):
 
 
 class LimitSettings(_Table, frozen=True, kw_only=True):
-    """Where a turn ends, whatever the model wants. `turn_tokens` 0 is no limit."""
+    """Where a turn ends, whatever the model wants. `turn_tokens` 0 is no limit.
+
+    `turn_usd`, `session_usd` and `day_usd` are dollars that may be spent before the user is asked
+    whether to go on, 0 for no limit; a day is one of this machine's, over all sessions.
+    """
 
     rounds: Annotated[int, Meta(ge=1, le=10_000)] = 25
     turn_tokens: Count = 0
+    turn_usd: Dollars = 0.0
+    session_usd: Dollars = 0.0
+    day_usd: Dollars = 0.0
     retries: Annotated[int, Meta(ge=0, le=100)] = 4
     invoke_s: Seconds = 30
 

@@ -12,13 +12,14 @@ import pytest
 from prompt_toolkit.input import create_pipe_input
 
 from agent.host.helpers import check_ledger, hosted, invoke, messages
+from agent.host.test_spending import LOOK, costing, priced
 from agent.workspace.conftest import wait_until_gone
 from cli.chat.test_terminal import OURS, Screen, until
 from sightline.agent.host import Host
 from sightline.agent.models.scripted import Cut, ScriptedModel, Stall
 from sightline.cli.chat.driver import ChatDriver
 from sightline.cli.chat.status import Status
-from sightline.config import AppSettings
+from sightline.config import AppSettings, LimitSettings
 from sightline.config.settings import WorkspaceSettings
 from sightline.context.dialects.profiles import profile_for
 from sightline.demo.app import Desk, demo_app
@@ -142,6 +143,21 @@ async def test_an_action_waits_for_a_yes(tmp_path: Path) -> None:
         await chat.sees("Archived.")
         assert [message.id for message in chat.desk.archive] == ["msg-104"]
     check_ledger(tmp_path)
+
+
+async def test_more_money_is_asked_for_before_it_is_spent(tmp_path: Path) -> None:
+    model = priced(costing(3, LOOK), "Done.", costing(3, LOOK))
+    async with chatting(tmp_path, model, limits=LimitSettings(turn_usd=3)) as chat:
+        chat.type("go\r")
+        await chat.is_asked("? $3.0000 of $3 (limits.turn_usd)", question="go on, up to $6?")
+        chat.type("y")
+        await chat.sees("Done.")
+        chat.type("again\r")
+        await chat.is_asked(question="go on, up to $6?")
+        chat.type("n")
+        await chat.sees("! $3.0000 of $3 (limits.turn_usd) spent in this turn")
+        await chat.rests()
+        assert len(chat.model.requests) == 3
 
 
 async def test_a_no_is_told_to_the_model_and_nothing_is_done(tmp_path: Path) -> None:

@@ -6,12 +6,15 @@ import asyncio
 import os
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent.host.helpers import hosted, invoke, messages
+from agent.host.test_spending import LOOK, costing, priced
 from sightline.agent.models.scripted import Cut, Stall
 from sightline.cli.chat.pipe import MAX_LINE, PipeChat, lines_of
+from sightline.config import LimitSettings
 from sightline.demo.app import Desk, demo_app
 from sightline.errors import TooLarge, Unauthorized
 from support.terminal_attacks import ATTACKS, FORBIDDEN
@@ -28,14 +31,15 @@ class Pipe:
         self.desk = Desk()
         self.code = 0
 
-    async def takes(self, directory: Path, script: list[object], *lines: str,
-                    yes: bool = False, answers: list[str] | None = None) -> None:  # fmt: skip
+    async def takes(self, directory: Path, script: Any, *lines: str,
+                    yes: bool = False, answers: list[str] | None = None,
+                    **settings: Any) -> None:  # fmt: skip
         async def ask(question: str) -> str:
             self.out.write(question)
             return answers.pop(0) if answers else ""
 
         app = demo_app(self.desk)
-        async with hosted(directory, script, app=app, app_id="desk") as (host, _):
+        async with hosted(directory, script, app=app, app_id="desk", **settings) as (host, _):
             chat = PipeChat(host, self.out, self.err, yes=yes, ask=None if answers is None else ask)
             for line in lines:
                 if not await chat.take(line):
@@ -98,6 +102,18 @@ async def test_without_anybody_to_ask_an_action_is_refused_and_the_code_is_7(
     assert "nobody was there to approve it" in pipe.err.getvalue()
     assert pipe.out.getvalue() == "I may not.\n"
     assert pipe.code == 7
+
+
+@pytest.mark.parametrize(("answers", "code"), [(None, 6), (["n"], 6), (["y"], 0)])
+async def test_a_limit_in_money_is_lifted_by_somebody_and_not_in_advance(
+    pipe: Pipe, tmp_path: Path, answers: list[str] | None, code: int
+) -> None:
+    limits = LimitSettings(turn_usd=3)
+    script = priced(costing(3, LOOK), "Done.")
+    await pipe.takes(tmp_path, script, "go", yes=True, answers=answers, limits=limits)
+    assert pipe.code == code
+    assert ("Done." in pipe.out.getvalue()) is (code == 0)
+    assert "$3.0000 of $3 (limits.turn_usd) spent in this turn" in pipe.err.getvalue()
 
 
 async def test_yes_approves_in_advance(pipe: Pipe, tmp_path: Path) -> None:

@@ -5,11 +5,13 @@ Nothing of it is stored but what it cost. It has no tools, so it can do nothing.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 
 from msgspec.structs import replace
 
+from sightline.agent.host.spending import prompt_price
 from sightline.agent.host.stream import stream_of
 from sightline.agent.models.base import Model
 from sightline.agent.turn.steps import Spent
@@ -34,17 +36,22 @@ class SideModel:
         model: Callable[[], Awaitable[Model]],
         counter: Callable[[Profile], Counter],
         account: Callable[[Model, Spent], Awaitable[None]],
+        check: Callable[[float], None],
     ) -> None:
         self._model = model
         self._counter = counter
         self._account = account
+        self._check = check
 
     async def call(self, prompt: str, *, max_tokens: int = 1024) -> str:
         """Complete one prompt, without tools."""
         return (await self.run([Message.of("user", prompt)], max_tokens=max_tokens)).text
 
     async def run(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> Message:
-        """Answer a conversation. Raises what the model raises, `ModelFailed` for half an answer."""
+        """Answer a conversation. Raises what the model raises, `ModelFailed` for half an answer.
+
+        Raises `OverBudget` if the prompt alone would pass a limit in money.
+        """
         model = await self._model()
         profile = model.profile
         output_tokens = min(max_tokens, profile.max_output_tokens)
@@ -53,7 +60,10 @@ class SideModel:
         )
         slots = Slots(budget, self._counter(profile))
         slots.add("messages", list(messages))
-        request = encode(slots.render(), profile, Options(max_output_tokens=output_tokens))
+        prompt = slots.render()
+        price = prompt_price(profile.prices, prompt.receipt.total, 0)
+        await asyncio.to_thread(self._check, price)
+        request = encode(prompt, profile, Options(max_output_tokens=output_tokens))
         spent = Spent()
         try:
             async with aclosing(stream_of(model, request)) as events:

@@ -28,6 +28,7 @@ from sightline.agent.host.compose import Composed
 from sightline.agent.host.journal import Ended
 from sightline.agent.host.running import TurnRun
 from sightline.agent.host.session import Current, OpenSession
+from sightline.agent.host.spending import Spending, is_priced
 from sightline.agent.host.stage import HostStage
 from sightline.agent.host.watching import Line, Watching
 from sightline.agent.host.writing import Scribe
@@ -98,8 +99,15 @@ class Host:
         self._watching = Watching()
         self.memos = memos or MemoShelf({"user": ledger.memos})
         scribe = Scribe(ledger, clock, record=settings.ledger.record)
-        side = SideModel(self.model, lambda profile: self._stage.counter(profile), self._account)
-        self._stage = HostStage(settings, hub, scribe, self.memos, runner_of(settings), side, clock)
+        self._spending = Spending(ledger, settings.limits, clock)
+        side = SideModel(
+            self.model, lambda profile: self._stage.counter(profile), self._account,
+            self._spending.check,
+        )  # fmt: skip
+        self._stage = HostStage(
+            settings, hub, scribe, self.memos, runner_of(settings), side, clock, self._spending
+        )
+        self._unpriced: set[str] = set()  # the models of which it was told
         self._now: Current | None = None
         self._is_new = False
         self._run: TurnRun | None = None
@@ -228,6 +236,14 @@ class Host:
             )
         if not waited:
             raise NotFound(f"the call {call_id!r} does not wait for an answer")
+
+    def spend_more(self, agreed: bool) -> None:
+        """Answer `SpendingAsked`: go on up to its `raised_usd`, or end the turn.
+
+        Raises `NotFound` if nobody waits for that.
+        """
+        if self._run is None or not self._run.spend_more(agreed):
+            raise NotFound("no request waits for more money")
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -555,6 +571,8 @@ class Host:
             now.keep(now.session.begun(found), turn)
             begun, self._is_new = True, False
             self._tell_problem()
+            await asyncio.to_thread(self._spending.begin_turn)
+            self._tell_unpriced(model)
             if mended:
                 self._tell(Noticed(code="recovered", message=str(mended)))
             limits = self.settings.limits
@@ -580,6 +598,18 @@ class Host:
             if left.failure is not None:
                 self._tell(Noticed(code="strategy", message=str(left.failure)))
 
+    def _tell_unpriced(self, model: Model) -> None:
+        """Say once of a model that limits in money do not count what it costs."""
+        if not self._spending.is_limited or is_priced(model.profile.prices):
+            return
+        if model.label not in self._unpriced:
+            self._unpriced.add(model.label)
+            message = (
+                f"the price of {model.label} is not known: limits in money do not count it "
+                f'(profiles."{model.label}" takes prices.input and prices.output)'
+            )
+            self._tell(Noticed(code="unpriced", message=message))
+
     def _tell_problem(self) -> None:
         if problem := self._stage.scribe.take_problem():
             self._tell(Noticed(code="journal", message=problem))
@@ -601,6 +631,7 @@ class Host:
             else:
                 found = sessions.switch(sessions.resolve(str(reference)).id)
             self._stage.calibrations = self.ledger.work.calibrations()
+            self._spending.open_session(found.id)
             return found
 
         row = await asyncio.to_thread(find)

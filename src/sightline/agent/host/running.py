@@ -141,6 +141,15 @@ class TurnRun:
         self._inbox.put_nowait(steps.Revised(call, params, note))
         return True
 
+    def spend_more(self, agreed: bool) -> bool:
+        """Answer whether to go on over a limit in money; False if nobody asked."""
+        if (overrun := self._machine.overrun) is None:
+            return False
+        if agreed:
+            self._stage.spending.go_on(overrun)
+        self._inbox.put_nowait(steps.Spend(agreed))
+        return True
+
     def cancel(self, reason: str) -> None:
         """Stop, whatever is under way."""
         self._inbox.put_nowait(steps.Cancel(reason))
@@ -335,6 +344,9 @@ class TurnRun:
         now, stage = self._now, self._stage
         try:
             composed = await stage.compose(now, self._model)
+            overrun = await asyncio.to_thread(stage.overrun, composed, self._model.profile)
+            if overrun is not None:
+                return steps.Overrun(overrun)
             now.keep(
                 now.session.with_request(now.turn.group_id, composed),
                 replace(now.turn, composed=composed),

@@ -24,6 +24,7 @@ from sightline.agent.host.held import HeldPrefix
 from sightline.agent.host.judge import Case, case_of, check_params
 from sightline.agent.host.session import Current, OpenSession, OpenTurn
 from sightline.agent.host.sight import SafeWorlds, SightRules
+from sightline.agent.host.spending import Spending, prompt_price
 from sightline.agent.host.writing import Scribe
 from sightline.agent.models.base import Model
 from sightline.agent.plugins.choose import label_of
@@ -48,6 +49,7 @@ from sightline.context.slots.strategy import Layers, Llm
 from sightline.context.tokens.estimate import Calibration, Calibrations
 from sightline.context.tokens.tokens import ESTIMATE, Counter, counter_for
 from sightline.errors import DoesNotFit, MissingExtra, SightlineError
+from sightline.events import SpendingAsked
 from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.world import World
 
@@ -74,6 +76,7 @@ class HostStage:
         runner: StrategyRunner,
         llm: Llm,
         clock: Clock,
+        spending: Spending,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         check_rules(settings.policy)
@@ -82,6 +85,7 @@ class HostStage:
         self.runner = runner
         self.calibrations = Calibrations()
         self.llm = llm
+        self.spending = spending
         self._settings = settings
         self._hub = hub
         self._memos = memos
@@ -160,6 +164,12 @@ class HostStage:
         inputs = await asyncio.to_thread(self._inputs, now.session, model, world, turn, draft)
         now.keep(now.session.knowing(inputs.conversation))
         return await compose(inputs, self.runner, lap)
+
+    def overrun(self, composed: Composed, profile: Profile) -> SpendingAsked | None:
+        """Say which limit in money a request would pass."""
+        reused = 0 if composed.drift is None else composed.drift.common_tokens
+        price = prompt_price(profile.prices, composed.expected_tokens, reused)
+        return self.spending.overrun(price)
 
     async def finish(self, composed: Composed, state: Mapping[str, Any]) -> Left:
         """Give the strategy its last word on a turn, at the time that it is now."""

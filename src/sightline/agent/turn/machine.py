@@ -13,6 +13,9 @@ that nobody has answered yet.
                      │  └───Folded─── folding ◀┘ (too long)               │
                      └────────────────── every call has its result ◀──────┘
 
+*Money.* A request that would pass a limit is not sent (`Overrun`): the turn is `paused` until
+the user says whether to go on (`Spend`). Then it is built again, with the state of then.
+
 *Calls* are taken up in the order of the reply. One that can run beside others starts
 at once, any other waits until it is alone. Each is judged when its turn comes and not
 before, because the calls before it may have changed what it would do. Results are
@@ -70,11 +73,13 @@ from sightline.agent.turn.steps import (
     Judge,
     Judged,
     ModelError,
+    Overrun,
     PromptFailed,
     PromptReady,
     Replied,
     Revised,
     RunCall,
+    Spend,
     Spent,
     Start,
     Stop,
@@ -95,11 +100,14 @@ from sightline.context.dialects.events import (
 from sightline.context.dialects.usage import Usage
 from sightline.context.messages.parts import Message, Part, ToolCall, ToolResult
 from sightline.context.messages.state import strip_state
+from sightline.errors import OverBudget
 from sightline.events import Outcome
 
 __all__ = ["TurnLimits", "TurnMachine"]
 
-Phase: TypeAlias = Literal["idle", "building", "streaming", "waiting", "folding", "calling", "over"]
+Phase: TypeAlias = Literal[
+    "idle", "building", "paused", "streaming", "waiting", "folding", "calling", "over"
+]  # fmt: skip
 
 # What is told of something stored: it carries the message's id.
 Announced: TypeAlias = events.ReplyEnded | events.CallFinished
@@ -136,6 +144,7 @@ class TurnMachine:
         # What is told once the Append it belongs to is on the disk, one entry per Append.
         self._announcements: deque[tuple[Announced, ...]] = deque()
         self._ending: events.TurnEnded | None = None
+        self._overrun: events.SpendingAsked | None = None
         self._over = False
 
     @property
@@ -147,6 +156,11 @@ class TurnMachine:
     def asking(self) -> ToolCall | None:
         """The call that waits for the user's answer."""
         return self._round.asking
+
+    @property
+    def overrun(self) -> events.SpendingAsked | None:
+        """The limit in money that the user is asked about."""
+        return self._overrun if self._phase == "paused" else None
 
     def step(self, event: TurnEvent) -> list[Effect]:
         """Take what happened; return what is to be done, in order."""
@@ -181,6 +195,17 @@ class TurnMachine:
 
     def _prompt_failed(self, event: PromptFailed) -> list[Effect]:
         return self._end("failed", event.code, event.detail)
+
+    def _pause(self, event: Overrun) -> list[Effect]:
+        self._phase = "paused"
+        self._requests -= 1  # it was not sent
+        self._overrun = event.question
+        return [Emit(event.question)]
+
+    def _spend(self, event: Spend) -> list[Effect]:
+        if event.agreed:
+            return self._build()
+        return self._end("limit", OverBudget.code, str(self._overrun))
 
     # The reply.
 
@@ -555,6 +580,8 @@ TRANSITIONS: Final[dict[tuple[Phase, type[TurnEvent]], _Handler]] = {
     ("idle", Start): TurnMachine._start,
     ("building", PromptReady): TurnMachine._prompt_ready,
     ("building", PromptFailed): TurnMachine._prompt_failed,
+    ("building", Overrun): TurnMachine._pause,
+    ("paused", Spend): TurnMachine._spend,
     ("streaming", Streamed): TurnMachine._streamed,
     ("streaming", Replied): TurnMachine._replied,
     ("streaming", ModelError): TurnMachine._failed,

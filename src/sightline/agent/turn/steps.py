@@ -38,11 +38,13 @@ __all__ = [
     "Judge",
     "Judged",
     "ModelError",
+    "Overrun",
     "PromptFailed",
     "PromptReady",
     "Replied",
     "Revised",
     "RunCall",
+    "Spend",
     "Spent",
     "Start",
     "Stop",
@@ -83,6 +85,18 @@ class PromptFailed(msgspec.Struct, frozen=True):
 
     code: str
     detail: str
+
+
+class Overrun(msgspec.Struct, frozen=True):
+    """The request would pass a limit in money; it is not sent. `question` is for the user."""
+
+    question: events.SpendingAsked
+
+
+class Spend(msgspec.Struct, frozen=True):
+    """The user says whether to go on over a limit in money."""
+
+    agreed: bool
 
 
 class Streamed(msgspec.Struct, frozen=True):
@@ -184,8 +198,9 @@ class Broken(msgspec.Struct, frozen=True):
 
 
 TurnEvent: TypeAlias = (
-    Start | Stored | PromptReady | PromptFailed | Streamed | Replied | ModelError | Waited
-    | Folded | Judged | Approved | Denied | Revised | ActionDone | Changed | Cancel | Broken
+    Start | Stored | PromptReady | PromptFailed | Overrun | Spend | Streamed | Replied
+    | ModelError | Waited | Folded | Judged | Approved | Denied | Revised | ActionDone | Changed
+    | Cancel | Broken
 )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from sightline.events import (
     Noticed,
     ReplyEnded,
     Retrying,
+    SpendingAsked,
     TurnEnded,
 )
 
@@ -55,6 +56,8 @@ def card(event: HostEvent, width: int) -> list[Line]:
         case Retrying():
             when = f"in {event.after_s:.0f} s (attempt {event.attempt})"
             return [line_of(f"~ trying again {when}: {event.reason}", "warn")]
+        case SpendingAsked():
+            return [line_of(f"? {event}", "ask")]
         case Noticed():
             return [line_of(f"! {event.message}", "warn")]
         case AppChanged():

@@ -50,6 +50,7 @@ from sightline.events import (
     ReasoningDelta,
     ReplyEnded,
     RequestBuilt,
+    SpendingAsked,
     TextDelta,
     TurnEnded,
 )
@@ -304,6 +305,8 @@ class ChatDriver:
                     self._draw([line_of(f"◦ {run.id} goes on: /runs stop {run.id} ends it", "dim")])
         if isinstance(event, ApprovalAsked):
             self._open[event.call_id] = asyncio.create_task(self._approve(event))
+        elif isinstance(event, SpendingAsked):
+            self._open[event.question] = asyncio.create_task(self._spend_more(event))
         self._terminal.redraw()
 
     def _warn(self, warnings: Iterable[str]) -> None:
@@ -335,6 +338,12 @@ class ChatDriver:
                 continue
             self._open.pop(event.call_id, None)
             return
+
+    async def _spend_more(self, event: SpendingAsked) -> None:
+        agreed = await self.console.ask(event.question)
+        with suppress(NotFound):  # the turn may have ended meanwhile
+            self._host.spend_more(agreed)
+        self._open.pop(event.question, None)
 
 
 class TerminalConsole:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from sightline.agent.host import Host
 from sightline.cli.approval import Ask, Consent, LineAsker, approval_card, consent_to
@@ -26,7 +26,7 @@ from sightline.cli.commands.lines import Line, line_of, text_of
 from sightline.cli.out import Writable
 from sightline.context.messages.state import strip_state
 from sightline.errors import ApprovalNeeded, NotFound, SightlineError, TooLarge
-from sightline.events import AppChanged, ApprovalAsked, RequestBuilt, TurnEnded
+from sightline.events import AppChanged, ApprovalAsked, RequestBuilt, SpendingAsked, TurnEnded
 
 __all__ = ["PipeChat", "lines_of"]
 
@@ -53,7 +53,7 @@ class PipeChat:
         self._ask = ask
         self._yes = yes
         self._console = _AskingConsole(out, ask, yes=yes)
-        self._approvals: set[asyncio.Task[None]] = set()
+        self._answers: set[asyncio.Task[None]] = set()
         self._turning = False
         self._warned: set[str] = set()
         self.exit_code = 0
@@ -97,11 +97,11 @@ class PipeChat:
                 needed = needed or (self._ask is None and not self._yes)
                 # Where nobody can ask to see more, all of it is shown.
                 self._tell(approval_card(event, _WIDTH, whole=self._ask is None or self._yes))
-                task = asyncio.create_task(self._approve(event))
-                self._approvals.add(task)
-                task.add_done_callback(self._approvals.discard)
+                self._begin(self._approve(event))
             elif not isinstance(event, AppChanged):
                 self._tell(card(event, _WIDTH))
+            if isinstance(event, SpendingAsked):
+                self._begin(self._spend_more(event))
             if isinstance(event, RequestBuilt):
                 self._warn(event.warnings)
             elif isinstance(event, TurnEnded):
@@ -113,6 +113,17 @@ class PipeChat:
                     self._failed(exit_code_of(event))
         if needed:
             raise ApprovalNeeded("nobody was there to approve it; --yes approves in advance")
+
+    def _begin(self, answering: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(answering)
+        self._answers.add(task)
+        task.add_done_callback(self._answers.discard)
+
+    async def _spend_more(self, event: SpendingAsked) -> None:
+        # A limit that `--yes` lifts would be none.
+        agreed = self._ask is not None and await self._console.ask(event.question)
+        with suppress(NotFound):  # the turn may have ended meanwhile
+            self._host.spend_more(agreed)
 
     async def _approve(self, event: ApprovalAsked) -> None:
         given = Consent(self._yes)

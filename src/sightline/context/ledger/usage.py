@@ -8,6 +8,7 @@ spent: usage survives undo and remove, and what a clone inherits is not counted 
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any, Final
 
 import msgspec
@@ -19,7 +20,15 @@ from sightline.context.messages.entries import Basis
 from sightline.context.messages.gate import Gate
 from sightline.errors import InvalidInput, NotFound
 
-__all__ = ["Accounts", "StoredReceipt", "StoredUsage", "Totals", "add_usage", "usage_fields"]
+__all__ = [
+    "Accounts",
+    "Charge",
+    "StoredReceipt",
+    "StoredUsage",
+    "Totals",
+    "add_usage",
+    "usage_fields",
+]
 
 
 class StoredUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,6 +70,15 @@ class Totals(msgspec.Struct, frozen=True):
     cached_tokens: int
     cost_nanousd: int
     unpriced: int
+
+
+class Charge(msgspec.Struct, frozen=True):
+    """What one request cost, whose it was and when; None where nobody knows the price."""
+
+    id: int
+    session_id: int
+    cost_nanousd: int | None
+    created_at: str
 
 
 class StoredReceipt(msgspec.Struct, frozen=True):
@@ -123,6 +141,20 @@ class Accounts:
             )
             rows = db.rows(f"SELECT {_SUMS} FROM usage WHERE inherited = 0{chosen}", values)
         return Totals(**rows[0])
+
+    def charges(self, *, after: int = 0, since: str = "") -> list[Charge]:
+        """List what requests of all sessions cost, the newest first.
+
+        Reading ends at the request with the id `after`, or at the first before the moment `since`.
+        """
+        with self._store.read() as db:
+            newest_first = db.scan(
+                "SELECT id, session_id, cost_nanousd, created_at FROM usage "
+                "WHERE id > ? AND inherited = 0 ORDER BY id DESC",
+                (after,),
+            )
+            charges = (Charge(*row) for row in newest_first)
+            return list(takewhile(lambda charge: charge.created_at >= since, charges))
 
     def by_group(self, session_id: int) -> dict[int, Totals]:
         """Sum up the requests of every group of a session that made any."""
