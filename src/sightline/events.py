@@ -244,13 +244,17 @@ class CommandRan(_Event, frozen=True, tag="command"):
 
 
 class TurnEnded(_Event, frozen=True, tag="turn_ended"):
-    """The turn is over. `text` is the answer; `code` and `detail` say why there is none."""
+    """The turn is over. `text` is the answer; `code` and `detail` say why there is none.
+
+    `plan` is the part of the answer that is a plan to be accepted, in mode `plan`.
+    """
 
     turn: int
     outcome: Outcome
     text: str = ""
     code: str = ""
     detail: str = ""
+    plan: str = ""
 
 
 HostEvent: TypeAlias = (

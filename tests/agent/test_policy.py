@@ -69,7 +69,7 @@ def edit(path: object, **changes: Any) -> Facts:
     [
         (Facts(kind="read"), "plan", "approve"),
         (Facts(kind="read"), "ask", "approve"),
-        (Facts(kind="note"), "plan", "deny"),
+        (Facts(kind="note"), "plan", "approve"),
         (Facts(kind="note"), "ask", "approve"),
         (ARCHIVE, "plan", "deny"),
         (ARCHIVE, "ask", "ask"),

@@ -125,7 +125,7 @@ def test_every_event_is_a_line_of_json(shell: Shell) -> None:
     assert events[0]["event"] == "turn_started"
     assert events[-1] == {
         "event": "turn_ended", "turn": 1, "outcome": "answered", "text": "Two unread messages.",
-        "code": "", "detail": "",
+        "code": "", "detail": "", "plan": "",
     }  # fmt: skip
     kinds = {event["event"] for event in events}
     assert {"request_built", "text", "usage", "reply_ended"} <= kinds
@@ -184,12 +184,14 @@ def test_yes_approves(shell: Shell) -> None:
     assert b"count on / of live" in done.stderr
 
 
-@answering(says("", COUNT), says("Not in a plan."))
-def test_a_plan_does_nothing(shell: Shell) -> None:
+@answering(says("", COUNT), says("### PLAN\n1. Count."))
+def test_a_plan_is_the_answer_and_does_nothing(shell: Shell) -> None:
     app = LiveApp()
     with announced_app(shell.directory, app):
-        done = shell("ask", "--mode", "plan", "--yes", "count")
+        done = shell("ask", "--mode", "plan", "--yes", "--json", "count")
     assert done.returncode == 0
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert (last["text"], last["plan"]) == ("### PLAN\n1. Count.", "1. Count.")
     assert app.tree.properties["n"] == 0
 
 

@@ -1,11 +1,11 @@
 """What a model's call may do: run, run if the user says so, or not at all.
 
-    reads                    approve, in every mode
-    mode plan                deny everything else
-    a user's rule            approve or deny: it wins; ask: a remembered answer may still speak
-    a remembered answer      as it was given, for calls that are no more dangerous than that one
-    mode auto                approve what the app shows and does not call dangerous, ask the rest
-    mode ask                 ask
+    reads, the model's notes  approve, in every mode
+    mode plan                 deny everything else
+    a user's rule             approve or deny: it wins; ask: a remembered answer may still speak
+    a remembered answer       as it was given, for calls that are no more dangerous than that one
+    mode auto                 approve what the app shows and does not call dangerous, ask the rest
+    mode ask                  ask
 
 First match from above. An app's word can only make this stricter: that an action is
 harmless, or may be repeated, is the app's claim about itself, so in mode `ask` it
@@ -172,10 +172,14 @@ def decide(
     """Decide on one call. The same arguments give the same decision."""
     if facts.kind == "read":
         return Decision("approve", "it only reads")
-    if mode == "plan":
-        return Decision("deny", "mode plan: nothing is done, only read")
     if facts.kind == "note":
         return Decision("approve", "it writes to the model's own notes")
+    if mode == "plan":
+        return Decision(
+            "deny",
+            "mode plan: the user wants a plan first; look, take notes and ask, and act only when "
+            "it is accepted",
+        )
     rule = next((rule for rule in rules if _fits(rule, facts)), None)
     if rule is not None and rule.decision != "ask":
         return Decision(rule.decision, f"a rule: {in_words(rule)}")

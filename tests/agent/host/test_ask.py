@@ -171,24 +171,6 @@ async def test_rules_decide_before_the_user_does(tmp_path: Path) -> None:
         assert of_kind(events, ApprovalAsked) == []
 
 
-async def test_a_plan_reads_and_does_nothing(tmp_path: Path) -> None:
-    app = LiveApp()
-    script = [
-        [
-            invoke("c1", "/", "count"),
-            ToolCall("c2", "slop_query", {"app": "live"}),
-            ToolCall("c3", "save_memo", {"content": "x", "tags": ["y"]}),
-            ToolCall("c4", "manage_scratchpad", {"action": "read"}),
-        ],
-        "ok",
-    ]
-    async with hosted(tmp_path, script, app=app, mode="plan") as (host, _):
-        events = await turn(host)
-        assert [call.ok for call in of_kind(events, CallFinished)] == [False, True, False, True]
-        assert host.ledger.memos.recent() == []
-    assert app.tree.properties["n"] == 0
-
-
 async def test_auto_runs_what_is_shown_and_asks_for_what_is_not(tmp_path: Path) -> None:
     script = [[invoke("c1", "/", "count"), invoke("c2", "/nowhere", "explode")], "ok"]
     async with hosted(tmp_path, script, app=LiveApp()) as (host, _):

@@ -220,6 +220,34 @@ async def test_an_edit_is_shown_as_a_diff_done_and_taken_back_with_keys(
         assert notes.read_text() == "ducks swim\n"
 
 
+async def test_a_plan_is_refused_changed_in_words_edited_and_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nsed -i 's/Archive/Flag/' \"$1\"\n")
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
+    plan = "### PLAN\n\nArchive the mail."
+    async with chatting(tmp_path, [plan, plan, plan, "Flagged."]) as chat:
+        chat.type("/plan tidy up\r")
+        await chat.is_asked("Archive the mail.", question="carry out this plan?")
+        chat.type("n")
+        await chat.is_asked(question="what should be different?")
+        chat.type("\r")
+        await chat.sees("not carried out")
+        assert "plan" in status_of(chat)
+        chat.type("once more\r")
+        await chat.is_asked(question="carry out this plan?")
+        chat.type("n")
+        await chat.is_asked(question="what should be different?")
+        chat.type("only the newest\r")
+        await chat.is_asked("> only the newest", question="carry out this plan?")
+        chat.type("e")
+        await chat.sees("◦ mode ask", "> I changed your plan.", "  Flag the mail.", "Flagged.")
+        assert "ask" in status_of(chat)
+    check_ledger(tmp_path)
+
+
 async def test_anything_but_an_answer_is_no_answer(tmp_path: Path) -> None:
     script = [invoke("c1", "/inbox/msg-104", "archive", app="desk"), "Fine."]
     async with chatting(tmp_path, script) as chat:

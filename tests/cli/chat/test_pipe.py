@@ -85,6 +85,23 @@ async def test_commands_work_and_quit_ends(pipe: Pipe, tmp_path: Path) -> None:
     assert pipe.code == 0
 
 
+async def test_a_plan_waits_for_its_line(pipe: Pipe, tmp_path: Path) -> None:
+    script: list[object] = ["### PLAN\nArchive it.", "### PLAN\nOpen it.", "Done."]
+    await pipe.takes(tmp_path, script, "/plan tidy up", "no, another", "/plan accept")
+    assert pipe.out.getvalue().endswith("Open it.\nMode ask: the model asks before it does "
+                                        "anything in an app.\nDone.\n")  # fmt: skip
+    assert messages(tmp_path)[-2].text == "I accept your plan. Carry it out."
+
+
+async def test_somebody_at_a_plain_terminal_is_asked_about_a_plan(
+    pipe: Pipe, tmp_path: Path
+) -> None:
+    script: list[object] = ["### PLAN\nArchive it.", "### PLAN\nArchive it.", "Done."]
+    await pipe.takes(tmp_path, script, "/plan tidy up", "again", answers=["n", "y"])
+    assert "/plan accept does it after all" in pipe.err.getvalue()
+    assert pipe.out.getvalue().endswith("carry out this plan? [y]es [n]o: Done.\n")
+
+
 async def test_a_wrong_command_is_an_error_and_the_next_line_is_taken(
     pipe: Pipe, tmp_path: Path
 ) -> None:

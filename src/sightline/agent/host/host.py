@@ -26,6 +26,7 @@ import msgspec
 from sightline.agent.host.asking import SideModel
 from sightline.agent.host.compose import Composed
 from sightline.agent.host.journal import Ended
+from sightline.agent.host.planning import accepted
 from sightline.agent.host.running import TurnRun
 from sightline.agent.host.session import Current, OpenSession
 from sightline.agent.host.spending import Spending, is_priced
@@ -117,6 +118,8 @@ class Host:
         self._workspace: Workspace | None = None
         self._guidance: tuple[Guidance, Guidance] | None = None
         self._own_invoke_s: dict[str, float] = {}
+        self._mode_before: Mode = "ask"
+        self._plan = ""
 
     @classmethod
     @asynccontextmanager
@@ -189,6 +192,7 @@ class Host:
         if not message.parts:
             raise InvalidInput("there is nothing to ask")
         before, self._cancelled, self._busy = self._driver, None, True
+        self._plan = ""
         line = self._watching.open(limit=0)
         driver = self._driver = asyncio.create_task(self._drive(message, line, before))
         ended: TurnEnded | None = None
@@ -196,6 +200,7 @@ class Host:
             async for event in line:
                 if isinstance(event, TurnEnded):
                     ended = event
+                    self._plan = event.plan
                 else:
                     yield event
             # Only now could the next turn begin, for whoever leaves the loop here.
@@ -383,7 +388,27 @@ class Host:
         """Change what happens to actions, from the next call on."""
         if mode not in ("ask", "auto", "plan"):
             raise InvalidInput(f"a mode is ask, auto or plan; not {mode!r:.40}")
+        if mode == "plan" != self.mode:
+            self._mode_before = self.mode
         self._stage.mode = mode
+
+    @property
+    def plan(self) -> str:
+        """The plan that the last turn ended in, in mode `plan`; empty if it has none."""
+        return self._plan
+
+    def accept_plan(self, changed: str = "") -> str:
+        """Go back to the mode before `plan`; return what tells the model to carry out the plan.
+
+        `host.ask(host.accept_plan())` has it carried out, or what it was `changed` to. Whoever
+        wants another plan just asks for it. Raises `NotFound` if there is no plan.
+        """
+        self._refuse_while_busy("accept a plan")
+        if not self._plan:
+            raise NotFound("no plan waits to be accepted")
+        if self.mode == "plan":
+            self.set_mode(self._mode_before)
+        return accepted(self._plan, guarded_text(changed))
 
     async def preview(self, text: str = "") -> Composed:
         """Make the request that this text would send now, without sending or storing anything."""
@@ -638,6 +663,7 @@ class Host:
         if self._now is None or self._now.session.id != row.id:
             await self._leave_session()
             self._is_new = reference is None
+            self._plan = ""
         limits = self.settings.limits
         bench = Bench(
             self.hub, SessionRecords(self.ledger, row.id, self.memos), invoke_s=limits.invoke_s,

@@ -33,6 +33,7 @@ from sightline.agent.host.judge import (
     differences,
     revision_note,
 )
+from sightline.agent.host.planning import plan_of
 from sightline.agent.host.session import Current, OpenTurn, ReplyPace
 from sightline.agent.host.stage import HostStage
 from sightline.agent.host.stream import stream_of
@@ -185,6 +186,8 @@ class TurnRun:
     async def _do(self, effect: steps.Effect) -> steps.TurnEvent | None:
         match effect:
             case steps.Emit(event):
+                if isinstance(event, events.TurnEnded) and self._stage.mode == "plan":
+                    event = msgspec.structs.replace(event, plan=plan_of(event.text))
                 self._emit(event)
                 await self._keep_time(event)
             case steps.Append():

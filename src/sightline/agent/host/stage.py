@@ -22,6 +22,7 @@ from sightline.agent.host.compose import (
 )
 from sightline.agent.host.held import HeldPrefix
 from sightline.agent.host.judge import Case, case_of, check_params
+from sightline.agent.host.planning import PLANNING
 from sightline.agent.host.session import Current, OpenSession, OpenTurn
 from sightline.agent.host.sight import SafeWorlds, SightRules
 from sightline.agent.host.spending import Spending, prompt_price
@@ -314,6 +315,7 @@ class HostStage:
             memos=_titled("Memos that may matter here", "\n".join(lines)),
             anchor=_titled("The state you wrote last", anchor or ""),
             scratchpad=_titled("Your scratchpad", ledger.scratchpad.read(session.id)),
+            mode=PLANNING if self.mode == "plan" else "",
         )
 
     # What a call may do.

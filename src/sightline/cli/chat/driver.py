@@ -38,6 +38,7 @@ from sightline.cli.commands.lines import Line, cut, line_of, text_of
 from sightline.cli.commands.offers import Sources
 from sightline.cli.commands.runs import ListedRun, listed_runs, run_lines
 from sightline.cli.guidance import ask_to_follow
+from sightline.cli.planning import answer_plan
 from sightline.context.messages.state import strip_states
 from sightline.context.messages.window import Window
 from sightline.errors import InvalidInput, NotFound, SightlineError
@@ -218,8 +219,10 @@ class ChatDriver:
         elif registry.is_command(line):
             message = await self._stoppable(self._command(line))
             self._status = replace(self._status, model=(await self._host.model()).label)
-        if message:
+        while message:
             await self._turn(message)
+            if message := await answer_plan(self._host, self.console, self.console):
+                self._draw(user_card(message))
 
     async def _stoppable(self, work: Coroutine[Any, Any, str | None]) -> str | None:
         """Run a command that a key can stop, as it can a turn."""

@@ -24,6 +24,7 @@ from sightline.cli.commands.command import Leave
 from sightline.cli.commands.console import PlainConsole
 from sightline.cli.commands.lines import Line, line_of, text_of
 from sightline.cli.out import Writable
+from sightline.cli.planning import answer_plan
 from sightline.context.messages.state import strip_state
 from sightline.errors import ApprovalNeeded, NotFound, SightlineError, TooLarge
 from sightline.events import AppChanged, ApprovalAsked, RequestBuilt, SpendingAsked, TurnEnded
@@ -66,8 +67,9 @@ class PipeChat:
         try:
             if registry.is_command(line):
                 message = await registry.run(line, self._host, self._console)
-            if message:
+            while message:
                 await self._turn(message)
+                message = None if self._ask is None else await self._answer_plan(self._ask)
         except Leave:
             return False
         except SightlineError as error:
@@ -133,6 +135,9 @@ class PipeChat:
             )
         with suppress(NotFound):  # the turn may have ended meanwhile
             self._host.answer(event.call_id, given.approved, given.rule)
+
+    async def _answer_plan(self, ask: Ask) -> str | None:
+        return await answer_plan(self._host, LineAsker(self._err, ask, width=_WIDTH))
 
     def _warn(self, warnings: Iterable[str]) -> None:
         """Tell what is peculiar about a request once; it will be so in the next one, too."""

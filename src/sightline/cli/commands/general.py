@@ -1,4 +1,4 @@
-"""`/model`, `/mode`, `/rules`, `/instructions`, `/compact`, `/editor`, `/quit`: turn and chat."""
+"""`/model`, `/mode`, `/plan`, `/rules`, `/instructions`, `/compact`, `/editor`, `/quit`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from sightline.agent.models.choose import usable
 from sightline.agent.policy import Mode, in_words
 from sightline.cli.approval import visible
-from sightline.cli.commands.command import NUMBER, CommandCall, Leave, Section
+from sightline.cli.commands.command import NUMBER, CommandCall, Leave, Section, rest
 from sightline.cli.commands.lines import columns
 from sightline.cli.commands.offers import offering
 
@@ -20,7 +20,7 @@ COMMANDS: Final = Section("The rest")
 MODES: Final[dict[Mode, str]] = {
     "ask": "asks before it does anything in an app",
     "auto": "asks before what an app calls dangerous",
-    "plan": "does nothing, only looks and talks",
+    "plan": "looks, takes notes and asks, and ends with a plan for you to accept",
 }
 
 
@@ -47,6 +47,23 @@ async def _mode(call: CommandCall, mode: Mode | None) -> None:
     if mode:
         call.host.set_mode(mode)
     call.console.write(f"Mode {call.host.mode}: the model {MODES[call.host.mode]}.")
+
+
+@COMMANDS.command("plan", idle=True, example="/plan split the parser into two modules")
+@rest("words", required=False)
+async def _plan(call: CommandCall, words: str) -> str | None:
+    """Have the model look and make a plan, and do nothing before you accept it."""
+    call.host.set_mode("plan")
+    call.console.write(f"Mode plan: the model {MODES['plan']}.")
+    return words or None
+
+
+@COMMANDS.command("plan accept", idle=True)
+async def _plan_accept(call: CommandCall) -> str:
+    """Accept the plan of the last answer: the mode before is back, and it is carried out."""
+    words = call.host.accept_plan()
+    call.console.write(f"Mode {call.host.mode}: the model {MODES[call.host.mode]}.")
+    return words
 
 
 @COMMANDS.command("rules")

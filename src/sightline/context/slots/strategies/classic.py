@@ -40,6 +40,8 @@ def on_context_build(ctx: Context) -> Prompt:
         add("instructions", layers.instructions, role="system", priority=85)
     add("anchor", layers.anchor, role="system", priority=80)
     add("scratchpad", layers.scratchpad, role="system", priority=70)
+    if layers.mode:
+        add("mode", layers.mode, role="system", priority=85)
     add("apps", layers.apps, role="user", priority=60)
     add("state", layers.state, role="user", priority=60)
     add("history", ctx.history.groups(ctx.config.window))

@@ -1,7 +1,7 @@
 """The default layout: everything that changes every turn stands behind the boundary.
 
     system · guidelines · instructions · history · input
-    ║ memos · anchor · scratchpad · apps · state
+    ║ memos · anchor · scratchpad · mode · apps · state
 
 The shares of history and tail add up to nine tenths of the budget. So a tail that
 grows takes nothing from the history while the other slots stay within the last
@@ -63,6 +63,8 @@ def on_context_build(ctx: Context) -> Prompt:
             trim_behavior="char",
             keep="head",
         )
+    if layers.mode:
+        add("mode", layers.mode, priority=75, stability="volatile")
     # Blocks with an opening and a closing tag: there whole, or not at all.
     add("apps", layers.apps, priority=40, max_ratio=0.04, stability="volatile")
     state_share = min(ctx.config.state_share, 0.9)
