@@ -19,6 +19,7 @@ the command line returns for it.
     │   ├── NotStorable                  not_storable    would come back different from a ledger
     │   ├── NotFound                     not_found       no such session, group, message or memo
     │   ├── QueryRefused                 query_refused   SQL that retrieval does not run
+    │   ├── HookRefused                  hook_refused    a hook of the user's refuses a question
     │   ├── LedgerUnusable               ledger_unusable not a ledger, too new, or not writable
     │   └── RequestRefused               refused         an app does not serve what was asked of it
     ├── StrategyFailed                1  strategy_failed a strategy raised, or took too long
@@ -49,6 +50,7 @@ __all__ = [
     "ActionFailed",
     "ApprovalNeeded",
     "DoesNotFit",
+    "HookRefused",
     "InvalidDescriptor",
     "InvalidInput",
     "InvalidJson",
@@ -340,6 +342,12 @@ class QueryRefused(InvalidInput):
     """A retrieval query may not run, or ran into a limit; the message says which rule."""
 
     code = "query_refused"
+
+
+class HookRefused(InvalidInput):
+    """A hook of the user's own does not let a question be asked; nothing of it was kept."""
+
+    code = "hook_refused"
 
 
 class LedgerUnusable(InvalidInput):

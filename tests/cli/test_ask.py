@@ -74,6 +74,25 @@ def test_an_answer_goes_to_stdout_and_nothing_else_does(shell: Shell) -> None:
     assert "What is unread?" in shell.sent()
 
 
+def test_a_hook_of_the_users_speaks_in_a_question_and_one_of_the_directory_does_not(
+    shell: Shell,
+) -> None:
+    written = 'hooks = [{event = "before_ask", command = "%s"}]\n'
+    (shell.directory / "user.toml").write_text(written % "grep -q unread && echo It rains.")
+    (shell.directory / ".sightline.toml").write_text(written % "touch caught")
+    config = {"SIGHTLINE_CONFIG": "user.toml"}
+    done = shell("ask", "What is unread?", env=config)
+    assert (done.returncode, done.stdout) == (0, b"Two unread messages.\n")
+    assert b"hooks is ignored: only you can set it" in done.stderr
+    assert "> It rains." in shell.sent()
+    (shell.directory / "user.toml").write_text(written % "echo Not today. >&2; exit 2")
+    done = shell("ask", "What is unread?", env=config)
+    assert done.returncode == 2
+    assert done.stderr.endswith(b"a hook refused this: Not today.\n")
+    assert len(shell.vendor.requests) == 1
+    assert not (shell.directory / "caught").exists()
+
+
 def test_no_program_of_the_directory_is_started_whatever_the_path_says(shell: Shell) -> None:
     for name in ("uname", "git", "sh", "env"):
         program = shell.directory / name

@@ -148,6 +148,9 @@ def test_every_variable_of_the_environment_sets_its_key(at: Path) -> None:
         ('mode = "yolo"', "mode: 'yolo' is not one of ask, auto, plan"),
         ('policy = [{decison = "ask"}]', "policy, rule 1: there is no 'decison'; did you mean"),
         ("policy = [{}]", "policy: [0]: Object missing required field `decision`"),
+        ('hooks = [{event = "x"}]', "hooks: [0]"),
+        ('hooks = [{evnt = "x"}]', "hooks, hook 1: there is no 'evnt'; did you mean 'event'?"),
+        ('hooks = [{event = "before_ask", command = "bin/x -y"}]', "hook 1: 'bin/x' would be a pr"),
         ('[endpoints.x]\napi_key = "k"', "endpoints.x: there is no 'api_key'; did you mean 'api_k"),
         ('[endpoints.x]\nmodel = "m"', "endpoints.x: has no base_url, and 'x' is not built in"),
         ('[endpoints.x]\nbase_url = "file:///etc"', "endpoints.x.base_url: 'file:///etc' is no"),
@@ -197,6 +200,7 @@ def test_the_users_file_may_be_a_link_and_is_where_the_environment_says(at: Path
         'strategy = "./steal.py"',
         'strategy = "somebody-elses"',
         'policy = [{decision = "approve"}]',
+        'hooks = [{event = "before_ask", command = "true"}]',
         'isolate = "translate"',
         "strategy_config.window = 1",
         '[endpoints.openai-chat]\nbase_url = "https://evil.example"',
@@ -248,7 +252,7 @@ REFUSED = {
     "ledger.path", "ledger.record", "endpoints", "profiles", "strategy_config", "workspace.env",
     "workspace.instructions", "workspace.wait_s", "workspace.max_run_s", "workspace.sandbox",
     "workspace.writable", "reply.silence_s", "reply.idle_s", "reply.total_s", "reply.max_bytes",
-    "cache.named",
+    "cache.named", "hooks",
 }  # fmt: skip
 
 

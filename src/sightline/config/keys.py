@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from sightline.config.settings import EndpointSettings, PolicyRule, Settings
+from sightline.config.settings import EndpointSettings, HookSettings, PolicyRule, Settings
 from sightline.context.dialects.endpoints import ENDPOINTS
 from sightline.context.dialects.profiles import Layer, profile_for
 from sightline.context.slots.settings import in_words
@@ -46,6 +46,10 @@ TABLES: Final = {name: get_args(kind)[1] for name, kind in _TOP.items() if get_o
 LEAVES: Final[dict[Key, Any]] = {
     **{(name,): kind for name, kind in _TOP.items() if name not in {*GROUPS, *TABLES}},
     **{(name, leaf): kind for name in GROUPS for leaf, kind in _hints(GROUPS[name]).items()},
+}
+_LISTS: Final[dict[Key, tuple[str, type[msgspec.Struct]]]] = {
+    ("policy",): ("rule", PolicyRule),
+    ("hooks",): ("hook", HookSettings),
 }
 
 
@@ -89,9 +93,10 @@ def read_value(key: Key, value: object, source: str, *, lenient: bool = False) -
     if get_origin(kind) is Literal and value not in get_args(kind):
         allowed = ", ".join(map(str, get_args(kind)))
         raise InvalidInput(f"{where}: {value!r:.80} is not one of {allowed}")
-    if key == ("policy",) and isinstance(value, list):
-        for number, rule in enumerate(value, 1):
-            _check_fields(f"{where}, rule {number}", rule, PolicyRule)
+    if key in _LISTS and isinstance(value, list):
+        name, kind_of_one = _LISTS[key]
+        for number, one in enumerate(value, 1):
+            _check_fields(f"{where}, {name} {number}", one, kind_of_one)
     if key[0] == "endpoints":
         _check_fields(where, value, EndpointSettings)
     try:
@@ -103,6 +108,8 @@ def read_value(key: Key, value: object, source: str, *, lenient: bool = False) -
         raise InvalidInput(f"{where}: {read} is not a number to work with")
     if isinstance(read, EndpointSettings):
         _check_endpoint(where, key[1], read)
+    if key == ("hooks",):
+        _check_hooks(where, read)
     if key[0] == "profiles":
         profile_for("openai-chat", overrides=Layer(where, read))
     return read
@@ -112,6 +119,17 @@ def _check_fields(where: str, value: object, kind: type[msgspec.Struct]) -> None
     for name in value if isinstance(value, Mapping) else ():
         if name not in kind.__struct_fields__:
             raise InvalidInput(f"{where}: {_no_such(str(name), kind.__struct_fields__)}")
+
+
+def _check_hooks(where: str, hooks: tuple[HookSettings, ...]) -> None:
+    """Raise for a relative path: whoever wrote the current directory could lay a program there."""
+    for number, hook in enumerate(hooks, 1):
+        program = next(iter(hook.command.split()), "/")
+        if "/" in program and program[0] not in "/~$'\"":
+            raise InvalidInput(
+                f"{where}, hook {number}: {program!r:.80} would be a program of whatever directory "
+                "you are in; give its whole path"
+            )
 
 
 def _check_endpoint(where: str, name: str, endpoint: EndpointSettings) -> None:

@@ -15,6 +15,7 @@ __all__ = [
     "AppSettings",
     "CacheSettings",
     "EndpointSettings",
+    "HookSettings",
     "LedgerSettings",
     "LimitSettings",
     "PolicyRule",
@@ -122,6 +123,20 @@ class PolicyRule(_Table, frozen=True, kw_only=True):
     decision: Literal["approve", "ask", "deny"]
 
 
+class HookSettings(_Table, frozen=True, kw_only=True):
+    """A command of the user's own at a moment of a turn: see `host.hooks`.
+
+    `tool`, `app` and `action` are globs of the calls that it is for.
+    """
+
+    event: Literal["before_ask", "before_call", "after_call", "turn_ended"]
+    command: Annotated[str, Meta(min_length=1)]
+    tool: str = "*"
+    app: str = "*"
+    action: str = "*"
+    timeout_s: Annotated[float, Meta(gt=0, le=600)] = 60
+
+
 class LimitSettings(_Table, frozen=True, kw_only=True):
     """Where a turn ends, whatever the model wants. `turn_tokens` 0 is no limit.
 
@@ -219,6 +234,7 @@ class Settings(_Table, frozen=True, kw_only=True):
     cache: CacheSettings = CacheSettings()
     tools: ToolSettings = ToolSettings()
     policy: tuple[PolicyRule, ...] = ()
+    hooks: tuple[HookSettings, ...] = ()
     limits: LimitSettings = LimitSettings()
     reply: ReplySettings = ReplySettings()
     apps: AppSettings = AppSettings()

@@ -245,7 +245,9 @@ def _with_model_and_budget(inputs: Inputs, wishes: Wishes, settings: Settings) -
     )  # fmt: skip
 
 
-_TEXTS: Final = ("system", "guidelines", "instructions", "memos", "anchor", "scratchpad", "mode")
+_TEXTS: Final = (
+    "system", "guidelines", "instructions", "memos", "anchor", "scratchpad", "hooks", "mode",
+)  # fmt: skip
 _HISTORY: Final = "history"
 _NO_HISTORY: Final = frozenset({*_TEXTS, "apps", "state", "input", "rounds"})
 

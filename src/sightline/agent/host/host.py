@@ -25,6 +25,7 @@ import msgspec
 
 from sightline.agent.host.asking import SideModel
 from sightline.agent.host.compose import Composed
+from sightline.agent.host.hooks import TurnHooks
 from sightline.agent.host.journal import Ended
 from sightline.agent.host.planning import accepted
 from sightline.agent.host.running import TurnRun
@@ -112,6 +113,7 @@ class Host:
         self._now: Current | None = None
         self._is_new = False
         self._run: TurnRun | None = None
+        self._hooks: TurnHooks | None = None
         self._busy = False
         self._driver: asyncio.Task[None] | None = None
         self._cancelled: str | None = None
@@ -270,6 +272,8 @@ class Host:
     def cancel(self, reason: str = "cancelled by the user") -> None:
         """End the turn that is under way; nothing happens if none is."""
         self._cancelled = reason
+        if self._hooks is not None:
+            self._hooks.stop()
         if self._run is not None:
             self._run.cancel(reason)
 
@@ -587,13 +591,16 @@ class Host:
             if before is not None:
                 await asyncio.wait({before})  # the strategy has its last word before the next turn
             model = await self.model()
+            about = {"session_id": now.session.row.uuid, "mode": self.mode}
+            hooks = self._hooks = TurnHooks(self.settings.hooks, about, self._tell)
+            added = await hooks.before_ask(message.text)
             await self._look_around()
             await self._first_sight()
             counter = self._stage.counter(model.profile)
             found, turn, mended = await asyncio.to_thread(
                 scribe.begin, now.session, message, model.profile, counter, self._changes
             )
-            now.keep(now.session.begun(found), turn)
+            now.keep(now.session.begun(found), turn.hear("before_ask", added))
             begun, self._is_new = True, False
             self._tell_problem()
             await asyncio.to_thread(self._spending.begin_turn)
@@ -603,13 +610,13 @@ class Host:
             limits = self.settings.limits
             run = self._run = TurnRun(
                 self._stage, now, model,
-                TurnLimits(limits.rounds, limits.turn_tokens, limits.retries), self._tell,
+                TurnLimits(limits.rounds, limits.turn_tokens, limits.retries), self._tell, hooks,
             )  # fmt: skip
             if self._cancelled is not None:
                 run.cancel(self._cancelled)
             await run.run(message.text)
         finally:
-            self._run = None
+            self._run = self._hooks = None
             if begun:
                 learnt = self._stage.calibrations
                 ended = Ended("interrupted") if run is None else run.ended

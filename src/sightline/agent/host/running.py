@@ -24,6 +24,7 @@ import msgspec
 import sightline.agent.turn.steps as steps
 import sightline.events as events
 from sightline.agent.host.compose import Composed
+from sightline.agent.host.hooks import TurnHooks, stricter
 from sightline.agent.host.journal import Ended
 from sightline.agent.host.judge import (
     Case,
@@ -81,7 +82,9 @@ class TurnRun:
         model: Model,
         limits: TurnLimits,
         emit: Callable[[HostEvent], None],
+        hooks: TurnHooks,
     ) -> None:
+        self._hooks = hooks
         self._stage = stage
         self._now = now
         self._model = model
@@ -101,6 +104,7 @@ class TurnRun:
         self._sent_at = 0.0
         self._asked_ms = 0
         self.ended = Ended("interrupted")
+        self._last: events.TurnEnded | None = None
 
     def answer(
         self, call_id: str, *, approved: bool, by: str, remember: int = 0, reason: str = ""
@@ -168,6 +172,8 @@ class TurnRun:
                 await self._perform(self._machine.step(event))
         finally:
             await self._stop()
+        if self._last is not None:
+            await self._hooks.turn_ended(self._last)
 
     async def _perform(self, effects: list[steps.Effect]) -> None:
         waiting = deque(effects)
@@ -249,6 +255,10 @@ class TurnRun:
             except (ActionError, InvalidInput) as error:  # it would fail: nobody needs to be asked
                 decision = Decision("deny", Ran.of(str(error)).content)
         self._cases[call.id] = case
+        if decision.verdict != "deny":
+            answer = await self._hooks.before_call(case)
+            self._now.keep(self._now.turn.hear("before_call", answer.context))
+            decision = stricter(decision, answer, can_ask=target is not None)
         if facts.kind != "invoke":
             return steps.Judged(call.id, decision)
         return steps.Judged(call.id, decision, facts.app, facts.path, facts.action)
@@ -435,6 +445,8 @@ class TurnRun:
             return steps.Broken(error.code, str(error))
         except Exception as error:  # noqa: BLE001 - a tool's bug is that call's failure
             return steps.ActionDone(call.id, f"error: {type(error).__name__}: {error}", ok=False)
+        heard = await self._hooks.after_call(self._cases[call.id], ran.content, ok=ran.ok)
+        self._now.keep(self._now.turn.hear("after_call", heard.context))
         return steps.ActionDone(call.id, ran.content, ran.ok, diff if ran.ok else "")
 
     def _may_read(self, call: ToolCall, target: ToolTarget, offered: Affordance) -> bool:
@@ -498,6 +510,7 @@ class TurnRun:
                 write = self._stage.scribe.time_wait
                 await asyncio.to_thread(write, self._now.turn, "approval", now - asked_ms, asked_ms)
             case events.TurnEnded(outcome=outcome, code=code):
+                self._last = event
                 self.ended = Ended(outcome, code, self._now_ms)
             case _:
                 pass

@@ -7,7 +7,7 @@ on the event loop, so that none is lost between two tasks of a turn.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -109,7 +109,8 @@ class OpenTurn:
     """One turn, under way. `thinking` and `sent` carry bound reasoning through its requests.
 
     `composed` is the request that was made last, `row` its place in the journal, and
-    `pace` how its answer came, until that is noted there.
+    `pace` how its answer came, until that is noted there. `hooked` is what hooks had to say, each
+    with the moment that it was said at.
     """
 
     group_id: int
@@ -121,6 +122,12 @@ class OpenTurn:
     composed: Composed | None = None
     row: int | None = None
     pace: ReplyPace | None = None
+    hooked: tuple[tuple[str, str], ...] = ()
+
+    def hear(self, event: str, contexts: Iterable[str]) -> OpenTurn:
+        """Keep what hooks had to say, for the requests to come in the turn."""
+        more = tuple((event, text) for text in contexts)
+        return replace(self, hooked=self.hooked + more) if more else self
 
     def strip(self) -> OpenTurn:
         """Send no bound reasoning back in the rest of the turn."""

@@ -8,6 +8,7 @@ is waited for last of all, so that no signal can reach a stranger. On Linux the 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import selectors
@@ -20,7 +21,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import IO, Final, Literal, TypeAlias
 
 from sightline.agent.workspace.group import is_over, kill_group
 from sightline.context.messages.redact import redact, redact_cut
@@ -65,29 +66,47 @@ def run_command(
     env: Mapping[str, str],
     output: Output | None = None,
     inside: Sequence[str] = (),
+    given: bytes | None = None,
+    errors: Output | None = None,
 ) -> Finished:
     """Run a shell command to its end, until the time is up, or until `stop` is set. Blocks.
 
     It has the variables of `env` and no others. What is kept of its output has no known key;
     who gives an `output` can read in it while the command runs. `inside` is a program, with its
-    arguments, that runs the shell: a sandbox.
+    arguments, that runs the shell: a sandbox. `given` is what it can read from stdin; with
+    `errors`, what it writes to stderr is kept there and not with the rest.
     """
     output = output or Output()
     begun = time.monotonic()
     process = subprocess.Popen(
         [*_leader(), *inside, *_SHELL, command],
         cwd=directory, env=env,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL if given is None else subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if errors is None else subprocess.PIPE,
         start_new_session=True,
     )  # fmt: skip
-    assert process.stdout is not None  # noqa: S101 - it was asked for above
+    streams = {
+        stream.fileno(): kept
+        for stream, kept in ((process.stdout, output), (process.stderr, errors))
+        if stream is not None and kept is not None
+    }
+    if process.stdin is not None and given is not None:
+        threading.Thread(target=_feed, args=(process.stdin, given), daemon=True).start()
     try:
-        ended = _follow(process, process.stdout.fileno(), output, begun + timeout_s, stop)
+        ended = _follow(process, streams, begun + timeout_s, stop)
     finally:
         _end(process)
-        process.stdout.close()
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
         process.wait()
     return Finished(ended, process.returncode, output.text(), round(time.monotonic() - begun, 2))
+
+
+def _feed(stream: IO[bytes], given: bytes) -> None:
+    """Write what a command can read, as far as it reads."""
+    with contextlib.suppress(OSError), stream:
+        stream.write(given)
 
 
 def _leader() -> tuple[str, ...]:
@@ -100,21 +119,23 @@ def _leader() -> tuple[str, ...]:
 
 def _follow(
     process: subprocess.Popen[bytes],
-    stream: int,
-    output: Output,
+    streams: dict[int, Output],
     deadline: float,
     stop: threading.Event,
 ) -> Ended:
     """Read until the command is over, or must be."""
-    os.set_blocking(stream, False)
-    is_open, pause_s = True, 0.001
+    pause_s = 0.001
     with selectors.DefaultSelector() as selector:
-        selector.register(stream, selectors.EVENT_READ)
+        for stream in streams:
+            os.set_blocking(stream, False)
+            selector.register(stream, selectors.EVENT_READ)
         while True:
             over = is_over(process)
-            if is_open and (over or selector.select(_TICK_S)):
-                is_open = output.take(stream)
-            elif not over and not is_open:
+            if streams and (over or selector.select(_TICK_S)):
+                for stream in [one for one, output in streams.items() if not output.take(one)]:
+                    selector.unregister(stream)
+                    del streams[stream]
+            elif not over and not streams:
                 # Its output is closed and it goes on: only its end is left to wait for.
                 stop.wait(pause_s)
                 pause_s = min(2 * pause_s, _TICK_S)

@@ -48,6 +48,7 @@ STYLES: Final = {
     "slot.memos": "yellow",
     "slot.anchor": "magenta",
     "slot.scratchpad": "bright_magenta",
+    "slot.hooks": "bright_red",
     "slot.mode": "bright_yellow",
     "slot.apps": "bright_green",
     "slot.state": "green",

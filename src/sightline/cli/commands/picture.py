@@ -37,6 +37,7 @@ _KNOWN: Final = {
     "memos": ("M", "/memo delete ID"),
     "anchor": ("A", "/context rebuild"),
     "scratchpad": ("P", "/session scratchpad edit"),
+    "hooks": ("K", "config: hooks"),
     "mode": ("O", "/mode ask"),
     "apps": ("C", "announce fewer apps"),
     "state": ("V", "/unfocus, /disconnect APP, config: tail.max_tokens"),

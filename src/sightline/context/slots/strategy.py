@@ -118,6 +118,7 @@ class Layers(msgspec.Struct, frozen=True):
     memos: str = ""
     anchor: str = ""
     scratchpad: str = ""
+    hooks: str = ""
     mode: str = ""
     apps: str = ""
     state: str = ""

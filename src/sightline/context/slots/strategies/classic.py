@@ -44,6 +44,8 @@ def on_context_build(ctx: Context) -> Prompt:
         add("mode", layers.mode, role="system", priority=85)
     add("apps", layers.apps, role="user", priority=60)
     add("state", layers.state, role="user", priority=60)
+    if layers.hooks:
+        add("hooks", layers.hooks, role="user", priority=60)
     add("history", ctx.history.groups(ctx.config.window))
     add("input", ctx.input, priority=95, trim_behavior="char", keep="middle-out")
     return ctx.slots.render()

@@ -1,12 +1,12 @@
 """The default layout: everything that changes every turn stands behind the boundary.
 
     system · guidelines · instructions · history · input
-    ║ memos · anchor · scratchpad · mode · apps · state
+    ║ memos · anchor · scratchpad · hooks · mode · apps · state
 
 The shares of history and tail add up to nine tenths of the budget. So a tail that
 grows takes nothing from the history while the other slots stay within the last
-tenth, and the history is cut on a grid: between two folds the prefix is the same
-bytes, turn after turn, and a fold leaves at least 85 % of it.
+tenth, what hooks have to say included, and the history is cut on a grid: between two
+folds the prefix is the same bytes, turn after turn, and a fold leaves at least 85 % of it.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ def on_context_build(ctx: Context) -> Prompt:
         ("memos", layers.memos, 20, 0.03),
         ("anchor", layers.anchor, 60, 0.04),
         ("scratchpad", layers.scratchpad, 30, 0.04),
+        *([("hooks", layers.hooks, 50, 0.04)] if layers.hooks else ()),
     ):
         add(
             slot,
