@@ -120,7 +120,7 @@ def test_the_additions_are_those_that_a_provider_announces() -> None:
 
 
 async def test_the_commands_of_the_operations_page_print_what_it_shows(tmp_path: Path) -> None:
-    assert await Page(DOCS / "operations.md", tmp_path).run() == 2
+    assert await Page(DOCS / "operations.md", tmp_path).run() == 3
 
 
 def test_every_boundary_of_the_security_page_names_tests_that_exist() -> None:

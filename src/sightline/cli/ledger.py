@@ -332,15 +332,60 @@ def clone(db: Path | None, session: str, name: str) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def delete(db: Path | None, session: str, yes: bool) -> None:
-    """Delete a session for good, after asking."""
+    """Forget a session everywhere, after asking: ledger, search index, wire file, file
+    checkpoints, the sessions that it began, and what of it is in the input history.
+    """
+    from sightline.cli.forget import forget, traces_of
+
     with _open(db, "write") as opened:
-        found = opened.sessions.resolve(session)
+        traces = traces_of(opened, opened.sessions.resolve(session))
         if not yes:
-            tell(_session_line(found))
+            tell(str(traces))
             if not confirm("Delete this session for good?"):
                 raise click.Abort
-        opened.sessions.delete(found.id, confirm=found.uuid)
-        say(f"deleted session {found.id}, {found.name}")
+        forget(opened, [traces])
+        say(f"deleted {traces}")
+
+
+@ledger.command(
+    epilog=_examples(
+        "sightline ledger prune --db work.db --older-than 30d",
+        "sightline ledger prune --db work.db --max-size 500MB --yes",
+    )
+)
+@_db
+@click.option("--older-than", metavar="AGE", help="Sessions not used for so long: 30d, 12h, 8w.")
+@click.option("--max-size", metavar="SIZE", help="The oldest, until the rest takes at most 500MB.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def prune(db: Path | None, older_than: str | None, max_size: str | None, yes: bool) -> None:
+    """Forget old sessions everywhere, after saying which and asking, and give their room back.
+
+    The size is that of the ledger, the wire file beside it and the file checkpoints of its
+    sessions. A session that another program uses stays.
+    """
+    from sightline.cli.forget import bytes_in, bytes_of, chosen_to_prune, forget, moment_before
+    from sightline.cli.forget import size_of as read_size
+
+    if older_than is None and max_size is None:
+        raise InvalidInput("say what is to go: --older-than AGE, --max-size SIZE, or both")
+    before = moment_before(older_than) if older_than is not None else None
+    most = read_size(max_size) if max_size is not None else None
+    with _open(db, "write") as opened:
+        if most is not None:
+            opened.shrink()  # what is free already is no reason to forget anything
+        chosen = list(chosen_to_prune(opened, before, most))
+        if not chosen:
+            say("nothing to forget")
+            return
+        for traces in chosen:
+            (say if yes else tell)(str(traces))
+        size = bytes_in(opened)
+        many = "1 session" if len(chosen) == 1 else f"{len(chosen)} sessions"
+        if not yes and not confirm(f"Forget {many} for good?"):
+            raise click.Abort
+        forget(opened, chosen)
+        opened.shrink()
+        say(f"forgot {many}; {bytes_of(size)} before, {bytes_of(bytes_in(opened))} now")
 
 
 def _session_line(session: Session) -> str:

@@ -93,9 +93,9 @@ class StrictStore(Store):
         self.used.add("revision")
         return self._below.revision()
 
-    def scrub(self) -> None:
+    def scrub(self, *, shrink: bool = False) -> None:
         self.used.add("scrub")
-        self._below.scrub()
+        self._below.scrub(shrink=shrink)
 
     def check(self) -> list[str]:
         self.used.add("check")

@@ -37,6 +37,7 @@ from sightline.context.dialects import encode
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Options, Request
 from sightline.context.ledger.paths import journal_path
+from sightline.context.ledger.rows import marks
 from sightline.context.ledger.sqlite.rows import fetch
 from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.receipt import Receipt
@@ -54,6 +55,10 @@ __all__ = [
 
 CHAIN: Final = 64  # requests that are written as differences before one is written whole
 _MIB: Final = 1024 * 1024
+_UNUSED_PIECES: Final = (
+    "DELETE FROM pieces WHERE digest NOT IN "
+    "(SELECT tools FROM requests UNION SELECT profile FROM requests)"
+)
 
 
 class Retention(msgspec.Struct, frozen=True):
@@ -311,6 +316,28 @@ class Journal:
         with self._lock, translated(self.path):
             return self._read(self._connection, self.row(session_id, turn, number))
 
+    def weight(self, session_ids: Sequence[int]) -> tuple[int, int]:
+        """Count the requests of sessions and the bytes that are kept of them."""
+        with self._lock, translated(self.path):
+            [(requests, size)] = fetch(
+                self._connection,
+                f"SELECT count(*), coalesce(sum(size), 0) FROM requests "
+                f"WHERE session_id IN ({marks(session_ids)})",
+                session_ids,
+            )
+        return requests, size
+
+    def forget(self, session_ids: Sequence[int]) -> None:
+        """Drop the requests of sessions, and leave nothing of anything dropped in the file."""
+        with self._writing() as db:
+            db.execute(
+                f"DELETE FROM requests WHERE session_id IN ({marks(session_ids)})", session_ids
+            )
+            db.execute(_UNUSED_PIECES)
+        with self._lock, translated(self.path):
+            self._connection.execute("VACUUM")
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
     def revision(self) -> int:
         """Return a number that is another one whenever another program has written here."""
         with self._lock, translated(self.path):
@@ -393,10 +420,7 @@ class Journal:
             kept, size = kept + requests, size + weight
             if kept > self._retention.requests or size > self._retention.size:
                 db.execute("DELETE FROM requests WHERE segment <= ?", (segment,))
-                db.execute(
-                    "DELETE FROM pieces WHERE digest NOT IN "
-                    "(SELECT tools FROM requests UNION SELECT profile FROM requests)"
-                )
+                db.execute(_UNUSED_PIECES)
                 db.execute("PRAGMA incremental_vacuum")
                 return
 

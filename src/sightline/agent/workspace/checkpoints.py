@@ -93,6 +93,16 @@ class Checkpoints:
         self._append(_Entry(group, str(root), kept))
         self._bound()
 
+    def weight(self) -> tuple[int, int]:
+        """Count the files that are kept of this session, and their bytes."""
+        files = [path for path in self._objects.glob("*") if path.is_file()]
+        return len(files), _size(self._folder)
+
+    def forget(self) -> None:
+        """Remove all of it. Raises OSError."""
+        if self._folder.exists():
+            shutil.rmtree(self._folder)
+
     def restoration(
         self,
         groups: Collection[int],

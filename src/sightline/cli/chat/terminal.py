@@ -388,9 +388,9 @@ class UserHistory(History):
 
     @cached_property
     def _home(self) -> History:
-        from platformdirs import user_state_path
+        from sightline.cli.history import history_path
 
-        path = user_state_path("sightline", appauthor=False) / "history"
+        path = history_path()
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))

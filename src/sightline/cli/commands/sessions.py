@@ -84,9 +84,12 @@ async def _rename(call: CommandCall, name: str) -> None:
 @COMMANDS.command("session delete", idle=True)
 @_session
 async def _delete(call: CommandCall, session: str) -> None:
-    """Delete a session for good, after asking."""
+    """Forget a session everywhere, after asking: words, requests, checkpoints, input history."""
+    from sightline.cli.forget import forget, traces_of
+
     found = await call.ledger(lambda ledger: ledger.sessions.resolve(session))
-    call.console.write(_describe(found))
+    traces = await call.ledger(lambda ledger: traces_of(ledger, found))
+    call.console.write(str(traces))
     if not await call.may_delete(f"session {found.id}"):
         return
     if found.id == call.host.session.id:
@@ -97,7 +100,7 @@ async def _delete(call: CommandCall, session: str) -> None:
         else:
             await call.host.switch(other)
     with suppress(NotFound):  # a session without a word in it is gone when it is left
-        await call.ledger(lambda ledger: ledger.sessions.delete(found.id, confirm=found.uuid))
+        await call.ledger(lambda ledger: forget(ledger, [traces]))
     call.console.write(f"Session {found.id} is deleted.")
     _tell(call, call.host.session)
 

@@ -64,6 +64,17 @@ class Groups:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    def undone_prompts(self, session_id: int) -> list[str]:
+        """List what the user said in groups that wait to be brought back."""
+        with self._store.read() as db:
+            bodies = db.fetch("SELECT body FROM undone WHERE session_id = ?", (session_id,))
+        stored = [
+            dict(zip(_STORED, columns, strict=True))
+            for (body,) in bodies
+            for columns in _undone.decode(body).messages
+        ]
+        return [str(row["content"]) for row in stored if row["role"] == "user"]
+
     def recent(self, session_id: int, last: int = -1, *, dropped: bool = True) -> list[Group]:
         """List the newest groups of a session in order, with their weights; all by default."""
         shown = "('live', 'dropped')" if dropped else "('live')"

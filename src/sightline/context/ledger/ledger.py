@@ -231,6 +231,10 @@ class Ledger:
         """Check every row against its seal, and let the engine check what is its own."""
         return verify(self._store)
 
+    def shrink(self) -> None:
+        """Give the room of what was deleted back to the disk; takes as long as a copy."""
+        self._store.scrub(shrink=True)
+
     def export(self, session_id: int) -> Iterator[bytes]:
         """Write a session as JSON Lines: the session first, then its messages in order."""
         return export_session(self._store, session_id)

@@ -92,8 +92,11 @@ class Store(ABC):
         """Return a number that is another one after a change, whoever made it."""
 
     @abstractmethod
-    def scrub(self) -> None:
-        """Leave nothing of what was removed where it can be read, as soon as readers allow it."""
+    def scrub(self, *, shrink: bool = False) -> None:
+        """Leave nothing of what was removed where it can be read, as soon as readers allow it.
+
+        With `shrink`, give its room back.
+        """
 
     @abstractmethod
     def check(self) -> list[str]:

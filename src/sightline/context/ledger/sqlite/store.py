@@ -110,12 +110,14 @@ class SqliteStore(Store):
             [(others,)] = db.fetch("PRAGMA data_version")
         return int(activity) + int(others)
 
-    def scrub(self) -> None:
+    def scrub(self, *, shrink: bool = False) -> None:
         """Empty the write-ahead log into the file; what is removed is overwritten there.
 
         Readers may hold it back; then it happens when they are done.
         """
         with self._lock, translated(self.path):
+            if shrink:
+                self._connection.execute("VACUUM")
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def check(self) -> list[str]:
