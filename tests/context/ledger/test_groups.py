@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from context.ledger.helpers import fill, group_ids, prompts, tamper
 from sightline.context.ledger import Ledger, Session, StoredUsage
-from sightline.context.messages.parts import Message
+from sightline.context.messages.parts import Message, Role
 from sightline.context.messages.window import TokenWindow, Window
 from sightline.errors import InvalidInput, LedgerDamaged, NotFound
 
@@ -192,3 +194,57 @@ def test_weights_follow_every_intervention(ledger: Ledger, session: Session) -> 
         "question 4",
         "question 5",
     ]
+
+
+changes = st.lists(
+    st.sampled_from(["ask", "say", "state", "pop", "pop", "undo", "drop", "restore", "remove"]),
+    max_size=25,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(changes)
+def test_a_pop_takes_the_last_message_that_is_shown_whatever_went_before(steps: list[str]) -> None:
+    with Ledger(":memory:") as ledger:
+        session = ledger.sessions.create("popped")
+        for number, step in enumerate(steps):
+            before = [entry.id for entry in ledger.window(session.id)]
+            live = [g for g in ledger.groups.recent(session.id) if g.status == "live"]
+            dropped = [g for g in ledger.groups.recent(session.id) if g.status == "dropped"]
+            if step in ("ask", "say", "state"):
+                role: Role = "user" if step == "ask" else "assistant"
+                text = f"### STATE\nGoal: {number}" if step == "state" else str(number)
+                ledger.append(session.id, [Message.of(role, text)])
+            elif step == "pop" and dropped and (not live or dropped[-1].seq > live[-1].seq):
+                if live:
+                    with pytest.raises(InvalidInput, match="dropped, and behind"):
+                        ledger.groups.pop(session.id)
+            elif step == "pop":
+                popped = ledger.groups.pop(session.id)
+                assert (popped is None) == (not before)
+                assert popped is None or popped.id == before.pop()
+                assert [entry.id for entry in ledger.window(session.id)] == before
+            elif step == "undo" and live:
+                ledger.groups.undo(session.id)
+            elif step == "restore" and dropped:
+                ledger.groups.restore(session.id, dropped[0].id)
+            elif step in ("drop", "remove") and live:
+                getattr(ledger.groups, step)(session.id, live[number % len(live)].id)
+        assert ledger.verify().findings == ()
+        shown = [entry.message.text for entry in ledger.window(session.id, Window(0))]
+        states = [text for text in shown if text.startswith("### STATE")]
+        assert ledger.states.current(session.id) == (states[-1] if states else None)
+        ledger.groups.clear(session.id)
+        assert (ledger.window(session.id), ledger.sessions.get(session.id).tokens) == ((), 0)
+        ledger.append(session.id, [Message.of("user", "again")])
+        assert prompts(ledger, session.id) == ["again"]
+        assert ledger.verify().findings == ()
+
+
+def test_a_session_is_found_by_its_exact_name_or_begun(ledger: Ledger) -> None:
+    found = ledger.sessions.named("thread 1")
+    assert ledger.sessions.named("thread 1") == found
+    assert ledger.sessions.named(str(found.id)).id != found.id
+    for name in (" thread 1", "thread\n1", "", "sk-ant-api03-" + "a1B2" * 20):
+        with pytest.raises(InvalidInput):
+            ledger.sessions.named(name)

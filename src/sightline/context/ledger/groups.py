@@ -1,10 +1,11 @@
-"""What a person does to a conversation by hand: undo, redo, drop, restore, remove.
+"""What a person does to a conversation by hand: undo, redo, drop, restore, remove; pop, clear.
 
 Undo, remove and drop are those of std::slop, context management §6 and §7. Each is one
 transaction on one session. A dropped group stays in the ledger and leaves every window.
 An undone or removed group leaves `messages`; its row in `groups` stays behind, without
 salt, so that the chain still closes over the gap. What was undone waits in `undone` until
-the next turn begins.
+the next turn begins. Pop and clear are what stores of frameworks do; they shorten the chain
+from its end, and nothing stays behind.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
 from sightline.context.ledger.history import group_entries
-from sightline.context.ledger.rows import NO_LIMIT, Row, find_session
+from sightline.context.ledger.rows import NO_LIMIT, Row, find_session, first
 from sightline.context.ledger.schema import TABLES
+from sightline.context.ledger.seal import ZERO
 from sightline.context.ledger.store import Store
 from sightline.context.ledger.transaction import Transaction, seal
-from sightline.context.ledger.writer import put_state
+from sightline.context.ledger.writer import chain_of, put_state
 from sightline.context.messages.entries import Entry
+from sightline.context.messages.state import extract_state
 from sightline.errors import InvalidInput, LedgerDamaged, NotFound
 
 __all__ = ["Group", "Groups", "forget_undone"]
@@ -161,6 +165,51 @@ class Groups:
             tx.touch(session)
         self._store.scrub()
 
+    def pop(self, session_id: int) -> Entry | None:
+        """Take away the last message that windows show, and return it; None if there is none.
+
+        Raise `InvalidInput` where a group behind it is dropped: that one can be restored.
+        """
+        with self._store.write() as tx:
+            session = tx.session(session_id)
+            forget_undone(tx, session)
+            group = _last(tx, session_id, "live")
+            if group is None:
+                return None
+            _make_last(tx, session, group)
+            [entry, before] = _last_two(tx, group)
+            where = "session_id = ? AND seq = ?"
+            tx.db.delete("messages", where, (session_id, entry.seq))
+            session["next_seq"] = entry.seq
+            session["tokens"] -= entry.tokens
+            chain = _chain_before(tx, group)
+            if before is None:
+                _forget_group(tx, session, group)
+                session["head"] = chain
+            else:
+                group["messages"] -= 1
+                group["tokens"] -= entry.tokens
+                group["content_digest"] = before
+                session["head"] = group["chain"] = chain_of(chain, group)
+                tx.update("groups", group)
+                if entry.role == "assistant" and extract_state(entry.message.text):
+                    _restate(tx, session, group)
+            tx.touch(session)
+        return entry
+
+    def clear(self, session_id: int) -> None:
+        """Delete everything said in a session for good; its name, settings and costs stay."""
+        with self._store.write() as tx:
+            session = tx.session(session_id)
+            for table in ("session_state", "strategy_states", "undone"):
+                tx.delete(session, table, "session_id = ?", (session_id,))
+            for table in ("messages", "groups", "open_replies", "open_calls"):
+                tx.db.delete(table, "session_id = ?", (session_id,))
+            session.update(dict.fromkeys(("next_seq", "next_group", "live_groups", "tokens"), 0))
+            session.update(head=ZERO, first_group=None)
+            tx.touch(session)
+        self._store.scrub()
+
     def _mark(
         self, session_id: int, group_id: int, before: GroupStatus, after: GroupStatus
     ) -> None:
@@ -241,6 +290,51 @@ def _take_messages(tx: Transaction, session: Row, group: Row, status: GroupStatu
     tx.update("groups", group)
     if was_live:
         _weigh(tx, session, group, -weight)
+
+
+def _make_last(tx: Transaction, session: Row, group: Row) -> None:
+    """Forget the rows of groups that were removed behind one."""
+    for row in tx.db.rows(
+        "SELECT * FROM groups WHERE session_id = ? AND seq > ?", (session["id"], group["seq"])
+    ):
+        if row["status"] != "removed":
+            raise InvalidInput(f"group {row['id']} is dropped, and behind the last message")
+        tx.db.delete("groups", "id = ?", (row["id"],))
+    session["next_group"] = group["seq"] + 1
+
+
+def _last_two(tx: Transaction, group: Row) -> tuple[Entry, bytes | None]:
+    """Read a group's last message, and the digest of the one before it in the group."""
+    rows = tx.db.fetch(
+        f"SELECT {ENTRY_COLUMNS}, digest FROM messages WHERE {_RANGE} ORDER BY seq DESC LIMIT 2",
+        _range_of(group),
+    )
+    return entry_of(rows[0][:-1]), rows[1][-1] if len(rows) > 1 else None
+
+
+def _chain_before(tx: Transaction, group: Row) -> bytes:
+    chain = "SELECT chain FROM groups WHERE session_id = ? AND seq = ?"
+    found: bytes | None = first(tx.db, chain, (group["session_id"], group["seq"] - 1))
+    return found or ZERO
+
+
+def _forget_group(tx: Transaction, session: Row, group: Row) -> None:
+    """Delete the session's last group, whose only message is gone."""
+    for table in ("session_state", "strategy_states"):
+        tx.delete(session, table, "group_id = ?", (group["id"],))
+    tx.db.delete("groups", "id = ?", (group["id"],))
+    session["next_group"] -= 1
+    session["live_groups"] -= 1
+
+
+def _restate(tx: Transaction, session: Row, group: Row) -> None:
+    """Let a group leave the state that its messages leave now."""
+    entries = group_entries(tx.db, session["id"], group["id"])
+    spoken = (entry.message.text for entry in reversed(entries) if entry.role == "assistant")
+    states = (state for text in spoken if (state := extract_state(text)))
+    tx.delete(session, "session_state", "group_id = ?", (group["id"],))
+    if state := next(states, None):
+        put_state(tx, session, group["id"], state)
 
 
 def _pack(tx: Transaction, group: Row) -> str:

@@ -118,6 +118,20 @@ class Sessions:
             row["kind"] = self._gate.line(kind, "a session's kind") if kind else None
         return session_of(row)
 
+    def named(self, name: str) -> Session:
+        """Find the session of exactly this name, or begin it; who asks at once gets the same.
+
+        Raise `InvalidInput` for a name that the ledger could not keep as it is.
+        """
+        if self._gate.line(name, "a session's name") != name:
+            raise InvalidInput(f"a session cannot be called exactly {name[:80]!r}")
+        with self._store.read() as db:
+            rows = _called(db, name)
+        if not rows:
+            with self._store.write() as tx:
+                rows = _called(tx.db, name) or [new_session(tx, name=name, project="")]
+        return session_of(rows[0])
+
     def get(self, session_id: int) -> Session:
         """Read one session."""
         with self._store.read() as db:
@@ -278,7 +292,7 @@ def name_for(db: RowReader, gate: Gate, given: str, otherwise: str) -> str:
 
 
 def _called(db: RowReader, name: str) -> list[Row]:
-    return db.rows("SELECT id FROM sessions WHERE name = ?", (name,))
+    return db.rows("SELECT * FROM sessions WHERE name = ?", (name,))
 
 
 def new_session(tx: Transaction, *, name: str, project: str) -> Row:
