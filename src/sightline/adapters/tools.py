@@ -45,6 +45,7 @@ class ActionQuestion:
     about: str = ""
     dangerous: bool = False
     reason: str = ""
+    _case: Case | None = field(default=None, init=False, repr=False, compare=False)
 
     def __str__(self) -> str:
         """Say it in one line."""
@@ -94,25 +95,40 @@ class HubTools:
             for tool in self._definitions()
         ]
 
+    def question(
+        self, name: str, arguments: Mapping[str, Any] | str | None = None
+    ) -> ActionQuestion | None:
+        """Tell what the policy asks before a call; None if it runs unasked, or not at all.
+
+        `call(…, approved=question)` does what was shown then, or nothing.
+        """
+        call = ToolCall("", name, arguments_given(arguments))
+        case = self._case(call, self._toolbox.target(call, self._offered))
+        decision = decide(case.facts, self._mode)
+        return _question(case, decision.reason) if decision.verdict == "ask" else None
+
     async def call(
         self,
         name: str,
         arguments: Mapping[str, Any] | str | None = None,
         *,
         approve: Approve | None = None,
+        approved: ActionQuestion | None = None,
     ) -> Ran:
         """Run a model's call; whatever goes wrong is a result whose `content` is for the model.
 
         `arguments` are an object or its JSON. `approve` answers what the policy asks; without it
-        such calls are refused.
+        such calls are refused. `approved` is a question of `question()` that had a yes already.
         """
         call = ToolCall("", name, arguments_given(arguments))
         agreed = self._case(call, self._toolbox.target(call, self._offered))
         decision = decide(agreed.facts, self._mode)
         if decision.verdict == "deny":
             return Ran.failed(f"It is not allowed here: {decision.reason}")
-        asked_about = decision.verdict == "ask"
-        if asked_about:
+        asked_about = decision.verdict == "ask" or approved is not None
+        if approved is not None and approved._case is not None:
+            agreed = approved._case
+        elif asked_about:
             if approve is None:
                 return Ran.failed(
                     f"It needs the user's approval ({decision.reason}), and nobody can be asked "
@@ -160,7 +176,9 @@ class HubTools:
 
 def _question(case: Case, reason: str) -> ActionQuestion:
     facts = case.facts
-    return ActionQuestion(
+    question = ActionQuestion(
         facts.app, facts.path, facts.action, deepcopy(facts.params), facts.label, case.safe.about,
         facts.dangerous, reason,
     )  # fmt: skip
+    object.__setattr__(question, "_case", case)
+    return question

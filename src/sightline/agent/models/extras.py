@@ -30,6 +30,8 @@ EXTRAS: Final = {
     "ollama": OptionalPackage(("httpx2",), "no Ollama"),
     "keyring": OptionalPackage(("keyring",), "keys come from the environment only"),
     "local": OptionalPackage(("xllamacpp",), "no embedded model"),
+    "openai-agents": OptionalPackage(("agents",), "no adapter for the OpenAI Agents SDK"),
+    "pydantic-ai": OptionalPackage(("pydantic_ai",), "no adapter for Pydantic AI"),
 }
 
 

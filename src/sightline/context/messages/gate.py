@@ -49,7 +49,7 @@ from sightline.slop.protocol.jsontext import text_of
 
 __all__ = [
     "MAX_DEPTH", "MAX_DIGITS", "UNREADABLE_CHARS", "Gate", "LedgerLimits", "check_json",
-    "check_text", "guarded", "guarded_text", "shown_json", "shown_text", "storable",
+    "check_text", "guarded", "guarded_json", "guarded_text", "shown_json", "shown_text", "storable",
     "storable_json",
 ]  # fmt: skip
 
@@ -186,6 +186,11 @@ def guarded(message: Message, *, broken_off: bool = False) -> Message:
 def guarded_text(text: str) -> str:
     """Mend a text: without context blocks, and storable."""
     return strip_blocks(storable(text))
+
+
+def guarded_json(value: Any) -> Any:
+    """Mend every string of a JSON value as `guarded_text` does."""
+    return _map_json(value, _mended)
 
 
 def storable(text: str) -> str:

@@ -1,0 +1,71 @@
+"""A framework's own form of a message, kept in a ledger beside what the message says.
+
+    form_of(with_form(message, form, framework), framework) == form
+
+for every JSON value that a ledger keeps as it is. The form is the raw data of the message's
+first part; a long text that the message has is not in it a second time, but named by its part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from sightline.context.messages.gate import guarded, guarded_json
+from sightline.context.messages.parts import Message, Part, Raw, Reasoning, Text, ToolResult
+
+__all__ = ["form_of", "with_form"]
+
+_Path: TypeAlias = tuple[str | int, ...]
+_LONG: Final = 60  # a shorter text is shorter than its path
+
+
+def with_form(message: Message, form: Any, framework: str) -> Message:
+    """Put a form on a message; both without context blocks, and storable."""
+    message = guarded(message)
+    parts = message.parts or (Reasoning(""),)
+    texts = {text: number for number, part in enumerate(parts) if len(text := _text(part)) > _LONG}
+    form = guarded_json(form)
+    repeated = [(texts[text], path) for text, path in _strings(form) if text in texts]
+    data: dict[str, Any] = {"form": form}
+    if repeated and repeated[0][1]:
+        data = {"form": deepcopy(form), "texts": [[number, *path] for number, path in repeated]}
+        for _, path in repeated:
+            _put(data["form"], path, None)
+    first = msgspec.structs.replace(parts[0], raw=Raw(framework, data))
+    return Message(message.role, (first, *parts[1:]))
+
+
+def form_of(message: Message, framework: str) -> Any:
+    """Read the form of a message; None if it has none of this framework's."""
+    raw = message.parts[0].raw if message.parts else None
+    if raw is None or raw.strategy != framework:
+        return None
+    form = deepcopy(raw.data["form"])
+    for number, *path in raw.data.get("texts", ()):
+        _put(form, tuple(path), _text(message.parts[number]))
+    return form
+
+
+def _text(part: Part) -> str:
+    if isinstance(part, Text | Reasoning):
+        return part.text
+    return part.content if isinstance(part, ToolResult) else ""
+
+
+def _strings(value: Any, path: _Path = ()) -> Iterator[tuple[str, _Path]]:
+    if isinstance(value, str):
+        yield value, path
+    elif isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _strings(item, (*path, key))
+
+
+def _put(holder: Any, path: _Path, text: str | None) -> None:
+    *steps, last = path
+    for step in steps:
+        holder = holder[step]
+    holder[last] = text
