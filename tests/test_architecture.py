@@ -105,6 +105,7 @@ def test_the_picture_is_made_from_the_imports() -> None:
 DOORS = {
     "sightline", "sightline.slop", "sightline.context", "sightline.agent", "sightline.config",
     "sightline.demo", "sightline.errors", "sightline.events", "sightline.testing",
+    "sightline.adapters.openai_agents",
 }  # fmt: skip
 READ = [
     REPOSITORY / "README.md",

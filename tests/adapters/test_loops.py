@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adapters.shop import act, shelf
 from examples import anthropic_loop, openai_loop
 from sightline import ActionQuestion, App, Hub
 from sightline.context.projection.tools import FIXED_TOOLS
@@ -21,30 +22,6 @@ from support.vendors.server import Vendor
 
 ROUNDS = 4
 MARKS = ("cache_control", "prompt_cache_breakpoint")
-
-
-def shelf() -> tuple[App, dict[str, int]]:
-    """An app with a harmless and a dangerous action."""
-    app, stock = App("shop", "Shop", coalesce_s=0), {"apples": 0}
-
-    @app.node("shelf")
-    def node() -> dict[str, Any]:
-        return {"type": "view", "props": {"label": "The shelf", **stock}}
-
-    @app.action("shelf", "add")
-    def add(count: int) -> None:
-        stock["apples"] += count
-
-    @app.action("shelf", "clear", dangerous=True)
-    def clear() -> str:
-        stock["apples"] = 0
-        return "cleared"
-
-    return app, stock
-
-
-def act(action: str, **params: Any) -> dict[str, Any]:
-    return {"app": "shop", "path": "/shelf", "action": action, "params": params}
 
 
 def openai_reply(number: int) -> Any:
