@@ -6,10 +6,11 @@ either has changed by the time of the answer nothing is done, and the model is t
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from inspect import isawaitable
 from typing import Any, TypeAlias
 
@@ -17,14 +18,16 @@ import msgspec
 
 from sightline.agent.host.judge import Case, Lapsed, case_of, differences
 from sightline.agent.host.sight import SafeWorlds
-from sightline.agent.policy import Mode, decide
+from sightline.agent.policy import Decision, Mode, Rule, decide
 from sightline.agent.toolbox import Ran, Toolbox, definitions_of
 from sightline.context.dialects import anthropic, gemini, openai_chat, openai_responses
 from sightline.context.dialects.tools import ToolDefinition, read_tools
 from sightline.context.messages.given import arguments_given
 from sightline.context.messages.parts import ToolCall
 from sightline.context.projection.tools import ToolTarget
+from sightline.slop.protocol.jsontext import text_of
 from sightline.slop.protocol.tree import Affordance
+from sightline.slop.protocol.world import World
 
 __all__ = ["ActionQuestion", "Approve", "HubTools"]
 
@@ -34,7 +37,8 @@ class ActionQuestion:
     """What somebody is asked to agree to: this action of this app, on this node.
 
     `label` is what the app calls the node, `about` what it says of the action; `dangerous` is
-    its word too. `reason` says why there is a question.
+    its word too. `reason` says why there is a question. `fingerprint` is the same for the same
+    question about a node, an action and an app that are as they were.
     """
 
     app: str
@@ -45,6 +49,7 @@ class ActionQuestion:
     about: str = ""
     dangerous: bool = False
     reason: str = ""
+    fingerprint: str = ""
     _case: Case | None = field(default=None, init=False, repr=False, compare=False)
 
     def __str__(self) -> str:
@@ -61,10 +66,13 @@ Approve: TypeAlias = Callable[[ActionQuestion], bool | Awaitable[bool]]
 class HubTools:
     """The tools of a hub as of now, and what a model's call of one comes to."""
 
-    def __init__(self, toolbox: Toolbox, mode: Mode, worlds: SafeWorlds) -> None:
+    def __init__(
+        self, toolbox: Toolbox, mode: Mode, worlds: SafeWorlds, rules: Sequence[Rule] = ()
+    ) -> None:
         self._toolbox = toolbox
-        self._mode = mode
+        self._mode: Mode = mode
         self._worlds = worlds
+        self._rules = rules
         self._offered = toolbox.tools()
 
     @property
@@ -120,9 +128,7 @@ class HubTools:
         `arguments` are an object or its JSON. `approve` answers what the policy asks; without it
         such calls are refused. `approved` is a question of `question()` that had a yes already.
         """
-        call = ToolCall("", name, arguments_given(arguments))
-        agreed = self._case(call, self._toolbox.target(call, self._offered))
-        decision = decide(agreed.facts, self._mode)
+        call, agreed, decision = self._judged(name, arguments)
         if decision.verdict == "deny":
             return Ran.failed(f"It is not allowed here: {decision.reason}")
         asked_about = decision.verdict == "ask" or approved is not None
@@ -149,6 +155,31 @@ class HubTools:
                 "Look at the current state, and call again if it is still right.",
             )
 
+    def question(
+        self, name: str, arguments: Mapping[str, Any] | str | None = None
+    ) -> ActionQuestion | None:
+        """Give what `approve` would be asked about a call as things are; None if nothing."""
+        _, case, decision = self._judged(name, arguments)
+        return _question(case, decision.reason) if decision.verdict == "ask" else None
+
+    def differences(
+        self, seen: World, name: str, arguments: Mapping[str, Any] | str | None = None
+    ) -> tuple[str, ...]:
+        """Say what of a call's node and action is not as in a world that was shown before."""
+        call = ToolCall("", name, arguments_given(arguments))
+        now = self._judged(name, arguments)[1]
+        target, origin = now.target, now.facts.origin
+        past = case_of(call, target, reads=True, world=seen, safe=seen, origin=origin)
+        same = past.safe.picture() == now.safe.picture()
+        return () if same else differences(past, now)
+
+    def _judged(
+        self, name: str, arguments: Mapping[str, Any] | str | None
+    ) -> tuple[ToolCall, Case, Decision]:
+        call = ToolCall("", name, arguments_given(arguments))
+        case = self._case(call, self._toolbox.target(call, self._offered))
+        return call, case, decide(case.facts, self._mode, self._rules)
+
     def _definitions(self) -> list[ToolDefinition]:
         return read_tools(definitions_of(self._offered))
 
@@ -171,14 +202,15 @@ class HubTools:
         facts = msgspec.structs.replace(
             self._case(call, target).facts, declared=True, dangerous=offered.dangerous is True
         )
-        return decide(facts, self._mode).verdict == "approve"
+        return decide(facts, self._mode, self._rules).verdict == "approve"
 
 
 def _question(case: Case, reason: str) -> ActionQuestion:
     facts = case.facts
+    shown = bytes(text_of([msgspec.to_builtins(facts), case.seen.picture()]))
     question = ActionQuestion(
         facts.app, facts.path, facts.action, deepcopy(facts.params), facts.label, case.safe.about,
-        facts.dangerous, reason,
+        facts.dangerous, reason, sha256(shown).hexdigest(),
     )  # fmt: skip
     object.__setattr__(question, "_case", case)
     return question

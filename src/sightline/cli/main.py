@@ -42,6 +42,7 @@ COMMANDS: Final = {
     "inspect": ("sightline.cli.inspect:inspect", "See exactly what the model saw, in a browser."),
     "invoke": ("sightline.cli.live:invoke", "Ask an app to do something."),
     "ledger": ("sightline.cli.ledger:ledger", "Check, query, copy and move conversations."),
+    "mcp": ("sightline.cli.mcp:mcp", "Let agents that take MCP servers use your apps."),
     "models": ("sightline.cli.models:models", "List the models that can be asked now."),
     "query": ("sightline.cli.live:query", "Ask an app for its state, once."),
     "render": ("sightline.cli.render:render", "Write a prompt as a vendor's request JSON."),

@@ -11,13 +11,14 @@ from typing import Final
 
 import msgspec
 
+from sightline.context.projection.tools import QUERY
 from sightline.errors import ActionFailed, InvalidPath
 from sightline.slop.protocol.path import format_path, parse_path
 from sightline.slop.protocol.scope import find_action
 from sightline.slop.protocol.tree import Affordance, Node
 from sightline.slop.protocol.world import World
 
-__all__ = ["about_failure", "missing_app", "missing_node", "nearest", "offered"]
+__all__ = ["about_failure", "missing_action", "missing_app", "missing_node", "nearest", "offered"]
 
 _SHOWN: Final = 12
 _CHARS: Final = 200
@@ -49,8 +50,11 @@ def offered(world: World, app: str, path: str, action: str) -> Affordance | None
     return next((item for item in actions if item.action == action), None)
 
 
-def missing_node(world: World, app: str, path: str) -> str:
-    """Say that there is no such node, how far its path leads, and what is there."""
+def missing_node(world: World, app: str, path: str, query_name: str = QUERY.name) -> str:
+    """Say that there is no such node, how far its path leads, and what is there.
+
+    `query_name` is the tool that shows more.
+    """
     state = world.app(app)
     if state is None or state.tree is None:
         return f"There is no node {_quoted(path)} in {_quoted(app)}."
@@ -62,15 +66,20 @@ def missing_node(world: World, app: str, path: str) -> str:
     above = format_path(ids[:depth])
     found = f"There is no {_quoted(ids[depth])} in {_quoted(above)} of {_quoted(app)}."
     if node.is_lazy or node.total_children > len(node.children):
-        return f"{found} Not all of it is shown: slop_query {_quoted(above)} to see what is there."
+        return (
+            f"{found} Not all of it is shown: {query_name} {_quoted(above)} to see what is there."
+        )
     return f"{found} {nearest(ids[depth], (child.id for child in node.children))}"
 
 
-def about_failure(error: ActionFailed, world: World, app: str, path: str, action: str) -> str:
+def about_failure(
+    error: ActionFailed, world: World, app: str, path: str, action: str,
+    query_name: str = QUERY.name,
+) -> str:  # fmt: skip
     """Say what to do after an app refused an action."""
     match error.reason:
         case "not_found":
-            return _missing_action(world, app, path, action)
+            return missing_action(world, app, path, action, query_name)
         case "invalid_params":
             shown = offered(world, app, path, action)
             schema = "" if shown is None else msgspec.json.encode(shown.params or {}).decode()
@@ -83,14 +92,17 @@ def about_failure(error: ActionFailed, world: World, app: str, path: str, action
             return "Whether any of it was done is not known: look at the current state."
 
 
-def _missing_action(world: World, app: str, path: str, action: str) -> str:
+def missing_action(
+    world: World, app: str, path: str, action: str, query_name: str = QUERY.name
+) -> str:
+    """Say that a node has no such action now, which it has, or that there is no such node."""
     state = world.app(app)
     try:
         node = None if state is None or state.tree is None else state.tree.at(path)
     except InvalidPath:
         node = None
     if state is None or state.tree is None or node is None:
-        return missing_node(world, app, path)
+        return missing_node(world, app, path, query_name)
     if outer := _outer(state.tree, path, action):
         return f"{_quoted(action)} is an action of {_quoted(outer)}: use that path."
     names = [item.action for item in node.affordances]

@@ -7,11 +7,12 @@ here. An app's refusal, a lost connection and a path that leads nowhere are resu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from sightline.agent.toolbox.advice import about_failure, missing_app, missing_node
 from sightline.agent.toolbox.bench import Bench
-from sightline.agent.toolbox.results import Ran, rendered
+from sightline.agent.toolbox.results import RESULT_CHARS, Ran, rendered, safe_json
 from sightline.context.projection.actions import action_details
 from sightline.context.projection.body import tree_body
 from sightline.context.projection.danger import danger_line
@@ -60,7 +61,9 @@ async def invoke(bench: Bench, call: ToolTarget, check: Callable[[], None] | Non
             call.path, call.action, call.params or None, timeout_s=limit_s, check=check
         )
     except ActionFailed as error:
-        advice = about_failure(error, bench.hub.world, call.app, call.path, call.action)
+        advice = about_failure(
+            error, bench.hub.world, call.app, call.path, call.action, bench.query_name
+        )
         return Ran.failed(f"The app says {error}", advice)
     except TimedOut as error:
         return Ran.failed(
@@ -98,7 +101,7 @@ async def _query(
         tree = await bench.hub.query(app, path, depth=depth, max_nodes=NODES, window=window)
     except RequestRefused as error:
         if error.reason == "not_found":
-            return Ran.failed(missing_node(bench.hub.world, app, path))
+            return Ran.failed(missing_node(bench.hub.world, app, path, bench.query_name))
         return Ran.failed(f"The app says {error}")
     except Unreachable as error:
         return _unreachable(app, error)
@@ -182,5 +185,8 @@ def _result_of(outcome: Outcome) -> Ran:
     if outcome.status == "accepted":
         task = outcome.data.get("taskId") if isinstance(outcome.data, dict) else None
         where = f" as /tasks/{task}" if task else ""
-        return Ran.of(f"Accepted: it runs now{where}; the state shows how far it is.")
-    return Ran.of("Done." if outcome.data is None else f"Done.\n{rendered(outcome.data)}")
+        ran = Ran.of(f"Accepted: it runs now{where}; the state shows how far it is.")
+        return replace(ran, data=safe_json(outcome.data), accepted=True)
+    ran = Ran.of("Done." if outcome.data is None else f"Done.\n{rendered(outcome.data)}")
+    # What is too long to be shown whole is in no other form either.
+    return replace(ran, data=safe_json(outcome.data)) if len(ran.content) < RESULT_CHARS else ran

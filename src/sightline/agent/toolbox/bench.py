@@ -54,7 +54,8 @@ class Bench:
     """What the tools of one conversation work on; without records there are only the apps'.
 
     `attention` is swapped by focus and unfocus. An action is waited for `invoke_s`; one of an
-    app of our own as `own_invoke_s` says.
+    app of our own as `own_invoke_s` says. `query_name` is what the model calls the tool that
+    shows more of an app.
     """
 
     hub: Hub
@@ -62,3 +63,4 @@ class Bench:
     attention: Attention = field(default_factory=Attention)
     invoke_s: float = INVOKE_S
     own_invoke_s: Mapping[str, float] = field(default_factory=dict)
+    query_name: str = "slop_query"

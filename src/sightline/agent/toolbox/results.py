@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.context.messages.gate import shown_text
+from sightline.context.messages.gate import shown_json, shown_text
 from sightline.context.messages.graphemes import cut_at_or_before
 from sightline.context.projection.escape import escape_text
 
-__all__ = ["RESULT_CHARS", "Ran", "rendered"]
+__all__ = ["RESULT_CHARS", "Ran", "rendered", "safe_json"]
 
 RESULT_CHARS: Final = 200_000
 # Control characters and halves of characters: no terminal obeys them, and a ledger takes the text.
@@ -31,10 +31,15 @@ _encoder: Final = msgspec.json.Encoder(decimal_format="number")
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """The answer to a tool call. `ok` is False where the model must do something about it."""
+    """The answer to a tool call. `ok` is False where the model must do something about it.
+
+    `data` is what the app answered, as safe as the content; `accepted` says that it runs still.
+    """
 
     content: str
     ok: bool = True
+    data: Any = None
+    accepted: bool = False
 
     @classmethod
     def of(cls, text: str, *, ok: bool = True) -> Ran:
@@ -52,6 +57,19 @@ class Ran:
         """Say what went wrong, and what to do about it. Each is cut to a few lines' length."""
         whole = (_sentence(text) for text in ("Not done", *sentences) if text)
         return cls.of(" ".join(whole), ok=False)
+
+
+def safe_json(value: Any) -> Any:
+    """Make a JSON value safe to show as a text is: no keys, nothing that passes for ours."""
+    match shown_json(value):
+        case str() as text:
+            return escape_text(shown_text(_UNSHOWN.sub(_visible, text)))
+        case list() | tuple() as items:
+            return [safe_json(item) for item in items]
+        case dict() as fields:
+            return {safe_json(str(key)): safe_json(item) for key, item in fields.items()}
+        case plain:
+            return plain
 
 
 def rendered(data: Any) -> str:

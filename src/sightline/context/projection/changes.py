@@ -30,7 +30,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import pairwise
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -55,7 +55,7 @@ from sightline.slop.protocol.path import join
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World
 
-__all__ = ["ShownApp", "ShownState", "render_changes"]
+__all__ = ["ChangedNode", "ShownApp", "ShownState", "changed_nodes", "render_changes"]
 
 _ROOT: Final = "/"
 _SINCE: Final = "(what changed; all else is as it was)"
@@ -65,6 +65,7 @@ _GONE: Final = "(gone)"
 _NO_DANGER: Final = "dangerous actions (the user must approve): none"
 
 Row: TypeAlias = tuple[str, str]
+_Kind: TypeAlias = Literal["new", "changed", "moved", "gone", "whole", "note"]
 
 
 class ShownApp(msgspec.Struct, frozen=True, array_like=True):
@@ -112,6 +113,44 @@ def render_changes(shown: ShownState, current: ShownState) -> Tail:
         return Tail(state)
     none = sealed(AVAILABLE, f'generated_at="{current.at}"', "(none)")
     return Tail(state, current.available or none)
+
+
+class ChangedNode(NamedTuple):
+    """One change as a value: the node's lines as text now, escaped; empty if it is gone.
+
+    `whole` is an app with all its nodes, `note` what the host says below them.
+    """
+
+    app: str
+    path: str
+    change: _Kind
+    text: str = ""
+
+
+def changed_nodes(shown: ShownState, current: ShownState) -> Iterator[ChangedNode]:
+    """List what `render_changes` writes, change by change; both in the text form."""
+    known = {app.id: app for app in shown.apps}
+    present = {app.id for app in current.apps}
+    for app in current.apps:
+        change = _AppChanges.between(known.get(app.id), app)
+        if change is None:
+            continue
+        if change.is_whole:
+            whole = "\n".join(_indented(text, _level(path)) for path, text in app.rows)
+            yield ChangedNode(app.id, _ROOT, "whole", reveal(whole))
+        for nodes in change.nodes.values():
+            for node in nodes:
+                kind: _Kind = "new" if node.is_new else "changed" if node.after is None else "moved"
+                text = "\n".join(_with_inside(node, app)) if node.is_new else node.text
+                yield ChangedNode(app.id, reveal(escape_line(node.path)), kind, reveal(text))
+        for parent, ids in change.gone.items():
+            for one in ids:
+                yield ChangedNode(app.id, reveal(escape_line(join(parent, one))), "gone")
+        if change.below:
+            yield ChangedNode(app.id, _ROOT, "note", reveal(change.below))
+    for app in shown.apps:
+        if app.id not in present:
+            yield ChangedNode(app.id, _ROOT, "gone")
 
 
 def _shown_app(app: AppState, form: Format) -> ShownApp:
@@ -286,16 +325,18 @@ def _changed_lines(change: _AppChanges) -> Iterator[str]:
         for node in nodes:
             if node.after is not None:
                 yield f"  after {escape_line(node.after)}:" if node.after else "  first:"
-            yield _indented(node.text, 1)
-            if node.is_new:
-                level = _level(node.path) - 1
-                inside = f"{node.path}/"
-                yield from (
-                    _indented(text, _level(path) - level)
-                    for path, text in change.app.rows
-                    if path.startswith(inside)
-                )
+            lines = _with_inside(node, change.app) if node.is_new else (node.text,)
+            yield from (_indented(line, 1) for line in lines)
         yield from (f"  gone: {escape_line(node_id)}" for node_id in gone)
+
+
+def _with_inside(node: _NodeChange, app: ShownApp) -> Iterator[str]:
+    """Write a node that is new, and all below it."""
+    yield node.text
+    level, inside = _level(node.path), f"{node.path}/"
+    yield from (
+        _indented(text, _level(path) - level) for path, text in app.rows if path.startswith(inside)
+    )
 
 
 def _indented(text: str, level: int) -> str:

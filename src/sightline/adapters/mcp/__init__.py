@@ -1,0 +1,21 @@
+"""The Model Context Protocol: every app as one server of it. Needs the extra `mcp`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sightline._lazy import lazily
+
+if TYPE_CHECKING:
+    from sightline.adapters.mcp.server import AppsServer
+    from sightline.adapters.mcp.server_http import guarded_app
+
+__all__ = ["AppsServer", "guarded_app"]
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "sightline.adapters.mcp.server": "AppsServer",
+        "sightline.adapters.mcp.server_http": "guarded_app",
+    },
+)

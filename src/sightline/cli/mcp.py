@@ -1,0 +1,125 @@
+"""`sightline mcp`: every app on the machine as one MCP server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import socket
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from sightline.cli.out import notice
+from sightline.errors import MissingExtra, SightlineError, Unreachable
+
+if TYPE_CHECKING:
+    from sightline.adapters.mcp.server import AppsServer
+    from sightline.agent.policy import Mode
+    from sightline.config import Settings
+
+__all__ = ["mcp"]
+
+LOOPBACK: Final = "127.0.0.1"
+TOKEN_BYTES: Final = 32
+READY_S: Final = 2.0
+WHOLE_TOKENS: Final = 1_000_000  # where the settings have no limit
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  claude mcp add sightline -- sightline mcp
+  codex mcp add sightline -- sightline mcp
+  sightline mcp --http --port 8731
+"""
+)
+@click.option("--http", "over_http", is_flag=True, help="Serve on a port of this machine.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="With --http; default: any free one."
+)
+@click.option(
+    "--token", envvar="SIGHTLINE_MCP_TOKEN",
+    help="With --http: what clients must show; default: a new one, printed.",
+)  # fmt: skip
+@click.option(
+    "--mode", type=click.Choice(("auto", "ask", "plan")), default="auto", show_default=True,
+    help="Ask before dangerous actions, before every one, or do none.",
+)  # fmt: skip
+@click.option(
+    "--deployed-names", is_flag=True,
+    help="Offer the tools also by the names of deployed SLOP plugins (list_apps, app_action, …).",
+)  # fmt: skip
+def mcp(*, over_http: bool, port: int, token: str | None, mode: Mode, deployed_names: bool) -> None:
+    """Let an agent that takes MCP servers see and use the apps of this machine.
+
+    Speaks the Model Context Protocol on standard input and output, or with --http at /mcp on
+    127.0.0.1 to whoever shows the token. Rules of the configuration decide what may be done
+    unasked; what needs an answer is asked through the client.
+    """
+    try:
+        from sightline.adapters.mcp.server import AppsServer  # noqa: F401 - whether it is there
+    except ImportError as error:
+        needed = "this needs the MCP SDK: pip install 'sightline[mcp]'"
+        raise MissingExtra(needed) from error
+    from sightline.config import load
+
+    if token is not None and not over_http:
+        raise click.UsageError("--token is for --http")
+    loaded = load(None, os.environ, {})
+    for line in loaded.refused:
+        notice(line)
+    asyncio.run(_serve(loaded.settings, mode, port if over_http else None, token, deployed_names))
+
+
+async def _serve(
+    settings: Settings, mode: Mode, port: int | None, token: str | None, deployed_names: bool
+) -> None:
+    from sightline.adapters.mcp.server import AppsServer
+    from sightline.slop.discovery.directory import Discovery
+    from sightline.slop.hub.hub import Hub
+
+    found = Discovery() if settings.apps.discover else None
+    async with Hub(found, silent_s=settings.apps.silent_s) as hub:
+        for address in settings.apps.connect:
+            try:
+                await hub.reach(address)
+            except SightlineError as error:
+                notice(str(error))
+        await hub.ready(READY_S)
+        server = AppsServer(
+            hub, mode=mode, rules=settings.policy, deployed_names=deployed_names,
+            budget=settings.tail.max_tokens or WHOLE_TOKENS,
+        )  # fmt: skip
+        async with server:
+            if port is None:
+                await server.serve_stdio()
+            else:
+                await _serve_http(server, port, token)
+
+
+async def _serve_http(server: AppsServer, port: int, token: str | None) -> None:
+    import uvicorn
+
+    from sightline.adapters.mcp.server_http import PATH, guarded_app
+
+    token = token or secrets.token_urlsafe(TOKEN_BYTES)
+    with _listen(port) as listening:
+        address = f"http://{LOOPBACK}:{listening.getsockname()[1]}{PATH}"
+        notice(f"{address} for clients with the header Authorization: Bearer {token}; Ctrl-C stops")
+        config = uvicorn.Config(
+            guarded_app(server, token), log_level="warning", access_log=False,
+            timeout_graceful_shutdown=1,
+        )  # fmt: skip
+        running = uvicorn.Server(config)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, running.handle_exit, signal.SIGTERM, None)
+        await running.serve(sockets=[listening])
+
+
+def _listen(port: int) -> socket.socket:
+    try:
+        return socket.create_server((LOOPBACK, port))
+    except OSError as error:
+        raise Unreachable(f"port {port}: {error.strerror or error}") from error
