@@ -91,6 +91,7 @@ class AppsServer:
         tick_s: float = TICK_S,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        self.hub = hub
         self._offered = (*TOOLS, *DEPLOYED) if deployed_names else TOOLS
         names = [tool.name for tool in self._offered]
         self._calls = AppCalls(hub, names, mode, rules, budget, clock)

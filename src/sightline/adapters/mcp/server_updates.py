@@ -1,15 +1,15 @@
 """News of resources: who watches what, told at most four times a second.
 
 One loop takes the world as it is, tells of every watched resource that is not as it was told
-last, and rests. What happens meanwhile is in the next world: nothing is queued, so that a
-thousand changes a second cost what four cost.
+last, and rests if there was something to tell. What happens meanwhile is in the next world:
+nothing is queued, so that a thousand changes a second cost what four cost.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote, unquote
 
 import anyio
@@ -33,10 +33,13 @@ from sightline.slop.protocol.world import World
 __all__ = ["TICK_S", "Updates", "read_uri", "write_uri"]
 
 TICK_S: Final = 0.25
+GLANCE_S: Final = 0.01
 SCHEME: Final = "slop://"
 _MOST_URIS: Final = 4_096
 _SESSIONS: Final = 256
 _SEND_S: Final = 1.0
+# What a resource is compared by: its app's status, and the node as an object.
+_State: TypeAlias = tuple[str | None, Node | None]
 
 
 def write_uri(app: str, path: str = "/") -> str:
@@ -59,7 +62,7 @@ class Updates:
         self._bus = InMemorySubscriptionBus()
         self._listen = ListenHandler(self._bus)
         self._watched: Counter[str] = Counter()
-        self._told: dict[str, tuple[str | None, Node | None]] = {}
+        self._told: dict[str, _State] = {}
         # Clients with a session: whom to tell, and of what.
         self._sessions: OrderedDict[str, tuple[ServerSession, set[str]]] = OrderedDict()
 
@@ -99,20 +102,23 @@ class Updates:
 
     async def run(self) -> None:
         """Tell of what changes, until cancelled."""
-        listed: object = None
+        listed: list[str] | None = None
         async for world in self._hub.changes():
             apps = [app.id for app in world.apps]
-            if listed is not None and listed != apps:
-                await self._tell_lists()
+            news = [uri for uri in self._watched if self._is_new(uri, _state(world, uri))]
+            came_or_left = listed is not None and listed != apps
             listed = apps
-            for uri in [*self._watched]:
-                now = _state(world, uri)
-                past = self._told.get(uri, now)
-                # A node never changes: another state is another object.
-                if past[0] != now[0] or past[1] is not now[1]:
-                    self._told[uri] = now
-                    await self._tell(uri)
-            await anyio.sleep(self._tick_s)
+            if came_or_left:
+                await self._tell_lists()
+            for uri in news:
+                await self._tell(uri)
+            await anyio.sleep(self._tick_s if news or came_or_left else GLANCE_S)
+
+    def _is_new(self, uri: str, now: _State) -> bool:
+        past = self._told.get(uri, now)
+        self._told[uri] = now
+        # A node never changes: another state is another object.
+        return past[0] != now[0] or past[1] is not now[1]
 
     def _add(self, uris: set[str]) -> None:
         if len(self._watched) + len(uris) > _MOST_URIS:
@@ -156,8 +162,7 @@ class Updates:
                 self._leave(key)
 
 
-def _state(world: World, uri: str) -> tuple[str | None, Node | None]:
-    """What a resource is compared by: its app's status, and the node as an object."""
+def _state(world: World, uri: str) -> _State:
     found = read_uri(uri)
     if found is None:
         return None, None
