@@ -18,6 +18,7 @@ import contextlib
 import json
 import sys
 import tempfile
+import time
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
@@ -25,11 +26,17 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import anyio
+from mcp import Client as McpClient
 from slop_ai import SlopServer
 from slop_ai.transports import unix as peer_unix
 
 from benchmarks.harness import Row, allocated, measure
+from sightline.adapters.mcp import AppsServer
+from sightline.adapters.mcp.server_updates import TICK_S
 from sightline.slop.app.app import App
+from sightline.slop.app.local import local_dial
+from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.connection import Connection
 from sightline.slop.protocol.limits import ProviderLimits
 from sightline.slop.protocol.messages import Subscribe, serialize
@@ -162,6 +169,7 @@ def run(*, quick: bool = False) -> list[Row]:
         *_idle_refresh(nodes),
         *_over_the_limit(1_000 if quick else 100_000),
         *_stalled(3 if quick else 100),
+        asyncio.run(_watched_by_mcp(50 if quick else 2_000)),
     ]
 
 
@@ -255,6 +263,33 @@ def _over_the_limit(nodes: int) -> Iterator[Row]:
     assert change() == 1
     note = f"{nodes // 2:,} of them are shown"
     yield Row("over-limit", "one change above the wire limit", nodes, measure(change, 5), note=note)
+
+
+async def _watched_by_mcp(changes: int) -> Row:
+    """Change what an MCP client watches; the bar is the promise of 1,000 changes a second."""
+    app, turn = App("watched", "Watched", coalesce_s=0), 0
+    app.node("node")(lambda: {"type": "view", "props": {"turn": turn}})
+    updates = 0
+    async with Hub() as hub:
+        hub.add("watched", local_dial(app))
+        await hub.ready()
+        async with AppsServer(hub) as server, McpClient(server.protocol) as client:  # noqa: SIM117
+            async with client.listen(resource_subscriptions=["slop://watched/node"]) as news:
+                began = time.process_time()
+                for turn in range(1, changes + 1):
+                    app.refresh()
+                    async for world in hub.changes():
+                        tree = world.apps[0].tree
+                        if tree is not None and tree.at("/node").properties["turn"] == turn:
+                            break
+                cost = (time.process_time() - began) / changes
+                with anyio.move_on_after(2 * TICK_S):
+                    async for _ in news:
+                        updates += 1
+    return Row(
+        "mcp-watched", "one change that an MCP client watches", changes, cost, 1 / 1_000, 1,
+        note="the promise is 1,000 changes a second", more={"updates": updates},
+    )  # fmt: skip
 
 
 def _stalled(readers: int) -> Iterator[Row]:

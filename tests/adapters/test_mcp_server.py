@@ -337,7 +337,7 @@ async def test_the_tools_never_change_and_other_lists_say_so(era: str) -> None:
 @subscribes
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_thousand_changes_are_one_update_until_it_may_be_told_again(era: str) -> None:
-    shop, told = Shop(), []
+    shop, told = Shop(), list[str]()
 
     async def heard(message: Any) -> None:
         told.extend(filter(None, [getattr(message.params, "uri", None)]))

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.context.projection.body import Format
-from sightline.context.projection.changes import ShownState, render_changes
+from sightline.context.projection.changes import ShownState, changed_nodes, render_changes
 from sightline.context.projection.select import select
 from sightline.context.projection.strip import strip_blocks
 from sightline.context.projection.tail import render_tail
@@ -92,6 +92,21 @@ def test_what_was_shown_and_the_changes_are_what_is_there(form: Format, seed: in
         still = render_changes(current, current)
         assert body_of(still.state) in ("(nothing has changed)", '{"changed":[]}')
         shown, world = current, next_world(rng, world, rng.choice([0, 0, 2]))
+
+
+@given(seed=st.integers(0, 2**32))
+def test_the_listed_changes_are_those_that_the_block_has(seed: int) -> None:
+    rng = random.Random(seed)
+    world = World((AppState("a", "A", tree=grown(rng, Node.of("r", "root"), 12)),))
+    other = next_world(rng, world, 0)
+    before, after = (ShownState.of(one, AT) for one in (world, other))
+    block = render_changes(before, after).state
+    listed = list(changed_nodes(before, after))
+    assert bool(listed) == (before.apps != after.apps)
+    for node in listed:
+        assert all(line.strip() in block for line in node.text.splitlines())
+        lost = node.path.rpartition("/")[2]
+        assert node.change != "gone" or f"gone: {lost}" in block or "(gone)" in block
 
 
 @settings(max_examples=share(200))

@@ -103,18 +103,6 @@ class HubTools:
             for tool in self._definitions()
         ]
 
-    def question(
-        self, name: str, arguments: Mapping[str, Any] | str | None = None
-    ) -> ActionQuestion | None:
-        """Tell what the policy asks before a call; None if it runs unasked, or not at all.
-
-        `call(…, approved=question)` does what was shown then, or nothing.
-        """
-        call = ToolCall("", name, arguments_given(arguments))
-        case = self._case(call, self._toolbox.target(call, self._offered))
-        decision = decide(case.facts, self._mode)
-        return _question(case, decision.reason) if decision.verdict == "ask" else None
-
     async def call(
         self,
         name: str,
@@ -158,7 +146,10 @@ class HubTools:
     def question(
         self, name: str, arguments: Mapping[str, Any] | str | None = None
     ) -> ActionQuestion | None:
-        """Give what `approve` would be asked about a call as things are; None if nothing."""
+        """Give what `approve` would be asked about a call as things are; None if nothing.
+
+        `call(…, approved=question)` does what was shown then, or nothing.
+        """
         _, case, decision = self._judged(name, arguments)
         return _question(case, decision.reason) if decision.verdict == "ask" else None
 

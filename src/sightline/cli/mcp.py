@@ -30,9 +30,7 @@ WHOLE_TOKENS: Final = 1_000_000  # where the settings have no limit
 @click.command(
     epilog="""\b
 Examples:
-  claude mcp add sightline -- sightline mcp
-  codex mcp add sightline -- sightline mcp
-  sightline mcp --http --port 8731
+  echo '{"jsonrpc": "2.0", "id": 1, "method": "ping"}' | sightline mcp
 """
 )
 @click.option("--http", "over_http", is_flag=True, help="Serve on a port of this machine.")
@@ -55,7 +53,8 @@ def mcp(*, over_http: bool, port: int, token: str | None, mode: Mode, deployed_n
     """Let an agent that takes MCP servers see and use the apps of this machine.
 
     Speaks the Model Context Protocol on standard input and output, or with --http at /mcp on
-    127.0.0.1 to whoever shows the token. Rules of the configuration decide what may be done
+    127.0.0.1 to whoever shows the token: `claude mcp add sightline -- sightline mcp`, and the same
+    for codex, is all that these need. Rules of the configuration decide what may be done
     unasked; what needs an answer is asked through the client.
     """
     try:

@@ -46,7 +46,7 @@ from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.scope import find_action
 from sightline.slop.protocol.world import AppState, AvailableApp, World
 
-__all__ = ["AppCalls", "Reply", "caller_key", "joined"]
+__all__ = ["AppCalls", "ToolReply", "caller_key", "joined"]
 
 _FOUND_NODES: Final = 50
 _QUESTIONS: Final = 256
@@ -62,7 +62,7 @@ _SESSION_HEADER: Final = "mcp-session-id"
 _FORM: Final[dict[str, Any]] = {"type": "object", "properties": {}}
 
 
-class Reply(NamedTuple):
+class ToolReply(NamedTuple):
     """What a tool answers: the same as text, and as structured content."""
 
     text: str
@@ -78,7 +78,7 @@ class Reply(NamedTuple):
         )
 
 
-Answer = Reply | types.InputRequiredResult
+Answer = ToolReply | types.InputRequiredResult
 
 
 class AppCalls:
@@ -112,7 +112,7 @@ class AppCalls:
         except SightlineError as error:
             app = (params.arguments or {}).get("app")
             answer = self._failed(Ran.failed(str(error)), app if isinstance(app, str) else None)
-        return answer.result() if isinstance(answer, Reply) else answer
+        return answer.result() if isinstance(answer, ToolReply) else answer
 
     async def _answer(
         self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams,
@@ -142,16 +142,16 @@ class AppCalls:
             case _:
                 return await self._act(ctx, params, caller, given["actions"])
 
-    def _list_apps(self, caller: Caller) -> Reply:
+    def _list_apps(self, caller: Caller) -> ToolReply:
         world = self._worlds.of(self.hub.world)
         every: list[AppState | AvailableApp] = [*world.apps, *world.available]
         lines = [self._app_line(app) for app in every]
         text = "\n".join(lines) or "No app has announced itself on this machine."
         news = self._news(caller, [app for app in world.apps if app.id in caller.seen])
         listed = [self._listed(app) for app in every]
-        return Reply(joined(LABEL, text, news.text), {"apps": listed, "changes": news.json()})
+        return ToolReply(joined(LABEL, text, news.text), {"apps": listed, "changes": news.json()})
 
-    async def _look(self, caller: Caller, given: Mapping[str, Any]) -> Reply:
+    async def _look(self, caller: Caller, given: Mapping[str, Any]) -> ToolReply:
         app_id, query = given.get("app"), given.get("query", "").split()
         is_part = "path" in given or "depth" in given
         if app_id is None and is_part:
@@ -172,9 +172,9 @@ class AppCalls:
         listed = [self._listed(app) for app in apps]
         versions = "\n".join(self._app_line(app) for app in apps)
         text = joined(LABEL, state, news.text, versions)
-        return Reply(text, {"apps": listed, "state": state, "changes": news.json()})
+        return ToolReply(text, {"apps": listed, "state": state, "changes": news.json()})
 
-    async def _wait(self, caller: Caller, given: Mapping[str, Any]) -> Reply:
+    async def _wait(self, caller: Caller, given: Mapping[str, Any]) -> ToolReply:
         app_id, path = given["app"], normal_path(given.get("path", "/"))
         await self.reach(app_id)
         past = self._past(caller, app_id, given.get("seen_version"))
@@ -190,9 +190,9 @@ class AppCalls:
         text = joined(LABEL, news.text or _NOTHING, self._app_line(app))
         now = caller.seen[app_id].version
         data = {"app": app_id, "changed": changed, "version": now, "changes": news.json()}
-        return Reply(text, data)
+        return ToolReply(text, data)
 
-    async def _let_go(self, caller: Caller, app_id: str) -> Reply:
+    async def _let_go(self, caller: Caller, app_id: str) -> ToolReply:
         if self.hub.world.app(app_id) is None:
             raise InvalidInput(missing_app(self.hub.world, app_id))
         await self.hub.remove(app_id)
@@ -260,7 +260,7 @@ class AppCalls:
     def _acted(
         self, caller: Caller, app_id: str, past: Seen, ran: list[Ran],
         calls: Sequence[Mapping[str, Any]],
-    ) -> Reply:  # fmt: skip
+    ) -> ToolReply:  # fmt: skip
         app = self.app(app_id)
         news = self._news(caller, [app], past)
         ok = len(ran) == len(calls) and all(one.ok for one in ran)
@@ -274,7 +274,7 @@ class AppCalls:
         status = results[-1]["status"] if ok else "not_done"
         one = results[0] if len(results) == 1 else {"results": results}
         failed = next((one.content for one in ran if not one.ok), "")
-        return Reply(
+        return ToolReply(
             text, {**data, **({"error": failed} if failed else {}), **one, "status": status}, ok
         )
 
@@ -429,9 +429,9 @@ class AppCalls:
         numbered = f", version {listed['version']}" if "version" in listed else ""
         return f"{app.id} ({listed['name']}): {listed['status']}{numbered}"
 
-    def _failed(self, ran: Ran, app: str | None) -> Reply:
+    def _failed(self, ran: Ran, app: str | None) -> ToolReply:
         empty = {"apps": [], "app": app or "", "status": "not_done", "changed": False}
-        return Reply(ran.content, {**empty, "error": ran.content}, ok=False)
+        return ToolReply(ran.content, {**empty, "error": ran.content}, ok=False)
 
 
 def caller_key(ctx: ServerRequestContext[Any, Any]) -> str | None:

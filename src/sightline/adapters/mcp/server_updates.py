@@ -62,7 +62,7 @@ class Updates:
         self._bus = InMemorySubscriptionBus()
         self._listen = ListenHandler(self._bus)
         self._watched: Counter[str] = Counter()
-        self._told: dict[str, _State] = {}
+        self._last_state: dict[str, _State] = {}
         # Clients with a session: whom to tell, and of what.
         self._sessions: OrderedDict[str, tuple[ServerSession, set[str]]] = OrderedDict()
 
@@ -115,8 +115,8 @@ class Updates:
             await anyio.sleep(self._tick_s if news or came_or_left else GLANCE_S)
 
     def _is_new(self, uri: str, now: _State) -> bool:
-        past = self._told.get(uri, now)
-        self._told[uri] = now
+        past = self._last_state.get(uri, now)
+        self._last_state[uri] = now
         # A node never changes: another state is another object.
         return past[0] != now[0] or past[1] is not now[1]
 
@@ -125,7 +125,7 @@ class Updates:
             raise MCPError(INVALID_PARAMS, f"more than {_MOST_URIS:,} resources are watched")
         for uri in uris:
             if not self._watched[uri]:
-                self._told[uri] = _state(self._hub.world, uri)
+                self._last_state[uri] = _state(self._hub.world, uri)
             self._watched[uri] += 1
 
     def _drop(self, uris: set[str]) -> None:
@@ -133,7 +133,7 @@ class Updates:
             self._watched[uri] -= 1
             if self._watched[uri] <= 0:
                 del self._watched[uri]
-                self._told.pop(uri, None)
+                self._last_state.pop(uri, None)
 
     def _leave(self, key: str) -> None:
         _, uris = self._sessions.pop(key)
