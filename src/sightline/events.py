@@ -171,7 +171,8 @@ class ApprovalAsked(_Event, frozen=True, tag="approval_asked"):
     `changes` says what is different since the model looked. On a call that changed after
     it was agreed to, `differences` says in what, and it is asked about again. `rules` are
     what an answer can be remembered as, the narrowest first. `diff` is what an action of our own
-    would do to files, as a unified diff: exactly that is done, or nothing.
+    would do to files, as a unified diff: exactly that is done, or nothing. `no_network` is true
+    for a command that would run without the network and could have it.
     """
 
     call_id: str
@@ -193,6 +194,7 @@ class ApprovalAsked(_Event, frozen=True, tag="approval_asked"):
     differences: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     diff: str = ""
+    no_network: bool = False
 
 
 class ApprovalAnswered(_Event, frozen=True, tag="approval_answered"):

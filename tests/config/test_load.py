@@ -251,6 +251,7 @@ REFUSED = {
     "limits.invoke_s", "apps.connect", "apps.discover", "apps.workspace", "apps.silent_s",
     "ledger.path", "ledger.record", "endpoints", "profiles", "strategy_config", "workspace.env",
     "workspace.instructions", "workspace.wait_s", "workspace.max_run_s", "workspace.sandbox",
+    "workspace.wakes",
     "workspace.writable", "reply.silence_s", "reply.idle_s", "reply.total_s", "reply.max_bytes",
     "cache.named", "hooks",
 }  # fmt: skip

@@ -59,13 +59,14 @@ _ANSWERS: Final = {
 }  # fmt: skip
 _WRITER_QUESTION: Final = "do it? [y]es [n]o [a]lways [e]dit [v]iew all:"
 _WRITER_ANSWERS: Final = {**_ANSWERS, "e": "edit"}
+_NETWORK: Final = " [o]nce with network"
 _WHY: Final = "why not? The model is told; Enter for no reason:"
 
 
 class Consent(NamedTuple):
     """What was answered; `rule` is the number of the rule that is remembered, or 0.
 
-    `reason` is why not. With `params` the answer is to ask again, with them.
+    `reason` is why not. With `params` the answer is to do it with them, or to ask again.
     """
 
     approved: bool
@@ -125,10 +126,15 @@ async def consent_to(
     """
     question = _QUESTION if writer is None else _WRITER_QUESTION
     answers = _ANSWERS if writer is None else _WRITER_ANSWERS
+    if event.no_network:
+        question = f"{question[:-1]}{_NETWORK}:"
+        answers = {**answers, "o": "network", "once": "network"}
     while True:
         match await asker.choose(question, answers):
             case "yes":
                 return Consent(True)
+            case "network":
+                return Consent(True, params={**event.params, "network": True})
             case "no" if writer is not None:
                 return Consent(False, reason=(await writer.enter(_WHY)).strip())
             case "edit" if writer is not None:

@@ -185,13 +185,15 @@ class WorkspaceSettings(_Table, frozen=True, kw_only=True):
     once for each repository before a model is told of them, `always` does not, `never` looks
     for none. `sandbox` is where commands run: `auto` is a sandbox where bubblewrap works,
     `require` does nothing without one; `writable` are directories that they may write to in it.
-    A turn waits `wait_s` for a command, which then goes on; it is ended after `max_run_s`.
+    A turn waits `wait_s` for a command, which then goes on; it is ended after `max_run_s`. One that
+    ends later begins a turn in the chat, at most `wakes` times until you say something again.
     """
 
     env: tuple[Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], ...] = ()
     instructions: Literal["ask", "always", "never"] = "ask"
     wait_s: Annotated[float, Meta(gt=0, le=3_600)] = 120
     max_run_s: Seconds = 14_400
+    wakes: Annotated[int, Meta(ge=0)] = 5
     sandbox: Literal["auto", "off", "require"] = "auto"
     writable: tuple[str, ...] = ()
 

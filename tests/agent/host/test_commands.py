@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from agent.host.helpers import check_ledger, ended, hosted, invoke, messages, of_kind, turn
 from agent.workspace.conftest import wait_until_gone
+from agent.workspace.test_sandbox import needs_sandbox
 from sightline.agent.host import Host
 from sightline.agent.models.scripted import ScriptedModel
 from sightline.cli.commands.runs import listed_runs
@@ -38,7 +40,7 @@ async def at_work(
     project: Path, script: list[Any], **workspace: Any
 ) -> AsyncIterator[tuple[Host, ScriptedModel]]:
     # In a sandbox a process has another number than outside.
-    chosen = WorkspaceSettings(sandbox="off", **workspace)
+    chosen = WorkspaceSettings(**{"sandbox": "off", **workspace})
     apps = AppSettings(discover=False)
     async with hosted(project.parent, script, apps=apps, workspace=chosen) as found:
         yield found
@@ -136,3 +138,57 @@ async def _first_notice(host: Host) -> Noticed:
         if isinstance(event, Noticed):
             return event
     raise AssertionError("the host has ended")
+
+
+def network(call_id: str, port: int, **params: Any) -> ToolCall:
+    command = f"python3 connect.py {port}"
+    return invoke(call_id, "/", "run", app="workspace", command=command, **params)
+
+
+@needs_sandbox
+async def test_a_command_is_given_the_network_once_or_by_a_rule(project: Path) -> None:
+    program = 'import socket, sys; socket.create_connection(("127.0.0.1", int(sys.argv[1])))'
+    (project / "connect.py").write_text(program)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        script = [
+            network("c1", port), network("c2", port), network("c3", port, network=True), "Done.",
+        ]  # fmt: skip
+        async with at_work(project, script, sandbox="require") as (host, _):
+            asked: list[str] = []
+            events: list[HostEvent] = []
+            async for event in host.ask("go"):
+                events.append(event)
+                if not isinstance(event, ApprovalAsked):
+                    continue
+                asked.append(event.call_id)
+                assert event.no_network
+                if event.call_id == "c1":
+                    host.answer("c1", True, params={**event.params, "network": True})
+                else:
+                    with_network = [rule.endswith(", with network") for rule in event.rules]
+                    assert with_network == [False, True]
+                    host.answer(event.call_id, True, remember=2)
+            # Once is once: the second is asked about again. The third has a rule.
+            assert asked == ["c1", "c2"]
+            contents = [call.content for call in of_kind(events, CallFinished)]
+            assert all('"exit_code":0' in content for content in contents)
+            told = 'The user changed the parameters before it ran: to {"network":true}.\n'
+            assert [content.startswith(told) for content in contents] == [True, True, False]
+            assert [rule.network for rule in host.rules] == [True]
+
+
+async def test_an_edit_with_other_parameters_is_shown_before_it_is_done(project: Path) -> None:
+    file = {"path": "a.txt", "content": "one"}
+    async with at_work(project, [invoke("c1", "/", "create", app="workspace", **file), "ok"]) as (
+        host,
+        _,
+    ):
+        diffs: list[str] = []
+        async for event in host.ask("go"):
+            if isinstance(event, ApprovalAsked):
+                diffs.append(event.diff)
+                other = {**file, "content": "two"} if len(diffs) == 1 else None
+                host.answer("c1", True, params=other)
+        assert ["+one" in diff for diff in diffs] == [True, False]
+    assert (project / "a.txt").read_text() == "two"

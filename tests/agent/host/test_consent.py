@@ -349,8 +349,7 @@ async def test_always_on_one_command_is_for_its_words_alone(
                 assert event.origin == "our own"
                 yes = event.call_id == "c0"
                 if yes:
-                    [rule] = event.rules
-                    assert rule.endswith("for commands that begin with: ls")
+                    assert event.rules[0].endswith("for commands that begin with: ls")
                 host.answer(event.call_id, yes, int(yes))
     assert asked == ["c0", "c2", "c3", "c4", "c5", "c6"]
     assert victim.exists()

@@ -14,6 +14,7 @@ from prompt_toolkit.input import create_pipe_input
 from agent.host.helpers import check_ledger, hosted, invoke, messages
 from agent.host.test_spending import LOOK, costing, priced
 from agent.workspace.conftest import wait_until_gone
+from agent.workspace.test_sandbox import needs_sandbox
 from cli.chat.test_terminal import OURS, Screen, until
 from sightline.agent.host import Host
 from sightline.agent.models.scripted import Cut, ScriptedModel, Stall
@@ -364,6 +365,50 @@ async def test_a_command_that_goes_on_is_named_when_the_turn_stops_and_can_be_st
         await chat.sees("Nothing runs.")
         chat.type("/runs\r")
         await chat.sees("run-1  stopped, -15  echo hi; sleep 1000")
+
+
+@pytest.mark.parametrize("wakes", [0, 1])
+async def test_the_model_is_woken_by_a_command_that_ends_after_its_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wakes: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    gate = "while [ ! -e gate ]; do sleep 0.02; done; exit 3"
+    run = invoke("c1", "/", "run", app="workspace", command=gate)
+    chosen = WorkspaceSettings(wait_s=0.01, wakes=wakes, sandbox="off")
+    script = [run, "It runs.", "It failed.", "Again."]
+    async with chatting(
+        tmp_path, script, apps=AppSettings(discover=False), workspace=chosen
+    ) as chat:
+        chat.type("go\r")
+        await chat.is_asked("? run on workspace")
+        chat.type("y\r")
+        await chat.sees("It runs.")
+        await chat.rests()
+        (tmp_path / "gate").touch()
+        await until(lambda: "running" not in status_of(chat))
+        if wakes:
+            await chat.sees("◦ run-1: the model is told, and goes on", "It failed.")
+            [message] = [one.text for one in messages(tmp_path) if "has ended" in one.text]
+            assert message.startswith("run-1 has ended: exited, 3. The user has said nothing")
+        else:
+            chat.type("/runs\r")
+            await chat.sees("run-1  exited, 3")
+        await chat.rests()
+        assert len(chat.model.requests) == 2 + wakes
+
+
+@needs_sandbox
+async def test_a_key_gives_a_command_the_network_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = invoke("c1", "/", "run", app="workspace", command="echo there")
+    async with chatting(tmp_path, [run, "Fetched."], apps=AppSettings(discover=False)) as chat:
+        chat.type("go\r")
+        await chat.is_asked("? run on workspace", question="[o]nce with network:")
+        chat.type("o")
+        await chat.sees("Fetched.")
+    assert results(tmp_path)[0].startswith("The user changed the parameters before it ran: to {")
 
 
 async def test_a_line_for_the_shell_runs_without_the_model_which_sees_what_it_is_shown(

@@ -229,13 +229,14 @@ class Host:
         `remember` is the number of one of `ApprovalAsked.rules`, from 1: it decides calls that
         fit it until the session is closed. A call that is no longer what was shown does not
         run; it is asked about again. `reason` is why not, in words for the model. With `params`
-        the call is asked about again, with them; the model is told what you changed. Raises
+        the call is asked about again, with them; the model is told what you changed. If they are
+        `approved` and nothing else changed, it runs; an edit of files is asked about again. Raises
         `InvalidInput` if there is no such rule, or if the action does not take such parameters.
         """
         if self._run is None:
             raise NotFound("no call waits for an answer")
         if params is not None:
-            waited = self._run.revise(call_id, params)
+            waited = self._run.revise(call_id, params, agreed=approved)
         else:
             why = guarded_text(reason)
             waited = self._run.answer(

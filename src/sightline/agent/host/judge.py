@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from sightline.agent.policy import Facts, Kind
+from sightline.agent.policy import Answer, Facts, Kind, Verdict, rules_for
 from sightline.context.messages.parts import ToolCall
 from sightline.context.projection.temporal import changes_between
 from sightline.context.projection.tools import ToolTarget
@@ -37,8 +37,10 @@ __all__ = [
     "changes_since",
     "check_params",
     "differences",
+    "offered_rules",
     "revision_note",
     "shown_by",
+    "with_network",
 ]
 
 # Tools of the host that write, each to the model's own notes.
@@ -131,6 +133,12 @@ class Case:
         """Tell whether the user would agree to the same: facts, node and action."""
         return self.same_facts(other) and self.seen.picture() == other.seen.picture()
 
+    def same_but_params(self, other: Case) -> bool:
+        """Tell whether nothing but the parameters is another, and they do nothing to files."""
+        facts = msgspec.structs.replace(self.facts, params=other.facts.params)
+        same = facts == other.facts and self.seen.picture() == other.seen.picture()
+        return same and other.plan is None
+
 
 def case_of(
     call: ToolCall,
@@ -204,6 +212,21 @@ def check_params(case: Case, params: dict[str, Any]) -> None:
         Validator(schema).check(params)
     except ActionError as error:
         raise InvalidInput(f"{case.facts.action}: {error.message}") from error
+
+
+def with_network(case: Case) -> dict[str, Any] | None:
+    """Give the parameters of a command with network; None if it has it, or cannot have it."""
+    if not case.facts.is_ours or case.seen.offered is None or case.params.get("network"):
+        return None
+    known = (case.seen.offered.affordance.params or {}).get("properties", {})
+    return {**case.params, "network": True} if {"command", "network"} <= known.keys() else None
+
+
+def offered_rules(case: Case, decision: Verdict = "approve") -> tuple[Answer, ...]:
+    """Give the rules that an answer can be remembered as; for a command those with network last."""
+    params = with_network(case) if decision == "approve" else None
+    more = () if params is None else rules_for(msgspec.structs.replace(case.facts, params=params))
+    return (*rules_for(case.facts, decision), *more)
 
 
 def revision_note(before: dict[str, Any], after: dict[str, Any]) -> str:

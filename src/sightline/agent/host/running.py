@@ -32,14 +32,16 @@ from sightline.agent.host.judge import (
     changes_since,
     check_params,
     differences,
+    offered_rules,
     revision_note,
+    with_network,
 )
 from sightline.agent.host.planning import plan_of
 from sightline.agent.host.session import Current, OpenTurn, ReplyPace
 from sightline.agent.host.stage import HostStage
 from sightline.agent.host.stream import stream_of
 from sightline.agent.models.base import Model
-from sightline.agent.policy import Answer, Decision, in_words, rules_for
+from sightline.agent.policy import Answer, Decision, in_words
 from sightline.agent.toolbox.results import Ran
 from sightline.agent.toolbox.toolbox import with_params
 from sightline.agent.turn.machine import TurnLimits, TurnMachine
@@ -99,6 +101,7 @@ class TurnRun:
         # Calls as the user was last asked about them, and rules to remember if they still hold.
         self._shown_cases: dict[str, Case] = {}
         self._rules: dict[str, Answer] = {}
+        self._agreed: set[str] = set()  # calls to whose other parameters the user said yes
         self._seen = World()
         self._notes = _ReplyNotes(self._note_words)
         self._sent_at = 0.0
@@ -112,17 +115,24 @@ class TurnRun:
         """Answer an approval; False if nobody asked.
 
         `remember` is the number of a rule that was offered, from 1. A yes is remembered when
-        the call runs as it was shown, a no at once. Raises InvalidInput if there is no such rule.
+        the call runs as it was shown, a no at once; a command runs with the network if the rule
+        gives it. Raises InvalidInput if there is no such rule.
         """
         asking = self._machine.asking
         if asking is None or asking.id != call_id:
             return False
         self._rules.pop(call_id, None)
         if remember:
-            rules = rules_for(self._cases[call_id].facts, "approve" if approved else "deny")
+            case = self._cases[call_id]
+            rules = offered_rules(case, "approve" if approved else "deny")
             if not 1 <= remember <= len(rules):
                 raise InvalidInput(f"there is no rule {remember} for this call")
-            self._rules[call_id] = rules[remember - 1]
+            rule = rules[remember - 1]
+            if rule.network and (params := with_network(case)) is not None:
+                self.revise(call_id, params, agreed=True)
+                self._rules[call_id] = rule
+                return True
+            self._rules[call_id] = rule
             if not approved:
                 self._remember(call_id)
         self._inbox.put_nowait(
@@ -130,10 +140,12 @@ class TurnRun:
         )
         return True
 
-    def revise(self, call_id: str, params: dict[str, Any]) -> bool:
+    def revise(self, call_id: str, params: dict[str, Any], *, agreed: bool = False) -> bool:
         """Ask about a call again, with other parameters; False if nobody asked.
 
-        Raises InvalidInput if the action, as its app shows it, does not take them.
+        One that is `agreed` to runs unasked if nothing but these changed since it was shown, and
+        it does nothing to files. Raises InvalidInput if the action, as its app shows it, does
+        not take them.
         """
         asking = self._machine.asking
         if asking is None or asking.id != call_id:
@@ -143,6 +155,7 @@ class TurnRun:
         call = with_params(asking, params, self._composed.inputs.targets)
         note = Ran.of(revision_note(case.params, params)).content
         self._rules.pop(call_id, None)
+        (self._agreed.add if agreed else self._agreed.discard)(call_id)
         self._inbox.put_nowait(steps.Revised(call, params, note))
         return True
 
@@ -271,6 +284,10 @@ class TurnRun:
         node = safe.node
         await self._note_call(call, "asked")
         self._asked_ms = self._now_ms
+        if call.id in self._agreed and agreed is not None and agreed.same_but_params(case):
+            self._agreed.discard(call.id)
+            self._inbox.put_nowait(steps.Approved(call.id, "user"))
+            return
         self._emit(
             events.ApprovalAsked(
                 call_id=call.id,
@@ -290,8 +307,9 @@ class TurnRun:
                 context=safe.context,
                 about=safe.about,
                 differences=() if agreed is None else differences(agreed, case),
-                rules=tuple(map(in_words, rules_for(facts))),
+                rules=tuple(map(in_words, offered_rules(case))),
                 diff=case.diff,
+                no_network=with_network(case) is not None,
             )
         )
 

@@ -36,7 +36,7 @@ from sightline.cli.commands.command import Leave
 from sightline.cli.commands.complete import Completion, complete
 from sightline.cli.commands.lines import Line, cut, line_of, text_of
 from sightline.cli.commands.offers import Sources
-from sightline.cli.commands.runs import ListedRun, listed_runs, run_lines
+from sightline.cli.commands.runs import ListedRun, ended_unseen, listed_runs, run_lines
 from sightline.cli.guidance import ask_to_follow
 from sightline.cli.planning import answer_plan
 from sightline.context.messages.state import strip_states
@@ -63,6 +63,10 @@ _COMMAND_LINES: Final = 6
 _TICK_S: Final = 1.0
 _NANO: Final = 1_000_000_000
 _RECAP_LINES: Final = 40
+_GO_ON: Final = (
+    "{runs}. The user has said nothing: this is told because you may be waiting for it. `wait` on "
+    "its node gives its output. Go on with what it was for."
+)
 
 
 class ChatDriver:
@@ -87,6 +91,8 @@ class ChatDriver:
         self._shell = UserShell()
         self._something_runs = asyncio.Event()
         self._sources = Sources(host)
+        self._woken_by: set[str] = set()
+        self._wakes = 0  # since the user said something
 
     @property
     def busy(self) -> bool:
@@ -119,8 +125,12 @@ class ChatDriver:
         try:
             while True:
                 while not self._lines:
+                    if message := self._of_ended_runs():
+                        await self._converse(message)
+                        continue
                     self._wake.clear()
                     await self._wake.wait()
+                self._wakes = 0
                 await self._take(self._lines.popleft())
         finally:
             for task in (*self._aside, *self._open.values()):
@@ -132,7 +142,21 @@ class ChatDriver:
             self._running = [run for run in listed_runs(world) if run.is_running]
             if self._running or before:
                 (self._something_runs.set if self._running else self._something_runs.clear)()
+                self._wake.set()
                 self._terminal.redraw()
+
+    def _of_ended_runs(self) -> str:
+        """Write what wakes the model: commands of its own that ended after its turn."""
+        last, most = self._host.last, self._host.settings.workspace.wakes
+        ended = [] if last is None else ended_unseen(self._host.world, last.world)
+        new = [run for run in ended if run.id not in self._woken_by]
+        if not new or self._wakes >= most:
+            return ""
+        self._wakes += 1
+        self._woken_by.update(run.id for run in new)
+        names = ", ".join(run.id for run in new)
+        self.paint([line_of(f"◦ {names}: the model is told, and goes on", "dim")])
+        return _GO_ON.format(runs="; ".join(f"{run.id} has ended: {run.state}" for run in new))
 
     async def _tick(self) -> None:
         """Draw the age of what runs, which grows while it says nothing."""
@@ -219,6 +243,11 @@ class ChatDriver:
         elif registry.is_command(line):
             message = await self._stoppable(self._command(line))
             self._status = replace(self._status, model=(await self._host.model()).label)
+        if message:
+            await self._converse(message)
+
+    async def _converse(self, message: str | None) -> None:
+        """Run a turn, and those that follow from answering its plan."""
         while message:
             await self._turn(message)
             if message := await answer_plan(self._host, self.console, self.console):

@@ -134,7 +134,7 @@ class PipeChat:
                 event, LineAsker(self._err, self._ask, width=_WIDTH), self._host.hub
             )
         with suppress(NotFound):  # the turn may have ended meanwhile
-            self._host.answer(event.call_id, given.approved, given.rule)
+            self._host.answer(event.call_id, *given)
 
     async def _answer_plan(self, ask: Ask) -> str | None:
         return await answer_plan(self._host, LineAsker(self._err, ask, width=_WIDTH))

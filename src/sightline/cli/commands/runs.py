@@ -21,7 +21,7 @@ from sightline.slop.hub.content import read_text
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import World
 
-__all__ = ["COMMANDS", "ListedRun", "listed_runs", "run_lines"]
+__all__ = ["COMMANDS", "ListedRun", "ended_unseen", "listed_runs", "run_lines"]
 
 COMMANDS: Final = Section("Commands that run")
 APP: Final = "workspace"
@@ -40,6 +40,7 @@ class ListedRun:
     age_s: int | None = None
     exit_code: int | None = None
     is_awaited: bool = False
+    is_unread: bool = False
 
     @property
     def is_running(self) -> bool:
@@ -62,6 +63,16 @@ def listed_runs(world: World, now: datetime | None = None) -> list[ListedRun]:
     )
 
 
+def ended_unseen(now: World, seen: World) -> list[ListedRun]:
+    """Read which commands ended by themselves, with nobody waiting, since `seen` was seen."""
+    running = {run.id for run in listed_runs(seen) if run.is_running}
+    return [
+        run
+        for run in reversed(listed_runs(now))
+        if run.id in running and run.is_unread and run.status != "stopped"
+    ]
+
+
 def run_lines(run: ListedRun, width: int, latest: int = LATEST) -> list[Line]:
     """Write a command: where it stands, and the last lines that it said."""
     shown = [line for line in clean(run.latest).expandtabs(4).split("\n") if line.strip()]
@@ -77,7 +88,7 @@ def _listed(node: Node, now: datetime) -> ListedRun:
     command, status = str(props.get("label", "")), str(props.get("status", ""))
     return ListedRun(
         node.id, command, status, node, props.get("latest", ""), age_s, props.get("exit_code"),
-        props.get("awaited", False),
+        props.get("awaited", False), props.get("unread", False),
     )  # fmt: skip
 
 
