@@ -97,6 +97,24 @@ def test_nobody_chose_so_the_first_vendor_with_a_key_is_taken() -> None:
     assert default_reference(NOTHING, some) == "gemini:gemini-3.8-flash"
 
 
+KEY_AND_PACKAGE = [
+    (vendor.keys[0], vendor.sdk)
+    for vendor in VENDORS.values()
+    if vendor.keys and not vendor.keyless
+] + [("AWS_BEARER_TOKEN_BEDROCK", "bedrock")]
+
+
+@pytest.mark.parametrize(("variable", "sdk"), dict.fromkeys(KEY_AND_PACKAGE))
+def test_a_key_without_its_package_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, variable: str, sdk: str
+) -> None:
+    monkeypatch.setattr("sightline.agent.models.extras.find_spec", lambda _: None)
+    with pytest.raises(MissingExtra) as caught:
+        open_model("", NOTHING, {variable: "x", "HOME": "/nonexistent"})
+    assert variable in str(caught.value)
+    assert f"pip install 'sightline[{sdk}]'" in str(caught.value)
+
+
 def test_with_no_key_it_is_the_embedded_model() -> None:
     assert default_reference(NOTHING, {"HOME": "/nonexistent"}) == "local:smollm2-135m-instruct"
 

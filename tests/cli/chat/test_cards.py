@@ -54,7 +54,8 @@ def test_a_result_shows_its_beginning_and_counts_the_rest() -> None:
     content = "\n".join(f"row {n}" for n in range(10))
     event = CallFinished(call_id="c", name="t", ok=True, content=content, message_id=7)
     assert shown(result_card(event, 80)).splitlines() == [
-        "  └ row 0", "    row 1", "    row 2", "    row 3", "    … 6 more lines, message 7",
+        "  └ row 0", "    row 1", "    row 2", "    row 3",
+        "    … 6 more lines, /result 7 shows all",
     ]  # fmt: skip
 
 

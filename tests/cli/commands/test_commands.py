@@ -165,6 +165,16 @@ async def test_message_show_shows_a_group_whole(at_desk: Desktop) -> None:
     assert "### STATE" in text
 
 
+async def test_a_message_is_shown_whole_by_the_number_that_a_cut_result_names(
+    at_desk: Desktop,
+) -> None:
+    await at_desk.says("one")
+    assert "Answer to one" in await at_desk.does("/result 2")
+    await at_desk.does("/session new")
+    with pytest.raises(NotFound, match="no message 2 in this session"):
+        await at_desk.does("/result 2")
+
+
 async def test_message_remove_shows_what_and_asks(at_desk: Desktop) -> None:
     await at_desk.says("one", "two")
     text = await at_desk.does("/message remove 1")

@@ -31,7 +31,7 @@ WANTED = """
 /focus desk/inbox · /unfocus desk/inbox · /invoke desk/inbox open {} · /model · /model local
 /mode ask · /mode auto · /mode plan · /state · /tail · /why history · /why desk/inbox · /diff
 /search words · /session list --all · /instructions on · /plan · /plan words · /plan accept
-/cache · /stats · /pin desk · /compact · /export · /editor · /help · /quit
+/result 13 · /cache · /stats · /pin desk · /compact · /export · /editor · /help · /quit
 """
 
 

@@ -192,17 +192,23 @@ def profile_of(reference: str, settings: Settings) -> Profile:
 def default_reference(settings: Settings, env: Mapping[str, str]) -> str:
     """Choose for a user who did not: the first vendor with a key, else the embedded model.
 
-    Raises `Unauthorized` saying what to do if there is none. A server at home is never
-    chosen by itself, for which of its models to use is not ours to guess; nor is Bedrock
+    Raises `Unauthorized` saying what to do if there is none, and `MissingExtra` if there is a key
+    and not its package: whoever has one does not mean the embedded model. A server at home is
+    never chosen by itself, for which of its models to use is not ours to guess; nor is Bedrock
     because there are credentials for all of AWS.
     """
+    keyed = ""
     for name, vendor in VENDORS.items():
+        if keyed and vendor.sdk == "local":
+            raise MissingExtra(f"{keyed}; --model local is the embedded model")
         willing = name == "local" or not vendor.keyless
         if name == "bedrock":
             willing = bool(env.get(BEDROCK_KEY))
         service = _resolve(name, settings)
         if willing and not _obstacle(service, env):
             return f"{name}:{service.model}"
+        if willing and not is_installed(vendor.sdk) and (source := _key_source(service, env)):
+            keyed = keyed or f"{source} is there, its package is not: {install(vendor.sdk)}"
     raise Unauthorized(
         "there is no model to ask: set a vendor's key (ANTHROPIC_API_KEY, OPENAI_API_KEY, "
         f"GEMINI_API_KEY, …); {why_not(_resolve('local', settings).model)}"
@@ -329,6 +335,14 @@ def _ollama_url(base: str) -> str:
     if ":" not in host:
         full = full.replace(host, f"{host}:11434", 1)
     return full.replace("://0.0.0.0", "://127.0.0.1", 1)
+
+
+def _key_source(service: _Service, env: Mapping[str, str]) -> str:
+    """Say where the key of a vendor is; empty if there is none."""
+    if service.vendor.sdk == "bedrock":
+        return BEDROCK_KEY if env.get(BEDROCK_KEY) else ""
+    key = find_key(service.variables, env)
+    return "" if key is None else key.source
 
 
 def _obstacle(service: _Service, env: Mapping[str, str]) -> str:

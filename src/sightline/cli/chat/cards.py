@@ -108,7 +108,7 @@ def result_card(event: CallFinished, width: int) -> list[Line]:
     ]
     more = len(lines) - _RESULT_LINES
     if more > 0:
-        where = "" if event.message_id is None else f", message {event.message_id}"
+        where = "" if event.message_id is None else f", /result {event.message_id} shows all"
         shown.append((("dim", f"    … {more} more {'line' if more == 1 else 'lines'}{where}"),))
     return shown
 

@@ -1,4 +1,4 @@
-"""`/context …`, `/undo`, `/redo`, `/message …`: what the model is shown of the conversation."""
+"""`/context …`, `/undo`, `/redo`, `/message …`, `/result`: what the model is shown of it all."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def _picture(call: CommandCall) -> None:
 
 @COMMANDS.command("context show")
 async def _show(call: CommandCall) -> None:
-    """Show everything that would be sent now, exactly."""
+    """Show everything that would be sent now, exactly, message by message."""
     preview = await call.host.preview()
     await call.console.page(transcript(preview.prompt))
 
@@ -232,6 +232,16 @@ async def _show_group(call: CommandCall, gid: int) -> None:
     await call.console.page(await _group_text(call, gid))
 
 
+@COMMANDS.command("result", example="/result 13")
+@click.argument("message", type=NUMBER)
+async def _result(call: CommandCall, message: int) -> None:
+    """Show one message whole: a result of which the chat showed the beginning."""
+    entry = await call.ledger(lambda ledger: ledger.message(message))
+    if entry.session_id != call.host.session.id:
+        raise NotFound(f"no message {message} in this session")
+    await call.console.page(transcript([entry]))
+
+
 @COMMANDS.command("message remove", idle=True)
 @_group
 async def _remove(call: CommandCall, gid: int) -> None:
@@ -261,7 +271,7 @@ def _prompt_lines(prompt: Prompt) -> Iterator[str]:
     for index, message in enumerate(prompt.messages):
         if index == prompt.boundary:
             yield "══ boundary: everything above is sent as the same bytes next time"
-        yield f"── {message.role}"
+        yield f"── {index}. {message.role}"
         yield from _message_lines(message)
     receipt = prompt.receipt
     yield f"── {receipt.total:,} of {receipt.budget:,} tokens, {receipt.free:,} free"

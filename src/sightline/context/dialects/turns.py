@@ -122,8 +122,8 @@ def _answers(messages: Sequence[Message]) -> tuple[Answers, list[Note]]:
                 known = answers.get(caller)
                 if known is None or any(part.call_id == other.call_id for _, other in known):
                     what = "answers no call" if known is None else "answers a call again"
-                    text = f"message {index}: a result {what} ({part.call_id}), and was left out"
-                    notes.append(Note("orphan_result", text))
+                    text = f"a result {what} ({part.call_id}), and was left out"
+                    notes.append(Note("orphan_result", f"{_in_request(index)}: {text}"))
                 else:
                     # Some APIs want the name of the call again, whether or not the result has it.
                     same = part.name == name or not name
@@ -153,8 +153,8 @@ def _round(
         stand_ins = tuple(ToolResult(c.id, UNANSWERED, c.name, is_error=True) for c in open_calls)
         turns.append(PromptTurn("tool", stand_ins))
         names = ", ".join(call.name for call in open_calls)
-        text = f"message {index}: no result for {names}; an error result was put in"
-        notes.append(Note("unanswered_call", text))
+        text = f"no result for {names}; an error result was put in"
+        notes.append(Note("unanswered_call", f"{_in_request(index)}: {text}"))
     return turns
 
 
@@ -167,9 +167,14 @@ def _in_words(part: Part, index: int, notes: list[Note]) -> Part:
     """Put words in place of a file of the assistant's or the system's: no vendor takes one."""
     if not isinstance(part, File):
         return part
-    text = f"message {index}: {part.name or part.uri[:40]} is spoken of, as it is not the user's"
-    notes.append(Note("file_as_text", text))
+    text = f"{part.name or part.uri[:40]} is spoken of, as it is not the user's"
+    notes.append(Note("file_as_text", f"{_in_request(index)}: {text}"))
     return Text(placeholder(part))
+
+
+def _in_request(index: int) -> str:
+    """Name a message of a prompt as `/context show` numbers it."""
+    return f"message {index} of the request"
 
 
 def _empty(part: Part) -> bool:
