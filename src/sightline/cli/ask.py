@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import signal
 import sys
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import get_terminal_size
@@ -196,6 +197,8 @@ async def _follow(host: Host, options: _AskOptions) -> int:
     if missing := unasked(host):
         _tell(missing)
 
+    if options.as_json:
+        _stop_when_interrupted(host)
     code = 0
     needed: list[str] = []
     warned: set[str] = set()
@@ -231,6 +234,18 @@ async def _follow(host: Host, options: _AskOptions) -> int:
     if needed:
         raise ApprovalNeeded(f"{', '.join(needed)} needs your approval; --yes gives it")
     return code
+
+
+def _stop_when_interrupted(host: Host) -> None:
+    """Let Ctrl-C end the turn, so that its end is told, too; a second one ends the program."""
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        loop.remove_signal_handler(signal.SIGINT)
+        host.cancel()
+
+    with suppress(ValueError, RuntimeError):  # signals are the main thread's
+        loop.add_signal_handler(signal.SIGINT, stop)
 
 
 async def _approval(options: _AskOptions, event: ApprovalAsked, hub: Hub) -> Consent | None:
