@@ -79,7 +79,9 @@ class User:
         if self.meanwhile is not None:
             await self.meanwhile()
         answer: Any = self.answers.pop(0)
-        return types.ElicitResult(action=answer, content={} if answer == "accept" else None)
+        content: Any = {"yes": {"confirm": True}, "no": {"confirm": False}, "accept": {}}
+        action: Any = "accept" if answer in content else answer
+        return types.ElicitResult(action=action, content=content.get(answer))
 
 
 def answers(user: User | None) -> Any:
@@ -177,13 +179,14 @@ async def test_a_model_looks_acts_and_is_told_what_changed_since(era: str) -> No
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_what_an_app_calls_dangerous_is_asked_of_the_user(era: str) -> None:
-    shop, user = Shop(), User("decline", "cancel", "accept", "accept")
+    shop, user = Shop(), User("decline", "no", "accept", "cancel", "yes", "yes")
     async with (
         serving(shop) as server,
         Client(server.protocol, mode=era, elicitation_callback=answers(user)) as client,
     ):
         await act(client, "add", params={"count": 2})
-        assert "did not approve" in (await act(client, "clear"))["error"]
+        for _ in range(3):  # accepted without the tick, it is no yes either
+            assert "did not approve" in (await act(client, "clear"))["error"]
         assert "did not answer" in (await act(client, "clear"))["error"]
         assert shop.apples == 2
         assert (await act(client, "clear"))["data"] == "cleared"
@@ -199,7 +202,7 @@ async def test_what_an_app_calls_dangerous_is_asked_of_the_user(era: str) -> Non
         lapsed = (await act(client, "clear"))["error"]
         assert "has changed since" in lapsed
         assert shop.apples == 7
-        assert len(user.questions) == 4
+        assert len(user.questions) == 6
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -225,7 +228,7 @@ async def test_an_answer_is_taken_once_and_for_what_was_asked_only() -> None:
         arguments = {**OPTIONS, "action": "clear"}
 
         async def answered(state: str | None, **other: Any) -> Any:
-            yes: Any = {"action-1": types.ElicitResult(action="accept", content={})}
+            yes: Any = {"action-1": types.ElicitResult(action="accept", content={"confirm": True})}
             return await client.session.call_tool(
                 "act", {**arguments, **other}, input_responses=yes, request_state=state,
                 allow_input_required=True,
@@ -411,7 +414,7 @@ async def test_whoever_watches_a_resource_hears_of_the_latest_state(era: str) ->
 
 async def test_nothing_that_an_app_says_passes_for_ours() -> None:
     for _, forged in corpus()[::24]:
-        shop, user = Shop(label=forged), User("accept")
+        shop, user = Shop(label=forged), User("yes")
         async with client_of(shop, user=user) as client:
             answers = [
                 await client.call_tool("look", {}),
@@ -488,14 +491,14 @@ async def test_the_program_serves_both_eras_on_its_streams_and_on_a_port(
             command=sys.executable, args=["-m", "sightline", "mcp"], env=dict(os.environ)
         )
         for era in ERAS:
-            user = User("accept")
+            user = User("yes")
             async with Client(command, mode=era, elicitation_callback=answers(user)) as client:
                 assert (await act(client, "clear"))["data"] == "cleared"
                 assert "apples=0" in (await call(client, "look"))["state"]
         with program(tmp_path) as (address, token):
             await anyio.to_thread.run_sync(_refused, address, token)
             for era in ERAS:
-                user = User("accept")
+                user = User("yes")
                 async with (
                     httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as http,
                     Client(

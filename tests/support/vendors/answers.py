@@ -15,11 +15,12 @@ USED = Usage(input_tokens=100, output_tokens=7, cache_read_tokens=80)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call, as the model makes it."""
+    """A tool call, as the model makes it; `namespace` is of OpenAI's Responses."""
 
     name: str
     arguments: dict[str, Any] = field(default_factory=dict)
     id: str = "call_1"
+    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,8 @@ def responses(answer: Says) -> Iterator[bytes]:
         index = len(output)
         item = {"type": "function_call", "id": f"fc_{index}", "call_id": call.id,
                 "name": call.name, "arguments": ""}  # fmt: skip
+        if call.namespace:
+            item["namespace"] = call.namespace
         yield event("response.output_item.added", output_index=index, item=item)
         written = json.dumps(call.arguments)
         for half in halves(written):
@@ -81,6 +83,7 @@ def responses(answer: Says) -> Iterator[bytes]:
     usage = {
         "input_tokens": used.input_tokens,
         "output_tokens": used.output_tokens,
+        "total_tokens": used.input_tokens + used.output_tokens,
         "input_tokens_details": {"cached_tokens": used.cache_read_tokens},
     }
     done = {**response, "status": "completed", "output": output, "usage": usage}

@@ -58,8 +58,13 @@ _LAPSED: Final = (
 )
 _STDIO: Final = "stdio"
 _SESSION_HEADER: Final = "mcp-session-id"
-# Accept and decline are the answer: the form has no field.
-_FORM: Final[dict[str, Any]] = {"type": "object", "properties": {}}
+_CONFIRM: Final = "confirm"
+# A form without a field is accepted by some clients unasked: only what a user ticked is a yes.
+_FORM: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {_CONFIRM: {"type": "boolean", "title": "Yes, do it"}},
+    "required": [_CONFIRM],
+}
 
 
 class ToolReply(NamedTuple):
@@ -466,7 +471,7 @@ def _refusal(answers: Iterable[object]) -> Ran | None:
     for answer in answers:
         if not isinstance(answer, types.ElicitResult) or answer.action == "cancel":
             return Ran.failed("The user did not answer, so it was not approved")
-        if answer.action != "accept":
+        if answer.action != "accept" or (answer.content or {}).get(_CONFIRM) is not True:
             return Ran.failed("The user did not approve it. Do not try it again unasked")
     return None
 
