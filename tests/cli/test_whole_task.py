@@ -196,9 +196,8 @@ def stop_at_the_hanging_check(
     os.mkfifo(project / "begun")
     begun = os.open(project / "begun", os.O_RDONLY | os.O_NONBLOCK)
     vendor.add(EDITED, CHECKED)
-    words = "I accept your plan. Carry it out."
     with subprocess.Popen(
-        [PROGRAM, "ask", "--json", "-c", words], cwd=project, env=env,
+        [PROGRAM, "ask", "--json", "-c", "/plan accept"], cwd=project, env=env,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
     ) as process:  # fmt: skip
         assert select.select([begun], [], [], 60)[0]

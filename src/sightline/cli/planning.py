@@ -25,7 +25,7 @@ async def answer_plan(host: Host, asker: Asker, writer: WritingAsker | None = No
     """
     question = _QUESTION if writer is None else _WRITER_QUESTION
     answers = _ANSWERS if writer is None else _WRITER_ANSWERS
-    while host.plan:
+    while host.mode == "plan" and host.plan:
         match await asker.choose(question, answers):
             case "yes":
                 return _accepted(host, asker)

@@ -27,7 +27,7 @@ from sightline.agent.host.asking import SideModel
 from sightline.agent.host.compose import Composed
 from sightline.agent.host.hooks import TurnHooks
 from sightline.agent.host.journal import Ended
-from sightline.agent.host.planning import accepted
+from sightline.agent.host.planning import accepted, plan_of
 from sightline.agent.host.running import TurnRun
 from sightline.agent.host.session import Current, OpenSession
 from sightline.agent.host.spending import Spending, is_priced
@@ -50,7 +50,7 @@ from sightline.context.ledger.store import Clock, now_utc
 from sightline.context.messages.entries import Entry
 from sightline.context.messages.gate import guarded_text
 from sightline.context.messages.parts import File, Input, Message
-from sightline.context.messages.state import StateRebuild
+from sightline.context.messages.state import StateRebuild, strip_state
 from sightline.context.messages.window import Window
 from sightline.context.projection.temporal import change_note, changed_signal, pin_snapshot
 from sightline.errors import InvalidInput, NotFound, SightlineError, Unreachable
@@ -121,7 +121,6 @@ class Host:
         self._guidance: tuple[Guidance, Guidance] | None = None
         self._own_invoke_s: dict[str, float] = {}
         self._mode_before: Mode = "ask"
-        self._plan = ""
 
     @classmethod
     @asynccontextmanager
@@ -194,7 +193,6 @@ class Host:
         if not message.parts:
             raise InvalidInput("there is nothing to ask")
         before, self._cancelled, self._busy = self._driver, None, True
-        self._plan = ""
         line = self._watching.open(limit=0)
         driver = self._driver = asyncio.create_task(self._drive(message, line, before))
         ended: TurnEnded | None = None
@@ -202,7 +200,6 @@ class Host:
             async for event in line:
                 if isinstance(event, TurnEnded):
                     ended = event
-                    self._plan = event.plan
                 else:
                     yield event
             # Only now could the next turn begin, for whoever leaves the loop here.
@@ -399,8 +396,10 @@ class Host:
 
     @property
     def plan(self) -> str:
-        """The plan that the last turn ended in, in mode `plan`; empty if it has none."""
-        return self._plan
+        """The plan that the last answer of the session ends in; empty if it has none."""
+        last = self.ledger.window(self._open.id, Window(1))
+        is_answer = bool(last) and last[-1].role == "assistant" and last[-1].status == "complete"
+        return plan_of(strip_state(last[-1].message.text)) if is_answer else ""
 
     def accept_plan(self, changed: str = "") -> str:
         """Go back to the mode before `plan`; return what tells the model to carry out the plan.
@@ -409,11 +408,11 @@ class Host:
         wants another plan just asks for it. Raises `NotFound` if there is no plan.
         """
         self._refuse_while_busy("accept a plan")
-        if not self._plan:
-            raise NotFound("no plan waits to be accepted")
+        if not (plan := self.plan):
+            raise NotFound("the last answer has no plan to accept")
         if self.mode == "plan":
             self.set_mode(self._mode_before)
-        return accepted(self._plan, guarded_text(changed))
+        return accepted(plan, guarded_text(changed))
 
     async def preview(self, text: str = "") -> Composed:
         """Make the request that this text would send now, without sending or storing anything."""
@@ -671,7 +670,6 @@ class Host:
         if self._now is None or self._now.session.id != row.id:
             await self._leave_session()
             self._is_new = reference is None
-            self._plan = ""
         limits = self.settings.limits
         bench = Bench(
             self.hub, SessionRecords(self.ledger, row.id, self.memos), invoke_s=limits.invoke_s,
