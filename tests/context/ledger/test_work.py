@@ -8,6 +8,7 @@ import pytest
 
 from context.ledger.helpers import contents, fill, group_ids
 from sightline.context.ledger import Ledger
+from sightline.context.ledger.exchanges import NewExchange
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.sqlite.presence import attend, is_held
 from sightline.context.ledger.work import OpenWork
@@ -102,6 +103,7 @@ def test_working_state_touches_nothing_that_is_sealed(tmp_path: Path, ledger: Le
     work.note_call(1, 1, "c", "asked")
     work.learn(Calibrations().observe("a", 10, 20))
     work.trust("/p", agreed=True)
+    ledger.exchanges.add(1, NewExchange("anthropic", "m", (b"{}",), {}, {}))
     after = contents(tmp_path / "l.db")
     changed = {name for name in TABLES if before[name] != after[name]}
     assert changed == {name for name, table in TABLES.items() if not table.is_sealed}

@@ -26,6 +26,7 @@ from typing import Any, Final, Self
 
 from sightline._keywords import names_keywords
 from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
+from sightline.context.ledger.exchanges import Exchanges
 from sightline.context.ledger.groups import Groups, forget_undone
 from sightline.context.ledger.history import HistoryReader
 from sightline.context.ledger.memos import Memos
@@ -69,6 +70,7 @@ class Ledger:
     accounts: Accounts
     strategy_states: StrategyStates
     work: Work
+    exchanges: Exchanges
 
     @names_keywords
     def __init__(
@@ -97,6 +99,7 @@ class Ledger:
         self.accounts = Accounts(self._store, self._gate)
         self.strategy_states = StrategyStates(self._store, self._gate)
         self.work = Work(self._store, self._gate)
+        self.exchanges = Exchanges(self._store, self._gate)
 
     @property
     def path(self) -> Path:

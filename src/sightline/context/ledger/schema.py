@@ -9,6 +9,7 @@ together. An engine's numbered steps make them (`sqlite.steps`).
         ├──< undone                           groups that /redo can bring back
         ├──< strategy_states                  what a group left with the strategy
         └──< owners, open_replies, open_calls what is under way, and who runs it: under no seal
+        └──< exchanges                        what other agents and their vendors said
     calibrations, trusted                     how vendors count, whose instructions are
                                               followed: under no seal
     llm_memos ──< memo_words                  knowledge of no session, and the stems that its
@@ -287,6 +288,25 @@ TABLES: Final[dict[str, Table]] = {
             Column("path", "TEXT", "the directory"),
             Column("agreed", "INTEGER", "1 if the user agreed, 0 if not"),
             Column("created_at", "TEXT", "when the user said so; UTC, RFC 3339"),
+        ),
+        shown=False,
+        is_sealed=False,
+    ),
+    "exchanges": Table(
+        "what another agent asked its vendor, and the answer; under no seal",
+        (
+            Column("id", "INTEGER", "number of the exchange, never used twice"),
+            _SESSION,
+            _CREATED,
+            Column("api", "TEXT", "which vendor API was spoken"),
+            Column("model", "TEXT", "the model that was asked"),
+            Column("bytes", "INTEGER", "how large the request was"),
+            Column("base", "INTEGER", "the exchange that it is packed against; null for none"),
+            Column("depth", "INTEGER", "how many earlier ones it takes to read it"),
+            Column("request", "BLOB", "passages of the base, and what is new; packed"),
+            Column("usage_id", "INTEGER", "what it used"),
+            Column("reply", "BLOB", "what was answered, JSON, packed"),
+            Column("about", "TEXT", "what was found out about it, JSON"),
         ),
         shown=False,
         is_sealed=False,

@@ -27,7 +27,7 @@ __all__ = ["Session", "SessionOverview", "Sessions", "name_for", "new_session", 
 
 _HELD: Final = (
     "messages", "groups", "session_state", "usage", "receipts", "undone", "strategy_states",
-    "owners", "open_replies", "open_calls",
+    "owners", "open_replies", "open_calls", "exchanges",
 )  # fmt: skip
 _COUNTED: Final = (
     "context_size", "context_slack", "next_seq", "next_group", "live_groups", "tokens", "largest",

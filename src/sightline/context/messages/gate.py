@@ -60,6 +60,7 @@ _LARGEST: Final = 10**MAX_DIGITS
 _MIB: Final = 1024 * 1024
 _MAX_COUNT: Final = 2**53  # what every JSON reader takes for an exact integer
 # Every printable character of ASCII but the space: what a key is made of.
+_ESCAPED: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)+"')  # JSON strings with anything spelled
 _KEY_CHARACTERS: Final = "".join(map(chr, range(0x21, 0x7F)))
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _PICTURE: Final = re.compile(r"data:image/[a-z]{1,20};base64,[A-Za-z0-9+/]*={0,2}")
@@ -117,6 +118,13 @@ class Gate:
         check_json(value, where)
         text = msgspec.json.encode(_map_json(value, self._rule)).decode()
         return check_text(text, where, max_bytes=max_bytes)
+
+    def json_text(self, data: bytes) -> bytes:
+        """Take keys out of JSON as it stands, be it a part: of the text and of what it spells."""
+        text = data.decode(errors="replace")
+        if self.redacting:
+            text = _ESCAPED.sub(_without_spelled_key, redact(text))
+        return text.encode()
 
     def beginning(self, text: str, *, whole: bool = False) -> str:
         """Pass the beginning of a text that is still being said, whatever it is.
@@ -365,6 +373,15 @@ def _is_picture(part: Part, field: str) -> bool:
 
 def _without_key(text: str, name: str) -> str:
     return redact_field(name, text) if name else redact(text)
+
+
+def _without_spelled_key(found: re.Match[str]) -> str:
+    try:
+        text = msgspec.json.decode(found[0], type=str)
+    except msgspec.DecodeError:
+        return found[0]
+    clean = redact(text)
+    return found[0] if clean == text else msgspec.json.encode(clean).decode()
 
 
 def _mended(text: str, _name: str) -> str:

@@ -199,6 +199,17 @@ WHEN new.id < (SELECT max(id) FROM message_text_docsize) BEGIN
 END;
 """
 
+# What other agents and their vendors said to each other.
+_EXCHANGES: Final = """
+CREATE TABLE exchanges (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, session_id INTEGER NOT NULL, created_at TEXT NOT NULL,
+    api TEXT NOT NULL, model TEXT NOT NULL, bytes INTEGER NOT NULL, base INTEGER,
+    depth INTEGER NOT NULL, request BLOB NOT NULL, usage_id INTEGER, reply BLOB NOT NULL,
+    about TEXT NOT NULL
+) STRICT;
+CREATE INDEX exchanges_in_order ON exchanges (session_id, id);
+"""
+
 MIGRATIONS: Final[tuple[str, ...]] = (
     _CONVERSATIONS,
     _ACCOUNTING,
@@ -208,11 +219,12 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     _WHOLE_ACCOUNTS,
     _STEMS,
     _FOUND_AGAIN,
+    _EXCHANGES,
 )
 STEMS_FORMAT: Final = 7
 FORMAT: Final = len(MIGRATIONS)
 # The tables that never give a number twice; SQLite keeps their highest in `sqlite_sequence`.
-NUMBERED: Final = ("sessions", "groups", "messages", "llm_memos", "usage", "receipts")
+NUMBERED: Final = ("sessions", "groups", "messages", "llm_memos", "usage", "receipts", "exchanges")
 
 
 def migrate(
