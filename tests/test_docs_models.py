@@ -31,7 +31,8 @@ def test_the_page_names_every_endpoint_and_every_extra_of_a_vendor() -> None:
     table = TEXT.partition("| extra | brings |")[2].partition("\n## ")[0]
     assert all(f"`{name}`" in table for name in VENDORS)
     assert set(re.findall(r"^\| `(\w+)`", table, re.M)) == set(EXTRAS) - {
-        "watch", "tokens", "chat", "inspector", "mcp", "openai-agents", "pydantic-ai", "langchain",
+        "watch", "tokens", "chat", "inspector", "gateway", "mcp", "openai-agents", "pydantic-ai",
+        "langchain",
     }  # fmt: skip
 
 

@@ -24,7 +24,7 @@ FLOORS: list[list[str]] = [
     ["config"],
     [f"agent/{room}" for room in _AGENT],
     ["testing"],
-    ["inspector", "adapters", "demo", "cli"],
+    ["inspector", "gateway", "adapters", "demo", "cli"],
     ["__main__"],
 ]
 PURE = {

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sightline.inspector.door import PageDoor
     from sightline.inspector.reader import RecordReader
 
-__all__ = ["inspect"]
+__all__ = ["LOOPBACK", "inspect", "listen"]
 
 LOOPBACK: Final = "127.0.0.1"
 SECRET_BYTES: Final = 32
@@ -141,7 +141,7 @@ async def _serve(reader: RecordReader, port: int, *, opens: bool, allow_invoke: 
     from sightline.slop.discovery.directory import Discovery
     from sightline.slop.hub.hub import Hub
 
-    listening = _listen(port)
+    listening = listen(port)
     door = PageDoor(_secret(), _secret(), listening.getsockname()[1])
     hub = Hub(Discovery(), lazy=True) if allow_invoke else None
 
@@ -230,7 +230,8 @@ def _in_foreground(terminal: int) -> bool:
         return True
 
 
-def _listen(port: int) -> socket.socket:
+def listen(port: int) -> socket.socket:
+    """Listen on a port of this machine alone; 0 is any free one."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

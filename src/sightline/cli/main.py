@@ -39,6 +39,7 @@ COMMANDS: Final = {
     "context": ("sightline.cli.context:context", "Show what was sent to a model, turn by turn."),
     "demo": ("sightline.cli.demo:demo", "Show the demo app's state."),
     "doctor": ("sightline.cli.doctor:doctor", "Check what works here, and say what to do."),
+    "gateway": ("sightline.cli.gateway:gateway", "See what an agent asks, and why it cost so."),
     "inspect": ("sightline.cli.inspect:inspect", "See exactly what the model saw, in a browser."),
     "invoke": ("sightline.cli.live:invoke", "Ask an app to do something."),
     "ledger": ("sightline.cli.ledger:ledger", "Check, query, copy and move conversations."),

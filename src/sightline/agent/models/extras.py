@@ -29,6 +29,7 @@ EXTRAS: Final = {
     "bedrock": OptionalPackage(("boto3", "urllib3"), "no models on Bedrock"),
     "ollama": OptionalPackage(("httpx2",), "no Ollama"),
     "keyring": OptionalPackage(("keyring",), "keys come from the environment only"),
+    "gateway": OptionalPackage(("uvicorn", "httpx2"), "no gateway"),
     "mcp": OptionalPackage(("mcp",), "no MCP server"),
     "local": OptionalPackage(("xllamacpp",), "no embedded model"),
     "openai-agents": OptionalPackage(("agents",), "no adapter for the OpenAI Agents SDK"),

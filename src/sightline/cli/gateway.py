@@ -1,0 +1,312 @@
+"""`sightline gateway`: between an agent and its vendor; what every request cost, and why."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shlex
+import signal
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from sightline.cli.inspect import LOOPBACK, listen
+from sightline.cli.ledger_path import DB_HELP, ledger_path
+from sightline.cli.out import notice, say, tell, write_json_lines
+from sightline.context.ledger import Ledger
+from sightline.errors import InvalidInput, MissingExtra, SightlineError
+
+if TYPE_CHECKING:
+    from sightline.gateway.observer import Passed, Passing
+
+__all__ = ["gateway"]
+
+SECRET_BYTES: Final = 18
+# upstream → (where it is if nobody says otherwise, the variable that leads there, what is added)
+UPSTREAMS: Final = {
+    "anthropic": ("https://api.anthropic.com", "ANTHROPIC_BASE_URL", ""),
+    "openai": ("https://api.openai.com", "OPENAI_BASE_URL", "/v1"),
+    "gemini": ("https://generativelanguage.googleapis.com", "GOOGLE_GEMINI_BASE_URL", ""),
+}
+
+
+class _WithProgram(click.Group):
+    """A group whose unknown commands are programs to run."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if self.get_command(ctx, args[0]) is None:
+            return "run", _run, args
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=_WithProgram,
+    invoke_without_command=True,
+    context_settings={"allow_interspersed_args": False},
+)
+@click.option("--db", type=click.Path(path_type=Path, dir_okay=False), help=DB_HELP)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Default: any free one.")
+@click.option(
+    "--upstream", "upstreams", multiple=True, metavar="URL | API=URL",
+    help="Where requests go: all of them, or those of anthropic, openai or gemini.",
+)  # fmt: skip
+@click.option(
+    "--record", type=click.Choice(["on", "off"]), default="on", help="Keep requests in the ledger."
+)
+@click.option("--json", "as_json", is_flag=True, help="Lines of JSON instead of words.")
+@click.pass_context
+def gateway(
+    context: click.Context,
+    *,
+    db: Path | None,
+    port: int,
+    upstreams: tuple[str, ...],
+    record: str,
+    as_json: bool,
+) -> None:
+    """See what an agent asks its vendor, what of it was cached, and why the rest was not.
+
+    Runs PROGRAM with the addresses of its vendors led through here, on this machine only; without
+    one it serves until interrupted. Nothing of a request or a reply is changed. One line for each
+    request goes to stderr; on a terminal that the program shares, when it has ended.
+
+    \b
+    sightline gateway -- claude
+    sightline gateway --record off -- codex exec 'what does this do?'
+    """
+    context.obj = {
+        "db": db, "port": port, "upstreams": upstreams, "record": record == "on", "json": as_json,
+    }  # fmt: skip
+    if context.invoked_subcommand is None:
+        context.exit(_start([], **context.obj))
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("program", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def _run(context: click.Context, program: tuple[str, ...]) -> None:
+    context.exit(_start(program, **context.obj))
+
+
+@gateway.command(
+    epilog="""\b
+Examples:
+  sightline gateway --db talk.db report 1
+"""
+)
+@click.argument("session", required=False)
+@click.pass_context
+def report(context: click.Context, session: str | None) -> None:
+    """Say what a recorded session cost and lost, request by request; without one, the last."""
+    from sightline.gateway.observer import passed_of
+    from sightline.gateway.report import line_of, summarise, summary_lines
+
+    with Ledger(ledger_path(context.obj["db"]), mode="read") as ledger:
+        found = _recorded(ledger, session)
+        passed = [passed_of(one) for one in ledger.exchanges.list(found)]
+    if context.obj["json"]:
+        write_json_lines(_plain(one) for one in passed)
+        return
+    for number, one in enumerate(passed, 1):
+        first, *rest = line_of(one)
+        say(f"{number:>4}  {first}")
+        for line in rest:
+            say(f"      {line}")
+    for line in summary_lines(summarise(passed)):
+        say(line)
+
+
+def _recorded(ledger: Ledger, reference: str | None) -> int:
+    if reference is not None:
+        return ledger.sessions.resolve(reference).id
+    for session in ledger.sessions.recent():
+        if session.kind.startswith("gateway"):
+            return session.id
+    raise InvalidInput("no session was recorded by a gateway here")
+
+
+def _start(program: Sequence[str], **options: Any) -> int:
+    try:
+        return asyncio.run(_serve(program, **options))
+    except ImportError as error:
+        needed = "the gateway needs uvicorn and httpx2: pip install 'sightline[gateway]'"
+        raise MissingExtra(needed) from error
+
+
+async def _serve(
+    program: Sequence[str],
+    *,
+    db: Path | None,
+    port: int,
+    upstreams: tuple[str, ...],
+    record: bool,
+    json: bool,
+) -> int:
+    from sightline.gateway.observer import Observer
+    from sightline.gateway.proxy import Gateway, server_of
+
+    ways = chosen(upstreams, os.environ)
+    ledger = _ledger(db) if record else None
+    agent = Path(program[0]).name if program else ""
+    observer = Observer(ledger, project=str(Path.cwd()), agent=agent)
+    screen = _Screen(as_json=json, held=bool(program) and _shares_terminal())
+    listening = listen(port)
+    secret = secrets.token_urlsafe(SECRET_BYTES)
+    base = f"http://{LOOPBACK}:{listening.getsockname()[1]}/{secret}"
+    seen: asyncio.Queue[Passing | None] = asyncio.Queue()
+    application = Gateway(secret, listening.getsockname()[1], ways, seen.put_nowait)
+    server = server_of(application)
+    watching = asyncio.create_task(_watch(seen, observer, screen))
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    try:
+        if program:
+            code = await _child(program, base, ways)
+        else:
+            for line in _exports(base):
+                say(line)
+            await serving
+            code = 0
+    finally:
+        server.should_exit = True
+        await asyncio.gather(serving, return_exceptions=True)
+        seen.put_nowait(None)
+        await watching
+        await application.close()
+        screen.end()
+        if ledger is not None:
+            ledger.close()
+    return code
+
+
+def _ledger(db: Path | None) -> Ledger | None:
+    try:
+        return Ledger(ledger_path(db))
+    except SightlineError as error:
+        notice(f"nothing is recorded: {error}")
+        return None
+
+
+async def _watch(seen: asyncio.Queue[Passing | None], observer: Any, screen: _Screen) -> None:
+    """Look at what has passed, one after the other, beside the traffic."""
+    while (passing := await seen.get()) is not None:
+        screen.show(await asyncio.to_thread(observer.observe, passing))
+
+
+class _Screen:
+    """One line for each request on stderr; kept to the end where a program has the terminal."""
+
+    def __init__(self, *, as_json: bool, held: bool) -> None:
+        self._as_json = as_json
+        self._held = held
+        self._passed: list[Passed] = []
+
+    def show(self, passed: Passed) -> None:
+        self._passed.append(passed)
+        if not self._held:
+            self._write(passed)
+
+    def _write(self, passed: Passed) -> None:
+        from sightline.gateway.report import line_of
+        from sightline.slop.protocol.jsontext import escape_controls
+
+        if self._as_json:
+            tell(escape_controls(_plain(passed)).decode())
+            return
+        for line in line_of(passed):
+            notice(line)
+
+    def end(self) -> None:
+        """Say what was held back, and the sum."""
+        from sightline.gateway.report import summarise, summary_lines
+
+        if self._as_json and self._held:
+            for passed in self._passed:
+                self._write(passed)
+        elif not self._as_json:
+            for line in summary_lines(summarise(self._passed)):
+                notice(line)
+
+
+def _plain(passed: Passed) -> bytes:
+    import msgspec
+
+    found: dict[str, Any] = msgspec.to_builtins(passed)
+    if passed.loss is not None:
+        found["loss"] |= {"words": passed.loss.words, "advice": passed.loss.advice}
+    return msgspec.json.encode(found)
+
+
+def _shares_terminal() -> bool:
+    return sys.stdout.isatty() and sys.stderr.isatty()
+
+
+def chosen(given: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
+    """Tell where each API's requests go: as said, as the environment has it, or to the vendor."""
+    found = {}
+    for name, (vendor, variable, end) in UPSTREAMS.items():
+        found[name] = environment.get(variable, "").rstrip("/").removesuffix(end) or vendor
+    for text in given:
+        name, equals, url = text.partition("=")
+        if not equals or "/" in name:
+            name, url = "", text
+        if name and name not in UPSTREAMS:
+            raise InvalidInput(f"there is no API {name!r}; there are {', '.join(UPSTREAMS)}")
+        if not url.startswith(("http://", "https://")):
+            raise InvalidInput(f"an upstream is an http or https address; not {url!r}")
+        for one in [name] if name else UPSTREAMS:
+            found[one] = url.rstrip("/").removesuffix(UPSTREAMS[one][2])
+    return found
+
+
+def _addresses(base: str) -> dict[str, str]:
+    return {variable: f"{base}/{name}{end}" for name, (_, variable, end) in UPSTREAMS.items()}
+
+
+def _exports(base: str) -> list[str]:
+    return [f"export {name}={shlex.quote(url)}" for name, url in _addresses(base).items()]
+
+
+async def _child(program: Sequence[str], base: str, ways: dict[str, str]) -> int:
+    """Run the program with its vendors led through here; return its exit code."""
+    words = [program[0], *_codex(program[0], base, ways), *program[1:]]
+    environment = {**os.environ, **_addresses(base), "SIGHTLINE_GATEWAY": "1"}
+    try:
+        child = await asyncio.create_subprocess_exec(*words, env=environment)
+    except OSError as error:
+        raise InvalidInput(f"{program[0]}: {error.strerror}") from error
+    loop = asyncio.get_running_loop()
+    # The terminal sends an interrupt to the program as well; what it does then is its decision.
+    loop.add_signal_handler(signal.SIGINT, lambda: None)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, child.send_signal, number)
+    code = await child.wait()
+    return code if code >= 0 else 128 - code
+
+
+def _codex(program: str, base: str, ways: dict[str, str]) -> list[str]:
+    """Return the words that lead Codex here: it takes no address from the environment.
+
+    A provider of its own is led through here too, to where its configuration says.
+    """
+    if Path(program).name != "codex":
+        return []
+    home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
+    try:
+        config = tomllib.loads((home / "config.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        config = {}
+    name = config.get("model_provider", "openai")
+    address = f"{base}/openai/v1"
+    if name == "openai":
+        return ["-c", f'openai_base_url="{address}"']
+    upstream = config.get("model_providers", {}).get(name, {}).get("base_url")
+    if isinstance(upstream, str):
+        ways["openai"] = upstream.rstrip("/").removesuffix("/v1")
+    return ["-c", f'model_providers.{name}.base_url="{address}"']

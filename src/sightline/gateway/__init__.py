@@ -1,0 +1,1 @@
+"""The gateway: between any agent and its vendor; every request seen, kept and explained."""

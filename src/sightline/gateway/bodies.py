@@ -1,0 +1,370 @@
+"""A request of any agent, as the vendor's cache sees it: units in the order of the prefix.
+
+    settings · tools · system · messages
+
+A vendor reads values, not bytes: a message that is first a list of blocks with a cache mark
+and later a plain string is the same to it. So a unit is one tool, one block of instructions or
+one part of a message, with marks left out and both spellings made one. Two requests share the
+units that they begin with alike.
+
+Nothing here changes a request, and nothing that an agent sends makes it raise: what cannot be
+read is no request that we explain, and goes on as it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+__all__ = ["APIS", "Api", "RequestBody", "Section", "Unit", "api_of", "pieces_of", "read_body"]
+
+Api: TypeAlias = Literal["anthropic", "openai-responses", "openai-chat", "gemini"]
+Section: TypeAlias = Literal["tools", "system", "messages"]
+DIGEST_BYTES: Final = 16
+KEPT_UNITS: Final = (
+    8_192  # messages whose units are remembered, so that a request costs what is new
+)
+# Anthropic, "Prompt caching"; OpenAI, "Prompt caching": marks are no part of what is cached.
+MARKS: Final = frozenset({"cache_control", "prompt_cache_breakpoint", "cachePoint"})
+
+
+class Unit(msgspec.Struct, frozen=True):
+    """One part of a request. `path` is where it stood, which is no part of what it says.
+
+    `kind` is the vendor's word for it (`text`, `tool_use`, `image`), `text` what a person would
+    read of it, `size` its weight in bytes.
+    """
+
+    digest: bytes
+    kind: str
+    role: str = ""
+    name: str = ""
+    text: str = ""
+    size: int = 0
+    marked: bool = False
+
+
+class RequestBody(msgspec.Struct, frozen=True):
+    """A request: what is asked of the vendor besides its units, and the units by section."""
+
+    api: Api
+    model: str
+    settings: dict[str, str]
+    tools: tuple[Unit, ...] = ()
+    system: tuple[Unit, ...] = ()
+    messages: tuple[Unit, ...] = ()
+    paths: tuple[str, ...] = ()
+    stream: bool = False
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """All units, in the order in which vendors read them."""
+        return self.tools + self.system + self.messages
+
+    def section_of(self, index: int) -> Section:
+        """Name the section that a unit is in."""
+        if index < len(self.tools):
+            return "tools"
+        return "system" if index < len(self.tools) + len(self.system) else "messages"
+
+    @property
+    def marked(self) -> bool:
+        """Whether anything in it is marked for the cache."""
+        return any(unit.marked for unit in self.units)
+
+
+def api_of(path: str) -> tuple[Api, bool] | None:
+    """Tell which API a path belongs to, and whether it asks for an answer (or only counts)."""
+    path = path.partition("?")[0].rstrip("/")
+    for end, found in _PATHS.items():
+        if path.endswith(end):
+            return found
+    return None
+
+
+_PATHS: Final[dict[str, tuple[Api, bool]]] = {
+    "/messages": ("anthropic", True),
+    "/messages/count_tokens": ("anthropic", False),
+    "/responses": ("openai-responses", True),
+    "/responses/compact": ("openai-responses", False),
+    "/chat/completions": ("openai-chat", True),
+    ":generateContent": ("gemini", True),
+    ":streamGenerateContent": ("gemini", True),
+    ":countTokens": ("gemini", False),
+}
+
+
+def read_body(api: Api, data: bytes, path: str = "") -> RequestBody | None:
+    """Read a request; None for what is none."""
+    try:
+        return _READERS[api](_fields.decode(data), path)
+    except (msgspec.MsgspecError, TypeError, ValueError, AttributeError, RecursionError):
+        return None
+
+
+_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_lists: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_values: Final = msgspec.json.Decoder()
+Fields: TypeAlias = Mapping[str, msgspec.Raw]
+
+
+def _anthropic(fields: Fields, _: str) -> RequestBody:
+    return _body(
+        "anthropic",
+        fields,
+        settings=("tool_choice", "thinking", "output_config", "speed", "output_format"),
+        tools=_units(fields, "tools", _tool),
+        system=_system(fields.get("system")),
+        messages=_units(fields, "messages", _message),
+    )
+
+
+def _responses(fields: Fields, _: str) -> RequestBody:
+    given = fields.get("input", msgspec.Raw(b"[]"))
+    if bytes(given)[:1] == b'"':
+        given = msgspec.Raw(msgspec.json.encode([{"role": "user", "content": _value(given)}]))
+    return _body(
+        "openai-responses",
+        fields,
+        settings=("tool_choice", "reasoning", "text", "prompt_cache_key", "previous_response_id",
+                  "conversation", "service_tier"),
+        tools=_units(fields, "tools", _tool),
+        system=_system(fields.get("instructions")),
+        messages=_units({"input": given}, "input", _message),
+    )  # fmt: skip
+
+
+def _chat(fields: Fields, _: str) -> RequestBody:
+    return _body(
+        "openai-chat",
+        fields,
+        settings=("tool_choice", "reasoning_effort", "response_format", "prompt_cache_key",
+                  "service_tier"),
+        tools=_units(fields, "tools", _tool),
+        system=[],
+        messages=_units(fields, "messages", _message),
+    )  # fmt: skip
+
+
+def _gemini(fields: Fields, path: str) -> RequestBody:
+    model = path.rpartition("/models/")[2].partition(":")[0]
+    instruction = fields.get("systemInstruction", fields.get("system_instruction"))
+    return _body(
+        "gemini",
+        {"model": msgspec.Raw(msgspec.json.encode(model)), **fields},
+        settings=("toolConfig", "generationConfig", "cachedContent"),
+        tools=_units(fields, "tools", _gemini_tools),
+        system=_system(instruction),
+        messages=_units(fields, "contents", _message),
+    )
+
+
+_READERS: Final[dict[Api, Callable[[Fields, str], RequestBody]]] = {
+    "anthropic": _anthropic,
+    "openai-responses": _responses,
+    "openai-chat": _chat,
+    "gemini": _gemini,
+}
+APIS: Final = tuple(_READERS)
+
+Placed: TypeAlias = list[tuple[str, Unit]]
+
+
+def _body(
+    api: Api,
+    fields: Fields,
+    *,
+    settings: tuple[str, ...],
+    tools: Placed,
+    system: Placed,
+    messages: Placed,
+) -> RequestBody:
+    model = _value(fields.get("model", msgspec.Raw(b'""')))
+    stream = fields.get("stream")
+    return RequestBody(
+        api,
+        model if isinstance(model, str) else "",
+        {name: _plain(fields[name]) for name in settings if name in fields},
+        tuple(unit for _, unit in tools),
+        tuple(unit for _, unit in system),
+        tuple(unit for _, unit in messages),
+        tuple(path for path, _ in (*tools, *system, *messages)),
+        stream is not None and bytes(stream) == b"true",
+    )
+
+
+def _plain(raw: msgspec.Raw) -> str:
+    return msgspec.json.encode(_value(raw), order="sorted").decode()
+
+
+def _value(raw: msgspec.Raw) -> Any:
+    return _values.decode(raw)
+
+
+def _units(fields: Fields, name: str, read: Callable[[bytes], tuple[Unit, ...]]) -> Placed:
+    """Read a list: the units of each of its items, each with its path."""
+    given = fields.get(name)
+    if given is None or bytes(given) == b"null":
+        return []
+    placed: Placed = []
+    for index, item in enumerate(_lists.decode(given)):
+        units = read(bytes(item))
+        many = len(units) > 1
+        for part, unit in enumerate(units):
+            placed.append((f"{name}[{index}]" + (f"[{part}]" if many else ""), unit))
+    return placed
+
+
+def _system(raw: msgspec.Raw | None) -> Placed:
+    """Read instructions: a text, a list of blocks, or an object of parts."""
+    if raw is None:
+        return []
+    value = _value(raw)
+    if isinstance(value, Mapping):
+        value = value.get("parts", value)
+    blocks = value if isinstance(value, list) else [] if value is None else [value]
+    return [(f"system[{i}]", _block("system", block)) for i, block in enumerate(blocks)]
+
+
+@lru_cache(KEPT_UNITS)
+def _tool(data: bytes) -> tuple[Unit, ...]:
+    value = _values.decode(data)
+    function = value.get("function", value) if isinstance(value, Mapping) else {}
+    name = function.get("name") or function.get("type") or ""
+    return (_unit("tool", "", value, name=str(name), text=str(function.get("description", ""))),)
+
+
+@lru_cache(KEPT_UNITS)
+def _gemini_tools(data: bytes) -> tuple[Unit, ...]:
+    value = _values.decode(data)
+    declared = value.get("functionDeclarations") if isinstance(value, Mapping) else None
+    if not isinstance(declared, list):
+        return (_unit("tool", "", value),)
+    return tuple(
+        _unit("tool", "", one, name=str(one.get("name", "")), text=str(one.get("description", "")))
+        for one in declared
+    )
+
+
+@lru_cache(KEPT_UNITS)
+def _message(data: bytes) -> tuple[Unit, ...]:
+    """Read one message, or one item, into the units of its content."""
+    value = _values.decode(data)
+    role = str(value.get("role", ""))
+    units: list[Unit] = []
+    if value.get("type", "message") != "message" and "content" not in value:
+        # OpenAI's Responses: what is no message has no role, and a maker all the same.
+        return (_block("tool" if str(value["type"]).endswith("_output") else "assistant", value),)
+    parts = [*_blocks(value), *(value.get("tool_calls") or ())]
+    units += [_block(role, part) for part in parts]
+    rest = {k: v for k, v in value.items() if k not in _MESSAGE_FIELDS}
+    if "tool_call_id" in rest or "reasoning_content" in rest:
+        units.append(_unit("more", role, rest))
+    return tuple(units)
+
+
+_MESSAGE_FIELDS: Final = frozenset(
+    {"role", "content", "parts", "tool_calls", "type", "id", "status"}
+)
+
+
+def _blocks(message: Mapping[str, Any]) -> Iterator[Any]:
+    content = message.get("content", message.get("parts"))
+    if isinstance(content, list):
+        yield from content
+    elif content is not None:
+        yield content
+
+
+def _block(role: str, block: Any) -> Unit:
+    """Make the unit of one block: a string is a text block, marks and empty fields are nothing."""
+    if isinstance(block, str):
+        return _unit("text", role, block, text=block)
+    if not isinstance(block, Mapping):
+        return _unit("value", role, block)
+    marked = not MARKS.isdisjoint(block)
+    text = block.get("text")
+    if isinstance(text, str) and block.get("type", "text") in _TEXTS:
+        return _unit("text", role, text, text=text, marked=marked)
+    kind = str(block.get("type") or next(iter(block), "value"))
+    shown, name = _readable(block)
+    value, inner = _without_marks(block)
+    return _unit(kind, role, value, name=name, text=shown, marked=marked or inner)
+
+
+_TEXTS: Final = frozenset({"text", "input_text", "output_text"})
+
+
+def _readable(block: Mapping[str, Any]) -> tuple[str, str]:
+    """What a person reads of a block that is not text: a result's words, a call's arguments."""
+    function = block.get("function") or block.get("functionCall") or block
+    name = function.get("name", "") if isinstance(function, Mapping) else ""
+    for field in ("content", "output", "arguments", "input", "thinking", "functionResponse"):
+        found = block.get(field, function.get(field) if isinstance(function, Mapping) else None)
+        if isinstance(found, str):
+            return found, str(name)
+        if isinstance(found, list):
+            texts = [one.get("text", "") for one in found if isinstance(one, Mapping)]
+            return "\n".join(text for text in texts if isinstance(text, str)), str(name)
+        if isinstance(found, Mapping):
+            return msgspec.json.encode(found).decode(), str(name)
+    return "", str(name)
+
+
+def _without_marks(block: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Leave marks out, here and in a result's own blocks; a text alone is its string."""
+    value = {k: block[k] for k in sorted(block) if k not in MARKS and block[k] is not None}
+    marked = False
+    content = value.get("content")
+    if isinstance(content, list):
+        marked = any(isinstance(one, Mapping) and not MARKS.isdisjoint(one) for one in content)
+        parts = [
+            {k: one[k] for k in sorted(one) if k not in MARKS} if isinstance(one, Mapping) else one
+            for one in content
+        ]
+        if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].keys() == {"text", "type"}:
+            value["content"] = parts[0]["text"]
+        else:
+            value["content"] = parts
+    return value, marked
+
+
+def _unit(
+    kind: str, role: str, value: Any, *, name: str = "", text: str = "", marked: bool = False
+) -> Unit:
+    if kind == "tool" and isinstance(value, Mapping):
+        marked = not MARKS.isdisjoint(value)
+        value = {k: v for k, v in value.items() if k not in MARKS}
+    data = msgspec.json.encode([role, kind, value])
+    digest = blake2b(data, digest_size=DIGEST_BYTES).digest()
+    return Unit(digest, kind, role, name, text, len(data), marked)
+
+
+def pieces_of(data: bytes) -> tuple[bytes, ...]:
+    """Cut a body at its items: put together again the pieces are the body, byte for byte."""
+    try:
+        cuts = list(_cuts(data))
+    except (msgspec.MsgspecError, RecursionError):
+        return (data,)
+    edges = [0, *cuts, len(data)]
+    return tuple(data[a:b] for a, b in pairwise(edges) if b > a)
+
+
+def _cuts(data: bytes) -> Iterator[int]:
+    """Yield where the items of a body's lists begin, and where the last of each ends."""
+    at = 0
+    for raw in map(bytes, _fields.decode(data).values()):
+        end = data.find(raw, at) + len(raw)
+        if raw[:1] == b"[":
+            at = end - len(raw)
+            for item in map(bytes, _lists.decode(raw)):
+                at = data.find(item, at)
+                yield at
+                at += len(item)
+            yield at
+        at = end

@@ -1,0 +1,485 @@
+"""Why a request does not begin like the one before it: the first difference, and its author.
+
+    compare(before, now) -> Comparison     what two requests share, what changed first, who did it
+    verdict(…) -> Loss | None              that, and what the vendor reported, against each other
+
+The author is told by the text that changed: agents write their date lines, reminders and
+summaries in forms of their own. What fits no form is called by what it is: a message was edited,
+an instruction reworded. Each cause has a sentence of what to do about it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from sightline.context.dialects.usage import Usage
+from sightline.gateway.bodies import RequestBody, Unit
+from sightline.gateway.causes import CAUSES
+
+__all__ = [
+    "Comparison",
+    "Loss",
+    "common_units",
+    "compare",
+    "is_summary",
+    "verdict",
+]
+
+# pydantic-ai and Claude Code call a cache collapsed beyond these: 5 % and 2,000 tokens.
+SLACK_SHARE: Final = 0.05
+SLACK_TOKENS: Final = 2_000
+SHOWN_CHARS: Final = 160
+LOOKBACK: Final = 20  # blocks before a mark in which an earlier entry is looked for
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """What two requests have in common, and the first thing that differs.
+
+    `shared` and `whole` are bytes of the earlier request's units. Without a cause the later one
+    begins with all of the earlier. `before` and `now` show the changed passage.
+    """
+
+    shared: int
+    whole: int
+    units: int
+    cause: str = ""
+    path: str = ""
+    detail: str = ""
+    before: str = ""
+    now: str = ""
+
+
+class Loss(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Tokens that were paid again, why, and what that cost above reading them, in dollars."""
+
+    cause: str
+    tokens: int
+    cost: float | None
+    path: str = ""
+    detail: str = ""
+    before: str = ""
+    now: str = ""
+
+    @property
+    def words(self) -> str:
+        """The cause in words, with what it concerns."""
+        return CAUSES[self.cause][0] + (f" ({self.detail})" if self.detail else "")
+
+    @property
+    def advice(self) -> str:
+        """What to do about it."""
+        return CAUSES[self.cause][1]
+
+
+def common_units(one: Sequence[Unit], other: Sequence[Unit]) -> int:
+    """Count the units that two requests begin with alike."""
+    count = 0
+    for mine, theirs in zip(one, other, strict=False):
+        if mine.digest != theirs.digest:
+            break
+        count += 1
+    return count
+
+
+def compare(before: RequestBody, now: RequestBody) -> Comparison:
+    """Find the first thing in which a request departs from an earlier one, and its author."""
+    old, new = before.units, now.units
+    count = common_units(old, new)
+    whole = sum(unit.size for unit in old)
+    shared = sum(unit.size for unit in old[:count])
+    setting = _setting(before, now)
+    if setting is not None:
+        cause, detail = setting
+        kept = 0 if cause in ("model", "routing") else _size(before.tools + before.system)
+        if before.api != "anthropic" and cause not in ("model", "routing"):
+            kept = shared
+        if kept < shared or cause in ("model", "routing"):
+            return Comparison(min(kept, shared), whole, count, cause, "", detail)
+    if count == len(old):
+        return Comparison(shared, whole, count)
+    section = before.section_of(count)
+    if before.tools != now.tools and _digests(before.tools) != _digests(now.tools):
+        found = _tools(before.tools, now.tools)
+        path = _path(now, common_units(before.tools, now.tools), before)
+    elif section == "system" or _digests(before.system) != _digests(now.system):
+        at = common_units(before.system, now.system)
+        found = _changed(before.system, now.system, at, "instructions")
+        path = _path(now, len(now.tools) + at, before)
+    else:
+        at = common_units(before.messages, now.messages)
+        if at == len(before.messages) or _asks_otherwise(before.messages[at:], now.messages[at:]):
+            return Comparison(shared, whole, count)
+        found = _messages(before.messages, now.messages, at)
+        path = _path(now, len(now.tools) + len(now.system) + at, before)
+    cause, detail, was, then = found
+    return Comparison(shared, whole, count, cause, path, detail, was, then)
+
+
+def verdict(
+    compared: Comparison,
+    *,
+    was: Usage | None,
+    usage: Usage | None,
+    now: RequestBody,
+    idle_s: float,
+    lifetime_s: float,
+    least_tokens: int = 0,
+    extra_price: float | None = None,
+) -> Loss | None:
+    """Hold what two requests share against what the vendor reported to have reused.
+
+    `was` is the earlier request's usage: what it read or wrote could have been read now.
+    `extra_price` is what a token costs above being read, in dollars a million.
+    """
+    if was is None or usage is None or not was.input_tokens:
+        return None
+    could = was.input_tokens
+    if compared.cause and usage.cache_read_tokens < (1 - SLACK_SHARE) * could:
+        share = compared.shared / compared.whole if compared.whole else 1.0
+        lost = min(int(could * (1 - share)), could - usage.cache_read_tokens)
+        if not lost:
+            return None
+        cost = None if extra_price is None else lost * extra_price / 1_000_000
+        return Loss(
+            compared.cause,
+            lost,
+            cost,
+            compared.path,
+            compared.detail,
+            compared.before,
+            compared.now,
+        )
+    # Anthropic reads what it wrote; the others keep whatever came.
+    kept = was.cache_read_tokens + was.cache_write_tokens
+    whole = kept if now.api == "anthropic" else could
+    expected = int(whole * compared.shared / compared.whole) if compared.whole else whole
+    missing = expected - usage.cache_read_tokens
+    if could < least_tokens or missing < max(SLACK_TOKENS, SLACK_SHARE * expected):
+        return None
+    cost = None if extra_price is None else missing * extra_price / 1_000_000
+    if now.api == "anthropic" and not now.marked:
+        return Loss("unmarked", missing, cost)
+    if now.api == "anthropic" and not _reaches_back(now, compared.units):
+        return Loss("lookback", missing, cost)
+    if lifetime_s and idle_s > lifetime_s:
+        return Loss("expired", missing, cost, detail=f"{_span(idle_s)} since the last request")
+    return Loss("lost", missing, cost, detail=f"{usage.cache_read_tokens:,} of {expected:,} read")
+
+
+def _reaches_back(now: RequestBody, shared: int) -> bool:
+    """Whether a mark is near enough to what was there before (Anthropic, "Prompt caching")."""
+    marks = [index for index, unit in enumerate(now.units) if unit.marked]
+    return any(index - LOOKBACK < shared for index in marks)
+
+
+def _span(seconds: float) -> str:
+    minutes = int(seconds // 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+
+
+def _size(units: Sequence[Unit]) -> int:
+    return sum(unit.size for unit in units)
+
+
+def _digests(units: Sequence[Unit]) -> tuple[bytes, ...]:
+    return tuple(unit.digest for unit in units)
+
+
+def _path(now: RequestBody, index: int, before: RequestBody) -> str:
+    for body in (now, before):
+        if index < len(body.paths):
+            return body.paths[index]
+    return ""
+
+
+Found = tuple[str, str, str, str]  # cause, what it concerns, the passage before and now
+
+_SETTINGS: Final = {
+    "thinking": "thinking", "reasoning": "effort", "reasoning_effort": "effort",
+    "output_config": "effort", "tool_choice": "tool_choice", "toolConfig": "tool_choice",
+    "text": "output", "output_format": "output", "response_format": "output",
+    "prompt_cache_key": "routing",
+}  # fmt: skip
+
+
+def _setting(before: RequestBody, now: RequestBody) -> tuple[str, str] | None:
+    if before.model != now.model:
+        return "model", f"{before.model} → {now.model}"
+    for name, cause in _SETTINGS.items():
+        old, new = before.settings.get(name), now.settings.get(name)
+        if old != new and (old or new):
+            return cause, _clipped(f"{name}: {old or 'none'} → {new or 'none'}")
+    for name in ("speed", "service_tier"):
+        if before.settings.get(name) != now.settings.get(name):
+            return "setting", name
+    return None
+
+
+def _tools(old: Sequence[Unit], new: Sequence[Unit]) -> Found:
+    was, is_ = [unit.name for unit in old], [unit.name for unit in new]
+    gone = list((Counter(was) - Counter(is_)).elements())
+    come = list((Counter(is_) - Counter(was)).elements())
+    if gone and come:
+        return "tools_replaced", _names(come) + " for " + _names(gone), _names(gone), _names(come)
+    if come:
+        return "tool_added", _names(come), "", _names(come)
+    if gone:
+        return "tool_removed", _names(gone), _names(gone), ""
+    if Counter(_digests(old)) == Counter(_digests(new)):
+        at = common_units(old, new)
+        return "tools_reordered", _names([is_[at]]) + " first", _names(was[at:]), _names(is_[at:])
+    for one, other in zip(old, new, strict=False):
+        if one.digest != other.digest and one.name == other.name:
+            cause = "tool_reworded" if one.text != other.text else "tool_schema"
+            return cause, one.name, *_passage(one.text, other.text)[:2]
+    return "tools_reordered", "", _names(was), _names(is_)
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(name or "unnamed" for name in names[:3]) + more
+
+
+def _messages(old: Sequence[Unit], new: Sequence[Unit], at: int) -> Found:
+    """Name what happened to a conversation at its first differing unit."""
+    lost, come = old[at:], new[at:]
+    mine = {unit.digest for unit in come}
+    kept = [unit for unit in lost if unit.digest in mine]
+    if not come:
+        return "rewound", "", _clipped(lost[0].text), ""
+    if not kept:
+        return _begun_again(old, new, at)
+    if Counter(_digests(lost)) == Counter(_digests(come[: len(lost)])):
+        return "reordered", "", _clipped(lost[0].text), _clipped(come[0].text)
+    back = _index(lost, come[0])
+    ahead = _index(come, lost[0])
+    if back is not None and (ahead is None or back <= ahead):
+        return _taken_out(old, lost[:back], at)
+    if ahead is not None:
+        return _put_in(come[:ahead])
+    # Something stands in the place of something else; the rest goes on alike.
+    return _changed(old, new, at, "edited")
+
+
+def _asks_otherwise(lost: Sequence[Unit], come: Sequence[Unit]) -> bool:
+    """Whether only the last question is another one: a side question, or one that was taken back.
+
+    It was never answered in this conversation, so nothing that was to stay has gone.
+    """
+    if any(unit.role in _MODEL for unit in lost) or not come or come[0].role in _MODEL:
+        return False
+    known = {unit.digest for unit in come}
+    return not any(unit.digest in known for unit in lost)
+
+
+def is_summary(units: Sequence[Unit]) -> bool:
+    """Whether a conversation begins with a summary of another one."""
+    return any(u.kind in _COMPACTED or _SUMMARY.search(u.text[:2_000]) for u in units[:3])
+
+
+def _index(units: Sequence[Unit], wanted: Unit) -> int | None:
+    return next((i for i, unit in enumerate(units) if unit.digest == wanted.digest), None)
+
+
+def _begun_again(old: Sequence[Unit], new: Sequence[Unit], at: int) -> Found:
+    """Nothing of what followed is left: compacted, begun anew, or another way taken."""
+    if is_summary(new[at:]):
+        return "compaction", "", _clipped(old[at].text), _clipped(new[at].text)
+    lost, come = old[at:], new[at:]
+    if len(lost) == 1 or (len(lost) <= 2 and lost[0].role == come[0].role == "user"):
+        changed = _changed(old, new, at, "edited")
+        if changed[0] != "edited" or _alike(lost[0].text, come[0].text):
+            return changed
+    if at == 0:
+        return "cleared", "", _clipped(old[0].text), _clipped(new[0].text)
+    if _alike(lost[0].text, come[0].text) and lost[0].kind == come[0].kind:
+        return _changed(old, new, at, "edited")
+    return "rewound", "", _clipped(lost[0].text), _clipped(come[0].text)
+
+
+def _alike(one: str, other: str) -> bool:
+    """Whether one text is the other, changed: they begin and end alike for the most part."""
+    _, _, shared = _passage(one, other)
+    return shared * 2 >= max(len(one), len(other), 1)
+
+
+def _taken_out(old: Sequence[Unit], gone: Sequence[Unit], at: int) -> Found:
+    text = _clipped(gone[0].text)
+    author = _author(gone)
+    if author:
+        return author, "", text, ""
+    if at == 0 or not any(unit.role == "assistant" for unit in old[:at]):
+        return "window", f"{len(gone)} parts", text, ""
+    return "dropped", f"{len(gone)} parts", text, ""
+
+
+def _put_in(come: Sequence[Unit]) -> Found:
+    return _author(come) or "inserted", "", "", _clipped(come[0].text)
+
+
+def _author(units: Sequence[Unit]) -> str:
+    """Name who wrote units that came or went, if all of them are one author's."""
+    kinds = {_kind(unit) for unit in units}
+    return kinds.pop() if len(kinds) == 1 else ""
+
+
+def _kind(unit: Unit) -> str:
+    if unit.kind in _REASONING:
+        return "reasoning"
+    if unit.kind in _IMAGES:
+        return "image"
+    if _HOOK.search(unit.text[:400]):
+        return "hook"
+    if unit.text.lstrip().startswith("<system-reminder>"):
+        return "reminder"
+    return ""
+
+
+def _changed(old: Sequence[Unit], new: Sequence[Unit], at: int, otherwise: str) -> Found:
+    """Name the author of a change between two units, by the passage that changed."""
+    if at >= len(old) or at >= len(new):
+        unit = (new if at < len(new) else old)[at]
+        was, now = ("", unit.text) if at < len(new) else (unit.text, "")
+        return _line_author(was + now, was + now) or otherwise, "", _clipped(was), _clipped(now)
+    one, other = old[at], new[at]
+    if one.kind != other.kind:
+        kind = _kind(other) or _kind(one)
+        if not kind and one.kind in _RESULTS:
+            kind = "result_cut"
+        return kind or otherwise, "", _clipped(one.text), _clipped(other.text)
+    was, now, _ = _passage(one.text, other.text)
+    if one.kind in _RESULTS:
+        shorter = len(other.text) < len(one.text)
+        return "result_cut" if shorter else otherwise, one.name, was, now
+    if one.kind in _CALLS and _same_arguments(one.text, other.text):
+        return "reserialized", one.name, was, now
+    if one.kind in _REASONING or one.kind in _IMAGES:
+        return _kind(one), "", was, now
+    if one.text.split() == other.text.split() and one.text != other.text:
+        return "spaced", "", was, now
+    if "".join(one.text.split()) == "".join(other.text.split()) and one.text != other.text:
+        return "spaced", "", was, now
+    return _text_author(one.text, other.text, otherwise), "", was, now
+
+
+def _text_author(old: str, new: str, otherwise: str) -> str:
+    """Name who changed a text: by its lines that differ, then by what stands around them."""
+    line_old, line_new = _lines(old, new)
+    author = _line_author(line_old, line_new)
+    if author:
+        return author
+    whole = new or old
+    if _HOOK.search(whole[:400]):
+        return "hook"
+    if whole.lstrip().startswith("<system-reminder>"):
+        return "memory" if _MEMORY.search(whole) else "reminder"
+    if _MEMORY.search(_around(old, new)):
+        return "memory"
+    return otherwise
+
+
+def _line_author(old: str, new: str) -> str:
+    both = f"{old}\n{new}"
+    if "x-anthropic-billing-header" in both:
+        return "billing"
+    if _only(_DATE, old, new):
+        return "date"
+    if _ENVIRONMENT.search(both):
+        return "environment"
+    if _only(_RANDOM, old, new):
+        return "random"
+    return ""
+
+
+def _only(pattern: re.Pattern[str], old: str, new: str) -> bool:
+    """Whether two texts differ only in what a pattern finds."""
+    if not (pattern.search(old) or pattern.search(new)):
+        return False
+    return pattern.sub("", old) == pattern.sub("", new)
+
+
+def _lines(old: str, new: str) -> tuple[str, str]:
+    """Return the lines of two texts from the first that differs to the last that differs."""
+    one, other = old.splitlines(), new.splitlines()
+    start = 0
+    while start < min(len(one), len(other)) and one[start] == other[start]:
+        start += 1
+    end = 0
+    while end < min(len(one), len(other)) - start and one[-1 - end] == other[-1 - end]:
+        end += 1
+    return "\n".join(one[start : len(one) - end]), "\n".join(other[start : len(other) - end])
+
+
+def _around(old: str, new: str) -> str:
+    """Return what stands before the first difference, as far as it says what it is part of."""
+    start = _common(old, new)
+    return old[max(0, start - 4_000) : start]
+
+
+def _passage(old: str, new: str) -> tuple[str, str, int]:
+    """Return what differs of two texts, with a little around it, and how much they share."""
+    start = _common(old, new)
+    end = _common(old[start:][::-1], new[start:][::-1])
+    first = max(0, start - 20)
+    was = old[first : len(old) - end + 20 if end > 20 else len(old)]
+    now = new[first : len(new) - end + 20 if end > 20 else len(new)]
+    return _clipped(was), _clipped(now), start + end
+
+
+def _common(one: str, other: str) -> int:
+    limit = min(len(one), len(other))
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _same_arguments(one: str, other: str) -> bool:
+    try:
+        return bool(msgspec.json.decode(one) == msgspec.json.decode(other))
+    except msgspec.DecodeError:
+        return False
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…"
+
+
+_MODEL: Final = frozenset({"assistant", "model"})
+_REASONING: Final = frozenset({"thinking", "redacted_thinking", "reasoning", "thought"})
+_IMAGES: Final = frozenset({"image", "input_image", "image_url", "inlineData", "inline_data"})
+_RESULTS: Final = frozenset({"tool_result", "function_call_output", "functionResponse"})
+_CALLS: Final = frozenset({"tool_use", "function_call", "function", "functionCall"})
+_COMPACTED: Final = frozenset({"compaction", "compaction_summary", "context_compaction"})
+_SUMMARY: Final = re.compile(
+    r"(?i)continued from a previous conversation|conversation (?:so far|summary)"
+    r"|summary of the conv"
+    r"|previous conversation.{0,80}summar|handoff summary|summari[sz]ed (?:below|history)"
+)
+_HOOK: Final = re.compile(r"(?i)\bhook (?:additional context|success|feedback|output|blocking)")
+_MEMORY: Final = re.compile(r"(?i)\b(?:CLAUDE|AGENTS|GEMINI|MEMORY)(?:\.local)?\.md\b")
+_MONTH: Final = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
+_DATE: Final = re.compile(
+    r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
+    rf"|\b\d{{1,2}} (?:{_MONTH})[a-z]* \d{{4}}|\b(?:{_MONTH})[a-z]* \d{{1,2}},? \d{{4}}"
+    r"|\b\d{1,2}/\d{1,2}/\d{2,4}\b|\b\d{1,2}:\d\d(?::\d\d)?(?: ?[AaPp][Mm])?\b"
+    r"|\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b"
+)
+_ENVIRONMENT: Final = re.compile(
+    r"(?m)\b(?i:git ?status|current branch|recent commits|working directory|cwd|platform:"
+    r"|is a git repository|os version|(?:modified|deleted|untracked|new file):)"
+    r"|^(?:\?\?| ?[MADRU]{1,2}) [\w./-]+$"
+)
+_RANDOM: Final = re.compile(
+    r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|\b[0-9a-fA-F]{12,}\b|\b\d+(?:\.\d+)?\b"
+    r"|\b[A-Za-z0-9_-]{20,}\b"
+)

@@ -1,0 +1,345 @@
+"""What a gateway finds out about the traffic that it passes on, and keeps.
+
+All of it happens beside the traffic, in a thread: a body that cannot be read or a ledger that
+cannot be written costs a line on the screen, and no request.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any, Final, cast
+
+import msgspec
+
+from sightline.context.dialects import DIALECTS
+from sightline.context.dialects.decoder import read_error
+from sightline.context.dialects.events import Stopped, UsageArrived
+from sightline.context.dialects.profile import Profile
+from sightline.context.dialects.profiles import profile_for
+from sightline.context.dialects.usage import Usage, cost
+from sightline.context.ledger import Ledger
+from sightline.context.ledger.exchanges import Exchange, NewExchange
+from sightline.context.ledger.usage import StoredUsage
+from sightline.errors import SightlineError
+from sightline.gateway.bodies import Api, RequestBody, pieces_of, read_body
+from sightline.gateway.losses import Comparison, Loss, verdict
+from sightline.gateway.traffic import Earlier, Traffic, session_key
+
+__all__ = ["Observer", "Passed", "Passing", "passed_of", "unpacked"]
+
+NANO: Final = 1_000_000_000
+MILLION: Final = 1_000_000
+READ_BYTES: Final = 64 * 1024 * 1024  # of one reply, or one request, that are read
+ERROR_CHARS: Final = 2_000
+TITLE_CHARS: Final = 60
+RECALLED: Final = 8  # requests of a session that the first one after a restart is compared with
+# Anthropic, "Prompt caching": five minutes unless a mark asks for an hour.
+ANTHROPIC_S: Final = 300.0
+HOUR_S: Final = 3_600.0
+_LONG: Final = re.compile(rb'"ttl"\s*:\s*"1h"')
+_SPANS: Final = {"s": 1.0, "m": 60.0, "h": HOUR_S}
+
+
+class Passed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A request that went through, and what is known of it.
+
+    `trouble` is why less is known, or kept, than there could be.
+    """
+
+    session: str
+    api: str
+    model: str
+    status: int
+    bytes: int
+    first_ms: int
+    total_ms: int
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    loss: Loss | None = None
+    stop: str = ""
+    error: str = ""
+    exchange: int | None = None
+    trouble: str = ""
+
+
+def passed_of(kept: Exchange) -> Passed:
+    """Read what was found out about an exchange that is in a ledger."""
+    row = {"session": "", "api": kept.api, "model": kept.model, "bytes": kept.bytes}
+    return msgspec.convert({**kept.about, **row, "exchange": kept.id}, Passed)
+
+
+def _about(passed: Passed) -> dict[str, Any]:
+    """What is kept of it besides what its row has."""
+    about: dict[str, Any] = msgspec.to_builtins(passed)
+    for name in ("session", "api", "model", "bytes"):
+        del about[name]
+    if "usage" in about:
+        about["usage"] = {name: count for name, count in about["usage"].items() if count}
+    return about
+
+
+@dataclass(slots=True)
+class Passing:
+    """A request on its way: what is copied of it while it passes.
+
+    `sent`, `first` and `ended` are moments of one clock; `at` is the time of day, in seconds.
+    """
+
+    api: Api
+    path: str
+    headers: Mapping[str, str]
+    data: bytes
+    sent: float
+    at: float
+    first: float = 0.0
+    ended: float = 0.0
+    status: int = 0
+    reply_headers: dict[str, str] = field(default_factory=dict)
+    cut: bool = False
+    _chunks: list[bytes] = field(default_factory=list)
+    _size: int = 0
+
+    def feed(self, chunk: bytes) -> None:
+        """Copy more of the reply."""
+        self._size += len(chunk)
+        if self._size <= READ_BYTES:
+            self._chunks.append(chunk)
+
+    @property
+    def reply(self) -> bytes | None:
+        """The reply as far as it came, unpacked; None if it cannot be read."""
+        if self._size > READ_BYTES:
+            return None
+        return unpacked(b"".join(self._chunks), self.reply_headers.get("content-encoding", ""))
+
+
+class Observer:
+    """Compares every request with those before it, and keeps both in a ledger if there is one."""
+
+    def __init__(self, ledger: Ledger | None = None, *, project: str = "", agent: str = "") -> None:
+        self._ledger = ledger
+        self._project = project
+        self._agent = agent
+        self._traffic = Traffic()
+        self._sessions: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def observe(self, passing: Passing) -> Passed:
+        """Find out what a request and its reply were, and keep them; call it in a thread."""
+        with self._lock:
+            return self._observe(passing)
+
+    def _observe(self, passing: Passing) -> Passed:
+        data = unpacked(passing.data, passing.headers.get("content-encoding", ""))
+        body = None if data is None else read_body(passing.api, data, passing.path)
+        known = Passed(
+            "",
+            passing.api,
+            "" if body is None else body.model,
+            passing.status,
+            len(passing.data),
+            _ms(passing.sent, passing.first),
+            _ms(passing.sent, passing.ended),
+        )
+        if body is None or data is None:
+            return msgspec.structs.replace(known, trouble="the request could not be read")
+        session = session_key(passing.headers, body)
+        self._recall(session)
+        stopped, usage = _answer(passing, body)
+        profile = _profile(body)
+        matched = self._traffic.match(session, body)
+        loss = None
+        if matched is not None:
+            loss = _loss(*matched, body, usage, passing, profile, data)
+        known = msgspec.structs.replace(
+            known,
+            session=session,
+            usage=usage,
+            cost_usd=None if usage is None else cost(usage, profile.prices),
+            loss=loss,
+            stop=_stop(passing, stopped),
+            error=_error(passing),
+        )
+        number, trouble = self._keep(known, body, data, matched, stopped, session)
+        if passing.status < 400:
+            self._traffic.add(session, Earlier(body, passing.at, usage, number))
+        return msgspec.structs.replace(known, exchange=number, trouble=trouble)
+
+    def _keep(
+        self,
+        known: Passed,
+        body: RequestBody,
+        data: bytes,
+        matched: tuple[Earlier, Comparison] | None,
+        stopped: Stopped | None,
+        session: str,
+    ) -> tuple[int | None, str]:
+        if self._ledger is None:
+            return None, ""
+        new = NewExchange(
+            body.api,
+            body.model,
+            pieces_of(data),
+            {} if stopped is None else msgspec.to_builtins(stopped),
+            _about(known),
+            None if matched is None else matched[0].exchange,
+            _stored(known),
+        )
+        try:
+            number = self._ledger.exchanges.add(self._session(session, body), new)
+        except SightlineError as error:
+            return None, f"not kept: {error}"
+        return number, ""
+
+    def _session(self, key: str, body: RequestBody) -> int:
+        """Find the ledger's session of an agent's session, or begin one."""
+        assert self._ledger is not None  # noqa: S101 - its only caller has asked
+        if key not in self._sessions:
+            question = next((u.text for u in body.messages if u.role == "user" and u.text), "")
+            session = self._ledger.sessions.create(
+                _name(key),
+                project=self._project,
+                title=" ".join(question.split())[:TITLE_CHARS],
+                kind=f"gateway {self._agent}".strip(),
+            )
+            self._sessions[key] = session.id
+        return self._sessions[key]
+
+    def _recall(self, key: str) -> None:
+        """Take up a session that an earlier gateway kept, so that its next request goes on."""
+        if self._ledger is None or key in self._sessions:
+            return
+        try:
+            session = self._ledger.sessions.resolve(_name(key))
+            kept = self._ledger.exchanges.list(session.id)[-RECALLED:]
+            self._sessions[key] = session.id
+            for one in kept:
+                api = cast(Api, one.api)
+                body = read_body(
+                    api, self._ledger.exchanges.request(one.id), f"/models/{one.model}"
+                )
+                known = passed_of(one)
+                at = datetime.fromisoformat(one.sent_at).timestamp()
+                if body is not None and known.status < 400:
+                    self._traffic.add(key, Earlier(body, at, known.usage, one.id))
+        except (SightlineError, msgspec.ValidationError):
+            return
+
+
+def _name(key: str) -> str:
+    """Call a session after its agent's name for it, which need not be one that we can keep."""
+    return f"gateway {blake2b(key.encode(), digest_size=8).hexdigest()}"
+
+
+def _answer(passing: Passing, body: RequestBody) -> tuple[Stopped | None, Usage | None]:
+    reply = passing.reply
+    if reply is None or passing.status >= 400 or not passing.status:
+        return None, None
+    decoder = DIALECTS[profile_for(body.api).dialect].decoder()
+    is_stream = "event-stream" in passing.reply_headers.get("content-type", "")
+    events = [*decoder.feed(reply), *decoder.close()] if is_stream else decoder.whole(reply)
+    stopped = usage = None
+    for event in events:
+        if isinstance(event, UsageArrived):
+            usage = event.usage
+        elif isinstance(event, Stopped):
+            stopped = event
+    return stopped, usage
+
+
+def _loss(
+    earlier: Earlier,
+    compared: Comparison,
+    body: RequestBody,
+    usage: Usage | None,
+    passing: Passing,
+    profile: Profile,
+    data: bytes,
+) -> Loss | None:
+    prices = profile.prices
+    extra = None
+    if prices.input is not None:
+        paid = prices.input if prices.cache_write is None else prices.cache_write
+        extra = paid - (prices.cache_read or 0.0)
+    lifetime = _seconds(profile.cache.ttl)
+    if body.api == "anthropic":
+        lifetime = HOUR_S if _LONG.search(data) else ANTHROPIC_S
+    return verdict(
+        compared,
+        was=earlier.usage,
+        usage=usage,
+        now=body,
+        idle_s=passing.at - earlier.at,
+        lifetime_s=lifetime,
+        least_tokens=profile.cache.min_tokens,
+        extra_price=extra,
+    )
+
+
+def _seconds(span: str) -> float:
+    return float(span[:-1]) * _SPANS[span[-1]] if span[-1:] in _SPANS else 0.0
+
+
+def _profile(body: RequestBody) -> Profile:
+    try:
+        return profile_for(body.api, body.model)
+    except SightlineError:
+        return profile_for(body.api)
+
+
+def _stop(passing: Passing, stopped: Stopped | None) -> str:
+    if passing.cut:
+        return "cut"
+    if stopped is not None:
+        return stopped.reason
+    return "" if passing.status < 400 else f"http {passing.status}"
+
+
+def _error(passing: Passing) -> str:
+    if passing.status < 400:
+        return ""
+    reply = passing.reply
+    return "" if reply is None else read_error(reply).message[:ERROR_CHARS]
+
+
+def _stored(known: Passed) -> StoredUsage | None:
+    usage = known.usage
+    if usage is None or usage.unusable:
+        return None
+    return StoredUsage(
+        known.model or "unknown",
+        usage.input_tokens,
+        usage.output_tokens,
+        min(usage.cache_read_tokens, usage.input_tokens),
+        None if known.cost_usd is None else round(known.cost_usd * NANO),
+        cache_write_tokens=usage.cache_write_tokens,
+        cache_write_long_tokens=usage.cache_write_long_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        cache_miss=None if known.loss is None else known.loss.cause,
+        cache_missed_tokens=None if known.loss is None else known.loss.tokens,
+        outcome=known.stop or None,
+    )
+
+
+def _ms(start: float, end: float) -> int:
+    return max(0, round((end - start) * 1_000))
+
+
+def unpacked(data: bytes, encoding: str) -> bytes | None:
+    """Undo a content coding (RFC 9110 §8.4.1); None for what cannot be undone here."""
+    if encoding in ("", "identity"):
+        return data
+    if encoding in ("gzip", "x-gzip", "deflate"):
+        opener = zlib.decompressobj(zlib.MAX_WBITS | 32)  # either header
+        try:
+            found = opener.decompress(data, READ_BYTES)
+        except zlib.error:
+            return None
+        return None if opener.unconsumed_tail else found
+    return None

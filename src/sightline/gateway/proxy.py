@@ -1,0 +1,311 @@
+"""Pass requests on to their vendor, and replies back, byte for byte.
+
+    http://127.0.0.1:PORT/SECRET/anthropic/v1/messages  →  https://api.anthropic.com/v1/messages
+
+The first part of a path is a secret; without it every request is a 404. The second names the
+upstream, which nothing in a request can choose otherwise. Bodies go on as they came and replies
+come back chunk by chunk; a copy is read beside that. Keys pass and are not looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final
+
+import httpx2
+import uvicorn
+import websockets
+
+from sightline.gateway.bodies import api_of
+from sightline.gateway.observer import READ_BYTES, Passing
+
+__all__ = ["Gateway", "server_of"]
+
+# RFC 9110 §7.6.1: these are between two neighbours and go no further.
+HOP_BY_HOP: Final = frozenset(
+    (b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization",
+     b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade", b"host", b"expect")
+)  # fmt: skip
+READABLE: Final = (b"gzip", b"deflate", b"identity")
+LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+CONNECT_S: Final = 30.0
+
+Scope = Mapping[str, Any]
+Headers = list[tuple[bytes, bytes]]
+
+
+class Gateway:
+    """The ASGI application. `ended` gets every request for an answer, once it has ended."""
+
+    def __init__(
+        self,
+        secret: str,
+        port: int,
+        upstreams: Mapping[str, str],
+        ended: Callable[[Passing], None],
+    ) -> None:
+        self._secret = secret
+        self._hosts = frozenset(f"{host}:{port}" for host in LOOPBACK)
+        self._upstreams = dict(upstreams)
+        self._ended = ended
+        self._client = httpx2.AsyncClient(
+            timeout=httpx2.Timeout(None, connect=CONNECT_S), follow_redirects=False
+        )
+
+    async def close(self) -> None:
+        """Close the connections to the vendors."""
+        await self._client.aclose()
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        """Serve one connection's request."""
+        if scope["type"] == "lifespan":
+            return
+        found = self._upstream(scope)
+        if scope["type"] == "websocket":
+            await self._serve_socket(scope, receive, send, found)
+        elif isinstance(found, int):
+            await _refuse(send, found)
+        else:
+            await self._serve(scope, receive, send, found)
+
+    def _upstream(self, scope: Scope) -> int | tuple[str, str]:
+        """Return where a request goes, and its path there; or the status of a refusal."""
+        headers = dict(scope["headers"])
+        if headers.get(b"host", b"").decode("latin-1").lower() not in self._hosts:
+            return 421  # RFC 9110 §15.5.20: misdirected request
+        if b"origin" in headers or headers.get(b"sec-fetch-site", b"none") != b"none":
+            return 403  # no page has business here
+        raw: bytes = scope.get("raw_path") or scope["path"].encode()
+        _, secret, name, *rest = [*raw.decode("latin-1").split("/", 3), "", ""]
+        if not hmac.compare_digest(secret.encode(), self._secret.encode()):
+            return 404
+        base = self._upstreams.get(name)
+        if base is None:
+            return 404
+        path = f"/{rest[0]}" if rest else "/"
+        query = scope["query_string"].decode("latin-1")
+        return base.rstrip("/") + path + (f"?{query}" if query else ""), path
+
+    async def _serve(self, scope: Scope, receive: Any, send: Any, found: tuple[str, str]) -> None:
+        url, path = found
+        known = api_of(path) if scope["method"] == "POST" else None
+        headers = _onward(scope["headers"])
+        body = _Incoming(receive)
+        passing: Passing | None = None
+        content: Any = body.rest()
+        if not _has_body(scope["headers"]):
+            await body.all(0)
+            content = None
+        elif known is not None:
+            data, whole = await body.all(READ_BYTES)
+            content = data if whole else body.rest(data)
+            if whole and known[1]:
+                plain = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
+                passing = Passing(known[0], path, plain, data, time.monotonic(), time.time())
+        request = httpx2.Request(scope["method"], url, headers=headers, content=content)
+        answered = _Answered(send)
+        work = asyncio.create_task(self._pass(request, answered, passing))
+        gone = asyncio.create_task(body.gone())
+        try:
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                work.result()
+        except httpx2.HTTPError as error:
+            if answered.began:
+                raise ConnectionError("the vendor's reply broke off") from error
+            await _refuse(send, 502, f"the gateway could not reach the vendor: {_why(error)}")
+        finally:
+            for task in (work, gone):
+                task.cancel()
+            await asyncio.gather(work, gone, return_exceptions=True)
+            if passing is not None:
+                passing.ended = time.monotonic()
+                passing.cut = not answered.whole
+                self._ended(passing)
+
+    async def _pass(
+        self, request: httpx2.Request, answered: _Answered, passing: Passing | None
+    ) -> None:
+        response = await self._client.send(request, stream=True)
+        try:
+            back = [(k.lower(), v) for k, v in response.headers.raw if k.lower() not in HOP_BY_HOP]
+            if passing is not None:
+                passing.status = response.status_code
+                passing.first = time.monotonic()
+                passing.reply_headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in back}
+            await answered.start(response.status_code, back)
+            async for chunk in response.aiter_raw():
+                if passing is not None:
+                    passing.feed(chunk)
+                await answered.send(chunk)
+            await answered.end()
+        finally:
+            await response.aclose()
+
+    async def _serve_socket(
+        self, scope: Scope, receive: Any, send: Any, found: int | tuple[str, str]
+    ) -> None:
+        """Pass a WebSocket's messages on, both ways (OpenAI's Responses have such a mode)."""
+        await receive()
+        if isinstance(found, int):
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        url = found[0].replace("http", "ws", 1)
+        headers = [
+            (k.decode("latin-1"), v.decode("latin-1"))
+            for k, v in _onward(scope["headers"])
+            if not k.startswith(b"sec-websocket-")
+        ]
+        subprotocols = scope.get("subprotocols") or None
+        try:
+            async with websockets.connect(
+                url, additional_headers=headers, subprotocols=subprotocols, max_size=None,
+                user_agent_header=None, compression=None,
+            ) as vendor:  # fmt: skip
+                await send({"type": "websocket.accept", "subprotocol": vendor.subprotocol})
+                await _pump(vendor, receive, send)
+        except (OSError, websockets.WebSocketException):
+            with contextlib.suppress(Exception):
+                await send({"type": "websocket.close", "code": 1014})
+
+
+def server_of(application: Gateway) -> uvicorn.Server:
+    """Make a server that adds nothing to a reply, and tells nobody what passes."""
+    config = uvicorn.Config(
+        application,
+        log_level="critical",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        lifespan="off",
+        ws="websockets-sansio",
+        ws_max_size=2**31 - 1,
+        timeout_graceful_shutdown=1,
+    )
+    return uvicorn.Server(config)
+
+
+class _Incoming:
+    """The body of a request as it comes, and whether whoever sent it is still there."""
+
+    def __init__(self, receive: Any) -> None:
+        self._receive = receive
+        self._over = asyncio.Event()
+
+    async def _next(self) -> bytes:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            self._over.set()
+            raise ConnectionError("the agent left")
+        if not message.get("more_body", False):
+            self._over.set()
+        data: bytes = message.get("body", b"")
+        return data
+
+    async def all(self, most: int) -> tuple[bytes, bool]:
+        """Read the body, or so much of it; tell whether it is whole."""
+        parts: list[bytes] = []
+        size = 0
+        while not self._over.is_set() and size <= most:
+            parts.append(await self._next())
+            size += len(parts[-1])
+        return b"".join(parts), self._over.is_set()
+
+    async def rest(self, first: bytes = b"") -> AsyncIterator[bytes]:
+        """Yield what is to come, behind what has."""
+        if first:
+            yield first
+        while not self._over.is_set():
+            yield await self._next()
+
+    async def gone(self) -> None:
+        """Wait until whoever sent the request has left."""
+        await self._over.wait()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+
+class _Answered:
+    """The reply on its way to the agent."""
+
+    def __init__(self, send: Any) -> None:
+        self._send = send
+        self.began = self.whole = False
+
+    async def start(self, status: int, headers: Headers) -> None:
+        self.began = True
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def send(self, chunk: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    async def end(self) -> None:
+        await self._send({"type": "http.response.body", "body": b""})
+        self.whole = True
+
+
+def _onward(headers: Headers) -> Headers:
+    """Return the headers that go on; of the codings only those that we can read a copy of."""
+    connection = {
+        name.strip().lower()
+        for key, value in headers
+        if key == b"connection"
+        for name in value.split(b",")
+    }
+    found: Headers = []
+    for key, value in headers:
+        if key in HOP_BY_HOP or key in connection:
+            continue
+        if key == b"accept-encoding":
+            offered = [c.strip() for c in value.split(b",")]
+            value = (
+                b", ".join(c for c in offered if c.partition(b";")[0] in READABLE) or b"identity"
+            )
+        found.append((key, value))
+    return found
+
+
+def _has_body(headers: Headers) -> bool:
+    """Whether a request says that it has a body (RFC 9112 §6.3)."""
+    return any(key in (b"content-length", b"transfer-encoding") for key, _ in headers)
+
+
+async def _pump(vendor: Any, receive: Any, send: Any) -> None:
+    async def onward() -> None:
+        while (message := await receive())["type"] == "websocket.receive":
+            text = message.get("text")
+            await vendor.send(message["bytes"] if text is None else text)
+        await vendor.close(message.get("code", 1000))
+
+    async def back() -> None:
+        async for data in vendor:
+            key = "text" if isinstance(data, str) else "bytes"
+            await send({"type": "websocket.send", key: data})
+        await send({"type": "websocket.close", "code": vendor.close_code or 1000})
+
+    tasks = [asyncio.ensure_future(onward()), asyncio.ensure_future(back())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _refuse(send: Any, status: int, why: str = "") -> None:
+    body = why.encode()
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", b"%d" % len(body)),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _why(error: Exception) -> str:
+    return str(error) or type(error).__name__

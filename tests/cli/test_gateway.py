@@ -1,0 +1,75 @@
+"""`sightline gateway`: a program led through it, its output and exit code untouched."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sightline.cli.gateway import chosen
+from sightline.errors import InvalidInput
+from support.shell import PROGRAM, Run
+from support.vendors.answers import says
+from support.vendors.server import Vendor
+
+ASKS = """
+import json, os, sys, urllib.request
+body = {"model": "claude-opus-5-5", "messages": [{"role": "user", "content": sys.argv[1]}]}
+request = urllib.request.Request(
+    os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages", json.dumps(body).encode(),
+    {"x-api-key": os.environ["ANTHROPIC_API_KEY"], "content-type": "application/json"},
+)
+print(urllib.request.urlopen(request).read().decode())
+sys.exit(3)
+"""
+
+
+def test_a_program_is_led_through_and_nothing_of_it_is_changed(
+    tmp_path: Path, sightline: Run
+) -> None:
+    db = str(tmp_path / "l.db")
+    with Vendor(says("hello there")) as vendor:
+        environment = {**os.environ, **vendor.environment()}
+        agent = [sys.executable, "-c", ASKS, "what is it?"]
+        done = subprocess.run(
+            [PROGRAM, "gateway", "--db", db, "--json", "--", *agent],
+            env=environment, capture_output=True, check=False, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 3
+        assert b"event: message_start" in done.stdout
+        [line] = done.stderr.splitlines()
+        said = json.loads(line)
+        assert said["model"] == "claude-opus-5-5"
+        assert said["usage"]["input_tokens"] == 100
+        [request] = vendor.requests
+        assert json.loads(request.body)["messages"][0]["content"] == "what is it?"
+    told = sightline("gateway", "--db", db, "report")
+    assert b"80 reused" in told.stdout
+    assert b"nothing was lost" in told.stdout
+    assert vendor.environment()["ANTHROPIC_API_KEY"].encode() not in Path(db).read_bytes()
+
+
+def test_a_program_that_is_not_there_is_said(sightline: Run) -> None:
+    done = sightline("gateway", "--record", "off", "--", "no-such-program-here")
+    assert done.returncode == 2
+    assert b"no-such-program-here" in done.stderr
+
+
+def test_where_requests_go_is_said_or_as_the_environment_has_it() -> None:
+    found = chosen(["openai=http://127.0.0.1:9/v1"], {"ANTHROPIC_BASE_URL": "http://there/"})
+    assert found["openai"] == "http://127.0.0.1:9"
+    assert found["anthropic"] == "http://there"
+    assert found["gemini"].startswith("https://")
+    for wrong in ("nowhere=http://x", "file:///etc"):
+        with pytest.raises(InvalidInput):
+            chosen([wrong], {})
+
+
+def test_without_a_recorded_session_the_report_says_so(sightline: Run, tmp_path: Path) -> None:
+    sightline("ledger", "--help")
+    done = sightline("gateway", "--db", str(tmp_path / "none.db"), "report")
+    assert done.returncode == 2

@@ -1,0 +1,54 @@
+"""A gateway on loopback, as it is run, with somebody who looks at what passed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+
+import httpx2
+import pytest
+
+from sightline.cli.inspect import listen
+from sightline.gateway.observer import Passing
+from sightline.gateway.proxy import Gateway, server_of
+
+SECRET = "an-unguessable-part"
+
+
+@dataclass
+class Running:
+    """A gateway that runs: its address, a client that knows it, and what passed."""
+
+    port: int
+    client: httpx2.AsyncClient
+    passed: asyncio.Queue[Passing] = field(default_factory=asyncio.Queue)
+
+    @property
+    def base(self) -> str:
+        return f"http://127.0.0.1:{self.port}/{SECRET}"
+
+
+Start = Callable[[Mapping[str, str]], AbstractAsyncContextManager[Running]]
+
+
+@pytest.fixture
+def gateway() -> Start:
+    @asynccontextmanager
+    async def start(upstreams: Mapping[str, str]) -> AsyncIterator[Running]:
+        listening = listen(0)
+        port = listening.getsockname()[1]
+        async with httpx2.AsyncClient(timeout=30, trust_env=False) as client:
+            running = Running(port, client)
+            application = Gateway(SECRET, port, upstreams, running.passed.put_nowait)
+            server = server_of(application)
+            serving = asyncio.create_task(server.serve(sockets=[listening]))
+            try:
+                yield running
+            finally:
+                server.should_exit = True
+                await serving
+                await application.close()
+
+    return start

@@ -1,0 +1,108 @@
+"""A request as the vendor's cache sees it: the same value is the same units, however spelled."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from benchmarks.faults import LAYOUTS, Layout, session
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightline.gateway.bodies import APIS, Api, api_of, pieces_of, read_body
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=30,
+)
+NAMES = st.sampled_from(
+    [
+        "messages",
+        "input",
+        "contents",
+        "tools",
+        "system",
+        "instructions",
+        "model",
+        "systemInstruction",
+    ]
+)
+
+
+def units(api: Api, body: Any) -> list[bytes]:
+    read = read_body(api, json.dumps(body).encode())
+    assert read is not None
+    return [unit.digest for unit in read.units]
+
+
+def test_a_string_is_a_text_block_and_a_mark_is_nothing() -> None:
+    plain = {"messages": [{"role": "user", "content": "hello"}], "system": "be brief"}
+    block = {"type": "text", "text": "hello", "cache_control": {"type": "ephemeral"}}
+    marked = {
+        "messages": [{"role": "user", "content": [block]}],
+        "system": [{"type": "text", "text": "be brief", "cache_control": {"type": "ephemeral"}}],
+    }
+    assert units("anthropic", plain) == units("anthropic", marked)
+    result = {"type": "tool_result", "tool_use_id": "a"}
+    said = [{"type": "text", "text": "42"}]
+    assert units(
+        "anthropic", {"messages": [{"role": "user", "content": [result | {"content": "42"}]}]}
+    ) == units(
+        "anthropic", {"messages": [{"role": "user", "content": [result | {"content": said}]}]}
+    )
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_differs_in_value_differs_in_a_unit(layout: Layout) -> None:
+    before, now = session(random.Random(1), layout, 2)[-2:]
+    one, other = units(layout, before), units(layout, now)
+    assert other[: len(one)] == one or layout == "anthropic"
+    now["tools"][0]["description"] += "!"
+    assert units(layout, now)[0] != one[0]
+
+
+@given(st.sampled_from(APIS), st.dictionaries(NAMES, VALUES))
+def test_nothing_that_an_agent_sends_makes_reading_raise(api: Api, value: Any) -> None:
+    data = json.dumps(value).encode()
+    read_body(api, data, "/v1/models/m:generateContent")
+    assert b"".join(pieces_of(data)) == data
+
+
+@given(st.binary(max_size=200))
+def test_what_is_no_json_is_no_request(data: bytes) -> None:
+    for api in APIS:
+        read_body(api, data)
+    assert b"".join(pieces_of(data)) == data
+
+
+def test_what_is_nested_too_deep_is_no_request() -> None:
+    deep = b'{"messages":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    assert read_body("anthropic", deep) is None
+    assert b"".join(pieces_of(deep)) == deep
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_request_that_goes_on_shares_most_of_its_pieces(layout: Layout) -> None:
+    before, now = (
+        set(pieces_of(json.dumps(body).encode()))
+        for body in session(random.Random(2), layout, 4)[-2:]
+    )
+    assert len(now - before) <= 6
+
+
+@pytest.mark.parametrize(
+    ("path", "api"),
+    [
+        ("/v1/messages?beta=true", ("anthropic", True)),
+        ("/v1/messages/count_tokens", ("anthropic", False)),
+        ("/v1/responses", ("openai-responses", True)),
+        ("/v1/chat/completions", ("openai-chat", True)),
+        ("/v1beta/models/g:streamGenerateContent?alt=sse", ("gemini", True)),
+        ("/v1/models", None),
+    ],
+)
+def test_a_path_says_which_api_is_spoken(path: str, api: object) -> None:
+    assert api_of(path) == api

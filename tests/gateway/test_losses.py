@@ -1,0 +1,58 @@
+"""Why a cache was missed: seeded faults are named, and nothing is found where nothing happened."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections import Counter
+
+from benchmarks.faults import Case, cases, clean, session
+from benchmarks.gateway import judge
+
+from sightline.gateway.causes import CAUSES
+
+
+def test_causes_and_places_of_seeded_faults_are_named() -> None:
+    tried = list(cases(random.Random(4), 6))
+    wrong = Counter[tuple[str, str]]()
+    misplaced = 0
+    for case in tried:
+        loss = judge(case)
+        cause = "" if loss is None else loss.cause
+        if cause != case.cause:
+            wrong[case.cause, cause] += 1
+        elif loss is not None and not loss.path.startswith(case.path):
+            misplaced += 1
+    assert sum(wrong.values()) <= 0.01 * len(tried), wrong
+    assert misplaced <= 0.05 * len(tried)
+    assert {case.cause for case in tried} <= CAUSES.keys()
+    assert len({case.cause for case in tried}) >= 25
+
+
+def test_nothing_is_found_where_nothing_happened() -> None:
+    found = [loss for case in clean(random.Random(5), 200) if (loss := judge(case)) is not None]
+    assert found == []
+
+
+def test_a_loss_says_what_changed_and_what_to_do() -> None:
+    [date, *_] = [case for case in cases(random.Random(6), 1) if case.cause == "date"]
+    loss = judge(date)
+    assert loss is not None
+    assert "2026-11-15" in loss.before
+    assert "2026-11-16" in loss.now
+    assert loss.words == "a date or a time stands in the prefix"
+    assert loss.advice
+    assert loss.tokens > 0
+    assert loss.cost is not None
+
+
+def test_a_vendor_that_read_everything_is_believed() -> None:
+    [edited, *_] = [case for case in cases(random.Random(7), 1) if case.cause == "edited"]
+    assert judge(edited, read=100_000) is None
+
+
+def test_another_last_question_is_no_loss() -> None:
+    before = session(random.Random(8), "anthropic", 2)[3]
+    now = copy.deepcopy(before)
+    now["messages"][-1]["content"] = "something else"
+    assert judge(Case("anthropic", before, now, "")) is None
