@@ -32,7 +32,8 @@ the command line returns for it.
     │   ├── TimedOut                     timed_out       there, but too slow to answer
     │   └── LetGo                        let_go          it took too much, or sent too much rubbish
     ├── LedgerUnavailable             4  ledger_unavailable  locked too long, disk full, I/O error
-    │   └── SessionBusy                  session_busy    another program runs a turn in it
+    │   ├── SessionBusy                  session_busy    another program runs a turn in it
+    │   └── SessionChanged               session_changed something was said in it meanwhile
     ├── ActionFailed                  5  action_failed   the app did not do it, and says why
     ├── DoesNotFit                    6  does_not_fit    over the budget; shows the arithmetic
     │   └── OverBudget                   over_budget     more money than the user set as a limit
@@ -73,6 +74,7 @@ __all__ = [
     "RateLimited",
     "RequestRefused",
     "SessionBusy",
+    "SessionChanged",
     "SightlineError",
     "StrategyFailed",
     "TimedOut",
@@ -371,6 +373,12 @@ class SessionBusy(LedgerUnavailable):
     """Another program runs a turn in this session; two at once would mix their words."""
 
     code = "session_busy"
+
+
+class SessionChanged(LedgerUnavailable):
+    """A session no longer ends as the caller knows it; read it again, nothing was done."""
+
+    code = "session_changed"
 
 
 class LedgerDamaged(SightlineError):

@@ -22,7 +22,7 @@ from sightline.context.messages.parts import (
     ToolResult,
 )
 from sightline.context.messages.window import TokenWindow
-from sightline.errors import InvalidInput, NotFound, NotStorable, TooLarge
+from sightline.errors import InvalidInput, NotFound, NotStorable, SessionChanged, TooLarge
 
 
 class Word(str):
@@ -266,3 +266,16 @@ def test_what_comes_without_a_weight_is_weighed(ledger: Ledger, session: Session
     assert ledger.append(session.id, [Draft(answer, 0)], strategy="openai")[0].tokens == 0
     ledger.append(session.id, [question], strategy="openai")
     assert [e.message for e in ledger.window(session.id, TokenWindow(150))] == [question]
+
+
+def test_what_was_said_meanwhile_is_not_overlooked(ledger: Ledger, session: Session) -> None:
+    head = ledger.sessions.get(session.id).head
+    ledger.append(session.id, [Message.of("user", "first")], head=head)
+    with pytest.raises(SessionChanged):
+        ledger.append(session.id, [Message.of("user", "second")], head=head)
+    with pytest.raises(SessionChanged):
+        ledger.sessions.delete(session.id, confirm=session.name, head=head)
+    assert [entry.message.text for entry in ledger.window(session.id)] == ["first"]
+    head = ledger.sessions.get(session.id).head
+    ledger.sessions.delete(session.id, confirm=session.name, head=head)
+    assert ledger.sessions.find(session.name) is None

@@ -202,43 +202,51 @@ changes = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
-@given(changes)
-def test_a_pop_takes_the_last_message_that_is_shown_whatever_went_before(steps: list[str]) -> None:
+def test_a_pop_takes_the_last_message_that_is_shown_whatever_went_before() -> None:
     with Ledger(":memory:") as ledger:
-        session = ledger.sessions.create("popped")
-        for number, step in enumerate(steps):
-            before = [entry.id for entry in ledger.window(session.id)]
-            live = [g for g in ledger.groups.recent(session.id) if g.status == "live"]
-            dropped = [g for g in ledger.groups.recent(session.id) if g.status == "dropped"]
-            if step in ("ask", "say", "state"):
-                role: Role = "user" if step == "ask" else "assistant"
-                text = f"### STATE\nGoal: {number}" if step == "state" else str(number)
-                ledger.append(session.id, [Message.of(role, text)])
-            elif step == "pop" and dropped and (not live or dropped[-1].seq > live[-1].seq):
-                if live:
-                    with pytest.raises(InvalidInput, match="dropped, and behind"):
-                        ledger.groups.pop(session.id)
-            elif step == "pop":
-                popped = ledger.groups.pop(session.id)
-                assert (popped is None) == (not before)
-                assert popped is None or popped.id == before.pop()
-                assert [entry.id for entry in ledger.window(session.id)] == before
-            elif step == "undo" and live:
-                ledger.groups.undo(session.id)
-            elif step == "restore" and dropped:
-                ledger.groups.restore(session.id, dropped[0].id)
-            elif step in ("drop", "remove") and live:
-                getattr(ledger.groups, step)(session.id, live[number % len(live)].id)
+
+        @settings(max_examples=25, deadline=None)
+        @given(changes)
+        def law(steps: list[str]) -> None:
+            session = ledger.sessions.create().id
+            for number, step in enumerate(steps):
+                _change(ledger, session, step, number)
+            shown = [entry.message.text for entry in ledger.window(session, Window(0))]
+            states = [text for text in shown if text.startswith("### STATE")]
+            assert ledger.states.current(session) == (states[-1] if states else None)
+            if len(steps) % 2:
+                ledger.groups.clear(session)
+                assert (ledger.window(session), ledger.sessions.get(session).tokens) == ((), 0)
+                ledger.append(session, [Message.of("user", "again")])
+                assert prompts(ledger, session) == ["again"]
+
+        law()
         assert ledger.verify().findings == ()
-        shown = [entry.message.text for entry in ledger.window(session.id, Window(0))]
-        states = [text for text in shown if text.startswith("### STATE")]
-        assert ledger.states.current(session.id) == (states[-1] if states else None)
-        ledger.groups.clear(session.id)
-        assert (ledger.window(session.id), ledger.sessions.get(session.id).tokens) == ((), 0)
-        ledger.append(session.id, [Message.of("user", "again")])
-        assert prompts(ledger, session.id) == ["again"]
-        assert ledger.verify().findings == ()
+
+
+def _change(ledger: Ledger, session: int, step: str, number: int) -> None:
+    before = [entry.id for entry in ledger.window(session)]
+    groups = ledger.groups.recent(session)
+    live = [group for group in groups if group.status == "live"]
+    dropped = [group for group in groups if group.status == "dropped"]
+    if step in ("ask", "say", "state"):
+        role: Role = "user" if step == "ask" else "assistant"
+        text = f"### STATE\nGoal: {number}" if step == "state" else str(number)
+        ledger.append(session, [Message.of(role, text)])
+    elif step == "pop" and live and groups[-1].status == "dropped":
+        with pytest.raises(InvalidInput, match="dropped, and behind"):
+            ledger.groups.pop(session)
+    elif step == "pop":
+        popped = ledger.groups.pop(session)
+        assert (popped is None) == (not before)
+        assert popped is None or popped.id == before.pop()
+        assert [entry.id for entry in ledger.window(session)] == before
+    elif step == "undo" and live:
+        ledger.groups.undo(session)
+    elif step == "restore" and dropped:
+        ledger.groups.restore(session, dropped[0].id)
+    elif step in ("drop", "remove") and live:
+        getattr(ledger.groups, step)(session, live[number % len(live)].id)
 
 
 def test_a_session_is_found_by_its_exact_name_or_begun(ledger: Ledger) -> None:

@@ -34,7 +34,7 @@ from sightline.context.ledger.notes import Scratchpad, States, StrategyStates
 from sightline.context.ledger.paths import expanded
 from sightline.context.ledger.portable import export_session, import_session
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit, describe
-from sightline.context.ledger.sessions import Session, Sessions
+from sightline.context.ledger.sessions import Session, Sessions, check_head
 from sightline.context.ledger.sqlite.store import SqliteStore
 from sightline.context.ledger.store import Clock, Mode, Store, now_utc
 from sightline.context.ledger.transaction import Transaction
@@ -130,6 +130,7 @@ class Ledger:
         strategy: str = DEFAULT_STRATEGY,
         key: str | None = None,
         usage: StoredUsage | None = None,
+        head: str | None = None,
     ) -> tuple[Entry, ...]:
         """Store messages at the end of a session, all or none; durable when it returns.
 
@@ -138,7 +139,8 @@ class Ledger:
         `key`, the same call may be made again after an unknown outcome: what is
         stored already is returned, not stored twice; the same key with other
         messages raises `InvalidInput`. `usage` is the request that the assistant's
-        messages among these came of.
+        messages among these came of. With a `head` (`Session.head`), raise `SessionChanged`
+        if another message is the last one by now.
         """
         if not messages:
             raise InvalidInput("there is nothing to append")
@@ -152,6 +154,7 @@ class Ledger:
                 if [entry.message for entry in stored] != [draft.message for draft in drafts]:
                     raise InvalidInput(f"the key {key!r} was used for other messages")
                 return stored
+            check_head(session, head)
             forget_undone(tx, session)
             writer = Writer(tx, session, max_message=self._gate.limits.message)
             opened = drafts[0].message.role != "user" and writer.continue_group()

@@ -21,9 +21,11 @@ from sightline.context.ledger.transaction import Transaction
 from sightline.context.ledger.writer import Writer, put_state
 from sightline.context.messages.gate import Gate
 from sightline.context.messages.window import Window
-from sightline.errors import InvalidInput, NotFound
+from sightline.errors import InvalidInput, NotFound, SessionChanged
 
-__all__ = ["Session", "SessionOverview", "Sessions", "name_for", "new_session", "session_of"]
+__all__ = [
+    "Session", "SessionOverview", "Sessions", "check_head", "name_for", "new_session", "session_of",
+]  # fmt: skip
 
 _HELD: Final = (
     "messages", "groups", "session_state", "usage", "receipts", "undone", "strategy_states",
@@ -123,14 +125,20 @@ class Sessions:
 
         Raise `InvalidInput` for a name that the ledger could not keep as it is.
         """
+        found = self.find(name)
+        if found is not None:
+            return found
         if self._gate.line(name, "a session's name") != name:
             raise InvalidInput(f"a session cannot be called exactly {name[:80]!r}")
+        with self._store.write() as tx:
+            rows = _called(tx.db, name) or [new_session(tx, name=name, project="")]
+        return session_of(rows[0])
+
+    def find(self, name: str) -> Session | None:
+        """Find the session of exactly this name; None if there is none."""
         with self._store.read() as db:
             rows = _called(db, name)
-        if not rows:
-            with self._store.write() as tx:
-                rows = _called(tx.db, name) or [new_session(tx, name=name, project="")]
-        return session_of(rows[0])
+        return session_of(rows[0]) if rows else None
 
     def get(self, session_id: int) -> Session:
         """Read one session."""
@@ -266,18 +274,28 @@ class Sessions:
             _copy_groups(tx, source, copy)
         return session_of(copy)
 
-    def delete(self, session_id: int, *, confirm: str) -> None:
-        """Delete a session for good. `confirm` must be its name or uuid, as shown to the user."""
+    def delete(self, session_id: int, *, confirm: str, head: str | None = None) -> None:
+        """Delete a session for good. `confirm` must be its name or uuid, as shown to the user.
+
+        With a `head`, raise `SessionChanged` if another message is the last one by now.
+        """
         with self._store.write() as tx:
             row = tx.session(session_id)
             if confirm not in (row["name"], row["uuid"]):
                 raise InvalidInput(
                     f"to delete session {session_id}, confirm with its name: {row['name']!r}"
                 )
+            check_head(row, head)
             for table in _HELD:
                 tx.db.delete(table, "session_id = ?", (session_id,))
             tx.forget_session(row)
         self._store.scrub()
+
+
+def check_head(session: Row, head: str | None) -> None:
+    """Raise `SessionChanged` unless a session ends as its caller knows it, if the caller says."""
+    if head is not None and session["head"].hex() != head:
+        raise SessionChanged(f"something was said in session {session['id']} meanwhile")
 
 
 def name_for(db: RowReader, gate: Gate, given: str, otherwise: str) -> str:
