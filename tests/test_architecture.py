@@ -105,7 +105,7 @@ def test_the_picture_is_made_from_the_imports() -> None:
 DOORS = {
     "sightline", "sightline.slop", "sightline.context", "sightline.agent", "sightline.config",
     "sightline.demo", "sightline.errors", "sightline.events", "sightline.testing",
-    "sightline.adapters.openai_agents",
+    "sightline.adapters.openai_agents", "sightline.adapters.pydantic_ai",
 }  # fmt: skip
 READ = [
     REPOSITORY / "README.md",
@@ -221,6 +221,7 @@ def test_text_passes_one_gate(part: str) -> None:
 # One noun, one meaning: the names that two modules may share, and why.
 SHARED_NAMES = {
     "Client": "a user's tests read like the program that they test",
+    "LiveApps": "the same for every framework's users, and a program has one framework",
 }
 
 

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-EXTRAS = {"openai_agents": "openai-agents"}
-USED = {"openai_agents": "it.LedgerSession(None, '')"}
+EXTRAS = {"openai_agents": "openai-agents", "pydantic_ai": "pydantic-ai"}
+USED = {"openai_agents": "it.LedgerSession(None, '')", "pydantic_ai": "it.LedgerStore"}
 FRAMEWORKS = ["agents", "langchain_core", "langgraph", "pydantic_ai"]
 
 

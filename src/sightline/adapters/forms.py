@@ -15,9 +15,18 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from sightline.context.messages.gate import guarded, guarded_json
-from sightline.context.messages.parts import Message, Part, Raw, Reasoning, Text, ToolResult
+from sightline.context.messages.parts import (
+    File,
+    Message,
+    Part,
+    Raw,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 
-__all__ = ["form_of", "with_form"]
+__all__ = ["form_of", "outline", "with_form"]
 
 _Path: TypeAlias = tuple[str | int, ...]
 _LONG: Final = 60  # a shorter text is shorter than its path
@@ -41,19 +50,36 @@ def with_form(message: Message, form: Any, framework: str) -> Message:
 
 def form_of(message: Message, framework: str) -> Any:
     """Read the form of a message; None if it has none of this framework's."""
-    raw = message.parts[0].raw if message.parts else None
-    if raw is None or raw.strategy != framework:
+    data = _data(message, framework)
+    if data is None:
         return None
-    form = deepcopy(raw.data["form"])
-    for number, *path in raw.data.get("texts", ()):
+    form = deepcopy(data["form"])
+    for number, *path in data.get("texts", ()):
         _put(form, tuple(path), _text(message.parts[number]))
     return form
 
 
+def outline(message: Message, framework: str) -> Any:
+    """Look at a form without its long texts; None if there is none. It must not be changed."""
+    data = _data(message, framework)
+    return None if data is None else data["form"]
+
+
+def _data(message: Message, framework: str) -> dict[str, Any] | None:
+    raw = message.parts[0].raw if message.parts else None
+    return None if raw is None or raw.strategy != framework else raw.data
+
+
 def _text(part: Part) -> str:
-    if isinstance(part, Text | Reasoning):
-        return part.text
-    return part.content if isinstance(part, ToolResult) else ""
+    match part:
+        case Text() | Reasoning():
+            return part.text
+        case ToolResult():
+            return part.content
+        case File():
+            return part.uri
+        case ToolCall():
+            return ""
 
 
 def _strings(value: Any, path: _Path = ()) -> Iterator[tuple[str, _Path]]:
