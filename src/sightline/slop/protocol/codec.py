@@ -116,7 +116,7 @@ _snapshots: Final = msgspec.json.Decoder(SeenSnapshot)
 def decode(data: bytes | str, limits: Limits = DEFAULT) -> Node:
     """Read a tree. Raises InvalidJson (line, column) or InvalidTree (all violations)."""
     text = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-    root = finish(_sound_tree(text, limits))
+    root = _small_leaf(text, limits) or finish(_sound_tree(text, limits))
     return _decode_exactly(data, limits) if root is None else root
 
 
@@ -126,6 +126,21 @@ def _sound_tree(text: bytes, limits: Limits) -> Steps[Node | None]:
     if root is None or not (yield from _soundness(root, limits)):
         return None
     return root
+
+
+def _small_leaf(text: bytes, limits: Limits) -> Node | None:
+    """Read the text of one node, of which most is seen at a glance; None is "look closer"."""
+    if len(text) > min(_PIECE, limits.string_bytes) or not text.isascii():
+        return None
+    if text.count(b"{") + text.count(b"[") > limits.value_levels:
+        return None
+    try:
+        node = _nodes.decode(msgspec.json.format(text, indent=-1))
+    except (msgspec.DecodeError, NotImplementedError):
+        return None
+    if node.child_list or not _ids_are_sound([node], [], limits):
+        return None
+    return node if _texts_are_sound([node], None) else None
 
 
 def _native(decoder: msgspec.json.Decoder[_T], text: bytes) -> Steps[_T | None]:
@@ -464,25 +479,29 @@ def _types_are_sound(level: list[Node], limits: Limits) -> bool:
     return max(map(len, map(str.encode, kinds))) <= limits.string_bytes
 
 
-def _texts_are_sound(level: list[Node], limits: Limits, *, is_shallow: bool = False) -> bool:
-    properties = _texts(level, "properties")
-    if not _sizes_are_sound(properties, limits, is_shallow=is_shallow):
+def _texts_are_sound(level: list[Node], limits: Limits | None, *, is_shallow: bool = False) -> bool:
+    """Without limits it is known that nothing is too long or too deep."""
+    properties = [text for node in level if (text := node.properties_json)]
+    if limits and not _sizes_are_sound(properties, limits, is_shallow=is_shallow):
         return False
     if properties:
         joined = b"\0".join([b"", *properties])
         if _NOT_AN_OBJECT.search(joined):
             return False
-    metas = _texts(level, "meta")
-    content_refs = _texts(level, "content_ref")
-    affordances = [Raw(text) for text in set(map(bytes, _texts(level, "affordances")))]
-    if not all(
+    metas = [text for node in level if (text := node.meta_json)]
+    content_refs = [text for node in level if (text := node.content_ref_json)]
+    distinct = {bytes(text) for node in level if (text := node.affordances_json)}
+    affordances = [Raw(text) for text in distinct]
+    if limits and not all(
         _sizes_are_sound(texts, limits, is_shallow=is_shallow)
         for texts in (metas, content_refs, affordances)
     ):
         return False
     try:
-        _metas.decode(b"[" + b",".join(metas) + b"]")
-        _content_refs.decode(b"[" + b",".join(content_refs) + b"]")
+        if metas:
+            _metas.decode(b"[" + b",".join(metas) + b"]")
+        if content_refs:
+            _content_refs.decode(b"[" + b",".join(content_refs) + b"]")
         for text in affordances:
             actions = [affordance.action for affordance in _affordances.decode(text) or ()]
             if len(set(actions)) != len(actions):
@@ -490,10 +509,6 @@ def _texts_are_sound(level: list[Node], limits: Limits, *, is_shallow: bool = Fa
     except msgspec.DecodeError:
         return False
     return True
-
-
-def _texts(level: list[Node], name: str) -> list[Raw]:
-    return list(filter(None, map(_text_getters[name], level)))
 
 
 def _sizes_are_sound(texts: list[Raw], limits: Limits, *, is_shallow: bool) -> bool:

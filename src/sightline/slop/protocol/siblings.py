@@ -7,7 +7,7 @@ list before the change:
 
     replace, insert, remove     O(chunk + n / chunk)
     find by id                  one dictionary probe
-    the chunk at a position     one bisection
+    the chunk at a position     a few bisections
 
 The probe is into a map from ids to places. All versions of a list share one map,
 so it is only a hint: it knows every id that is in any of them, and where it was
@@ -20,7 +20,7 @@ a view skips what did not change without looking at it.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
@@ -32,6 +32,8 @@ __all__ = ["CHUNK", "WIDE", "Chunk", "ShortList", "SiblingPosition", "Siblings"]
 
 WIDE: Final = 128
 CHUNK: Final = 256
+# After so many corrections of where the chunks end, the ends are counted anew.
+_CORRECTIONS: Final = 256
 # A hint is a place as one number; no chunk is longer than this.
 _STRIDE: Final = 2 * CHUNK + 1
 
@@ -92,12 +94,16 @@ class ShortList(tuple["Node", ...]):
 class Siblings(Sequence["Node"]):
     """An immutable sequence of nodes with distinct ids."""
 
-    __slots__ = ("_ends", "_hints", "_length", "chunks")
+    __slots__ = ("_ends", "_grown", "_hints", "_length", "_shrunk", "chunks")
 
     def __init__(self, chunks: tuple[Chunk, ...]) -> None:
         self.chunks = chunks
         self._hints: dict[str, int] | None = None
+        # Where each chunk ended in an earlier version, and which chunks have got or lost a node
+        # since, in order, once for each node.
         self._ends: list[int] | None = None
+        self._grown: list[int] = []
+        self._shrunk: list[int] = []
         self._length = -1
 
     @classmethod
@@ -172,11 +178,8 @@ class Siblings(Sequence["Node"]):
 
     def replaced(self, position: SiblingPosition, node: Node) -> Siblings:
         """Put a node in the place of one with the same id."""
-        chunks = list(self.chunks)
-        chunks[position.chunk] = chunks[position.chunk].with_replaced(position.offset, node)
-        result = Siblings(tuple(chunks))
-        result._hints, result._length, result._ends = self._hints, self._length, self._ends
-        return result
+        chunk = self.chunks[position.chunk].with_replaced(position.offset, node)
+        return self._with_chunks(position.chunk, (chunk,), 0)
 
     def inserted(self, index: int, node: Node) -> Siblings:
         """Put a node in at a position from 0 to the length, moving the rest up."""
@@ -185,8 +188,9 @@ class Siblings(Sequence["Node"]):
         at, offset = self._position(index)
         if at == len(self.chunks):
             at, offset = at - 1, len(self.chunks[-1].nodes)
-        nodes = self.chunks[at].nodes
-        nodes = (*nodes[:offset], node, *nodes[offset:])
+        longer = list(self.chunks[at].nodes)
+        longer.insert(offset, node)
+        nodes = tuple(longer)
         halves = (nodes,) if len(nodes) <= 2 * CHUNK else (nodes[:CHUNK], nodes[CHUNK:])
         result = self._with_chunks(at, tuple(map(Chunk, halves)), 1)
         if result._hints is not None and len(result._hints) > 2 * len(result):
@@ -202,9 +206,18 @@ class Siblings(Sequence["Node"]):
 
     def _with_chunks(self, at: int, put: tuple[Chunk, ...], more: int) -> Siblings:
         """Put other chunks in the place of one, which makes the list longer by `more`."""
-        result = Siblings((*self.chunks[:at], *put, *self.chunks[at + 1 :]))
+        chunks = list(self.chunks)
+        chunks[at : at + 1] = put
+        result = Siblings(tuple(chunks))
         result._hints = self._hints
         result._length = len(self) + more
+        corrections = len(self._grown) + len(self._shrunk)
+        if self._ends is not None and len(put) == 1 and corrections < _CORRECTIONS:
+            result._ends, result._grown, result._shrunk = self._ends, self._grown, self._shrunk
+            if more > 0:
+                result._grown = _with(at, self._grown)
+            elif more < 0:
+                result._shrunk = _with(at, self._shrunk)
         return result
 
     def _hint(self, node_id: str, position: SiblingPosition) -> None:
@@ -212,7 +225,25 @@ class Siblings(Sequence["Node"]):
             self._hints[node_id] = position.chunk * _STRIDE + position.offset
 
     def _position(self, index: int) -> SiblingPosition:
-        if self._ends is None:
-            self._ends = list(accumulate([len(chunk.nodes) for chunk in self.chunks]))
-        at = bisect_right(self._ends, index)
-        return SiblingPosition(at, index - (self._ends[at - 1] if at else 0))
+        ends = self._ends
+        if ends is None:
+            ends = self._ends = list(accumulate([len(chunk.nodes) for chunk in self.chunks]))
+        at = bisect_right(ends, index)
+        # Few nodes have come or gone since these were counted: it is this chunk, or one near it.
+        while at < len(ends) and index >= ends[at] + self._moved(at):
+            at += 1
+        before = ends[at - 1] + self._moved(at - 1) if at else 0
+        while index < before:
+            at -= 1
+            before = ends[at - 1] + self._moved(at - 1) if at else 0
+        return SiblingPosition(at, index - before)
+
+    def _moved(self, at: int) -> int:
+        """How far the end of a chunk has moved since the ends were counted."""
+        return bisect_right(self._grown, at) - bisect_right(self._shrunk, at)
+
+
+def _with(number: int, ordered: list[int]) -> list[int]:
+    more = ordered.copy()
+    insort(more, number)
+    return more
