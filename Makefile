@@ -13,7 +13,8 @@ $(shell [ -x $(BIN)/python ] || rm -f $(READY))
 .PHONY: chat test lint format demo bench prove lock bare _system
 
 test: $(READY)             ## everything CI runs: lint, types, tests; COVERAGE=1 measures it, LAWS=whole tries all cases of the laws
-	@sh setup/browser.sh $(VENV)/browser & $(MAKE) --no-print-directory lint && wait
+	@sh setup/browser.sh $(VENV)/browser & sh setup/agents.sh $(VENV)/agents & \
+		$(MAKE) --no-print-directory lint && wait
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(if $(COVERAGE),--cov --cov-report=term)
 
 lint: $(READY)             ## style and strict types

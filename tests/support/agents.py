@@ -1,0 +1,138 @@
+"""Claude Code and Codex themselves, each with a vendor on loopback and a home of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.vendors.answers import Answer, Call, says
+from support.vendors.server import Vendor
+
+_INSTALLED = Path(sys.prefix) / "agents"
+_MODULES = _INSTALLED / "node_modules"
+CLAUDE = _MODULES / "@anthropic-ai/claude-code-linux-x64/claude"
+CODEX = _MODULES / "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex"
+LONGEST_S = 240
+Step = tuple[str, dict[str, Any]]
+
+installed = pytest.mark.skipif(
+    not (_INSTALLED / ".installed").is_file(), reason="setup/agents.sh installed none"
+)
+
+
+class Agent:
+    """One agent in a directory; `turn` says something to it and gives what its vendor was sent."""
+
+    def __init__(self, home: Path, apps: Path, *options: str) -> None:
+        self.home = home
+        self.options = options
+        self.turns = 0
+        self.environment = {
+            "HOME": str(home), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "SLOP_PROVIDERS": str(apps), **self.own_environment(),
+        }  # fmt: skip
+
+    def own_environment(self) -> dict[str, str]:
+        raise NotImplementedError
+
+    def command(self, vendor: Vendor, text: str) -> list[str]:
+        raise NotImplementedError
+
+    def call(self, number: int, step: Step) -> Call:
+        raise NotImplementedError
+
+    def results(self, body: dict[str, Any]) -> list[Any]:
+        """The results of tools in a request, each as JSON."""
+        raise NotImplementedError
+
+    def turn(self, text: str, *steps: Step) -> list[dict[str, Any]]:
+        """Say something; the model calls a tool in each of its replies, then it is done."""
+        answers: list[Answer] = [says("", self.call(n, step)) for n, step in enumerate(steps)]
+        with Vendor(*answers, says("All done.")) as vendor:
+            done = subprocess.run(
+                self.command(vendor, text), env=self.environment | vendor.environment(),
+                cwd=self.home, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                timeout=LONGEST_S, check=False,
+            )  # fmt: skip
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        assert "All done." in done.stdout, f"{done.stdout}\n{done.stderr}"
+        self.turns += 1
+        return [json.loads(request.body) for request in vendor.requests]
+
+
+class Claude(Agent):
+    """Claude Code, asked in print mode."""
+
+    namespace = "mcp__sightline__"
+
+    def own_environment(self) -> dict[str, str]:
+        quiet = "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC DISABLE_TELEMETRY DISABLE_AUTOUPDATER"
+        return dict.fromkeys((*quiet.split(), "IS_SANDBOX"), "1")
+
+    def command(self, vendor: Vendor, text: str) -> list[str]:
+        going_on = ["--continue"] if self.turns else []
+        allowed = ["--allowedTools", self.namespace.rstrip("_")]
+        return [str(CLAUDE), "-p", text, *going_on, *allowed, *self.options]
+
+    def call(self, number: int, step: Step) -> Call:
+        return Call(f"{self.namespace}{step[0]}", step[1], f"c{self.turns}_{number}")
+
+    def results(self, body: dict[str, Any]) -> list[Any]:
+        blocks = (
+            block
+            for message in body["messages"]
+            if isinstance(message["content"], list)
+            for block in message["content"]
+        )
+        found = (block["content"] for block in blocks if block["type"] == "tool_result")
+        # Of a result that is an error it shows the text alone.
+        return [json.loads(text) if text.startswith("{") else {"error": text} for text in found]
+
+
+class Codex(Agent):
+    """Codex, asked by `codex exec`."""
+
+    def own_environment(self) -> dict[str, str]:
+        folder = self.home / "codex"
+        folder.mkdir(exist_ok=True)
+        return {"CODEX_HOME": str(folder)}
+
+    def command(self, vendor: Vendor, text: str) -> list[str]:
+        provider = {"name": "local", "base_url": f"{vendor.url}/v1", "wire_api": "responses",
+                    "env_key": "OPENAI_API_KEY"}  # fmt: skip
+        settings = {"model": "gpt-5.5", "model_provider": "local"} | {
+            f"model_providers.local.{name}": value for name, value in provider.items()
+        }
+        given = [f"{name}={json.dumps(value)}" for name, value in settings.items()]
+        flags = [word for one in given for word in ("-c", one)]
+        going_on = ["resume", "--last"] if self.turns else []
+        free = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
+        return [str(CODEX), "exec", *flags, *free, *self.options, *going_on, text]
+
+    def call(self, number: int, step: Step) -> Call:
+        return Call(step[0], step[1], f"c{self.turns}_{number}", "mcp__sightline")
+
+    def results(self, body: dict[str, Any]) -> list[Any]:
+        outputs = (item for item in body["input"] if item["type"] == "function_call_output")
+        return [json.loads(item["output"].partition("Output:\n")[2]) for item in outputs]
+
+
+def mcp_options(agent: type[Agent], directory: Path, arguments: Sequence[str]) -> list[str]:
+    """Give an agent `sightline mcp` as its only server."""
+    if agent is Claude:
+        server = {"command": sys.executable, "args": [*arguments]}
+        file = directory / "mcp.json"
+        file.write_text(json.dumps({"mcpServers": {"sightline": server}}))
+        return ["--strict-mcp-config", "--mcp-config", str(file)]
+    server_settings = {"command": sys.executable, "args": [*arguments], "required": True,
+                       "startup_timeout_sec": 120, "env_vars": ["SLOP_PROVIDERS"]}  # fmt: skip
+    given = [f"mcp_servers.sightline.{name}={json.dumps(value)}"
+             for name, value in server_settings.items()]  # fmt: skip
+    return [word for one in given for word in ("-c", one)]
