@@ -52,6 +52,11 @@ class ActionQuestion:
     fingerprint: str = ""
     _case: Case | None = field(default=None, init=False, repr=False, compare=False)
 
+    @property
+    def digest(self) -> str:
+        """Name all that is shown by it; another one if the app, node or action is another."""
+        return "" if self._case is None else self._case.digest
+
     def __str__(self) -> str:
         """Say it in one line."""
         what = f"{self.app}: {self.action} on {self.path}"

@@ -8,6 +8,7 @@ import apsw
 
 from context.ledger.helpers import fill, group_ids
 from sightline.context.ledger import Ledger, StoredUsage
+from sightline.context.ledger.threads import Checkpoint, CheckpointKey, CheckpointWrite
 from sightline.errors import SightlineError
 
 
@@ -24,6 +25,9 @@ def make_sound(path: Path, turns: int = 6) -> None:
             ledger.accounts.add_receipt(session.id, {"slots": []}, prefix_digest="00")
             ledger.strategy_states.set(session.id, groups[3], {"summary": "so far"})
             ledger.scratchpad.replace(session.id, "plan")
+            key = CheckpointKey(name, "", "1")
+            ledger.threads.put(Checkpoint(key, "0", "k", b"b"), [])
+            ledger.threads.put_writes(key, [CheckpointWrite("t", 0, "p", "c", "k", b"w")])
             ledger.groups.undo(session.id)
         ledger.memos.save("memo one", ["tag-a"])
         ledger.memos.save("memo two", ["tag-b"])

@@ -17,6 +17,7 @@ from context.ledger.helpers import FakeClock, fill, group_ids
 from sightline.context.ledger import Ledger, StoredUsage
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.sqlite.steps import migrate
+from sightline.context.ledger.threads import Checkpoint, CheckpointKey, CheckpointWrite
 from sightline.context.messages.entries import Draft
 from sightline.context.messages.parts import Message
 
@@ -46,6 +47,10 @@ def write_content(path: Path, version: int) -> None:
         if version >= 6:
             told = StoredUsage("m-1", 1, 1, cost_nanousd=0, reported={"service_tier": "batch"})
             ledger.accounts.record(second.id, told)
+        if version >= 9:
+            key = CheckpointKey("second", "", "1")
+            ledger.threads.put(Checkpoint(key, None, "msgpack", b"\x80"), [])
+            ledger.threads.put_writes(key, [CheckpointWrite("t", 0, "", "c", "null", b"")])
 
 
 def copy_rows(source: Path, target: Path, version: int) -> None:

@@ -10,6 +10,8 @@ from context.ledger.helpers import FakeClock, fill, group_ids, prompts, turn
 from context.ledger.strict import CHANGING, READING, STORE, StrictStore
 from sightline.context.ledger import Ledger, StoredUsage
 from sightline.context.ledger.owner import Owner, hold_on
+from sightline.context.ledger.threads import Checkpoint, CheckpointKey, CheckpointWrite
+from sightline.context.messages.parts import Message
 from sightline.context.messages.window import TokenWindow, Window
 from sightline.context.tokens.estimate import Calibration, Calibrations
 from sightline.errors import NotFound
@@ -36,6 +38,13 @@ def converse(ledger: Ledger) -> int:
     ledger.sessions.set_title(session, "a talk")
     ledger.accounts.record(session, StoredUsage("m", 3, 1), group_id=groups[2])
     ledger.accounts.add_receipt(session, {"slots": []}, prefix_digest="00")
+    store = ledger.threads
+    for number in ("1", "2", "3"):
+        key = CheckpointKey("talk", "", number)
+        store.put(Checkpoint(key, None, "k", b"body"), [store.passed(Message("user", "hello"))])
+        store.put_writes(key, [CheckpointWrite("t", -1, "", "c", "k", b"w")] * 2)
+    store.delete([key])
+    store.delete_thread("nobody")
     return session
 
 
@@ -76,6 +85,8 @@ def look(ledger: Ledger, session: int) -> list[object]:
         ledger.strategy_states.current(session),
         ledger.strategy_states.before(session, last.group_id),
         ledger.scratchpad.read(session),
+        ledger.threads.keys("talk", before="9"),
+        ledger.threads.get("talk", ""),
         ledger.accounts.requests(session),
         ledger.accounts.totals(),
         ledger.accounts.totals(session),

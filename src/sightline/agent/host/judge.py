@@ -11,6 +11,7 @@ of running is the one that was agreed to (law 11); if not, `differences` says in
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -118,6 +119,12 @@ class Case:
     safe: Shown = field(default_factory=Shown)
     plan: Plan | None = None
     diff: str = ""
+
+    @property
+    def digest(self) -> str:
+        """Name what the user would agree to; equal in every program that would show the same."""
+        shown = [self.facts, self.target, self.seen.picture()]
+        return sha256(_text(shown).encode(errors="surrogatepass")).hexdigest()
 
     def same_plan(self, plan: Plan | None) -> bool:
         """Tell whether the same would be done to the same files."""

@@ -37,6 +37,7 @@ from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchH
 from sightline.context.ledger.sessions import Session, Sessions, check_head
 from sightline.context.ledger.sqlite.store import SqliteStore
 from sightline.context.ledger.store import Clock, Mode, Store, now_utc
+from sightline.context.ledger.threads import Threads
 from sightline.context.ledger.transaction import Transaction
 from sightline.context.ledger.usage import Accounts, StoredUsage, add_usage
 from sightline.context.ledger.verify import VerifyReport, verify
@@ -71,6 +72,7 @@ class Ledger:
     strategy_states: StrategyStates
     work: Work
     exchanges: Exchanges
+    threads: Threads
 
     @names_keywords
     def __init__(
@@ -100,6 +102,7 @@ class Ledger:
         self.strategy_states = StrategyStates(self._store, self._gate)
         self.work = Work(self._store, self._gate)
         self.exchanges = Exchanges(self._store, self._gate)
+        self.threads = Threads(self._store, self._gate, self._history)
 
     @property
     def path(self) -> Path:
@@ -157,13 +160,10 @@ class Ledger:
             check_head(session, head)
             forget_undone(tx, session)
             writer = Writer(tx, session, max_message=self._gate.limits.message)
-            opened = drafts[0].message.role != "user" and writer.continue_group()
             entries = []
             usage_id = None
             for draft in drafts:
-                if not opened or draft.message.role == "user":
-                    writer.start_group()
-                    opened = True
+                writer.open_group(draft.message.role)
                 if usage is not None and usage_id is None and draft.message.role == "assistant":
                     usage_id = add_usage(tx, self._gate, session, usage, writer.group_id)
                 entries.append(

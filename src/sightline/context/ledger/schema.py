@@ -8,6 +8,7 @@ together. An engine's numbered steps make them (`sqlite.steps`).
         ├──< usage, receipts                  what a request cost, and was made of
         ├──< undone                           groups that /redo can bring back
         ├──< strategy_states                  what a group left with the strategy
+        ├──< checkpoints, checkpoint_writes   where a framework's graph goes on from
         └──< owners, open_replies, open_calls what is under way, and who runs it: under no seal
         └──< exchanges                        what other agents and their vendors said
     calibrations, trusted                     how vendors count, whose instructions are
@@ -104,7 +105,8 @@ TABLES: Final[dict[str, Table]] = {
             Column(
                 "tally",
                 "BLOB",
-                "sum of its digests in session_state, usage, receipts, undone, strategy_states",
+                "sum of its digests in session_state, usage, receipts, undone, strategy_states, "
+                "checkpoints, checkpoint_writes",
             ),
             _DIGEST,
             Column("first_group", "INTEGER", "groups before it are folded away; null for none"),
@@ -235,6 +237,38 @@ TABLES: Final[dict[str, Table]] = {
             Column("group_id", "INTEGER", "the group that left it"),
             _SESSION,
             Column("body", "TEXT", "the strategy's own state, JSON"),
+            _CREATED,
+            _DIGEST,
+        ),
+        shown=False,
+    ),
+    "checkpoints": Table(
+        "where a framework's graph can go on from",
+        (
+            _SESSION,
+            Column("namespace", "TEXT", "empty for the graph itself, else the graph inside it"),
+            Column("checkpoint", "TEXT", "its id, larger is later; the framework gives it"),
+            Column("parent", "TEXT", "the checkpoint before it; null for the first"),
+            Column("shown", "TEXT", "JSON, [first id, count] of its messages; null for no list"),
+            Column("kind", "TEXT", "how the framework wrote the body"),
+            Column("body", "BLOB", "everything else of it, as the framework wrote it"),
+            _CREATED,
+            _DIGEST,
+        ),
+        shown=False,
+    ),
+    "checkpoint_writes": Table(
+        "what tasks of a graph did since a checkpoint",
+        (
+            _SESSION,
+            Column("namespace", "TEXT", "that of the checkpoint"),
+            Column("checkpoint", "TEXT", "the checkpoint"),
+            Column("task", "TEXT", "the task's id"),
+            Column("number", "INTEGER", "its writes in order; negative for errors and questions"),
+            Column("path", "TEXT", "the task's path; writes are applied in its order"),
+            Column("channel", "TEXT", "what it wrote to"),
+            Column("kind", "TEXT", "how the framework wrote the body"),
+            Column("body", "BLOB", "what it wrote, as the framework wrote it"),
             _CREATED,
             _DIGEST,
         ),

@@ -24,12 +24,13 @@ from sightline.context.messages.window import Window
 from sightline.errors import InvalidInput, NotFound, SessionChanged
 
 __all__ = [
-    "Session", "SessionOverview", "Sessions", "check_head", "name_for", "new_session", "session_of",
+    "Session", "SessionOverview", "Sessions", "check_head", "delete_session", "name_for",
+    "new_session", "session_of",
 ]  # fmt: skip
 
 _HELD: Final = (
     "messages", "groups", "session_state", "usage", "receipts", "undone", "strategy_states",
-    "owners", "open_replies", "open_calls", "exchanges",
+    "checkpoints", "checkpoint_writes", "owners", "open_replies", "open_calls", "exchanges",
 )  # fmt: skip
 _COUNTED: Final = (
     "context_size", "context_slack", "next_seq", "next_group", "live_groups", "tokens", "largest",
@@ -286,10 +287,15 @@ class Sessions:
                     f"to delete session {session_id}, confirm with its name: {row['name']!r}"
                 )
             check_head(row, head)
-            for table in _HELD:
-                tx.db.delete(table, "session_id = ?", (session_id,))
-            tx.forget_session(row)
+            delete_session(tx, row)
         self._store.scrub()
+
+
+def delete_session(tx: Transaction, session: Row) -> None:
+    """Delete a session with all that it holds."""
+    for table in _HELD:
+        tx.db.delete(table, "session_id = ?", (session["id"],))
+    tx.forget_session(session)
 
 
 def check_head(session: Row, head: str | None) -> None:

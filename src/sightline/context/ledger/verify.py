@@ -51,7 +51,10 @@ _group_id: Final = itemgetter(_SEALED.index("group_id"))
 _tokens: Final = itemgetter(_SEALED.index("tokens"))
 _dropped: Final = itemgetter(_END)
 _MAX_FINDINGS: Final = 1000
-_TALLIED: Final = ("session_state", "usage", "receipts", "undone", "strategy_states")
+_TALLIED: Final = (
+    "session_state", "usage", "receipts", "undone", "strategy_states", "checkpoints",
+    "checkpoint_writes",
+)  # fmt: skip
 
 
 class _Group(NamedTuple):

@@ -17,7 +17,7 @@ from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.seal import CHAINED, ZERO, Value, group_chain, message_digest
 from sightline.context.ledger.transaction import Transaction
 from sightline.context.messages.entries import Basis, Entry, Outcome, Status
-from sightline.context.messages.parts import Message
+from sightline.context.messages.parts import Message, Role
 from sightline.context.messages.state import extract_state
 from sightline.errors import TooLarge
 
@@ -68,6 +68,11 @@ class Writer:
         self._digest_before = rows[0]["content_digest"]
         self._before = rows[1]["chain"] if len(rows) > 1 else ZERO
         return True
+
+    def open_group(self, role: Role) -> None:
+        """Open the group of a message: a user's begins one, any other joins the last one."""
+        if role == "user" or (self._group is None and not self.continue_group()):
+            self.start_group()
 
     def start_group(self, *, dropped: bool = False, created_at: str | None = None) -> int:
         """Begin a new group; return its id."""

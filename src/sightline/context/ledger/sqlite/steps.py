@@ -210,6 +210,23 @@ CREATE TABLE exchanges (
 CREATE INDEX exchanges_in_order ON exchanges (session_id, id);
 """
 
+_CHECKPOINTS: Final = """
+CREATE INDEX sessions_by_name ON sessions (name);
+CREATE TABLE checkpoints (
+    session_id INTEGER NOT NULL, namespace TEXT NOT NULL, checkpoint TEXT NOT NULL, parent TEXT,
+    shown TEXT, kind TEXT NOT NULL, body BLOB NOT NULL, created_at TEXT NOT NULL,
+    digest BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX checkpoints_in_order ON checkpoints (session_id, namespace, checkpoint);
+CREATE TABLE checkpoint_writes (
+    session_id INTEGER NOT NULL, namespace TEXT NOT NULL, checkpoint TEXT NOT NULL,
+    task TEXT NOT NULL, number INTEGER NOT NULL, path TEXT NOT NULL, channel TEXT NOT NULL,
+    kind TEXT NOT NULL, body BLOB NOT NULL, created_at TEXT NOT NULL, digest BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX checkpoint_writes_in_order
+    ON checkpoint_writes (session_id, namespace, checkpoint, task, number);
+"""
+
 MIGRATIONS: Final[tuple[str, ...]] = (
     _CONVERSATIONS,
     _ACCOUNTING,
@@ -220,6 +237,7 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     _STEMS,
     _FOUND_AGAIN,
     _EXCHANGES,
+    _CHECKPOINTS,
 )
 STEMS_FORMAT: Final = 7
 FORMAT: Final = len(MIGRATIONS)
