@@ -106,6 +106,7 @@ DOORS = {
     "sightline", "sightline.slop", "sightline.context", "sightline.agent", "sightline.config",
     "sightline.demo", "sightline.errors", "sightline.events", "sightline.testing",
     "sightline.adapters.openai_agents", "sightline.adapters.pydantic_ai",
+    "sightline.adapters.langchain",
 }  # fmt: skip
 READ = [
     REPOSITORY / "README.md",

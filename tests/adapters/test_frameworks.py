@@ -7,8 +7,16 @@ import sys
 
 import pytest
 
-EXTRAS = {"openai_agents": "openai-agents", "pydantic_ai": "pydantic-ai"}
-USED = {"openai_agents": "it.LedgerSession(None, '')", "pydantic_ai": "it.LedgerStore"}
+EXTRAS = {
+    "openai_agents": "openai-agents",
+    "pydantic_ai": "pydantic-ai",
+    "langchain": "langchain",
+}
+USED = {
+    "openai_agents": "it.LedgerSession(None, '')",
+    "pydantic_ai": "it.LedgerStore",
+    "langchain": "it.LedgerSaver",
+}
 FRAMEWORKS = ["agents", "langchain_core", "langgraph", "pydantic_ai"]
 
 

@@ -34,6 +34,7 @@ EXTRAS: Final = {
     "local": OptionalPackage(("xllamacpp",), "no embedded model"),
     "openai-agents": OptionalPackage(("agents",), "no adapter for the OpenAI Agents SDK"),
     "pydantic-ai": OptionalPackage(("pydantic_ai",), "no adapter for Pydantic AI"),
+    "langchain": OptionalPackage(("langchain", "langgraph"), "no adapter for LangChain"),
 }
 
 

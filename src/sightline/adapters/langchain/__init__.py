@@ -1,0 +1,33 @@
+"""LangChain and LangGraph: live apps for an agent, and the ledger as its checkpointer.
+
+    agent = create_agent(model, middleware=[HubMiddleware(hub)], checkpointer=LedgerSaver(ledger))
+
+Each name is loaded when it is first used, and needs `pip install 'sightline[langchain]'`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sightline._lazy import lazily
+from sightline.adapters.live import needs
+
+if TYPE_CHECKING:
+    from sightline.adapters.langchain.middleware import HubMiddleware
+    from sightline.adapters.langchain.saver import LedgerSaver
+
+__all__ = ["HubMiddleware", "LedgerSaver"]
+
+_public, __dir__ = lazily(
+    __name__,
+    {
+        "sightline.adapters.langchain.middleware": "HubMiddleware",
+        "sightline.adapters.langchain.saver": "LedgerSaver",
+    },
+)
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        needs("langchain")
+    return _public(name)

@@ -1,0 +1,318 @@
+"""The ledger as LangGraph's checkpointer: a thread is the session of its name.
+
+The messages of a thread are messages of its session, each stored once, in the order in which
+they were said; every checkpoint shows its own, so that going back in time and forking are as
+in any checkpointer. The other channels of a checkpoint are one value that is kept as it is,
+and so is everything of a graph inside the graph. Both are stored in one transaction.
+
+What passes into the ledger passes its gate: messages come back without keys in them, wherever
+in a checkpoint they are. The values of other channels are not searched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from hashlib import sha256
+from typing import Any, Final, TypeAlias
+
+from langchain_core import messages as lc
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint import base
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from sightline.adapters.forms import form_of, with_form
+from sightline.context.ledger import Ledger
+from sightline.context.ledger.threads import (
+    Checkpoint,
+    CheckpointKey,
+    CheckpointWrite,
+    CleanMessage,
+)
+from sightline.context.messages import parts
+from sightline.context.messages.gate import check_json, storable_json
+from sightline.errors import InvalidInput, NotStorable
+
+__all__ = ["LedgerSaver"]
+
+_FRAMEWORK: Final = "langchain"
+_MESSAGES: Final = "messages"
+_ROLES: Final[dict[str, parts.Role]] = {
+    "human": "user", "user": "user", "ai": "assistant", "AIMessageChunk": "assistant",
+    "assistant": "assistant", "system": "system", "tool": "tool",
+}  # fmt: skip
+# The classes that `messages_from_dict` makes of what `message_to_dict` wrote of them.
+_PLAIN: Final = (
+    lc.AIMessage,
+    lc.AIMessageChunk,
+    lc.ChatMessage,
+    lc.HumanMessage,
+    lc.SystemMessage,
+    lc.ToolMessage,
+)
+_KNOWN_BYTES: Final = 16 * 1024 * 1024
+_Aside: TypeAlias = dict[str, lc.BaseMessage]
+
+
+class LedgerSaver(base.BaseCheckpointSaver[int]):
+    """Keeps the threads of a graph in a ledger, which other programs may use at the same time."""
+
+    def __init__(self, ledger: Ledger, *, serde: SerializerProtocol | None = None) -> None:
+        super().__init__(serde=serde)
+        self._ledger = ledger
+        self._known: dict[bytes, CleanMessage] = {}
+        self._room = _KNOWN_BYTES
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: base.Checkpoint,
+        metadata: base.CheckpointMetadata,
+        new_versions: base.ChannelVersions,
+    ) -> RunnableConfig:
+        """Store a checkpoint, and what was said since the one before it."""
+        thread, namespace, parent = _names(config)
+        values = dict(checkpoint["channel_values"])
+        messages, aside = None, _Aside()
+        if not namespace and _is_messages(values.get(_MESSAGES)):
+            messages = [self._clean(message, aside) for message in values.pop(_MESSAGES)]
+        rest = {**checkpoint, "channel_values": self._passed(values)}
+        body = [rest, base.get_serializable_checkpoint_metadata(config, metadata), aside]
+        key = CheckpointKey(thread, namespace, checkpoint["id"])
+        kept = Checkpoint(key, parent, *self.serde.dumps_typed(body))
+        self._ledger.threads.put(kept, messages)
+        return _config(key)
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Store what a task wrote since a checkpoint."""
+        thread, namespace, number = _names(config)
+        rows = [
+            CheckpointWrite(
+                task_id, base.WRITES_IDX_MAP.get(channel, index), task_path, channel,
+                *self.serde.dumps_typed(self._passed(value)),
+            )
+            for index, (channel, value) in enumerate(writes)
+        ]  # fmt: skip
+        self._ledger.threads.put_writes(CheckpointKey(thread, namespace, number or ""), rows)
+
+    def get_tuple(self, config: RunnableConfig) -> base.CheckpointTuple | None:
+        """Read a checkpoint, by its id or the latest, with what was written since."""
+        thread, namespace, number = _names(config)
+        found = self._ledger.threads.get(thread, namespace, number)
+        if found is None:
+            return None
+        kept, messages, writes = found
+        checkpoint, metadata, aside = self.serde.loads_typed((kept.kind, kept.body))
+        if messages is not None:
+            values = [_revived(message, aside) for message in messages]
+            checkpoint["channel_values"][_MESSAGES] = values
+        parent = None if kept.parent is None else _config(kept.key._replace(id=kept.parent))
+        pending = [
+            (write.task, write.channel, self.serde.loads_typed((write.kind, write.body)))
+            for write in writes
+        ]
+        return base.CheckpointTuple(_config(kept.key), checkpoint, metadata, parent, pending)
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - the framework's name
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[base.CheckpointTuple]:
+        """Read checkpoints, the newest first."""
+        thread, namespace, number = (None, None, None) if config is None else _names(config)
+        if config is not None and "checkpoint_ns" not in config["configurable"]:
+            namespace = None
+        last = None if before is None else _names(before)[2]
+        left = -1 if limit is None else limit
+        for key in self._ledger.threads.keys(thread, namespace, before=last):
+            if left == 0:
+                return
+            found = self.get_tuple(_config(key)) if number in (None, key.id) else None
+            if found is not None and (filter or {}).items() <= found.metadata.items():
+                left -= 1
+                yield found
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Delete a thread for good: its checkpoints, and the session with all that was said."""
+        self._ledger.threads.delete_thread(str(thread_id))
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete the checkpoints of runs; what was said stays in their sessions."""
+        found = (tup for tup in self.list(None) if tup.metadata.get("run_id") in run_ids)
+        self._ledger.threads.delete([_key(tup.config) for tup in found])
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy all checkpoints of a thread, and what was said, to another thread."""
+        store = self._ledger.threads
+        for key in reversed(store.keys(str(source_thread_id))):
+            if found := store.get(*key):
+                kept, messages, writes = found
+                target = key._replace(thread=str(target_thread_id))
+                clean = None if messages is None else [store.passed(each) for each in messages]
+                store.put(kept._replace(key=target), clean)
+                store.put_writes(target, writes)
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Delete the checkpoints of threads, all or all but the latest; what was said stays."""
+        if strategy not in ("keep_latest", "delete"):
+            raise InvalidInput(f"a strategy is keep_latest or delete; not {strategy!r}")
+        for thread in map(str, thread_ids):
+            keys = self._ledger.threads.keys(thread)
+            kept: set[CheckpointKey] = set()
+            if strategy == "keep_latest":
+                for namespace in {key.namespace for key in keys}:
+                    kept |= self._needed(CheckpointKey(thread, namespace, ""))
+            self._ledger.threads.delete([key for key in keys if key not in kept])
+
+    def _needed(self, latest: CheckpointKey) -> set[CheckpointKey]:
+        """Name the latest checkpoint, and those before it that its delta channels begin in."""
+        kept: set[CheckpointKey] = set()
+        found = self.get_tuple(_config(latest))
+        missing = set(found.metadata.get("counters_since_delta_snapshot", ())) if found else set()
+        while found is not None:
+            kept.add(_key(found.config))
+            missing -= set(found.checkpoint["channel_values"])
+            before = found.parent_config if missing else None
+            found = None if before is None else self.get_tuple(before)
+        return kept
+
+    async def aput(self, *args: Any, **kwargs: Any) -> RunnableConfig:
+        """Do as `put` does, in a thread."""
+        return await asyncio.to_thread(self.put, *args, **kwargs)
+
+    async def aput_writes(self, *args: Any, **kwargs: Any) -> None:
+        """Do as `put_writes` does, in a thread."""
+        await asyncio.to_thread(self.put_writes, *args, **kwargs)
+
+    async def aget_tuple(self, *args: Any, **kwargs: Any) -> base.CheckpointTuple | None:
+        """Do as `get_tuple` does, in a thread."""
+        return await asyncio.to_thread(self.get_tuple, *args, **kwargs)
+
+    async def alist(self, *args: Any, **kwargs: Any) -> AsyncIterator[base.CheckpointTuple]:
+        """Do as `list` does, each in a thread."""
+        found = self.list(*args, **kwargs)
+        while (tup := await asyncio.to_thread(next, found, None)) is not None:
+            yield tup
+
+    async def adelete_thread(self, *args: Any, **kwargs: Any) -> None:
+        """Do as `delete_thread` does, in a thread."""
+        await asyncio.to_thread(self.delete_thread, *args, **kwargs)
+
+    async def adelete_for_runs(self, *args: Any, **kwargs: Any) -> None:
+        """Do as `delete_for_runs` does, in a thread."""
+        await asyncio.to_thread(self.delete_for_runs, *args, **kwargs)
+
+    async def acopy_thread(self, *args: Any, **kwargs: Any) -> None:
+        """Do as `copy_thread` does, in a thread."""
+        await asyncio.to_thread(self.copy_thread, *args, **kwargs)
+
+    async def aprune(self, *args: Any, **kwargs: Any) -> None:
+        """Do as `prune` does, in a thread."""
+        await asyncio.to_thread(self.prune, *args, **kwargs)
+
+    def _clean(self, message: lc.BaseMessage, aside: _Aside) -> CleanMessage:
+        """Write a message for the ledger; one that JSON does not hold as it is goes aside, too."""
+        data = self.serde.dumps_typed(message)[1]
+        known = self._known.get(digest := sha256(data).digest())
+        if known is not None:
+            return known
+        form = _form(message)
+        if not (is_whole := type(message) in _PLAIN and _is_json(form)):
+            key = message.id or f"{len(aside)} without an id"
+            aside[key], form = message, {"aside": key}
+        plain = parts.Message(_role(message), tuple(_parts(message)))
+        clean = self._ledger.threads.passed(with_form(plain, form, _FRAMEWORK))
+        if kept := form_of(clean.message, _FRAMEWORK):
+            # Written anew as it came through the gate, so that it has the same digest next time.
+            clean = self._ledger.threads.passed(with_form(clean.message, kept, _FRAMEWORK))
+        if is_whole:
+            self._room -= len(data)
+            if self._room < 0:
+                self._known, self._room = {}, _KNOWN_BYTES
+            self._known[digest] = clean
+        return clean
+
+    def _passed(self, value: Any) -> Any:
+        """Return a value whose messages passed the ledger's gate; itself if nothing changed."""
+        if isinstance(value, lc.BaseMessage):
+            clean = self._clean(value, aside := _Aside()).message
+            return value if form_of(clean, _FRAMEWORK) == _form(value) else _revived(clean, aside)
+        if type(value) is dict:
+            return {key: self._passed(item) for key, item in value.items()}
+        return type(value)(map(self._passed, value)) if type(value) in (list, tuple) else value
+
+
+def _names(config: RunnableConfig) -> tuple[str, str, str | None]:
+    names = config["configurable"]
+    return str(names["thread_id"]), names.get("checkpoint_ns", ""), names.get("checkpoint_id")
+
+
+def _config(key: CheckpointKey) -> RunnableConfig:
+    names = {"thread_id": key.thread, "checkpoint_ns": key.namespace}
+    return {"configurable": names | ({"checkpoint_id": key.id} if key.id else {})}
+
+
+def _key(config: RunnableConfig) -> CheckpointKey:
+    thread, namespace, number = _names(config)
+    return CheckpointKey(thread, namespace, number or "")
+
+
+def _is_messages(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, lc.BaseMessage) for item in value)
+
+
+def _form(message: lc.BaseMessage) -> dict[str, Any]:
+    form: dict[str, Any] = lc.message_to_dict(message)
+    return form
+
+
+def _is_json(form: dict[str, Any]) -> bool:
+    try:
+        check_json(storable_json(form), "a message")
+    except (NotStorable, TypeError):
+        return False
+    return True
+
+
+def _revived(message: parts.Message, aside: _Aside) -> lc.BaseMessage:
+    form = form_of(message, _FRAMEWORK) or {}
+    if "aside" in form:
+        return aside[form["aside"]]
+    if form:
+        return lc.messages_from_dict([form])[0]
+    # Its form had a context block in it, and was not kept.
+    kind = {"user": "human", "assistant": "ai"}.get(message.role, message.role)
+    return lc.messages_from_dict([{"type": kind, "data": {"content": message.text}}])[0]
+
+
+def _role(message: lc.BaseMessage) -> parts.Role:
+    return _ROLES.get(message.role if isinstance(message, lc.ChatMessage) else message.type, "user")
+
+
+def _parts(message: lc.BaseMessage) -> Iterator[parts.Part]:
+    if isinstance(message, lc.ToolMessage):
+        error = message.status == "error"
+        yield parts.ToolResult(message.tool_call_id, str(message.text), message.name or "", error)
+        return
+    for block in message.content_blocks:
+        mime = str(block.get("mime_type") or "application/octet-stream")
+        match block:
+            case {"type": "text", "text": str(text)}:
+                yield parts.Text(text)
+            case {"type": "reasoning", "reasoning": str(text)}:
+                yield parts.Reasoning(text)
+            case {"type": "tool_call", "name": str(name), "args": dict(args), "id": number}:
+                yield parts.ToolCall(str(number or ""), name, args)
+            case {"type": "image" | "file" | "audio" | "video", "url": str(uri)}:
+                yield parts.File(uri, mime)
+            case {"type": "image" | "file" | "audio" | "video", "base64": str(data)}:
+                yield parts.File(f"data:{mime};base64,{data}", mime)
