@@ -43,7 +43,7 @@ def converse(ledger: Ledger) -> int:
         key = CheckpointKey("talk", "", number)
         store.put(Checkpoint(key, None, "k", b"body"), [store.passed(Message("user", "hello"))])
         store.put_writes(key, [CheckpointWrite("t", -1, "", "c", "k", b"w")] * 2)
-    store.delete([key])
+    store.delete([CheckpointKey("talk", "", "3")])
     store.delete_thread("nobody")
     return session
 
