@@ -384,6 +384,7 @@ async def test_the_model_is_woken_by_a_command_that_ends_after_its_turn(
         chat.type("y\r")
         await chat.sees("It runs.")
         await chat.rests()
+        await until(lambda: "1 running" in status_of(chat))
         (tmp_path / "gate").touch()
         await until(lambda: "running" not in status_of(chat))
         if wakes:

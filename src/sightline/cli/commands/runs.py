@@ -65,11 +65,11 @@ def listed_runs(world: World, now: datetime | None = None) -> list[ListedRun]:
 
 def ended_unseen(now: World, seen: World) -> list[ListedRun]:
     """Read which commands ended by themselves, with nobody waiting, since `seen` was seen."""
-    running = {run.id for run in listed_runs(seen) if run.is_running}
+    known = {run.id for run in listed_runs(seen) if not run.is_running}
     return [
         run
         for run in reversed(listed_runs(now))
-        if run.id in running and run.is_unread and run.status != "stopped"
+        if run.is_unread and run.status != "stopped" and run.id not in known
     ]
 
 
