@@ -35,7 +35,8 @@ TITLES = {
     "forms": "What a tail costs: whole, or once and then its changes",
     "local": "What a real runtime evaluates",
     "inspector": "The inspector on a long session",
-    "startup": "The start of the chat",
+    "startup": "The start of the chat, and of a question",
+    "keystrokes": "A key while an answer streams and an app floods",
     "package": "What it costs to have the library",
     "json_libraries": "Which JSON library",
 }

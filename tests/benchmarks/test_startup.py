@@ -1,13 +1,26 @@
-"""The measurement of the start measures a start; how fast it is is not a test's business."""
+"""The measurement of a start measures a start; how fast it is is not a test's business."""
 
 from __future__ import annotations
 
-from benchmarks.startup import PROMISE_S, run
+from benchmarks.startup import PROMPT_S, REQUEST_S, run
+
+from benchmarks import keystrokes
 
 
-def test_the_start_is_measured_against_an_interpreter_and_the_promise() -> None:
-    against_python, against_promise = run(quick=True)
-    assert against_python.peer is not None
-    assert 0 < against_python.peer < against_python.ours
-    assert against_promise.ours == against_python.ours
-    assert (against_promise.peer, against_promise.bar) == (PROMISE_S, 1)
+def test_the_start_is_measured_against_an_interpreter_and_the_promises() -> None:
+    rows = {row.slug: row for row in run(quick=True)}
+    bare, promise = rows["chat"], rows["chat-promise"]
+    assert bare.peer is not None
+    assert 0 < bare.peer < bare.ours
+    assert promise.ours == bare.ours
+    assert (promise.peer, promise.bar) == (PROMPT_S, 1)
+    asked = rows["ask-anthropic"]
+    assert (asked.peer, asked.bar) == (REQUEST_S, 1)
+    assert asked.ours > bare.peer
+    assert rows["connection-openai"].peer is not None
+
+
+def test_keys_are_measured_in_a_chat_that_streams_beside_an_app_that_floods() -> None:
+    flooded, waiting = keystrokes.run(quick=True)
+    assert flooded.peer == waiting.peer == keystrokes.PROMISE_S
+    assert 0 < flooded.more["p50"] <= flooded.ours

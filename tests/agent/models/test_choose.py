@@ -98,7 +98,7 @@ def test_nobody_chose_so_the_first_vendor_with_a_key_is_taken() -> None:
 
 
 KEY_AND_PACKAGE = [
-    (vendor.keys[0], vendor.sdk)
+    (vendor.keys[0], vendor.api)
     for vendor in VENDORS.values()
     if vendor.keys and not vendor.keyless
 ] + [("AWS_BEARER_TOKEN_BEDROCK", "bedrock")]

@@ -1,4 +1,4 @@
-"""Every client through its vendor's real SDK, against a server that speaks its wire format."""
+"""Every client against a server that speaks its wire format."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def failure(model_of: str, vendor: Vendor) -> SightlineError:
     with pytest.raises(SightlineError) as caught:
         await asked(model, "hi")
     await model.close()
-    assert len(vendor.requests) == 1, "the SDK retried by itself"
+    assert len(vendor.requests) == 1, "the client retried by itself"
     return caught.value
 
 

@@ -1,1 +1,1 @@
-"""Models: the shells around vendors' SDKs and local runtimes, all with one face (`base`)."""
+"""Models: the shells around vendors' APIs and local runtimes, all with one face (`base`)."""

@@ -1,28 +1,17 @@
-"""Anthropic's SDK: Messages."""
+"""Anthropic's API: Messages."""
 
 from __future__ import annotations
 
-import anthropic
-import httpx2
-
 from sightline.agent.models.access import Access
-from sightline.agent.models.posting import Posting, timeout_of
+from sightline.agent.models.posting import Posting
 
 __all__ = ["Anthropic"]
 
 
 class Anthropic(Posting):
-    """A connection to Anthropic's API through its SDK; sends our bytes, yields its stream."""
-
-    errors = (anthropic.AnthropicError, httpx2.HTTPError)
+    """A connection to Anthropic's API."""
 
     def __init__(self, access: Access) -> None:
-        key = access.key.reveal() if access.key else None
-        super().__init__(
-            anthropic.AsyncAnthropic(
-                api_key=key,
-                base_url=access.base_url,
-                max_retries=0,
-                timeout=timeout_of(access),
-            )
-        )
+        # Anthropic, API overview, authentication; the version is in the request's own headers.
+        key = {"x-api-key": access.key.reveal()} if access.key else {}
+        super().__init__(access, {"Accept": "text/event-stream", **key})

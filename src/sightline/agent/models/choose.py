@@ -6,7 +6,7 @@
     local              the embedded model; local:FILE.gguf, other weights for it
     nothing            the first vendor with a key, else the embedded model
 
-No SDK is imported here, and nobody is asked over a network: whether a key is good is found
+No client is imported here, and nobody is asked over a network: whether a key is good is found
 out by the first request. Of servers on this machine `usable` tries whether they listen.
 """
 
@@ -29,7 +29,7 @@ from sightline.agent.models.connected import ConnectedModel, VendorConnection
 from sightline.agent.models.extras import install, is_installed
 from sightline.agent.models.keys import SERVICE, Key, find_key
 from sightline.agent.models.local import weights_of, why_not
-from sightline.agent.models.vendors import VENDORS, Sdk, Vendor
+from sightline.agent.models.vendors import VENDORS, Api, Vendor
 from sightline.config import EndpointSettings, Settings
 from sightline.context.dialects.profiles import Layer, Profile, profile_for
 from sightline.errors import InvalidInput, MissingExtra, Unauthorized, Unreachable
@@ -48,7 +48,7 @@ __all__ = [
     "usable",
 ]
 
-# SDK → what makes a connection with it, imported when the first request is sent.
+# API → what makes a connection to it, imported when the first request is sent.
 CONNECTIONS: Final = {
     "openai": "sightline.agent.models.openai:OpenAI",
     "anthropic": "sightline.agent.models.anthropic:Anthropic",
@@ -102,7 +102,7 @@ def open_model(
     to set, `MissingExtra` with what to install, `InvalidInput` for what names no model.
     """
     service = _resolve(reference or _unsaid(settings, env), settings)
-    return _client(service.vendor.sdk, _ready(service, settings, env, key))
+    return _client(service.vendor.api, _ready(service, settings, env, key))
 
 
 def open_with_key(
@@ -117,7 +117,7 @@ def open_with_key(
     if not settings.model:
         raise InvalidInput("a key is for one endpoint: name it, too, with --model")
     service = _resolve(settings.model, settings)
-    if service.vendor.sdk in KEYLESS:
+    if service.vendor.api in KEYLESS:
         raise InvalidInput(f"{service.endpoint} takes no key")
     overlay = {service.variables[0]: key.reveal()} if service.variables else {}
     return open_model(settings.model, settings, env, key=key), {**env, **overlay}
@@ -133,7 +133,7 @@ def examine(settings: Settings, env: Mapping[str, str]) -> str:
     service = _resolve(_unsaid(settings, env), settings)
     _ready(service, settings, env, None)
     if obstacle := _obstacle(service, env):
-        kind = Unauthorized if service.vendor.sdk == "bedrock" else Unreachable
+        kind = Unauthorized if service.vendor.api == "bedrock" else Unreachable
         raise kind(f"{service.label}: {obstacle}")
     return service.label
 
@@ -199,7 +199,7 @@ def default_reference(settings: Settings, env: Mapping[str, str]) -> str:
     """
     keyed = ""
     for name, vendor in VENDORS.items():
-        if keyed and vendor.sdk == "local":
+        if keyed and vendor.api == "local":
             raise MissingExtra(f"{keyed}; --model local is the embedded model")
         willing = name == "local" or not vendor.keyless
         if name == "bedrock":
@@ -207,8 +207,8 @@ def default_reference(settings: Settings, env: Mapping[str, str]) -> str:
         service = _resolve(name, settings)
         if willing and not _obstacle(service, env):
             return f"{name}:{service.model}"
-        if willing and not is_installed(vendor.sdk) and (source := _key_source(service, env)):
-            keyed = keyed or f"{source} is there, its package is not: {install(vendor.sdk)}"
+        if willing and not is_installed(vendor.api) and (source := _key_source(service, env)):
+            keyed = keyed or f"{source} is there, its package is not: {install(vendor.api)}"
     raise Unauthorized(
         "there is no model to ask: set a vendor's key (ANTHROPIC_API_KEY, OPENAI_API_KEY, "
         f"GEMINI_API_KEY, …); {why_not(_resolve('local', settings).model)}"
@@ -265,7 +265,7 @@ def _resolve(reference: str, settings: Settings, *, strict: bool = True) -> _Ser
     if name not in VENDORS:
         # What a user wrote down needs a key only if they said where it is.
         keyless = not given.api_key_env
-        vendor = Vendor(vendor.sdk, given.base_url, (), "", keyless)
+        vendor = Vendor(vendor.api, given.base_url, (), "", keyless)
     return _Service(name, model, vendor, row, given)
 
 
@@ -282,10 +282,10 @@ def _ready(
     service: _Service, settings: Settings, env: Mapping[str, str], key: str | Key | None
 ) -> Access:
     """Give all that a connection takes, or raise what is missing."""
-    if service.vendor.sdk == "local":
+    if service.vendor.api == "local":
         weights_of(service.model)
-    elif not is_installed(service.vendor.sdk):
-        raise MissingExtra(f"{service.endpoint} needs a package: {install(service.vendor.sdk)}")
+    elif not is_installed(service.vendor.api):
+        raise MissingExtra(f"{service.endpoint} needs a package: {install(service.vendor.api)}")
     access = _access(service, settings, env, key)
     if access.key is None and not service.vendor.keyless and service.variables:
         raise Unauthorized(f"{service.endpoint}: no key. {access.remedy}")
@@ -320,7 +320,7 @@ def _profile(service: _Service, settings: Settings) -> Profile:
 def _remedy(service: _Service, key: Key | None) -> str:
     if key is not None:
         return f"Check the key from {key.source}."
-    if service.vendor.sdk == "bedrock":
+    if service.vendor.api == "bedrock":
         return "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, and AWS_REGION."
     if not service.variables:
         return f"Name its key's variable: endpoints.{service.endpoint}.api_key_env."
@@ -339,7 +339,7 @@ def _ollama_url(base: str) -> str:
 
 def _key_source(service: _Service, env: Mapping[str, str]) -> str:
     """Say where the key of a vendor is; empty if there is none."""
-    if service.vendor.sdk == "bedrock":
+    if service.vendor.api == "bedrock":
         return BEDROCK_KEY if env.get(BEDROCK_KEY) else ""
     key = find_key(service.variables, env)
     return "" if key is None else key.source
@@ -347,11 +347,11 @@ def _key_source(service: _Service, env: Mapping[str, str]) -> str:
 
 def _obstacle(service: _Service, env: Mapping[str, str]) -> str:
     """Say what stands in the way; nothing if nothing does."""
-    if service.vendor.sdk == "local":
+    if service.vendor.api == "local":
         return why_not(service.model)
-    if not is_installed(service.vendor.sdk):
-        return install(service.vendor.sdk)
-    if service.vendor.sdk == "bedrock":
+    if not is_installed(service.vendor.api):
+        return install(service.vendor.api)
+    if service.vendor.api == "bedrock":
         found = any(env.get(name) for name in AWS_VARIABLES) or _aws_files(env)
         return "" if found else f"no credentials. {_remedy(service, None)}"
     if not service.vendor.keyless and not find_key(service.variables, env):
@@ -363,9 +363,9 @@ def _obstacle(service: _Service, env: Mapping[str, str]) -> str:
 
 
 def _evidence(service: _Service, env: Mapping[str, str]) -> str:
-    if service.vendor.sdk == "local":
+    if service.vendor.api == "local":
         return "runtime and weights are installed"
-    if service.vendor.sdk == "bedrock":
+    if service.vendor.api == "bedrock":
         return "AWS credentials are configured"
     key = find_key(service.variables, env)
     if key is not None:
@@ -376,7 +376,7 @@ def _evidence(service: _Service, env: Mapping[str, str]) -> str:
 def _base(service: _Service, env: Mapping[str, str]) -> str:
     vendor = service.vendor
     base = service.given.base_url or env.get(vendor.base_env, "") or vendor.base_url
-    return _ollama_url(base) if vendor.sdk == "ollama" else base
+    return _ollama_url(base) if vendor.api == "ollama" else base
 
 
 def _may_answer(base: str) -> bool:
@@ -399,9 +399,9 @@ def _aws_files(env: Mapping[str, str]) -> bool:
     return any(path.is_file() for path in files)
 
 
-def _client(sdk: Sdk, access: Access) -> Model:
+def _client(api: Api, access: Access) -> Model:
     def connect(access: Access) -> VendorConnection:
-        module, _, name = CONNECTIONS[sdk].partition(":")
+        module, _, name = CONNECTIONS[api].partition(":")
         connection: VendorConnection = getattr(import_module(module), name)(access)
         return connection
 

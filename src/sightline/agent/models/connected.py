@@ -1,8 +1,8 @@
 """A model on a connection: send the request's bytes, decode the answer's.
 
 What is sent is `request.data`, and nothing between us and the socket writes it anew; so
-what a receipt reproduces is what the vendor got. Authentication, addresses, proxies and
-connections are the SDK's. It does not retry: the turn does, which also tells the user.
+what a receipt reproduces is what the vendor got. Authentication, proxies and
+connections are the connection's. It does not retry: the turn does, which also tells the user.
 
 A reply that does not end is ended here, for every vendor: by silence, by nothing but pings,
 by its whole time or by its size (`config.settings.ReplySettings`). Before the first event
@@ -58,11 +58,11 @@ class Response(Protocol):
 
 
 class VendorConnection(Protocol):
-    """A connection to one vendor through its SDK: our bytes out, its answer back, unread."""
+    """A connection to one vendor: our bytes out, its answer back, unread."""
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """The exceptions that its SDK raises."""
+        """The exceptions that its client raises."""
 
     async def send(self, request: Request) -> Response:
         """Post the body and return the answer, once its status says that it is one."""
@@ -71,11 +71,11 @@ class VendorConnection(Protocol):
         """Read the answer that an error was made of; None if there was no answer."""
 
     async def close(self) -> None:
-        """Close the SDK's connections."""
+        """Close its connections."""
 
 
 def refusal_of(error: Exception) -> VendorRefusal | None:
-    """Read the error of an SDK that keeps the response as its HTTP client gave it."""
+    """Read the error of a client that keeps the response in it."""
     response = getattr(error, "response", None)
     if response is None:
         return None
@@ -107,13 +107,13 @@ class ConnectedModel:
     async def stream(self, request: Request) -> AsyncGenerator[Event, None]:
         connection = await self._connected()
         try:
-            # Silence until then is the SDK's to notice; it does not mind a crawl.
+            # Silence until then is the client's to notice; it does not mind a crawl.
             async with asyncio.timeout(self._access.limits.total_s):
                 response = await connection.send(request)
         except TimeoutError as error:
             raise broken(self._access, error) from None
         except connection.errors as error:
-            # Without its cause: an SDK's error holds the request, and that holds the key.
+            # Without its cause: a client's error holds the request, and that holds the key.
             answer = connection.refusal(error)
             if answer is None:
                 raise broken(self._access, error) from None
@@ -157,7 +157,7 @@ class ConnectedModel:
     async def _connected(self) -> VendorConnection:
         async with self._connecting:
             if self._connection is None:
-                # Importing an SDK takes a second, and so long the loop would stand still.
+                # Importing a client takes a moment, and AWS's a second: the loop would stand still.
                 self._connection = await asyncio.to_thread(self._connect, self._access)
             return self._connection
 

@@ -15,7 +15,7 @@ class OptionalPackage(NamedTuple):
     without: str
 
 
-# Those of the vendors are named as in `vendors.Sdk`.
+# Those of the vendors are named as in `vendors.Api`.
 EXTRAS: Final = {
     "watch": OptionalPackage(
         ("watchfiles",), "apps are looked for every two seconds instead of at once"
@@ -23,9 +23,9 @@ EXTRAS: Final = {
     "tokens": OptionalPackage(("toktok",), "tokens are estimated, not counted"),
     "chat": OptionalPackage(("prompt_toolkit", "rich"), "the chat has no screen, only pipes"),
     "inspector": OptionalPackage(("starlette", "uvicorn"), "no inspector, only its exports"),
-    "anthropic": OptionalPackage(("anthropic",), "no Anthropic models"),
-    "openai": OptionalPackage(("openai",), "no OpenAI or compatible models"),
-    "gemini": OptionalPackage(("google.genai", "httpx2"), "no Gemini models"),
+    "anthropic": OptionalPackage(("httpx2",), "no Anthropic models"),
+    "openai": OptionalPackage(("httpx2",), "no OpenAI or compatible models"),
+    "gemini": OptionalPackage(("httpx2",), "no Gemini models"),
     "bedrock": OptionalPackage(("boto3", "urllib3"), "no models on Bedrock"),
     "ollama": OptionalPackage(("httpx2",), "no Ollama"),
     "keyring": OptionalPackage(("keyring",), "keys come from the environment only"),

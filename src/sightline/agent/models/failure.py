@@ -133,7 +133,7 @@ def broken(access: Access, error: BaseException) -> SightlineError:
 
 
 def is_timeout(error: BaseException) -> bool:
-    """Whether an SDK's error, or what it was made of, says that something took too long."""
+    """Whether a client's error, or what it was made of, says that something took too long."""
     causes = (error, error.__cause__, error.__context__)
     return any("Timeout" in type(cause).__name__ for cause in causes)
 

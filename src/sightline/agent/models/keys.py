@@ -4,7 +4,7 @@
 
 The flag is `--key-file` of `ask` and `chat`, and for a program the `key` of `open_model`. A
 `Key` shows where it came from and never what it is: not when it is printed, logged,
-compared, copied into a message or written to disk. `reveal` is called where the vendor's SDK
+compared, copied into a message or written to disk. `reveal` is called where the connection
 is given it, and where a flag takes the place of a variable.
 """
 

@@ -1,34 +1,31 @@
-"""OpenAI's SDK: Chat Completions, Responses, and every endpoint that is compatible."""
+"""OpenAI's APIs: Chat Completions, Responses, and every endpoint that is compatible."""
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
-import httpx2
-import openai
-
 from sightline.agent.models.access import Access, address
-from sightline.agent.models.posting import Posting, timeout_of
+from sightline.agent.models.posting import Posting
 
 __all__ = ["OpenAI"]
 
-# The SDK insists on a key; servers at home do not look at it.
-NO_KEY: Final = "none"
+# OpenAI, API reference, authentication: who has several says by these which one is billed. The
+# variables are those that its SDK reads.
+_BILLED: Final = {
+    "OpenAI-Organization": "OPENAI_ORG_ID",
+    "OpenAI-Project": "OPENAI_PROJECT_ID",
+}
 
 
 class OpenAI(Posting):
-    """A connection to OpenAI's API, or a compatible one, through OpenAI's SDK."""
-
-    errors = (openai.OpenAIError, httpx2.HTTPError)
+    """A connection to OpenAI's API, or a compatible one."""
 
     def __init__(self, access: Access) -> None:
-        self._base = access.base_url
-        key = access.key.reveal() if access.key else NO_KEY
-        super().__init__(
-            openai.AsyncOpenAI(
-                api_key=key, base_url=self._base, max_retries=0, timeout=timeout_of(access)
-            )
-        )
+        headers = {name: os.environ[key] for name, key in _BILLED.items() if os.environ.get(key)}
+        if access.key:  # servers at home want none
+            headers["Authorization"] = f"Bearer {access.key.reveal()}"
+        super().__init__(access, {"Accept": "text/event-stream", **headers}, redirects=True)
 
     def url(self, path: str) -> str:
         return address(self._base, path)

@@ -1,12 +1,13 @@
-"""Post bytes through an SDK of the family that OpenAI's and Anthropic's belong to.
+"""Post bytes over HTTP, where a vendor knows us by one header.
 
-`post` with `content` is their documented way to send a body as it is; the raw-response header
-is what `with_streaming_response` sets, and leaves the answer's body to us.
+Not through the vendors' SDKs: we write the bodies, and of an SDK nothing is left then but this,
+for half a second to a second and a half of importing (`benchmarks.startup`). They use the
+same HTTP client, so proxies, certificates and timeouts are as with them.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
 
 import httpx2
 
@@ -14,43 +15,49 @@ from sightline.agent.models.access import CONNECT_S, Access
 from sightline.agent.models.connected import Response, VendorRefusal, refusal_of
 from sightline.context.dialects.request import Request
 
-__all__ = ["Posting", "timeout_of"]
-
-HEADERS: Final = {
-    "X-Stainless-Raw-Response": "stream",
-    "Accept": "text/event-stream",
-    "Content-Type": "application/json",
-}
+__all__ = ["Posting"]
 
 
 class Posting:
-    """A connection through such an SDK; a vendor's subclass gives the client and its errors."""
+    """A connection to an API; sends our bytes, yields its stream.
 
-    errors: tuple[type[Exception], ...]
+    A vendor's subclass gives the headers that say who we are. A redirect is followed only where
+    the client takes the key out of a request to somebody else.
+    """
 
-    def __init__(self, client: Any) -> None:
-        self._client = client
+    errors = (httpx2.HTTPError,)
+
+    def __init__(
+        self, access: Access, headers: Mapping[str, str], *, redirects: bool = False
+    ) -> None:
+        self._base = access.base_url.rstrip("/")
+        self._client = httpx2.AsyncClient(
+            headers={"Content-Type": "application/json", "User-Agent": "sightline", **headers},
+            # Long for the words of a reply, short for a connection.
+            timeout=httpx2.Timeout(access.limits.silence_s, connect=CONNECT_S),
+            follow_redirects=redirects,
+        )
 
     def url(self, path: str) -> str:
-        """Give the address of a path of the API; the client knows its base."""
-        return path
+        """Give the address of a path of the API."""
+        return self._base + path
 
     async def send(self, request: Request) -> Response:
-        response: Response = await self._client.post(
-            self.url(request.path),
-            content=request.data,
-            cast_to=httpx2.Response,
-            options={"headers": {**HEADERS, **request.headers}},
-        )
+        return await self._sent("post", request.path, request.data, request.headers)
+
+    async def _sent(
+        self, method: str, path: str, data: bytes, headers: Mapping[str, str] | None = None
+    ) -> httpx2.Response:
+        """Send a body; give the answer unread. Raises HTTPStatusError for one that is none."""
+        post = self._client.build_request(method, self.url(path), content=data, headers=headers)
+        response = await self._client.send(post, stream=True)
+        if not response.is_success:
+            await response.aread()
+            response.raise_for_status()
         return response
 
     def refusal(self, error: Exception) -> VendorRefusal | None:
         return refusal_of(error)
 
     async def close(self) -> None:
-        await self._client.close()
-
-
-def timeout_of(access: Access) -> httpx2.Timeout:
-    """Give a client's timeouts: long for the words of a reply, short for a connection."""
-    return httpx2.Timeout(access.limits.silence_s, connect=CONNECT_S)
+        await self._client.aclose()

@@ -5,20 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["VENDORS", "Sdk", "Vendor"]
+__all__ = ["VENDORS", "Api", "Vendor"]
 
-Sdk: TypeAlias = Literal["openai", "anthropic", "gemini", "bedrock", "ollama", "local"]
+# Whose API it is that an endpoint speaks: one connection for each.
+Api: TypeAlias = Literal["openai", "anthropic", "gemini", "bedrock", "ollama", "local"]
 
 
 @dataclass(frozen=True, slots=True)
 class Vendor:
     """One endpoint. `keys` are the variables that may hold its key; the first one is shown.
 
-    `base_env` names the variable that its SDK, or its server, reads the address from.
+    `base_env` names the variable that its vendor's tools, or its server, read the address from.
     `keyless` servers work without a key.
     """
 
-    sdk: Sdk
+    api: Api
     base_url: str = ""
     keys: tuple[str, ...] = ()
     base_env: str = ""

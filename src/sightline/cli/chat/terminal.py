@@ -119,6 +119,7 @@ class Terminal:
         self._printer: asyncio.Task[None] | None = None
         self._waiting: list[str] = []
         self._ending: BaseException | None = None
+        self._drawn: tuple[int, StyleAndTextTuples] = (-1, [])
         self._session: PromptSession[str] = PromptSession(
             message=self._message,
             bottom_toolbar=self._toolbar,
@@ -269,8 +270,11 @@ class Terminal:
             return [("class:ask", f"{self._question.text} ")]
         if self.driver is None:
             return [("", PROMPT)]
-        live = self.driver.live(self.width, max(3, self.height // 3))
-        return [*live, ("", PROMPT)]
+        # Asked for some ten times while one screen is drawn.
+        drawing = self._session.app.render_counter
+        if self._drawn[0] != drawing:
+            self._drawn = drawing, self.driver.live(self.width, max(3, self.height // 3))
+        return [*self._drawn[1], ("", PROMPT)]
 
     def _toolbar(self) -> StyleAndTextTuples:
         if self.driver is None:

@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Final
 
 import msgspec
@@ -129,9 +130,14 @@ _TEMPLATE_TOKEN: Final = (
 _NEUTRAL: Final = r"(?!\\/slop-(?:state|apps-available)>)"
 _LESS_NAMED: Final = f"{_NEUTRAL}(?={_NAME})"
 _ENTITY_NAMED: Final = f"(?=(?:[lL][tT]|#0*60|#[xX]0*3[cC]);?{_NAME})"
-# One character, then only conditions on it: a pattern that begins with a class is searched fast.
-_TAG_LIKE: Final = re.compile(f"[&{_LESS}](?:(?<!&){_LESS_NAMED}|(?<=&){_ENTITY_NAMED})")
 _ASCII_TAG_LIKE: Final = ascii_only(f"<{_LESS_NAMED}|&{_ENTITY_NAMED}")
+
+
+@cache
+def _tag_like() -> re.Pattern[str]:
+    """Compile the same for any text when it is first needed: it takes as long as the rest here."""
+    # One character, then only conditions on it: what begins with a class is searched fast.
+    return re.compile(f"[&{_LESS}](?:(?<!&){_LESS_NAMED}|(?<=&){_ENTITY_NAMED})")
 
 
 def _squeezed() -> dict[int, str | None]:
@@ -200,11 +206,16 @@ def _word(letters: str) -> str:
     return f"[\u0300-\u036f{_JOINERS}]*".join((f"{first}(?<![{LATER_LETTERS}].)", *others))
 
 
-_MARKER: Final = re.compile(
-    f"(?<![^\\W_])(?:{_word('actions')}{_BETWEEN}[{_alike(':')}]{_BETWEEN}(?=[{_alike('{')}])"
-    f"|{_word('salience')}{_BETWEEN}(?=[{_alike('=')}]))(.)"
-    f"|([{_alike('—')}])(?={_BETWEEN}[{_alike(chr(34))}])"
-)
+@cache
+def _marker() -> re.Pattern[str]:
+    """Compile the markers of a line, however spelt, when they are first looked for."""
+    return re.compile(
+        f"(?<![^\\W_])(?:{_word('actions')}{_BETWEEN}[{_alike(':')}]{_BETWEEN}(?=[{_alike('{')}])"
+        f"|{_word('salience')}{_BETWEEN}(?=[{_alike('=')}]))(.)"
+        f"|([{_alike('—')}])(?={_BETWEEN}[{_alike(chr(34))}])"
+    )
+
+
 # Every marker in ASCII text ends in one of these; nothing sits on its letters.
 _ASCII_MARKER_END: Final = re.compile(r"[{=](?<=[:eE3\s].)")
 _ASCII_MARKER: Final = re.compile(
@@ -380,7 +391,7 @@ def _without_tags(text: str, *, is_ascii: bool) -> str:
     """Escape the first character of whatever looks like a tag."""
     if is_ascii and not _may_name_block(text):
         return text
-    pattern = _ASCII_TAG_LIKE if is_ascii else _TAG_LIKE
+    pattern = _ASCII_TAG_LIKE if is_ascii else _tag_like()
     positions = [match.start() for match in pattern.finditer(text.replace("_", "-"))]
     if not positions:
         return text
@@ -398,7 +409,7 @@ def _may_name_block(text: str) -> bool:
 def _without_markers(text: str, *, is_ascii: bool) -> str:
     """Escape the punctuation of whatever reads as a marker of canonical text."""
     if not is_ascii:
-        return _MARKER.sub(_escaped_marker, text)
+        return _marker().sub(_escaped_marker, text)
     return _ASCII_MARKER.sub(_escaped_marker, text) if _ends_marker(text) else text
 
 
@@ -414,7 +425,7 @@ def _without_codes(text: str, *, is_ascii: bool) -> str:
         is_ascii = plain.isascii()
     if is_ascii and not _may_name_block(plain):
         return text
-    pattern = _ASCII_TAG_LIKE if is_ascii else _TAG_LIKE
+    pattern = _ASCII_TAG_LIKE if is_ascii else _tag_like()
     plain = plain.replace("_", "-")
     return _CODES.sub(_escaped, text) if pattern.search(plain) else text
 
