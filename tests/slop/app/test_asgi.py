@@ -175,6 +175,25 @@ async def test_a_server_that_cannot_deny_with_a_status_closes_the_handshake() ->
     assert sent == [{"type": "websocket.close", "code": 1008}]
 
 
+async def test_the_answer_to_the_handshake_travels_alone() -> None:
+    loop = asyncio.get_running_loop()
+    came: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    sent: list[tuple[str, float]] = []
+
+    async def send(message: Any) -> None:
+        sent.append((message["type"], loop.time()))
+        if message["type"] == "websocket.send":
+            came.put_nowait({"type": "websocket.disconnect"})
+
+    came.put_nowait({"type": "websocket.connect"})
+    headers = [(b"host", b"127.0.0.1:1")]
+    scope = {"type": "websocket", "path": "/slop", "headers": headers}
+    await counter().asgi()(scope, came.get, send)
+    (accepted, then), (first, later) = sent[:2]
+    assert (accepted, first) == ("websocket.accept", "websocket.send")
+    assert later - then > 0.09, "a client that is a little late would miss the first message"
+
+
 async def test_the_hook_sees_the_peer() -> None:
     app = counter()
     seen: list[Peer] = []

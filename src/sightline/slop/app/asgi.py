@@ -5,10 +5,14 @@
 
 Whom its `door` does not let in is refused before the socket is accepted. The description
 is given without a token: it is how a client learns where to bring one.
+
+The first message waits a moment, for the reason that `transports.websocket` gives. ASGI has
+no ping by which the client could be heard.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
@@ -28,6 +32,7 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 _DENIAL: Final = "websocket.http.response"
 _NORMAL: Final = 1000
 _POLICY_VIOLATION: Final = 1008
+_SETTLE_S: Final = 0.1
 
 
 class AsgiLink:
@@ -115,6 +120,7 @@ class AsgiApp:
         if SUBPROTOCOL in visitor.subprotocols:
             accept["subprotocol"] = SUBPROTOCOL
         await send(accept)
+        await asyncio.sleep(_SETTLE_S)
         await self._handle(AsgiLink(visitor.peer("asgi", scope.get("client")), receive, send))
 
     async def _describe(self, scope: Scope, send: Send) -> None:
