@@ -66,7 +66,7 @@ async def test_a_consumer_is_tried_by_a_script(tmp_path: Path) -> None:
             client.subscribe()
             out, _ = await started.communicate()
     assert started.returncode == 0
-    assert out.decode().splitlines()[-1] == "5 held, 0 not held, 0 not shown"
+    assert out.decode().splitlines()[-1] == "7 held, 0 not held, 0 not shown"
 
 
 @pytest.mark.parametrize(

@@ -337,7 +337,8 @@ def follow(message: Message, state: list[Message]) -> list[Message]:
         case "batch":
             return [said for inner in message["messages"] for said in follow(inner, state)]
         case "patch" if state and message["version"] > state[0]["version"]:
-            if message["seq"] != state[0]["seq"] + 1:
+            following_seq = state[0]["seq"] + 1
+            if message.setdefault("seq", following_seq) != following_seq or not message["ops"]:
                 state.clear()
                 return [{"type": "unsubscribe", "id": "s"}, ASK]
             state[:] = [message]
@@ -366,6 +367,8 @@ def test_a_consumer_that_keeps_every_clause_is_seen_to() -> None:
             "gap.drop-old",
             lambda m, s: follow(m, _unaged(s)),
         ),
+        ("seq.optional", lambda m, s: follow({"seq": None, **m}, s)),
+        ("gap.unreadable", lambda m, s: [] if m.get("ops", 1) is None else follow(m, s)),
     ],
 )
 def test_a_consumer_that_breaks_a_clause_is_seen_to(

@@ -3,7 +3,8 @@
 A consumer shows what it made of a message by whether it asks again: with a gap in `seq` it
 must, and with none it must not. So a batch that was not unwrapped, a snapshot that was not taken
 as the new base and an old patch that was counted all show as a question that nobody should
-ask. Where the gap itself goes unnoticed, those are not shown at all.
+ask. Where the gap itself goes unnoticed, those are not shown at all. A patch that cannot be read
+comes last and alone, for the one after it would be a gap to everybody.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ HELLO: Final[Message] = {
 }
 _CLAUSES: Final = (
     "gap.resubscribe", "consumer.unknown-type", "batch.order", "rebase.taken", "gap.drop-old",
+    "seq.optional", "gap.unreadable",
 )  # fmt: skip
 
 
@@ -50,6 +52,11 @@ class _Script:
         self.version += 1 + skip
         self.seq += 1 + skip
         return self.old_patch(0, self.seq)
+
+    def uncounted_patches(self) -> list[Message]:
+        """Two patches that follow, as a provider sends them that knows no `seq`."""
+        patches = [self.patch(), self.patch()]
+        return [{key: patch[key] for key in patch if key != "seq"} for patch in patches]
 
     def old_patch(self, age: int, seq: int) -> Message:
         """A patch of a version that the last snapshot holds already."""
@@ -108,7 +115,16 @@ def following() -> Trial:
     if resubscribed:
         yield from ask("rebase.taken", script.snapshot())
     resubscribed = yield from ask("rebase.taken", script.snapshot(), script.patch())
-    return [*verdicts, Verdict("rebase.taken", not resubscribed)]
+    verdicts.append(Verdict("rebase.taken", not resubscribed))
+
+    again = (script.snapshot(),) if resubscribed else ()
+    resubscribed = yield from ask("seq.optional", *again, *script.uncounted_patches())
+    verdicts.append(Verdict("seq.optional", not resubscribed))
+
+    fresh = script.snapshot()
+    unreadable = {**script.patch(), "ops": None}
+    resubscribed = yield from ask("gap.unreadable", fresh, unreadable, silence="answers")
+    return [*verdicts, Verdict("gap.unreadable", resubscribed)]
 
 
 CONSUMER_TRIALS: Final = (TrialKind("following", _CLAUSES, following),)
