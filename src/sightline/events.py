@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 Outcome: TypeAlias = Literal["answered", "cancelled", "failed", "limit"]
-Scope: TypeAlias = Literal["turn", "session", "day"]
+Scope: TypeAlias = Literal["turn", "session", "day", "delegate"]
 
 
 class _Event(msgspec.Struct, frozen=True, tag_field="event", kw_only=True):
@@ -101,10 +101,11 @@ class SpendingAsked(_Event, frozen=True, tag="spending_asked"):
         return f"go on, up to ${self.raised_usd:g}?"
 
     def __str__(self) -> str:
-        within = {"turn": "in this turn", "session": "in this session", "day": "today"}[self.scope]
+        within = "today" if self.scope == "day" else f"in this {self.scope}"
+        limit = "delegate.usd" if self.scope == "delegate" else f"limits.{self.scope}_usd"
         more = f" and {self.unpriced} requests of unknown price" if self.unpriced else ""
         return (
-            f"${self.spent_usd:.4f}{more} of ${self.limit_usd:g} (limits.{self.scope}_usd) "
+            f"${self.spent_usd:.4f}{more} of ${self.limit_usd:g} ({limit}) "
             f"spent {within}; "
             f"the next request costs ${self.next_usd:.4f} or more"
         )
@@ -172,7 +173,8 @@ class ApprovalAsked(_Event, frozen=True, tag="approval_asked"):
     it was agreed to, `differences` says in what, and it is asked about again. `rules` are
     what an answer can be remembered as, the narrowest first. `diff` is what an action of our own
     would do to files, as a unified diff: exactly that is done, or nothing. `no_network` is true
-    for a command that would run without the network and could have it.
+    for a command that would run without the network and could have it. `delegate` names the
+    task that asks, if it is one that the model handed on.
     """
 
     call_id: str
@@ -195,6 +197,7 @@ class ApprovalAsked(_Event, frozen=True, tag="approval_asked"):
     rules: tuple[str, ...] = ()
     diff: str = ""
     no_network: bool = False
+    delegate: str = ""
 
 
 class ApprovalAnswered(_Event, frozen=True, tag="approval_answered"):

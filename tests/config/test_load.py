@@ -247,7 +247,8 @@ ALLOWED = {
 IN_PART = {"mode": ("plan", "auto"), "strategy": ("classic", "./steal.py")}
 REFUSED = {
     "model", "isolate", "policy", "limits.rounds", "limits.turn_tokens", "limits.retries",
-    "limits.turn_usd", "limits.session_usd", "limits.day_usd",
+    "limits.turn_usd", "limits.session_usd", "limits.day_usd", "delegate.offer",
+    "delegate.rounds", "delegate.tokens", "delegate.usd",
     "limits.invoke_s", "apps.connect", "apps.discover", "apps.workspace", "apps.silent_s",
     "ledger.path", "ledger.record", "endpoints", "profiles", "strategy_config", "workspace.env",
     "workspace.instructions", "workspace.wait_s", "workspace.max_run_s", "workspace.sandbox",

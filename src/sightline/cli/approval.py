@@ -213,6 +213,8 @@ def approval_card(event: ApprovalAsked, width: int, *, whole: bool = False) -> l
     """
     head = f"{event.app}{'' if event.path == '/' else event.path}"
     lines = [*_text("?", f"{event.action} on {head}", width, whole, style="bold", indent="")]
+    if event.delegate:
+        lines += _text("for the task of", event.delegate, width, whole)
     if event.dangerous:
         lines.append((("error", "  the app calls it dangerous"),))
     if event.differences:

@@ -185,7 +185,7 @@ async def _command(host: Host, options: _AskOptions) -> int:
 def latest_session(ledger: Ledger, new: Session) -> Session:
     """Find the latest session of this directory in which something was said."""
     for session in ledger.sessions.recent(project=new.project):
-        if session.groups:
+        if session.groups and session.parent is None:
             return session
     raise NotFound("there is no session to continue in this directory")
 

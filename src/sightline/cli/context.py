@@ -97,7 +97,7 @@ def context(
 
 def _latest(ledger: Ledger) -> Session:
     for session in ledger.sessions.recent():
-        if session.groups:
+        if session.groups and session.parent is None:
             return session
     raise NotFound("there is no session in which anything was said")
 

@@ -277,7 +277,8 @@ def _overview_row(one: SessionOverview, current: int) -> tuple[str, ...]:
         str(session.groups),
         f"{session.tokens:,}",
         _price(one),
-        f"{session.name}: {one.title}" if named and one.title else one.title or session.name,
+        ("↳ " if session.parent else "")
+        + (f"{session.name}: {one.title}" if named and one.title else one.title or session.name),
         shortened(session.project),
     )
 

@@ -6,6 +6,7 @@ from sightline.config.load import Loaded, load, user_file
 from sightline.config.settings import (
     AppSettings,
     CacheSettings,
+    DelegateSettings,
     EndpointSettings,
     HookSettings,
     LedgerSettings,
@@ -22,6 +23,7 @@ from sightline.config.settings import (
 __all__ = [
     "AppSettings",
     "CacheSettings",
+    "DelegateSettings",
     "EndpointSettings",
     "HookSettings",
     "LedgerSettings",

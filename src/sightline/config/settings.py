@@ -14,6 +14,7 @@ from msgspec import Meta
 __all__ = [
     "AppSettings",
     "CacheSettings",
+    "DelegateSettings",
     "EndpointSettings",
     "HookSettings",
     "LedgerSettings",
@@ -153,6 +154,18 @@ class LimitSettings(_Table, frozen=True, kw_only=True):
     invoke_s: Seconds = 30
 
 
+class DelegateSettings(_Table, frozen=True, kw_only=True):
+    """Whether a model may hand on tasks (`offer`), and how far one may go: see `host.delegate`.
+
+    `tokens` and `usd` 0 are no limit but those of the turn, which count what a task took, too.
+    """
+
+    offer: bool = True
+    rounds: Annotated[int, Meta(ge=1, le=10_000)] = 25
+    tokens: Count = 0
+    usd: Dollars = 0.0
+
+
 class ReplySettings(_Table, frozen=True, kw_only=True):
     """When a model's reply is ended from our side: see `models.connected`.
 
@@ -238,6 +251,7 @@ class Settings(_Table, frozen=True, kw_only=True):
     policy: tuple[PolicyRule, ...] = ()
     hooks: tuple[HookSettings, ...] = ()
     limits: LimitSettings = LimitSettings()
+    delegate: DelegateSettings = DelegateSettings()
     reply: ReplySettings = ReplySettings()
     apps: AppSettings = AppSettings()
     workspace: WorkspaceSettings = WorkspaceSettings()

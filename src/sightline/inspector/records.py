@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from sightline.context.ledger import Ledger
+from sightline.context.ledger.sessions import nested
 from sightline.context.messages.entries import Entry
 from sightline.context.messages.gate import guarded_text
 from sightline.context.messages.memos import Memo
@@ -36,17 +37,18 @@ class Records:
         self._ledger = ledger
 
     def sessions(self) -> list[dict[str, Any]]:
-        """List the sessions, the most recent first."""
+        """List the sessions, the most recent first; what one began stands behind it."""
+        recent = self._ledger.sessions.recent()
         return [
             {
                 "id": session.id,
-                "name": session.name,
+                "name": f"{'↳ ' if session.parent else ''}{session.name}",
                 "project": session.project,
                 "updated_at": session.updated_at,
                 "groups": session.groups,
                 "tokens": session.tokens,
             }
-            for session in self._ledger.sessions.recent()
+            for session in nested(recent, lambda one: one)
         ]
 
     def session(self, session: int) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Run as a program: get into the middle of a turn, say so, and wait to be killed.
 
-Arguments: a directory, and where to be: `streaming`, `calling`, `approval`, `building`.
+Arguments: a directory, and where to be: `streaming`, `calling`, `approval`, `building`,
+`delegating`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 from agent.host.helpers import hosted, invoke
 from sightline.agent.models.scripted import Stall
+from sightline.config import DelegateSettings
 from sightline.context.messages.parts import ToolCall
 from support.live import LiveApp
 
@@ -23,12 +25,20 @@ SCRIPTS: dict[str, list[Any]] = {
     ],
     "approval": [["May I?", invoke("c1", "/", "count")]],
     "building": [Stall()],
+    "delegating": [
+        [ToolCall("d1", "delegate", {"task": "one"}), ToolCall("d2", "delegate", {"task": "two"})],
+        Stall("So far "), Stall("So far "),
+    ],
 }  # fmt: skip
 
 
 async def main(directory: Path, where: str) -> None:
     mode = "auto" if where == "calling" else "ask"
-    async with hosted(directory, SCRIPTS[where], app=LiveApp(), mode=mode) as (host, _):
+    offered = DelegateSettings(offer=where == "delegating")
+    async with hosted(directory, SCRIPTS[where], app=LiveApp(), mode=mode, delegate=offered) as (
+        host,
+        _,
+    ):
         ledger = host.ledger
 
         def is_there() -> bool:
@@ -38,6 +48,7 @@ async def main(directory: Path, where: str) -> None:
                 "calling": work.calls.get("c1") == "running",
                 "approval": work.calls.get("c1") == "asked",
                 "building": work.group_id > 0,
+                "delegating": all(ledger.work.open(child).text for child in (2, 3)),
             }[where]
 
         async def wait() -> None:

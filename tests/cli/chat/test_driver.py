@@ -12,6 +12,7 @@ import pytest
 from prompt_toolkit.input import create_pipe_input
 
 from agent.host.helpers import check_ledger, hosted, invoke, messages
+from agent.host.test_delegate import OFFERED, family
 from agent.host.test_spending import LOOK, costing, priced
 from agent.workspace.conftest import wait_until_gone
 from agent.workspace.test_sandbox import needs_sandbox
@@ -144,6 +145,17 @@ async def test_an_action_waits_for_a_yes(tmp_path: Path) -> None:
         await chat.sees("Archived.")
         assert [message.id for message in chat.desk.archive] == ["msg-104"]
     check_ledger(tmp_path)
+
+
+async def test_an_action_of_a_task_waits_for_a_yes_that_says_which_task(tmp_path: Path) -> None:
+    archive = invoke("c1", "/inbox/msg-104", "archive", app="desk")
+    model = family(lambda _, results: "Archived." if results else archive, tasks=1)
+    async with chatting(tmp_path, model, delegate=OFFERED) as chat:
+        chat.type("go\r")
+        await chat.is_asked("delegated to session 2: task 1", "for the task of session 2: task 1")
+        chat.type("y")
+        await chat.sees("(session 2)", "Done.")
+        assert [message.id for message in chat.desk.archive] == ["msg-104"]
 
 
 async def test_more_money_is_asked_for_before_it_is_spent(tmp_path: Path) -> None:

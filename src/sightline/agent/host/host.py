@@ -25,12 +25,13 @@ import msgspec
 
 from sightline.agent.host.asking import SideModel
 from sightline.agent.host.compose import Composed
+from sightline.agent.host.delegate import Delegates
 from sightline.agent.host.hooks import TurnHooks
 from sightline.agent.host.journal import Ended
 from sightline.agent.host.planning import accepted, plan_of
 from sightline.agent.host.running import TurnRun
 from sightline.agent.host.session import Current, OpenSession
-from sightline.agent.host.spending import Spending, is_priced
+from sightline.agent.host.spending import DelegateSpending, Spending, is_priced
 from sightline.agent.host.stage import HostStage
 from sightline.agent.host.watching import Line, Watching
 from sightline.agent.host.writing import Scribe
@@ -39,6 +40,7 @@ from sightline.agent.models.keys import know_secrets
 from sightline.agent.plugins.choose import runner_of
 from sightline.agent.policy import Mode, Rule
 from sightline.agent.toolbox import Bench, SessionRecords, Toolbox
+from sightline.agent.toolbox.results import Ran
 from sightline.agent.turn.machine import TurnLimits
 from sightline.agent.turn.steps import Spent
 from sightline.agent.workspace.guidance import Guidance, find_guidance, instructions_text
@@ -49,12 +51,12 @@ from sightline.context.ledger.paths import checkpoints_path, default_path, expan
 from sightline.context.ledger.store import Clock, now_utc
 from sightline.context.messages.entries import Entry
 from sightline.context.messages.gate import guarded_text
-from sightline.context.messages.parts import File, Input, Message
+from sightline.context.messages.parts import File, Input, Message, ToolCall
 from sightline.context.messages.state import StateRebuild, strip_state
 from sightline.context.messages.window import Window
 from sightline.context.projection.temporal import change_note, changed_signal, pin_snapshot
 from sightline.errors import InvalidInput, NotFound, SightlineError, Unreachable
-from sightline.events import AppChanged, HostEvent, Noticed, TurnEnded
+from sightline.events import AppChanged, HostEvent, Noticed, SpendingAsked, TurnEnded
 from sightline.slop.discovery.directory import Discovery
 from sightline.slop.hub.client import Outcome
 from sightline.slop.hub.hub import Hub
@@ -87,6 +89,7 @@ class Host:
         env: Mapping[str, str],
         memos: MemoShelf | None = None,
         kind: str = "",
+        parent: Host | None = None,
     ) -> None:
         self.settings = settings
         self.ledger = ledger
@@ -102,6 +105,9 @@ class Host:
         self.memos = memos or MemoShelf({"user": ledger.memos})
         scribe = Scribe(ledger, clock, record=settings.ledger.record)
         self._spending = Spending(ledger, settings.limits, clock)
+        self._parent = None if parent is None else parent.session.uuid
+        if parent is not None:
+            self._spending = DelegateSpending(parent._spending, settings.delegate.usd)
         side = SideModel(
             self.model, lambda profile: self._stage.counter(profile), self._account,
             self._spending.check,
@@ -109,6 +115,10 @@ class Host:
         self._stage = HostStage(
             settings, hub, scribe, self.memos, runner_of(settings), side, clock, self._spending
         )
+        self._delegates = Delegates(self._child, self._tell, self._learn_rules)
+        self._stage.delegates = self._delegates
+        if parent is not None:
+            self._stage.follow(parent._stage, lambda: parent._open.remembered)
         self._unpriced: set[str] = set()  # the models of which it was told
         self._now: Current | None = None
         self._is_new = False
@@ -232,6 +242,8 @@ class Host:
         """
         if self._run is None:
             raise NotFound("no call waits for an answer")
+        if self._delegates.answer(call_id, approved, remember, reason, params):
+            return
         if params is not None:
             waited = self._run.revise(call_id, params, agreed=approved)
         else:
@@ -247,8 +259,13 @@ class Host:
 
         Raises `NotFound` if nobody waits for that.
         """
-        if self._run is None or not self._run.spend_more(agreed):
+        run = self._run
+        if run is None or not (run.spend_more(agreed) or self._delegates.spend_more(agreed)):
             raise NotFound("no request waits for more money")
+
+    def still_over(self, question: SpendingAsked) -> bool:
+        """Tell whether a limit in money is still in the way of what asks to pass it."""
+        return self._spending.overrun(question.next_usd) is not None
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -393,6 +410,8 @@ class Host:
         if mode == "plan" != self.mode:
             self._mode_before = self.mode
         self._stage.mode = mode
+        for child in self._delegates.children:
+            child.set_mode(mode)
 
     @property
     def plan(self) -> str:
@@ -655,7 +674,9 @@ class Host:
         def find() -> Session:
             sessions = self.ledger.sessions
             if reference is None:
-                created = sessions.create(name, project=self._project, kind=self._kind)
+                created = sessions.create(
+                    name, project=self._project, kind=self._kind, parent=self._parent
+                )
                 window = self.settings.window
                 found = sessions.set_window(created.id, Window(window.size, window.slack))
             elif isinstance(reference, Session):
@@ -674,9 +695,43 @@ class Host:
         bench = Bench(
             self.hub, SessionRecords(self.ledger, row.id, self.memos), invoke_s=limits.invoke_s,
             own_invoke_s=self._own_invoke_s,
+            delegate=self._delegate if self.settings.delegate.offer else None,
         )  # fmt: skip
         toolbox = Toolbox(bench, self.settings.tools.style)
         self._now = Current(OpenSession(row, toolbox, first_group=row.first_group))
+
+    async def _delegate(self, call: ToolCall) -> Ran:
+        assert self._run is not None  # noqa: S101 - a call is a turn's
+        return await self._delegates.run(call, self._run.tokens_for(call.name))
+
+    @asynccontextmanager
+    async def _child(self, max_tokens: int) -> AsyncIterator[Host]:
+        """Open a host for a task: the same apps, model, rules and mode; a session of its own."""
+        chosen = self.settings.delegate
+        tokens = min((most for most in (chosen.tokens, max_tokens) if most), default=0)
+        change = msgspec.structs.replace
+        limits = change(self.settings.limits, rounds=chosen.rounds, turn_tokens=tokens)
+        settings = change(
+            self.settings, limits=limits, delegate=change(chosen, offer=False), mode=self.mode
+        )
+        child = Host(
+            settings, self.ledger, self.hub, await self.model(), self._clock, self._project,
+            self._env, self.memos, "delegate", self,
+        )  # fmt: skip
+        child._workspace, child._own_invoke_s = self._workspace, self._own_invoke_s
+        child._unpriced = self._unpriced
+        try:
+            await child._open_session(None)
+            yield child
+        finally:
+            await child._close()
+
+    def _learn_rules(self, child: Host) -> None:
+        """Keep what the user wanted remembered when a child asked."""
+        now = self._current
+        for rule in reversed(child._open.remembered):
+            if rule not in now.session.remembered:
+                now.keep(now.session.remember(rule))
 
     async def _leave_session(self) -> None:
         """A session in which nothing was said leaves no trace."""

@@ -14,7 +14,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    aclosing,
+    asynccontextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -43,7 +49,7 @@ from sightline.agent.host.stream import stream_of
 from sightline.agent.models.base import Model
 from sightline.agent.policy import Answer, Decision, in_words
 from sightline.agent.toolbox.results import Ran
-from sightline.agent.toolbox.toolbox import with_params
+from sightline.agent.toolbox.toolbox import DELEGATE, with_params
 from sightline.agent.turn.machine import TurnLimits, TurnMachine
 from sightline.context.dialects.events import ReasoningArrived, Stopped, TextArrived, UsageArrived
 from sightline.context.dialects.usage import cost
@@ -168,6 +174,10 @@ class TurnRun:
         self._inbox.put_nowait(steps.Spend(agreed))
         return True
 
+    def tokens_for(self, name: str) -> int:
+        """Give a call of this tool its part of the turn's tokens; 0 is no limit."""
+        return self._machine.tokens_for(name)
+
     def cancel(self, reason: str) -> None:
         """Stop, whatever is under way."""
         self._inbox.put_nowait(steps.Cancel(reason))
@@ -230,7 +240,8 @@ class TurnRun:
                 await self._ask(call, reason)
             case steps.RunCall(call):
                 task = self._begin(partial(self._call, call))
-                if self._stage.can_stop(self._cases[call.id].facts):
+                is_task = call.name == DELEGATE.name
+                if is_task or self._stage.can_stop(self._cases[call.id].facts):
                     self._calls[task] = call.id
                     task.add_done_callback(self._calls.pop)
             case steps.UsageReport(reported):
@@ -452,7 +463,7 @@ class TurnRun:
         diff = self._cases[call.id].diff
         try:
             await self._check_plan(call)
-            async with self._timed(self._stage.scribe.time_call, call.name):
+            async with self._alone(call), self._timed(self._stage.scribe.time_call, call.name):
                 check = partial(self._check, call)
                 may_read = partial(self._may_read, call)
                 targets = self._composed.inputs.targets
@@ -465,7 +476,13 @@ class TurnRun:
             return steps.ActionDone(call.id, f"error: {type(error).__name__}: {error}", ok=False)
         heard = await self._hooks.after_call(self._cases[call.id], ran.content, ok=ran.ok)
         self._now.keep(self._now.turn.hear("after_call", heard.context))
-        return steps.ActionDone(call.id, ran.content, ran.ok, diff if ran.ok else "")
+        delegates = self._stage.delegates
+        tokens = 0 if delegates is None else delegates.take_tokens(call.id)
+        return steps.ActionDone(call.id, ran.content, ran.ok, diff if ran.ok else "", tokens)
+
+    def _alone(self, call: ToolCall) -> AbstractAsyncContextManager[object]:
+        """Wait for whoever else changes files, if a call does: what is expected is of one call."""
+        return nullcontext() if self._cases[call.id].plan is None else self._stage.changing
 
     def _may_read(self, call: ToolCall, target: ToolTarget, offered: Affordance) -> bool:
         """Tell whether the policy lets a content be read unasked, as the app shows it now."""

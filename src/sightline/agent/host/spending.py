@@ -22,7 +22,7 @@ from sightline.context.ledger.usage import Charge
 from sightline.errors import OverBudget
 from sightline.events import Scope, SpendingAsked
 
-__all__ = ["Spending", "is_priced", "prompt_price"]
+__all__ = ["DelegateSpending", "Spending", "is_priced", "prompt_price"]
 
 _NANO: Final = 1_000_000_000
 _SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
@@ -37,6 +37,7 @@ class Spending:
         self._lock = threading.Lock()
         self._limits: dict[Scope, float] = {
             "turn": limits.turn_usd, "session": limits.session_usd, "day": limits.day_usd,
+            "delegate": 0.0,
         }  # fmt: skip
         self._raised: dict[Scope, float] = dict.fromkeys(_SCOPES, 0.0)
         self._spent: dict[Scope, int] = dict.fromkeys(_SCOPES, 0)
@@ -54,12 +55,19 @@ class Spending:
         """Count what was spent in a session from its beginning, and no longer another one's."""
         with self._lock:
             self._sessions = {session_id}
-            self._restart("session", "turn")
-            if self._limits["session"]:
+            if self.is_limited:
                 self._read()
-                totals = self._ledger.accounts.totals(session_id)
-                self._spent["session"] = totals.cost_nanousd
-                self._unpriced["session"] = totals.unpriced
+            self._restart("session", "turn", "delegate")
+            if self._limits["session"]:
+                for session in self._ledger.sessions.family(session_id):
+                    totals = self._ledger.accounts.totals(session.id)
+                    self._spent["session"] += totals.cost_nanousd
+                    self._unpriced["session"] += totals.unpriced
+
+    def join(self, session_id: int) -> None:
+        """Count a new session's spending, too: one that this one began."""
+        with self._lock:
+            self._sessions.add(session_id)
 
     def begin_turn(self) -> None:
         """Count what this turn spends from now on."""
@@ -84,7 +92,8 @@ class Spending:
     def go_on(self, question: SpendingAsked) -> None:
         """Allow what a question asks for."""
         with self._lock:
-            self._raised[question.scope] = question.raised_usd
+            raised = max(self._raised[question.scope], question.raised_usd)
+            self._raised[question.scope] = raised
 
     def _question(self, scope: Scope, next_usd: float) -> SpendingAsked | None:
         step, spent = self._limits[scope], self._spent[scope] / _NANO
@@ -115,12 +124,35 @@ class Spending:
             if charge.created_at >= midnight:
                 self._add(charge, "day")
             if charge.session_id in self._sessions:
-                self._add(charge, "turn", "session")
+                self._add(charge, "turn", "session", "delegate")
 
     def _add(self, charge: Charge, *scopes: Scope) -> None:
         for scope in scopes:
             self._spent[scope] += charge.cost_nanousd or 0
             self._unpriced[scope] += charge.cost_nanousd is None
+
+
+class DelegateSpending(Spending):
+    """The account of a task: what it spends is its parent's, and it has a limit of its own."""
+
+    def __init__(self, parent: Spending, limit_usd: float) -> None:
+        super().__init__(parent._ledger, LimitSettings(), parent._clock)
+        self._limits["delegate"] = limit_usd
+        self._parent = parent
+
+    @property
+    def is_limited(self) -> bool:
+        return super().is_limited or self._parent.is_limited
+
+    def open_session(self, session_id: int) -> None:
+        super().open_session(session_id)
+        self._parent.join(session_id)
+
+    def overrun(self, next_usd: float) -> SpendingAsked | None:
+        return super().overrun(next_usd) or self._parent.overrun(next_usd)
+
+    def go_on(self, question: SpendingAsked) -> None:
+        self._parent.go_on(question)
 
 
 def is_priced(prices: Prices) -> bool:

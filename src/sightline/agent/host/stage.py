@@ -31,7 +31,7 @@ from sightline.agent.host.writing import Scribe
 from sightline.agent.models.base import Model
 from sightline.agent.plugins.choose import label_of
 from sightline.agent.plugins.run import Left, StrategyRunner
-from sightline.agent.policy import Decision, Facts, Mode, check_rules, decide
+from sightline.agent.policy import Answer, Decision, Facts, Mode, check_rules, decide
 from sightline.agent.toolbox.toolbox import definitions_of
 from sightline.config import Settings
 from sightline.context.dialects.observations import GROWING, Repeat
@@ -56,6 +56,7 @@ from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.world import World
 
 if TYPE_CHECKING:
+    from sightline.agent.host.delegate import Delegates
     from sightline.agent.workspace.changes import Plan
     from sightline.agent.workspace.workspace import Workspace
 
@@ -99,6 +100,17 @@ class HostStage:
         self.held = HeldPrefix(settings.cache.named)
         self._commands: frozenset[tuple[str, str]] = frozenset()
         self._workspace: Workspace | None = None
+        # Files are changed by one call at a time, whoever makes it.
+        self.changing = asyncio.Lock()
+        self.delegates: Delegates | None = None
+        self._inherited: Callable[[], tuple[Answer, ...]] = tuple
+
+    def follow(self, parent: HostStage, remembered: Callable[[], tuple[Answer, ...]]) -> None:
+        """Know what a parent's stage knows: workspace, trust, instructions, answers."""
+        self._own_reads, self._commands = parent._own_reads, parent._commands
+        self._workspace, self.changing = parent._workspace, parent.changing
+        self.instructions = parent.instructions
+        self._inherited = remembered
 
     def plan_with(self, workspace: Workspace) -> None:
         """Have the workspace say beforehand what its actions would do to files."""
@@ -347,14 +359,17 @@ class HostStage:
         reads = facts.is_ours and (facts.app, facts.action) in self._own_reads
         # In any mode, then, as in mode auto: a rule of the user may still deny it.
         mode = "auto" if reads else self.mode
-        return decide(facts, mode, self._settings.policy, session.remembered)
+        remembered = (*session.remembered, *self._inherited())
+        return decide(facts, mode, self._settings.policy, remembered)
 
     def can_stop(self, facts: Facts) -> bool:
         """Tell whether what a call does can be stopped: a command of our own workspace."""
         return facts.is_ours and (facts.app, facts.action) in self._commands
 
     async def stop_commands(self, by: str) -> None:
-        """Stop the commands that a call waits for, by the actions that their nodes have."""
+        """Stop what calls wait for: tasks, and commands by the actions that their nodes have."""
+        if self.delegates is not None:
+            self.delegates.stop(by)
         for app_id in {app for app, _ in self._commands}:
             app = self._hub.world.app(app_id)
             runs = None if app is None or app.tree is None else app.tree.child("runs")

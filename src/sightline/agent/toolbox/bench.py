@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sightline.slop.hub.hub import Hub
 
 if TYPE_CHECKING:
+    from sightline.agent.toolbox.results import Ran
     from sightline.context.ledger import Ledger, MemoShelf
+    from sightline.context.messages.parts import ToolCall
 
 __all__ = ["MOST", "Attention", "Bench", "SessionRecords"]
 
@@ -55,7 +57,7 @@ class Bench:
 
     `attention` is swapped by focus and unfocus. An action is waited for `invoke_s`; one of an
     app of our own as `own_invoke_s` says. `query_name` is what the model calls the tool that
-    shows more of an app.
+    shows more of an app. `delegate` does a task, where tasks can be handed on.
     """
 
     hub: Hub
@@ -64,3 +66,4 @@ class Bench:
     invoke_s: float = INVOKE_S
     own_invoke_s: Mapping[str, float] = field(default_factory=dict)
     query_name: str = "slop_query"
+    delegate: Callable[[ToolCall], Awaitable[Ran]] | None = None

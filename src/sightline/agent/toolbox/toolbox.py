@@ -35,19 +35,34 @@ from sightline.context.projection.tools import (
 from sightline.errors import ActionError, InvalidInput, LedgerDamaged, SightlineError
 from sightline.slop.app.validate import Validator
 
-__all__ = ["ALL_TOOLS", "Style", "Toolbox", "definitions_of", "with_params"]
+__all__ = ["ALL_TOOLS", "DELEGATE", "Style", "Toolbox", "definitions_of", "with_params"]
 
 Style: TypeAlias = Literal["fixed", "dynamic"]
 
 ALL_TOOLS: Final = (*FIXED_TOOLS, *LEDGER_TOOLS)
+DELEGATE: Final = Tool(
+    "delegate",
+    "Hand a task to a helper with a conversation of its own; its report is the result. Several "
+    "work at once.",
+    {
+        "type": "object",
+        "properties": {
+            "task": {"type": "string", "description": "All it must know; it sees the apps only"}
+        },
+        "required": ["task"],
+    },
+)
 MAX_DYNAMIC: Final = 100
 _DEFINITION_BYTES: Final = 8_000
 _TOO_LONG: Final = " (Its parameters are too long to list here; an error names what is missing.)"
-_BY_NAME: Final = {tool.name: tool for tool in ALL_TOOLS}
+_BY_NAME: Final = {tool.name: tool for tool in (*ALL_TOOLS, DELEGATE)}
 _LOOK: Final = frozenset(tool.name for tool in LOOK_TOOLS)
-_VALIDATORS: Final = {tool.name: Validator(tool.parameters) for tool in ALL_TOOLS}
+_VALIDATORS: Final = {name: Validator(tool.parameters) for name, tool in _BY_NAME.items()}
 # Reading twice at once is reading twice; anything else waits for its turn.
-_READS: Final = frozenset({"slop_query", "query_db", "describe_db", "retrieve_memos"})
+# What a task does besides is asked about when it does it.
+_READS: Final = frozenset(
+    {DELEGATE.name, "slop_query", "query_db", "describe_db", "retrieve_memos"}
+)
 
 
 class Toolbox:
@@ -61,6 +76,8 @@ class Toolbox:
     def tools(self) -> ToolSet:
         """The tools as of now; a turn keeps the set that its request was made with."""
         fixed = FIXED_TOOLS if self.bench.records is None else ALL_TOOLS
+        if self.bench.delegate is not None:
+            fixed = (*fixed, DELEGATE)
         if self.style == "fixed":
             return ToolSet(fixed)
         dynamic = dynamic_tools(self.bench.hub.world, limit=self._name_limit)
@@ -119,6 +136,8 @@ class Toolbox:
         if target is not None:
             last = None if check is None else partial(check, target)
             return await invoke(self.bench, target, last)
+        if call.name == DELEGATE.name and self.bench.delegate is not None:
+            return await self.bench.delegate(call)
         if call.name in _LOOK:
             return await run_look(self.bench, call.name, call.arguments, may_read)
         if self.bench.records is None:

@@ -162,6 +162,14 @@ class TurnMachine:
         """The limit in money that the user is asked about."""
         return self._overrun if self._phase == "paused" else None
 
+    def tokens_for(self, name: str) -> int:
+        """Give a call of this tool its part of the tokens that are left; 0 is no limit."""
+        if not self._limits.turn_tokens:
+            return 0
+        calls, results = self._round.calls, self._round.results
+        sharing = sum(call.name == name and call.id not in results for call in calls)
+        return max(1, (self._limits.turn_tokens - self._spent_tokens) // max(1, sharing))
+
     def step(self, event: TurnEvent) -> list[Effect]:
         """Take what happened; return what is to be done, in order."""
         handler = TRANSITIONS.get((self._phase, type(event))) or ANYWHERE.get(type(event))
@@ -431,6 +439,7 @@ class TurnMachine:
         if call is not None:
             note = self._round.notes.get(call.id)
             self._round.diffs[call.id] = event.diff
+            self._spent_tokens += event.tokens
             content = event.content if note is None else f"{note}\n{event.content}"
             self._round.results[call.id] = ToolResult(
                 call.id, content, call.name, is_error=not event.ok

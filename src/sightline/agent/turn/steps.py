@@ -166,12 +166,16 @@ class Revised(msgspec.Struct, frozen=True):
 
 
 class ActionDone(msgspec.Struct, frozen=True):
-    """A call has run, well or not. `diff` is what it changed in files."""
+    """A call has run, well or not. `diff` is what it changed in files.
+
+    `tokens` are those that models used for it, which count as the turn's.
+    """
 
     call_id: str
     content: str
     ok: bool = True
     diff: str = ""
+    tokens: int = 0
 
 
 class Changed(msgspec.Struct, frozen=True):

@@ -106,7 +106,8 @@ async def _delete(call: CommandCall, session: str) -> None:
 
 
 def _another(ledger: Ledger, session_id: int) -> Session | None:
-    return next((one for one in ledger.sessions.recent() if one.id != session_id), None)
+    others = (one for one in ledger.sessions.recent() if one.id != session_id)
+    return next((one for one in others if one.parent is None), None)
 
 
 @COMMANDS.command("session scratchpad", idle=True)

@@ -6,8 +6,9 @@ and nothing done in one of the two touches the other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -25,7 +26,7 @@ from sightline.errors import InvalidInput, NotFound, SessionChanged
 
 __all__ = [
     "Session", "SessionOverview", "Sessions", "check_head", "delete_session", "name_for",
-    "new_session", "session_of",
+    "nested", "new_session", "session_of",
 ]  # fmt: skip
 
 _HELD: Final = (
@@ -35,6 +36,7 @@ _HELD: Final = (
 _COUNTED: Final = (
     "context_size", "context_slack", "next_seq", "next_group", "live_groups", "tokens", "largest",
 )  # fmt: skip
+_T = TypeVar("_T")
 _MIN_PREFIX: Final = 4
 _TITLE_CHARS: Final = 60
 _FIRST_QUESTION: Final = (
@@ -164,7 +166,7 @@ class Sessions:
         """List sessions to choose from: those of a project first, then the most recent.
 
         Without `single`, a question that nobody came back to is left out, and so are sessions
-        that another one started.
+        that another one started; with it, they stand behind the one that did.
         """
         chosen = (
             ""
@@ -178,7 +180,7 @@ class Sessions:
                 "ORDER BY CASE WHEN project = ? THEN 0 ELSE 1 END, activity DESC LIMIT ?",
                 (project, NO_LIMIT if limit < 0 else limit),
             )
-        return [
+        listed = [
             SessionOverview(
                 session_of(row),
                 row["title"] or _short(row["question"] or ""),
@@ -187,6 +189,7 @@ class Sessions:
             )
             for row in rows
         ]
+        return nested(listed, lambda one: one.session)
 
     def family(self, session_id: int) -> Found:
         """List a session and those that it began, itself or through others; it is the first."""
@@ -201,11 +204,11 @@ class Sessions:
         return family
 
     def latest(self, *, project: str | None = None) -> Session:
-        """Find the session to continue: the most recent one."""
-        found = self.recent(project=project, limit=1)
-        if not found:
-            raise NotFound("there is no session to continue")
-        return found[0]
+        """Find the session to continue: the most recent one that no other began."""
+        for session in self.recent(project=project):
+            if session.parent is None:
+                return session
+        raise NotFound("there is no session to continue")
 
     def resolve(self, reference: str) -> Session:
         """Find a session by its number, its name, or its uuid or the beginning of it.
@@ -302,6 +305,23 @@ def check_head(session: Row, head: str | None) -> None:
     """Raise `SessionChanged` unless a session ends as its caller knows it, if the caller says."""
     if head is not None and session["head"].hex() != head:
         raise SessionChanged(f"something was said in session {session['id']} meanwhile")
+
+
+def nested(listed: list[_T], session: Callable[[_T], Session]) -> list[_T]:
+    """Put sessions behind the one that began them, in order; the others stay as they are."""
+    known = {session(one).uuid for one in listed}
+    begun: dict[str | None, list[_T]] = {}
+    for one in listed:
+        parent = session(one).parent
+        begun.setdefault(parent if parent in known else None, []).append(one)
+    ordered: list[_T] = []
+    waiting = begun.pop(None, [])[::-1]
+    while waiting:
+        ordered.append(one := waiting.pop())
+        waiting += sorted(
+            begun.pop(session(one).uuid, []), key=lambda child: session(child).id, reverse=True
+        )
+    return ordered
 
 
 def name_for(db: RowReader, gate: Gate, given: str, otherwise: str) -> str:
