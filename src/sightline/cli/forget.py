@@ -82,7 +82,7 @@ def traces_of(ledger: Ledger, session: Session) -> Traces:
         with closing(Journal(ledger.path, read_only=True)) as journal:
             requests, wired = journal.weight([one.id for one in family])
     kept = [_checkpoints(one).weight() for one in family]
-    size = sum(len(msgspec.json.encode(entry.message)) for entry in entries)
+    size = sum(ledger.sessions.weight(one.id) for one in family)
     return Traces(
         sessions=tuple(family),
         words=tuple(words),

@@ -33,6 +33,11 @@ _HELD: Final = (
     "messages", "groups", "session_state", "usage", "receipts", "undone", "strategy_states",
     "checkpoints", "checkpoint_writes", "owners", "open_replies", "open_calls", "exchanges",
 )  # fmt: skip
+# The columns whose length is nearly all that a session weighs.
+_WEIGHED: Final = {
+    "messages": ("content", "parts"), "receipts": ("body",), "undone": ("body",),
+    "exchanges": ("request", "reply"), "checkpoints": ("body",), "checkpoint_writes": ("body",),
+}  # fmt: skip
 _COUNTED: Final = (
     "context_size", "context_slack", "next_seq", "next_group", "live_groups", "tokens", "largest",
 )  # fmt: skip
@@ -190,6 +195,20 @@ class Sessions:
             for row in rows
         ]
         return nested(listed, lambda one: one.session)
+
+    def weight(self, session_id: int) -> int:
+        """Say about how many bytes a session's words, receipts and exchanges take."""
+        with self._store.read() as db:
+            find_session(db, session_id)
+            return sum(
+                db.fetch(
+                    f"SELECT coalesce(sum(coalesce(length({name}), 0)), 0) FROM {table} "
+                    "WHERE session_id = ?",
+                    (session_id,),
+                )[0][0]
+                for table, names in _WEIGHED.items()
+                for name in names
+            )
 
     def family(self, session_id: int) -> Found:
         """List a session and those that it began, itself or through others; it is the first."""
