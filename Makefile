@@ -10,7 +10,7 @@ NEEDS  := $(if $(filter test bench prove,$(or $(MAKECMDGOALS),test)),test,chat)
 # An environment whose interpreter is gone is none.
 $(shell [ -x $(BIN)/python ] || rm -f $(READY))
 
-.PHONY: chat test lint format demo bench prove lock bare _system
+.PHONY: chat test lint format demo bench prove oldest lock bare _system
 
 test: $(READY)             ## everything CI runs: lint, types, tests; COVERAGE=1 measures it, LAWS=whole tries all cases of the laws
 	@sh setup/browser.sh $(VENV)/browser & sh setup/agents.sh $(VENV)/agents & \
@@ -40,6 +40,9 @@ prove: $(READY)            ## every claim, with faults: half an hour; SEED=7 SEC
 	@$(BIN)/python -m proof $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(if $(SCALE),--scale $(SCALE),--output proof/results.json); code=$$?; \
 		$(if $(SCALE),,$(BIN)/python -m proof.report &&) exit $$code
+
+oldest: $(READY)           ## the tests of the adapters with the oldest frameworks that they take
+	@sh setup/oldest.sh $(VENV)/oldest $(BIN)/python
 
 lock: $(READY)             ## renew requirements.lock from pyproject.toml
 	$(BIN)/pip install --quiet uv
