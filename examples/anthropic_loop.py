@@ -39,7 +39,7 @@ async def answer(address: str, question: str) -> str:
                 tools=tools.anthropic(),  # type: ignore[arg-type]
             )
             messages.append({"role": "assistant", "content": reply.content})
-            results = []
+            results: list[dict[str, Any]] = []
             for block in reply.content:
                 if block.type == "tool_use":
                     result = await tools.call(block.name, block.input, approve=ask_me)

@@ -14,7 +14,7 @@ import os
 import sys
 from typing import Any
 
-from langchain.agents import create_agent
+from langchain.agents import create_agent  # pyright: ignore[reportUnknownVariableType] - its own
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 

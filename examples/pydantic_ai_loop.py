@@ -36,7 +36,7 @@ async def answer(address: str, question: str, ledger_path: str = "agents.db") ->
                 return said.strip().lower() == "y"
 
             async def ask_all(
-                _: RunContext[None], requests: DeferredToolRequests
+                _: RunContext[object], requests: DeferredToolRequests
             ) -> DeferredToolResults:
                 calls = requests.approvals
                 return requests.build_results(

@@ -67,17 +67,17 @@ def remove(product: str, session: str) -> None:
     del carts[session][product]
 
 
-@shop.action("cart", "check_out", dangerous=True, guard=lambda session: cart_problem(session))
+def cart_problem(session: str) -> str | None:
+    """Why a cart cannot be bought now."""
+    return None if carts[session] else "the cart is empty"
+
+
+@shop.action("cart", "check_out", dangerous=True, guard=cart_problem)
 def check_out(session: str) -> str:
     """Buy what is in the cart. A host asks its user first, for it is marked dangerous."""
     paid = total(session)
     carts[session].clear()
     return f"paid {paid:.2f}"
-
-
-def cart_problem(user: str) -> str | None:
-    """Why a cart cannot be bought now."""
-    return None if carts[user] else "the cart is empty"
 
 
 def put(user: str, product: str, count: int) -> None:
