@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from adapters.test_mcp_server import Shop
-from support.agents import Agent, Claude, Codex, installed, mcp_options
+from support.agents import Agent, Claude, Codex, Step, installed, mcp_options
 
 SHELF = {"app": "shop", "path": "/shelf"}
-STEPS = (
+STEPS: tuple[Step, ...] = (
     ("apps", {}),
     ("look", {}),
     ("act", {**SHELF, "action": "add", "params": {"count": 2}}),
