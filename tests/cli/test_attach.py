@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from agent.host.helpers import hosted, messages
+from cli.test_pdf import document
 from context.messages.test_attach import PNG
 from sightline.agent.host import Host
 from sightline.cli.attach import MAX_FILES, MAX_IMAGE, MAX_TEXT, Attached, attach
@@ -54,6 +55,17 @@ async def test_a_text_stands_behind_what_was_said(host: Host) -> None:
     assert whole.startswith(f"{said}\n\nThe file notes.txt, as it was")
     assert "```\nbuy ducks\n```" in whole
     assert whole.endswith("```\n# Ducks\n```")
+
+
+async def test_of_a_pdf_its_text_stands_behind_what_was_said(host: Host, here: Path) -> None:
+    (here / "paper.pdf").write_bytes(document("Ducks swim."))
+    found = await attach("Summarise @paper.pdf", host)
+    assert found.files == ()
+    assert "The file paper.pdf" in found.texts[0]
+    assert "[page 1]\nDucks swim." in found.texts[0]
+    (here / "paper.pdf").write_bytes(b"%PDF-1.4 nonsense")
+    with pytest.raises(InvalidInput, match=r"cannot attach paper\.pdf: it is not a PDF"):
+        await attach("Summarise @paper.pdf", host)
 
 
 async def test_an_image_is_a_part_of_its_own_where_the_model_sees(host: Host, here: Path) -> None:

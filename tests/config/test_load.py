@@ -254,7 +254,8 @@ REFUSED = {
     "workspace.instructions", "workspace.wait_s", "workspace.max_run_s", "workspace.sandbox",
     "workspace.wakes",
     "workspace.writable", "reply.silence_s", "reply.idle_s", "reply.total_s", "reply.max_bytes",
-    "cache.named", "hooks",
+    "cache.named", "hooks", "chat.theme", "chat.notify",
+    "chat.notify_after_s",
 }  # fmt: skip
 
 

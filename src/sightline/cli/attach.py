@@ -1,4 +1,4 @@
-"""Attach the files that a message names: `@notes.txt`, `@shot.png`.
+"""Attach the files that a message names: `@notes.txt`, `@shot.png`, `@paper.pdf`.
 
 Only files below the current directory, links not followed: what is pasted into a chat may
 name any file, and a name alone shall not send it. A word behind an `@` that is no file stays
@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from sightline.agent.host import Host
 from sightline.agent.workspace.inside import Inside, Parts, parts_of, shown
 from sightline.agent.workspace.text import is_binary
+from sightline.cli.pdf import MAX_PDF, is_pdf, pdf_text
 from sightline.context.messages.attach import Mention, image_of, mentions, quoted
 from sightline.context.messages.parts import File
 from sightline.errors import ActionError, InvalidInput
@@ -39,31 +41,41 @@ class Attached(NamedTuple):
         return "\n\n".join((text, *self.texts))
 
 
-async def attach(text: str, host: Host) -> Attached:
-    """Read the files that a text names. Raises `InvalidInput` for one that cannot be sent."""
+async def attach(text: str, host: Host, pasted: Mapping[str, bytes] | None = None) -> Attached:
+    """Read the files that a text names. Raises `InvalidInput` for one that cannot be sent.
+
+    `pasted` are images that the user pasted, by the names that stand for them.
+    """
     named = list(mentions(text))
     if not named:
         return Attached()
-    read = await asyncio.to_thread(_read_all, named, Path.cwd())
+    read = await asyncio.to_thread(_read_all, named, Path.cwd(), pasted or {})
     if read.files and not (model := await host.model()).profile.messages.images:
         raise InvalidInput(f"{read.files[0].name} is an image, and {model.label} takes none")
     return read
 
 
-def _read_all(named: list[Mention], root: Path) -> Attached:
+def _read_all(named: list[Mention], root: Path, pasted: Mapping[str, bytes]) -> Attached:
     inside = Inside(root)
     texts: list[str] = []
     files: list[File] = []
     names: list[str] = []
     try:
         for mention in named:
-            parts = _file_of(mention, inside, root)
-            if parts is None or (name := shown("/".join(parts))) in names:
+            image = next((word for word in mention.spellings if word in pasted), None)
+            parts = None if image is not None else _file_of(mention, inside, root)
+            if image is None and parts is None:
+                continue
+            name = shown(image or "/".join(parts or ()))
+            if name in names:
                 continue
             if len(names) == MAX_FILES:
                 raise InvalidInput(f"a message takes {MAX_FILES} files at most")
             names.append(name)
-            content = _content(inside, parts, name)
+            if image is not None:
+                content = _sendable(name, pasted[image], len(pasted[image]))
+            else:
+                content = _content(inside, parts or (), name)
             if isinstance(content, File):
                 files.append(content)
             else:
@@ -109,14 +121,26 @@ def _parts(spelling: str, root: Path) -> Parts:
 def _content(inside: Inside, parts: Parts, name: str) -> str | File:
     with inside.file(parts) as (file, status):
         data = file.read(MAX_IMAGE + 1)
+        if is_pdf(data):
+            data += file.read(MAX_PDF + 1 - len(data))
+    return _sendable(name, data, status.st_size)
+
+
+def _sendable(name: str, data: bytes, size: int) -> str | File:
+    """Make of a file's bytes what a message can have."""
+    if is_pdf(data):
+        if len(data) > MAX_PDF:
+            raise InvalidInput(f"cannot attach {name}: {size:,} bytes, and {MAX_PDF:,} are taken")
+        try:
+            return pdf_text(data)
+        except InvalidInput as error:
+            raise type(error)(f"cannot attach {name}: {error}") from None
     image = image_of(name, data)
     limit = MAX_TEXT if image is None else MAX_IMAGE
     if image is None and is_binary(data):
         raise InvalidInput(f"cannot attach {name}: it is neither text nor an image that is known")
     if len(data) > limit:
-        raise InvalidInput(
-            f"cannot attach {name}: {status.st_size:,} bytes, and {limit:,} are taken at most"
-        )
+        raise InvalidInput(f"cannot attach {name}: {size:,} bytes, and {limit:,} are taken at most")
     if image is not None:
         return image
     try:

@@ -6,6 +6,7 @@ from sightline.config.load import Loaded, load, user_file
 from sightline.config.settings import (
     AppSettings,
     CacheSettings,
+    ChatSettings,
     DelegateSettings,
     EndpointSettings,
     HookSettings,
@@ -23,6 +24,7 @@ from sightline.config.settings import (
 __all__ = [
     "AppSettings",
     "CacheSettings",
+    "ChatSettings",
     "DelegateSettings",
     "EndpointSettings",
     "HookSettings",

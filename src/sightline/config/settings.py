@@ -14,6 +14,7 @@ from msgspec import Meta
 __all__ = [
     "AppSettings",
     "CacheSettings",
+    "ChatSettings",
     "DelegateSettings",
     "EndpointSettings",
     "HookSettings",
@@ -211,6 +212,19 @@ class WorkspaceSettings(_Table, frozen=True, kw_only=True):
     writable: tuple[str, ...] = ()
 
 
+class ChatSettings(_Table, frozen=True, kw_only=True):
+    """How the chat looks and when it calls: see `chat.theme`.
+
+    `theme` `auto` is what the terminal says of its background. A turn that took `notify_after_s`
+    or longer (0 is never) ends with a `notify`: the bell, or a notification of the desktop by the
+    sequence that the terminal knows.
+    """
+
+    theme: Literal["auto", "light", "dark"] = "auto"
+    notify: Literal["bell", "osc9", "osc777"] = "bell"
+    notify_after_s: Annotated[float, Meta(ge=0, le=86_400)] = 30
+
+
 class LedgerSettings(_Table, frozen=True, kw_only=True):
     """Where conversations are kept; empty is the user's own ledger. `record` keeps receipts."""
 
@@ -255,6 +269,7 @@ class Settings(_Table, frozen=True, kw_only=True):
     reply: ReplySettings = ReplySettings()
     apps: AppSettings = AppSettings()
     workspace: WorkspaceSettings = WorkspaceSettings()
+    chat: ChatSettings = ChatSettings()
     ledger: LedgerSettings = LedgerSettings()
     endpoints: dict[str, EndpointSettings] = {}
     # A profile is data of many shapes; `dialects.profiles` checks every field of it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,14 +18,17 @@ from agent.host.test_spending import LOOK, costing, priced
 from agent.workspace.conftest import wait_until_gone
 from agent.workspace.test_sandbox import needs_sandbox
 from cli.chat.test_terminal import OURS, Screen, until
+from context.messages.test_attach import PNG
 from sightline.agent.host import Host
 from sightline.agent.models.scripted import Cut, ScriptedModel, Stall
 from sightline.cli.chat.driver import ChatDriver
 from sightline.cli.chat.status import Status
-from sightline.config import AppSettings, LimitSettings
+from sightline.config import AppSettings, ChatSettings, LimitSettings
 from sightline.config.settings import WorkspaceSettings
 from sightline.context.dialects.profiles import profile_for
+from sightline.context.messages.parts import File
 from sightline.demo.app import Desk, demo_app
+from sightline.events import Noticed
 from support.terminal_attacks import ATTACKS, FORBIDDEN
 
 
@@ -659,3 +663,95 @@ async def test_completion_knows_commands_apps_and_files(
         await chat.rests()
         assert complete("/context drop ") == {"1"}
         assert complete("/why hist") == {"history"}
+
+
+async def test_a_notice_waits_for_the_end_of_the_answer(tmp_path: Path) -> None:
+    async with chatting(tmp_path, [Stall("One paragraph.\n\nAnd half of ano")]) as chat:
+        chat.type("go\r")
+        await chat.sees("One paragraph.")
+        chat.driver.note(Noticed(code="x", message="something happened"))
+        await chat.screen.terminal.drain()
+        assert "something happened" not in chat.shown
+        chat.type("\x1b")
+        await chat.sees("something happened")
+        answer = chat.shown.index("And half of ano")
+        assert answer < chat.shown.index("something happened")
+        await chat.rests()
+        chat.driver.note(Noticed(code="x", message="at once"))
+        assert "at once" in chat.shown
+
+
+async def test_the_status_says_who_is_waited_for(tmp_path: Path) -> None:
+    send = invoke("c1", "/inbox/msg-104", "archive", app="desk")
+    async with chatting(tmp_path, [send, "Done."]) as chat:
+        chat.type("archive it\r")
+        await chat.is_asked("archive on desk")
+        assert "waiting for you" in shown_status(chat)
+        assert "thinking" not in shown_status(chat)
+        chat.type("y")
+        await chat.sees("Done.")
+        await chat.rests()
+        assert "waiting for you" not in shown_status(chat)
+
+
+def shown_status(chat: Chat) -> str:
+    return "".join(fragment[1] for fragment in chat.driver.status(200))
+
+
+@pytest.mark.parametrize(
+    ("after_s", "notify", "sequence"),
+    [
+        (0.000001, "bell", "\a"),
+        (0.000001, "osc9", "\x1b]9;Sightline: the turn is over\a"),
+        (0.000001, "osc777", "\x1b]777;notify;Sightline;the turn is over\a"),
+        (0, "bell", ""),
+        (3600, "bell", ""),
+    ],
+)
+async def test_the_end_of_a_long_turn_calls_whoever_looked_away(
+    tmp_path: Path, after_s: float, notify: Any, sequence: str
+) -> None:
+    chosen = ChatSettings(notify=notify, notify_after_s=after_s)
+    async with chatting(tmp_path, ["Done."], chat=chosen) as chat:
+        chat.type("go\r")
+        await chat.sees("Done.")
+        await chat.rests()
+        assert sequence in chat.screen.out.getvalue()
+        assert ("\a" in chat.screen.out.getvalue()) == bool(sequence)
+
+
+async def test_a_pasted_image_goes_with_the_message_wherever_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    shot = tmp_path / "a shot.png"
+    shot.write_bytes(PNG)
+    script = ScriptedModel(["A duck."], profile=profile_for("anthropic"))
+    async with chatting(tmp_path, script) as chat:
+        chat.type(f"\x1b[200~{shot}\x1b[201~what is it?\r")
+        await chat.sees("◦ attached", "A duck.")
+    [message, *_] = messages(tmp_path)
+    assert message.text == f'@"{shot}" what is it?'
+    assert [part.mime for part in message.parts if isinstance(part, File)] == ["image/png"]
+
+
+async def test_the_image_of_the_clipboard_is_pasted_by_a_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = tmp_path / "xclip"
+    (tmp_path / "held").write_bytes(PNG)
+    reader.write_text(f"#!/bin/sh\ncat {tmp_path}/held\n")
+    reader.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setenv("DISPLAY", ":0")
+    script = ScriptedModel(["A duck."], profile=profile_for("anthropic"))
+    async with chatting(tmp_path, script) as chat:
+        chat.type("\x16")
+        await until(lambda: "@clipboard-1.png" in chat.screen.terminal._session.default_buffer.text)
+        chat.type("?\r")
+        await chat.sees("◦ attached clipboard-1.png", "A duck.")
+        (tmp_path / "held").write_text("")
+        chat.type("\x16")
+        await chat.sees("there is no image on the clipboard")

@@ -44,6 +44,12 @@ class Recorder:
     def status(self, width: int) -> StyleAndTextTuples:
         return [("", "status of the recorder")]
 
+    def pasted(self, text: str) -> str:
+        return f"[{text}]" if text == "an image" else text
+
+    async def paste_image(self) -> str:
+        return "@clipboard-1.png "
+
     def complete(self, text: str) -> Iterable[tuple[str, int, str]]:
         return [("/context", len(text), "draw")] if text == "/con" else []
 

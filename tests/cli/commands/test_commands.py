@@ -20,6 +20,7 @@ from sightline.cli.commands.groups import _window_of
 from sightline.cli.commands.offers import Sources
 from sightline.cli.commands.registry import run
 from sightline.config import PolicyRule, TailSettings, WindowSettings
+from sightline.context.ledger import StoredUsage
 from sightline.context.messages.window import Window
 from sightline.demo.app import Desk, demo_app
 from sightline.errors import InvalidInput, NotFound, SightlineError
@@ -415,6 +416,18 @@ async def test_stats_add_up_by_model(at_desk: Desktop) -> None:
     assert lines[0].split()[0] == "requests"
     totals = at_desk.host.ledger.accounts.totals(at_desk.host.session.id)
     assert lines[2].split()[2:4] == ["2", f"{totals.prompt_tokens:,}"]
+
+
+async def test_cost_is_told_by_turn_and_model(at_desk: Desktop) -> None:
+    await at_desk.says("one", "two")
+    accounts, session = at_desk.host.ledger.accounts, at_desk.host.session.id
+    accounts.record(session, StoredUsage("other:m", 10, 2, cost_nanousd=5_000_000))
+    head, first, second, beside, total = (await at_desk.does("/cost")).splitlines()
+    assert head.split()[:2] == ["turn", "requests"]
+    assert first.split()[:3] == ["1", at_desk.model.label, "1"]
+    assert second.split()[:3] == ["2", at_desk.model.label, "1"]
+    assert beside.split() == ["beside", "other:m", "1", "10", "0", "2", "$0.0050"]
+    assert total.split()[:3] == ["this", "session", "3"]
 
 
 async def test_mode_is_told_and_changed(at_desk: Desktop) -> None:

@@ -28,6 +28,7 @@ EXTRAS: Final = {
     "gemini": OptionalPackage(("httpx2",), "no Gemini models"),
     "bedrock": OptionalPackage(("boto3", "urllib3"), "no models on Bedrock"),
     "ollama": OptionalPackage(("httpx2",), "no Ollama"),
+    "pdf": OptionalPackage(("pypdf",), "PDFs cannot be attached"),
     "keyring": OptionalPackage(("keyring",), "keys come from the environment only"),
     "gateway": OptionalPackage(("uvicorn", "httpx2"), "no gateway"),
     "mcp": OptionalPackage(("mcp",), "no MCP server"),

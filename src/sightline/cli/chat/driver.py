@@ -23,6 +23,7 @@ from sightline.cli.approval import consent_to
 from sightline.cli.attach import attach
 from sightline.cli.chat.blocks import Blocks
 from sightline.cli.chat.cards import card, error_line, user_card
+from sightline.cli.chat.clipboard import clipboard_image, pasted_image
 from sightline.cli.chat.main import ChatOptions
 from sightline.cli.chat.opening import opened
 from sightline.cli.chat.outside import edit_text, page_text, pager_command
@@ -30,6 +31,7 @@ from sightline.cli.chat.paint import Colors, paint_lines, paint_markdown
 from sightline.cli.chat.shell import UserShell, is_shell_line
 from sightline.cli.chat.status import Status, after, status_line
 from sightline.cli.chat.terminal import Terminal
+from sightline.cli.chat.theme import ground_of
 from sightline.cli.clean import clean
 from sightline.cli.commands import registry
 from sightline.cli.commands.command import Leave
@@ -67,6 +69,12 @@ _GO_ON: Final = (
     "{runs}. The user has said nothing: this is told because you may be waiting for it. `wait` on "
     "its node gives its output. Go on with what it was for."
 )
+# ECMA-48, BEL; iTerm2's OSC 9 and rxvt's OSC 777, which other terminals took over.
+_CALLS: Final = {
+    "bell": "\a",
+    "osc9": "\x1b]9;Sightline: the turn is over\a",
+    "osc777": "\x1b]777;notify;Sightline;the turn is over\a",
+}
 
 
 class ChatDriver:
@@ -81,6 +89,9 @@ class ChatDriver:
         self._wake = asyncio.Event()
         self._blocks = Blocks()
         self._reasoning = ""
+        self._answering = False
+        self._held: list[Line] = []
+        self._pasted: dict[str, bytes] = {}
         self._turning = False
         self._commanding: asyncio.Task[str | None] | None = None
         self._warned: set[str] = set()
@@ -191,7 +202,7 @@ class ChatDriver:
     def note(self, event: HostEvent) -> None:
         """Take in something that happened outside a turn."""
         self._status = after(self._status, event)
-        self._draw(card(event, self._terminal.width))
+        self._draw_or_hold(card(event, self._terminal.width))
 
     def live(self, width: int, height: int) -> StyleAndTextTuples:
         """Show the end of what is being written."""
@@ -219,8 +230,29 @@ class ChatDriver:
     def status(self, width: int) -> StyleAndTextTuples:
         """Draw the status line."""
         runs = len(self._running)
-        status = replace(self._status, queued=len(self._lines), mode=self._host.mode, runs=runs)
+        waits = bool(self._open or self._terminal.asking)
+        busy = "waiting for you" if waits else self._status.busy
+        queued = len(self._lines)
+        status = replace(self._status, queued=queued, mode=self._host.mode, runs=runs, busy=busy)
         return [(f"class:{style}", text) for style, text in status_line(status, width)]
+
+    def pasted(self, text: str) -> str:
+        """Have the path of an image stand for the image, wherever it is; other text for itself."""
+        if (image := pasted_image(text)) is None:
+            return text
+        name, self._pasted[image[0]] = image
+        return f'@"{name}" '
+
+    async def paste_image(self) -> str:
+        """Take the image of the clipboard under a name of its own."""
+        try:
+            data = await asyncio.to_thread(clipboard_image)
+        except SightlineError as error:
+            self._draw_or_hold([error_line(str(error))])
+            return ""
+        name = f"clipboard-{len(self._pasted) + 1}.png"
+        self._pasted[name] = data
+        return f"@{name} "
 
     def complete(self, text: str) -> Iterable[tuple[str, int, str]]:
         """Say what could follow the text before the cursor."""
@@ -293,9 +325,10 @@ class ChatDriver:
 
     async def _turn(self, text: str) -> None:
         self._turning = True
+        began = asyncio.get_running_loop().time()
         self._terminal.redraw()
         try:
-            attached = await attach(text, self._host)
+            attached = await attach(text, self._host, self._pasted)
             self._draw([line_of(f"◦ attached {name}", "dim") for name in attached.names])
             words = "\n\n".join((attached.behind(text), *self._shell.take()))
             async for event in self._host.ask(words, attached.files):
@@ -311,12 +344,20 @@ class ChatDriver:
             self._open.clear()
             await self._terminal.drain()
             self._terminal.redraw()
+            self._call_user(asyncio.get_running_loop().time() - began)
+
+    def _call_user(self, seconds: float) -> None:
+        """Call whoever looked away from a turn that took long."""
+        chat = self._host.settings.chat
+        if 0 < chat.notify_after_s <= seconds:
+            self._terminal.call(_CALLS[chat.notify])
 
     def _show(self, event: HostEvent) -> None:
         self._status = after(self._status, event)
         match event:
             case TextDelta(text=text):
                 self._reasoning = ""
+                self._answering = True
                 for block in self._blocks.feed(text):
                     self._put_block(block)
             case ReasoningDelta(text=text):
@@ -329,7 +370,9 @@ class ChatDriver:
                 self._open.pop(call_id).cancel()
             case _:
                 pass
-        if not isinstance(event, AppChanged):  # told by whoever watches, between turns too
+        if isinstance(event, Noticed):
+            self._draw_or_hold(card(event, self._terminal.width))
+        elif not isinstance(event, AppChanged):  # told by whoever watches, between turns too
             self._draw(card(event, self._terminal.width))
         if isinstance(event, TurnEnded) and event.outcome == "cancelled":
             for run in self._running:
@@ -353,6 +396,16 @@ class ChatDriver:
         self._put_block(ending.text)
         if ending.state:
             self.paint([(("dim", "◦ state written; /state shows it"),)])
+        self._answering = False
+        held, self._held = self._held, []
+        self._draw(held)
+
+    def _draw_or_hold(self, lines: Sequence[Line]) -> None:
+        """Draw a notice; while an answer is being written, behind its end."""
+        if self._answering:
+            self._held += lines
+        else:
+            self._draw(lines)
 
     def _put_block(self, block: str) -> None:
         if block.strip():
@@ -440,8 +493,13 @@ def _only_looks(line: str) -> bool:
 
 async def on_screen(terminal: Terminal, options: ChatOptions) -> None:
     """Drive a terminal until it ends. Raises what keeps the model from being used."""
-    colors: Colors = "none" if os.environ.get("NO_COLOR") else "full"
     async with opened(options) as (host, refused):
+        ground = ground_of(host.settings.chat.theme, terminal.answered.ground, os.environ)
+        colors: Colors = "light" if ground == "light" else "full"
+        if os.environ.get("NO_COLOR"):
+            colors = "none"
+        else:
+            terminal.use_ground(ground)
         driver = ChatDriver(host, terminal, colors, await _status(host))
         watching = asyncio.create_task(_watch(host, driver))
         try:

@@ -66,7 +66,7 @@ Examples:
 @click.option(
     "--demo",
     is_flag=True,
-    help="Start the demo mail app and show it to the model, and no workspace.",
+    help="Start the demo mail app and show it to the model, and nothing else.",
 )
 @click.option("--yes", is_flag=True, help="Without a terminal: approve what needs approval.")
 @click.option("--db", "ledger", type=click.Path(path_type=Path, dir_okay=False), help=DB_HELP)
@@ -118,12 +118,15 @@ def _has_screen() -> bool:
 async def _on_screen(options: ChatOptions) -> int:
     try:
         from sightline.cli.chat.terminal import Terminal, UserHistory
+        from sightline.cli.chat.theme import ask_terminal
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"the chat needs {error.name}: pip install 'sightline[chat]'; "
             "without it, pipe lines in or use `sightline ask`"
         ) from error
     terminal = Terminal(history=UserHistory())
+    if not os.environ.get("NO_COLOR"):
+        terminal.hear(ask_terminal())
     behind = asyncio.create_task(_behind(terminal, options))
     behind.add_done_callback(partial(_end, terminal))
     try:

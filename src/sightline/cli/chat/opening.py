@@ -24,7 +24,6 @@ from sightline.cli.out import Outlet, forget_typed, notice
 from sightline.config import load
 from sightline.context.ledger.paths import user_path
 from sightline.errors import TimedOut
-from sightline.slop.discovery.directory import Discovery
 from sightline.slop.hub.hub import Hub
 
 if TYPE_CHECKING:
@@ -91,11 +90,7 @@ async def opened(options: ChatOptions) -> AsyncIterator[tuple[Host, tuple[str, .
         for address in options.connect:
             await host.connect(address)
         if app is not None:
-            if loaded.settings.apps.discover:
-                app_id = _id_at(at) or app.info.id
-            else:
-                app_id = await host.connect(at)
-            await _until_seen(host.hub, app_id)
+            await _until_seen(host.hub, await host.connect(at))
         yield host, loaded.refused
 
 
@@ -107,13 +102,9 @@ def _flags(options: ChatOptions) -> dict[str, object]:
         "ledger.path": path,
         # The demo is for a first look, perhaps by a tiny model: one app is enough to look at.
         "apps.workspace": False if options.demo else None,
+        "apps.discover": False if options.demo else None,
+        "apps.connect": () if options.demo else None,
     }
-
-
-def _id_at(address: str) -> str:
-    """Find under which id an app is announced: another demo that runs may have its own."""
-    found = Discovery().look().descriptors
-    return next((item.id for item in found if item.address == address), "")
 
 
 async def _until_seen(hub: Hub, app_id: str) -> None:

@@ -24,7 +24,8 @@ from sightline.cli.commands.lines import Line
 
 __all__ = ["Colors", "paint_lines", "paint_markdown"]
 
-Colors: TypeAlias = Literal["full", "none", "plain"]
+# Of `full` and `light` the ground is dark and light; `none` has styles without colours.
+Colors: TypeAlias = Literal["full", "light", "none", "plain"]
 
 STYLES: Final = {
     "dim": "dim",
@@ -56,7 +57,38 @@ STYLES: Final = {
     "slot.reserve": "dim",
     "slot.other": "red",
 }
-_THEME: Final = Theme(STYLES, inherit=True)
+# On a light ground yellow, white and whatever is bright cannot be read.
+LIGHT_STYLES: Final = {
+    **STYLES,
+    "warn": "color(94)",
+    "error": "bold color(124)",
+    "ask": "bold color(94)",
+    "tool": "color(24)",
+    "diff.old": "color(124)",
+    "diff.new": "color(22)",
+    "diff.old.word": "bold reverse color(124)",
+    "diff.new.word": "bold reverse color(22)",
+    "slot.system": "color(18)",
+    "slot.guidelines": "color(25)",
+    "slot.instructions": "color(30)",
+    "slot.history": "color(24)",
+    "slot.input": "bold",
+    "slot.memos": "color(94)",
+    "slot.anchor": "color(90)",
+    "slot.scratchpad": "color(127)",
+    "slot.hooks": "color(88)",
+    "slot.mode": "color(58)",
+    "slot.apps": "color(28)",
+    "slot.state": "color(22)",
+    "slot.other": "color(124)",
+    "markdown.code": "bold color(24)",
+    "markdown.link": "color(25)",
+    "markdown.link_url": "color(25)",
+    "markdown.block_quote": "color(90)",
+    "markdown.item.bullet": "bold color(94)",
+    "markdown.item.number": "bold color(94)",
+}
+_THEMES: Final = {True: Theme(LIGHT_STYLES), False: Theme(STYLES)}
 
 
 class _PlainHeading(Heading):
@@ -83,14 +115,15 @@ def paint_lines(lines: Iterable[Line], width: int, colors: Colors) -> str:
 
 def paint_markdown(text: str, width: int, colors: Colors) -> str:
     """Paint markdown. Links are shown, not made."""
-    return _paint(_Markdown(clean(text), hyperlinks=False, code_theme="ansi_dark"), width, colors)
+    code = "ansi_light" if colors == "light" else "ansi_dark"
+    return _paint(_Markdown(clean(text), hyperlinks=False, code_theme=code), width, colors)
 
 
 def _paint(renderable: RenderableType, width: int, colors: Colors) -> str:
     console = Console(
         file=StringIO(),
         width=max(width, 10),
-        theme=_THEME,
+        theme=_THEMES[colors == "light"],
         force_terminal=True,
         color_system="256",
         legacy_windows=False,

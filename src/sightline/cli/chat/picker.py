@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -14,8 +15,9 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import BufferControl, FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.output import Output
+from prompt_toolkit.styles import Style
 
-from sightline.cli.chat.terminal import STYLE
+from sightline.cli.chat.theme import SCREEN_STYLES, ground_of
 from sightline.cli.commands.lines import cut
 from sightline.cli.ledger import overview_table
 from sightline.cli.ledger_path import ledger_path
@@ -60,8 +62,9 @@ def pick(
 ) -> int | None:
     """Show lines under a heading, and return which one was chosen; None for none of them."""
     picker = _Picker(head, lines)
+    style = Style.from_dict(SCREEN_STYLES[ground_of("auto", None, os.environ)])
     application: Application[int | None] = Application(
-        Layout(picker.layout()), key_bindings=picker.keys(), style=STYLE, erase_when_done=True,
+        Layout(picker.layout()), key_bindings=picker.keys(), style=style, erase_when_done=True,
         input=input, output=output,
     )  # fmt: skip
     return application.run()

@@ -36,26 +36,14 @@ from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output import Output
-from prompt_toolkit.styles import Style
+from prompt_toolkit.styles import DynamicStyle, Style
+
+from sightline.cli.chat.theme import SCREEN_STYLES, Ground, TerminalAnswer
 
 __all__ = ["Driver", "Question", "Terminal", "UserHistory"]
 
 _T = TypeVar("_T")
 PROMPT: Final = "> "
-STYLE: Final = Style.from_dict(
-    {
-        "bottom-toolbar": "noreverse",
-        "dim": "ansibrightblack",
-        "warn": "ansiyellow",
-        "error": "ansired bold",
-        "ask": "ansiyellow bold",
-        "busy": "ansicyan",
-        "status.model": "bold",
-        "status.context": "ansicyan",
-        "status.state": "ansigreen",
-        "status.mode": "ansimagenta",
-    }
-)
 _PAUSE_S: Final = 0.5  # who types the next key within it is still typing
 _ESCAPE_S: Final = 0.05  # an arrow key is one write; a person's Escape stands alone
 
@@ -78,6 +66,12 @@ class Driver(Protocol):
 
     def status(self, width: int) -> StyleAndTextTuples:
         """Give the line below the prompt."""
+
+    def pasted(self, text: str) -> str:
+        """Give what stands in the line for a text that was pasted."""
+
+    async def paste_image(self) -> str:
+        """Take the image of the clipboard; give what stands for it, or nothing if there is none."""
 
     def complete(self, text: str) -> Iterable[tuple[str, int, str]]:
         """Say what could follow: texts, how much they replace, what they are. In a thread."""
@@ -132,17 +126,35 @@ class Terminal:
             complete_while_typing=Condition(self._is_command),
             enable_open_in_editor=True,
             key_bindings=self._keys(),
-            style=STYLE,
+            style=DynamicStyle(lambda: self._style),
             include_default_pygments_style=False,
             input=input,
             output=output,
         )
+        self.answered = TerminalAnswer()
+        self.use_ground("dark")
         self.shown = asyncio.Event()  # the prompt is on the screen
         app = self._session.app
         app.after_render += lambda _: self._rendered()
         self._session.default_buffer.on_text_insert += lambda _: self._typed()
         app.ttimeoutlen = _ESCAPE_S
         app.timeoutlen = 0.3
+
+    def use_ground(self, ground: Ground) -> None:
+        """Draw from now on what can be read on a light ground, or on a dark one."""
+        self._style = Style.from_dict(SCREEN_STYLES[ground])
+
+    def hear(self, answer: TerminalAnswer) -> None:
+        """Take what the terminal answered before; what was typed meanwhile is typed now."""
+        self.answered = answer
+        parser = getattr(self._session.app.input, "vt100_parser", None)
+        if answer.typed and parser is not None:
+            parser.feed(answer.typed.decode(errors="replace"))
+
+    def call(self, sequence: str) -> None:
+        """Ring the bell, or show a notification: one of our own sequences, which moves nothing."""
+        self._session.app.output.write_raw(sequence)
+        self._session.app.output.flush()
 
     @property
     def width(self) -> int:
@@ -287,6 +299,10 @@ class Terminal:
     def _is_busy(self) -> bool:
         return self.driver is not None and self.driver.busy
 
+    async def _paste_image(self, driver: Driver) -> None:
+        if name := await driver.paste_image():
+            self._session.default_buffer.insert_text(name)
+
     def _key(self, question: Question, key: str) -> None:
         """Take a key while there is a question: an answer, or more of what was half typed."""
         now = self._clock()
@@ -347,6 +363,16 @@ class Terminal:
         def _(event: KeyPressEvent) -> None:
             if self._question is not None:
                 self._question.draft += event.data
+
+        @keys.add(Keys.BracketedPaste, filter=~choosing)
+        def _(event: KeyPressEvent) -> None:
+            text = event.data.replace("\r\n", "\n").replace("\r", "\n")
+            event.current_buffer.insert_text(self.driver.pasted(text) if self.driver else text)
+
+        @keys.add("c-v", filter=~asking)
+        def _(event: KeyPressEvent) -> None:
+            if self.driver is not None:
+                event.app.create_background_task(self._paste_image(self.driver))
 
         @keys.add("escape", "enter")
         def _(event: KeyPressEvent) -> None:

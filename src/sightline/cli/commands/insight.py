@@ -1,4 +1,4 @@
-"""`/state`, `/tail`, `/why`, `/cache`, `/stats`: why the model sees what it sees, and the price."""
+"""`/state`, `/tail`, `/why`, `/cache`, `/stats`, `/cost`: what a model sees, why, and the price."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ __all__ = ["COMMANDS"]
 
 COMMANDS: Final = Section("Insight")
 _NANO: Final = 1_000_000_000
+_HEADS: Final = ("requests", "prompt", "from cache", "answers", "cost")
 _REASONS: Final = {
     "budget": "there is no room for it in the state's share of the budget",
     "stub": "there is only room for its summary",
@@ -146,7 +147,7 @@ async def _stats(call: CommandCall) -> None:
             ledger.accounts.totals(),
         )
     )
-    rows: list[tuple[str, ...]] = [("", "requests", "prompt", "from cache", "answers", "cost")]
+    rows: list[tuple[str, ...]] = [("", *_HEADS)]
     rows.extend(
         (model, *_sums([usage for usage in requests if usage.model == model]))
         for model in dict.fromkeys(usage.model for usage in requests)
@@ -154,6 +155,30 @@ async def _stats(call: CommandCall) -> None:
     rows.append(("this session", *_figures(session)))
     rows.append(("all sessions", *_figures(ledger)))
     for line in columns(rows, right=range(1, 6)):
+        call.console.write(line)
+
+
+@COMMANDS.command("cost")
+async def _cost(call: CommandCall) -> None:
+    """Show what each turn of this session cost, by model."""
+    session_id = call.host.session.id
+    spent, session = await call.ledger(
+        lambda ledger: (
+            ledger.accounts.by_turn_and_model(session_id),
+            ledger.accounts.totals(session_id),
+        )
+    )
+    turns = {
+        group: str(number) for number, group in enumerate(dict.fromkeys(g for g, *_ in spent), 1)
+    }
+    rows: list[tuple[str, ...]] = [("turn", "", *_HEADS)]
+    shown: set[int | None] = set()
+    for group, model, totals in spent:
+        turn = "" if group in shown else "beside" if group is None else turns[group]
+        shown.add(group)
+        rows.append((turn, model, *_figures(totals)))
+    rows.append(("", "this session", *_figures(session)))
+    for line in columns(rows, right=(0, *range(2, 7))):
         call.console.write(line)
 
 

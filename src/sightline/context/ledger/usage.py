@@ -167,6 +167,17 @@ class Accounts:
             )
         return {row.pop("group_id"): Totals(**row) for row in rows}
 
+    def by_turn_and_model(self, session_id: int) -> list[tuple[int | None, str, Totals]]:
+        """Sum up the requests of a session by group and model, in order; None is beside a turn."""
+        with self._store.read() as db:
+            find_session(db, session_id)
+            rows = db.rows(
+                f"SELECT group_id, model, {_SUMS} FROM usage WHERE session_id = ? "
+                "GROUP BY group_id, model ORDER BY group_id IS NULL, group_id, min(id)",
+                (session_id,),
+            )
+        return [(row.pop("group_id"), row.pop("model"), Totals(**row)) for row in rows]
+
     def outcomes(self, session_id: int) -> dict[int, str]:
         """Tell how the last request of every group ended of which that is known."""
         with self._store.read() as db:

@@ -1,0 +1,78 @@
+"""The text of a PDF, read by a process of its own: bounded in pages, time and memory.
+
+A PDF is a program for a page, and whoever made it may have meant it to run for ever. So this
+file is also the small program that reads one: bytes on stdin, text on stdout.
+"""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from typing import Final
+
+__all__ = ["MAX_PDF", "is_pdf", "pdf_text"]
+
+MAX_PDF: Final = 32 * 1024 * 1024
+MAX_PAGES: Final = 200
+MAX_TEXT: Final = 256 * 1024
+_TIME_S: Final = 30
+_MEMORY: Final = 1 << 30
+
+
+def is_pdf(data: bytes) -> bool:
+    """Tell whether a file begins as a PDF does (ISO 32000-1, 7.5.2)."""
+    return data.startswith(b"%PDF-")
+
+
+def pdf_text(data: bytes) -> str:
+    """Read the text of a PDF, page by page. Blocks.
+
+    Raises MissingExtra without the package that reads them, InvalidInput for one without text.
+    """
+    from sightline.agent.models.extras import install, is_installed
+    from sightline.errors import InvalidInput, MissingExtra
+
+    if not is_installed("pdf"):
+        raise MissingExtra(f"the text of a PDF needs a package: {install('pdf')}")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", __file__], input=data, capture_output=True, timeout=_TIME_S,
+            check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise InvalidInput(f"its text could not be read within {_TIME_S} s") from None
+    if done.returncode:
+        why = done.stderr.decode(errors="replace").strip().rpartition("\n")[2][:200]
+        raise InvalidInput(f"it is not a PDF whose text can be read ({why or done.returncode})")
+    text = done.stdout.decode(errors="replace")
+    if not text.strip():
+        raise InvalidInput("there is no text in it; it may be a scan")
+    return text
+
+
+def _write_text() -> None:
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (_TIME_S, _TIME_S))
+    from pypdf import PdfReader
+
+    pages = PdfReader(io.BytesIO(sys.stdin.buffer.read())).pages
+    room, write = MAX_TEXT, sys.stdout.write
+    for number, page in enumerate(pages, 1):
+        text = page.extract_text().strip()[:room] if number <= MAX_PAGES else ""
+        room -= len(text)
+        if number > MAX_PAGES or room <= 0:
+            write(f"{text}\n\n[{len(pages) - number + 1} more pages are left out]\n")
+            return
+        if text:
+            write(f"[page {number}]\n{text}\n\n")
+
+
+if __name__ == "__main__":
+    try:
+        sys.stdout.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
+        _write_text()
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it cannot be read
+        sys.exit(f"{type(error).__name__}: {error}")
