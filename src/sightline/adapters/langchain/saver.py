@@ -227,7 +227,7 @@ class LedgerSaver(base.BaseCheckpointSaver[int]):
             return known
         form = _form(message)
         if not (is_whole := type(message) in _PLAIN and _is_json(form)):
-            key = message.id or f"{len(aside)} without an id"
+            key = digest.hex()
             aside[key], form = message, {"aside": key}
         plain = parts.Message(_role(message), tuple(_parts(message)))
         clean = self._ledger.threads.passed(with_form(plain, form, _FRAMEWORK))
