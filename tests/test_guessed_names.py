@@ -12,9 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 import sightline
-from sightline import App, Hub, Ledger, Message, Messages, NodeDescriptor, Slots
+from sightline import App, Budget, Host, Hub, Ledger, Message, Messages, NodeDescriptor, Slots
 from sightline.cli.main import cli
-from sightline.context import Text
+from sightline.config import Settings, TailSettings
+from sightline.context import Options, Text
 from sightline.errors import InvalidInput
 from sightline.slop.app import descriptor
 
@@ -72,12 +73,17 @@ def test_a_strategy_is_optional_and_a_slip_of_the_pen_is_seen() -> None:
         (App, "descripton", "description"),
         (Slots, "couter", "counter"),
         (Slots(10).add, "max_ration", "max_ratio"),
+        (Host.open, "ledgr", "ledger"),
+        (Settings, "stratgy", "strategy"),
+        (TailSettings, "maxtokens", "max_tokens"),
+        (Options, "max_output_token", "max_output_tokens"),
+        (Budget, "max_input_token", "max_input_tokens"),
     ],
 )
 def test_an_unknown_keyword_is_answered_with_the_one_that_was_meant(
     make: Callable[..., Any], slip: str, meant: str
 ) -> None:
-    with pytest.raises(TypeError, match=f"unexpected keyword .* did you mean '{meant}'"):
+    with pytest.raises(TypeError, match=f"nexpected keyword .* did you mean '{meant}'"):
         make(**{slip: None})
 
 

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from sightline._keywords import NamesKeywords
+
 __all__ = [
     "AppSettings",
     "CacheSettings",
@@ -37,7 +39,7 @@ Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=86_400)]
 Plain: TypeAlias = str | int | float | bool
 
 
-class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, metaclass=NamesKeywords):
     pass
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from sightline._keywords import names_keywords
 from sightline.agent.host.asking import SideModel
 from sightline.agent.host.compose import Composed
 from sightline.agent.host.delegate import Delegates
@@ -133,6 +134,7 @@ class Host:
         self._mode_before: Mode = "ask"
 
     @classmethod
+    @names_keywords
     @asynccontextmanager
     async def open(
         cls,

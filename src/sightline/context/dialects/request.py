@@ -24,6 +24,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from sightline._keywords import NamesKeywords
 from sightline.context.dialects.drift import ByteSpan, Wire
 from sightline.context.dialects.names import Names
 from sightline.context.dialects.observations import (
@@ -87,7 +88,7 @@ class CachedContent(msgspec.Struct, frozen=True):
     tokens: int = 0
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class Options(msgspec.Struct, frozen=True, kw_only=True, metaclass=NamesKeywords):
     """What one request asks for beside the prompt.
 
     conversation        an id that stays the same for it: keeps its requests on one cache

@@ -18,6 +18,7 @@ from typing import Final
 
 import msgspec
 
+from sightline._keywords import NamesKeywords
 from sightline.errors import DoesNotFit, InvalidInput
 
 __all__ = ["OUTPUT_SHARE", "Budget"]
@@ -25,7 +26,7 @@ __all__ = ["OUTPUT_SHARE", "Budget"]
 OUTPUT_SHARE: Final = 4  # an output nobody asked for gets one part in this many, at most
 
 
-class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, metaclass=NamesKeywords):
     """The room of one request. `reserved_tokens` are spoken for outside the slots."""
 
     max_input_tokens: int
