@@ -19,6 +19,7 @@ _INSTALLED = Path(sys.prefix) / "agents"
 _MODULES = _INSTALLED / "node_modules"
 CLAUDE = _MODULES / "@anthropic-ai/claude-code-linux-x64/claude"
 CODEX = _MODULES / "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex"
+REPOSITORY = Path(__file__).parent.parent.parent
 LONGEST_S = 240
 Step = tuple[str, dict[str, Any]]
 
@@ -52,6 +53,24 @@ class Agent:
         """The results of tools in a request, each as JSON."""
         raise NotImplementedError
 
+    def install_plugin(self) -> None:
+        """Install our plugin by the two commands that the README gives."""
+        raise NotImplementedError
+
+    def hooked(self, body: dict[str, Any]) -> list[str]:
+        """The texts that our hook added, in a request, in their order."""
+        raise NotImplementedError
+
+    def run(self, *command: str | Path) -> str:
+        """Run a program as the agent is run; gives what it said."""
+        done = subprocess.run(
+            [str(word) for word in command], env=self.environment, cwd=REPOSITORY,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LONGEST_S,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        return done.stdout
+
     def turn(self, text: str, *steps: Step) -> list[dict[str, Any]]:
         """Say something; the model calls a tool in each of its replies, then it is done."""
         answers: list[Answer] = [says("", self.call(n, step)) for n, step in enumerate(steps)]
@@ -83,6 +102,16 @@ class Claude(Agent):
 
     def call(self, number: int, step: Step) -> Call:
         return Call(f"{self.namespace}{step[0]}", step[1], f"c{self.turns}_{number}")
+
+    def install_plugin(self) -> None:
+        self.run(CLAUDE, "plugin", "validate", "plugins/claude-code")
+        self.run(CLAUDE, "plugin", "marketplace", "add", "./plugins")
+        self.run(CLAUDE, "plugin", "install", "sightline@sightline")
+        self.namespace = "mcp__plugin_sightline_sightline__"
+
+    def hooked(self, body: dict[str, Any]) -> list[str]:
+        said = (_text(one["content"]) for one in body["messages"] if one["role"] == "system")
+        return [text for text in said if "<slop-state " in text]
 
     def results(self, body: dict[str, Any]) -> list[Any]:
         blocks = (
@@ -119,9 +148,25 @@ class Codex(Agent):
     def call(self, number: int, step: Step) -> Call:
         return Call(step[0], step[1], f"c{self.turns}_{number}", "mcp__sightline")
 
+    def install_plugin(self) -> None:
+        self.run(CODEX, "plugin", "marketplace", "add", "./plugins")
+        self.run(CODEX, "plugin", "add", "sightline@sightline")
+        # A person is shown a plugin's hooks once, and trusts them.
+        self.options = (*self.options, "--dangerously-bypass-hook-trust")
+
+    def hooked(self, body: dict[str, Any]) -> list[str]:
+        messages = (one for one in body["input"] if one["type"] == "message")
+        said = (_text(one["content"]) for one in messages if one["role"] == "developer")
+        return [text for text in said if "<slop-state " in text]
+
     def results(self, body: dict[str, Any]) -> list[Any]:
         outputs = (item for item in body["input"] if item["type"] == "function_call_output")
         return [json.loads(item["output"].partition("Output:\n")[2]) for item in outputs]
+
+
+def _text(content: Any) -> str:
+    """The text of a message, whole or in parts."""
+    return content if isinstance(content, str) else "".join(part["text"] for part in content)
 
 
 def mcp_options(agent: type[Agent], directory: Path, arguments: Sequence[str]) -> list[str]:

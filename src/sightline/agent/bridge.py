@@ -32,7 +32,10 @@ from sightline.context.projection.tail import render_tail
 from sightline.errors import InvalidInput
 from sightline.slop.protocol.world import World
 
-__all__ = ["BridgeWriter", "Reading", "is_alive", "process_start", "read_bridge", "run_bridge"]
+__all__ = [
+    "BridgeWriter", "Reading", "is_alive", "process_start", "read_bridge", "replace_file",
+    "run_bridge",
+]  # fmt: skip
 
 
 def utc_now() -> datetime:
@@ -71,7 +74,7 @@ class BridgeWriter:
         shown = select_bounded(world, self._budget, form=self._form)
         tail = render_tail(shown.world, now, self._form, described=shown.described).text
         record = BridgeRecord(tail, now, self._pid, self._started, self.window_s)
-        _replace(self.path, encode_bridge(record))
+        replace_file(self.path, encode_bridge(record))
 
     def close(self) -> None:
         """Remove the file: nothing vouches for it any more."""
@@ -152,7 +155,8 @@ def _status(pid: int) -> list[str]:
     return []
 
 
-def _replace(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes) -> None:
+    """Put a file for its owner only in the place of another, at once. Raises InvalidInput."""
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:

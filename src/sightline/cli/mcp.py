@@ -7,17 +7,23 @@ import os
 import secrets
 import signal
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import click
+import msgspec
 
-from sightline.cli.out import notice
+from sightline.cli.io import MAX_BYTES, read_bytes
+from sightline.cli.out import notice, write_json
 from sightline.errors import MissingExtra, SightlineError, Unreachable
 
 if TYPE_CHECKING:
     from sightline.adapters.mcp.server import AppsServer
     from sightline.agent.policy import Mode
     from sightline.config import Settings
+    from sightline.slop.hub.hub import Hub
 
 __all__ = ["mcp"]
 
@@ -27,11 +33,12 @@ READY_S: Final = 2.0
 WHOLE_TOKENS: Final = 1_000_000  # where the settings have no limit
 
 
-@click.command(
+@click.group(
+    invoke_without_command=True,
     epilog="""\b
 Examples:
   echo '{"jsonrpc": "2.0", "id": 1, "method": "ping"}' | sightline mcp
-"""
+""",
 )
 @click.option("--http", "over_http", is_flag=True, help="Serve on a port of this machine.")
 @click.option(
@@ -49,7 +56,11 @@ Examples:
     "--deployed-names", is_flag=True,
     help="Offer the tools also by the names of deployed SLOP plugins (list_apps, app_action, …).",
 )  # fmt: skip
-def mcp(*, over_http: bool, port: int, token: str | None, mode: Mode, deployed_names: bool) -> None:
+@click.pass_context
+def mcp(
+    context: click.Context, *, over_http: bool, port: int, token: str | None, mode: Mode,
+    deployed_names: bool,
+) -> None:  # fmt: skip
     """Let an agent that takes MCP servers see and use the apps of this machine.
 
     Speaks the Model Context Protocol on standard input and output, or with --http at /mcp on
@@ -57,6 +68,8 @@ def mcp(*, over_http: bool, port: int, token: str | None, mode: Mode, deployed_n
     for codex, is all that these need. Rules of the configuration decide what may be done
     unasked; what needs an answer is asked through the client.
     """
+    if context.invoked_subcommand is not None:
+        return
     try:
         from sightline.adapters.mcp.server import AppsServer  # noqa: F401 - whether it is there
     except ImportError as error:
@@ -72,10 +85,57 @@ def mcp(*, over_http: bool, port: int, token: str | None, mode: Mode, deployed_n
     asyncio.run(_serve(loaded.settings, mode, port if over_http else None, token, deployed_names))
 
 
-async def _serve(
-    settings: Settings, mode: Mode, port: int | None, token: str | None, deployed_names: bool
-) -> None:
-    from sightline.adapters.mcp.server import AppsServer
+@mcp.command(
+    epilog="""\b
+Examples:
+  echo '{"session_id": "s1", "hook_event_name": "UserPromptSubmit"}' | sightline mcp hook
+"""
+)
+def hook() -> int:
+    """Tell an agent's conversation what apps show, and then only what changed.
+
+    For the hooks UserPromptSubmit and SessionStart of Claude Code and Codex: reads what they say
+    on standard input, and writes nothing where nothing changed. Silent where SIGHTLINE_GATEWAY is
+    set: the gateway shows the state then. It never keeps a prompt from being sent.
+    """
+    if os.environ.get("SIGHTLINE_GATEWAY"):
+        return 0
+    try:
+        asyncio.run(_hook())
+    except SightlineError as error:
+        notice(str(error))
+        return 1  # of all exit codes, 2 would stop the prompt
+    return 0
+
+
+async def _hook() -> None:
+    from platformdirs import user_state_path
+
+    from sightline.adapters.hook import FORGETS, HookInput, SessionMemory, addition, hook_output
+    from sightline.config import load
+    from sightline.context.tokens.tokens import ESTIMATE, counter_for
+
+    asked_by = HookInput.read(read_bytes("-", MAX_BYTES))
+    memory = SessionMemory(user_state_path("sightline") / "hooks")
+    if asked_by.source in FORGETS:
+        memory.forget(asked_by.session_id)
+    if asked_by.hook_event_name == "SessionStart":
+        return
+    settings = load(None, os.environ, {}).settings
+    async with _hub(settings) as hub:
+        world = await hub.ready(READY_S)
+    budget = settings.tail.max_tokens or WHOLE_TOKENS
+    shown = memory.read(asked_by.session_id)
+    now = datetime.now(UTC).replace(microsecond=0)
+    text, current = addition(world, shown, now, budget, counter_for(ESTIMATE).count)
+    if text and current is not None:
+        memory.write(asked_by.session_id, current)
+        write_json(msgspec.json.encode(hook_output(asked_by.hook_event_name, text)))
+
+
+@asynccontextmanager
+async def _hub(settings: Settings) -> AsyncIterator[Hub]:
+    """Open a hub on the apps that the settings name and those that announce themselves."""
     from sightline.slop.discovery.directory import Discovery
     from sightline.slop.hub.hub import Hub
 
@@ -86,6 +146,15 @@ async def _serve(
                 await hub.reach(address)
             except SightlineError as error:
                 notice(str(error))
+        yield hub
+
+
+async def _serve(
+    settings: Settings, mode: Mode, port: int | None, token: str | None, deployed_names: bool
+) -> None:
+    from sightline.adapters.mcp.server import AppsServer
+
+    async with _hub(settings) as hub:
         await hub.ready(READY_S)
         server = AppsServer(
             hub, mode=mode, rules=settings.policy, deployed_names=deployed_names,

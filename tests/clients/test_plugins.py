@@ -1,0 +1,139 @@
+"""The plugins in Claude Code and Codex: the state once, then what changed, and always current."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sightline import App
+from sightline.adapters.hook import addition
+from sightline.context.projection.changes import ShownState
+from sightline.context.projection.tail import render_state
+from sightline.context.tokens.tokens import default_counter
+from sightline.slop.app.local import local_dial
+from sightline.slop.hub.hub import Hub
+from sightline.slop.protocol.world import AppState, World
+from support.agents import Agent, Claude, Codex, installed
+from support.share import WHOLE
+from support.shown import known, read
+
+TURNS = 50
+ITEMS = 180
+PART = ITEMS // 20  # change in a turn
+MOST_SNAPSHOTS = 5
+AT = datetime(2026, 11, 16, 8, tzinfo=UTC)
+
+
+class Board:
+    """An app of which a part changes in every turn."""
+
+    def __init__(self) -> None:
+        self.rng = random.Random(7)
+        self.counts = [0] * ITEMS
+        self.app = App("board", "Board", coalesce_s=0)
+
+        @self.app.node("jobs")
+        def jobs() -> dict[str, Any]:
+            items = [
+                {"id": f"job-{at}", "props": {"label": f"Job number {at}", "state": f"step {n}"}}
+                for at, n in enumerate(self.counts)
+            ]
+            return {"type": "collection", "props": {"label": "Jobs"}, "items": items}
+
+    def change(self) -> None:
+        for at in self.rng.sample(range(ITEMS), PART):
+            self.counts[at] += 1
+        self.app.refresh()
+
+
+def blocks(texts: list[str]) -> list[str]:
+    return [re.findall(r"<slop-state .*</slop-state>", text, re.DOTALL)[0] for text in texts]
+
+
+def state_told(texts: list[str]) -> Any:
+    """What a reader of these texts knows, who has nothing else."""
+    apps: Any = {}
+    for block in blocks(texts):
+        apps = read(apps, block)
+    return {key: (known(app), below) for key, (app, below) in apps.items()}
+
+
+def snapshots(texts: list[str]) -> float:
+    count = default_counter().count
+    return sum(map(count, texts)) / count(texts[0])
+
+
+async def test_fifty_turns_cost_five_snapshots_at_most_and_each_knows_all() -> None:
+    board, texts = Board(), list[str]()
+    shown: ShownState | None = None
+    async with Hub() as hub:
+        hub.add("board", local_dial(board.app))
+        await hub.ready()
+        for turn in range(TURNS):
+            now = AT + timedelta(seconds=turn)
+            text, shown = addition(hub.world, shown, now, 4_000, default_counter().count)
+            assert addition(hub.world, shown, now, 4_000, default_counter().count) == ("", shown)
+            texts.append(text)
+            whole = render_state(hub.world, now)
+            assert state_told(texts) == state_told([whole])
+            board.change()
+            await hub.query("board")
+    assert snapshots(texts) <= MOST_SNAPSHOTS
+
+
+def test_where_no_app_is_there_nothing_is_said() -> None:
+    assert addition(World(), None, AT, 4_000, len) == ("", None)
+
+
+@installed
+@pytest.mark.timeout(1800 if WHOLE else 300)
+@pytest.mark.parametrize("agent", [Claude, Codex])
+async def test_a_real_agent_is_told_what_changed_and_nothing_twice(
+    agent: type[Agent], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apps, board = tmp_path / "apps", Board()
+    apps.mkdir(mode=0o700)
+    monkeypatch.setenv("SLOP_PROVIDERS", str(apps))
+    turns, texts = TURNS if WHOLE else 2, list[str]()
+    async with board.app.serving(unix=apps / "board.sock"):
+        one = agent(tmp_path, apps)
+        await asyncio.to_thread(one.install_plugin)
+        for turn in range(turns):
+            requests = await asyncio.to_thread(one.turn, f"Turn {turn}.")
+            texts = one.hooked(requests[-1])
+            assert len(texts) == turn + 1
+            assert state_told(texts) == state_told([whole_of(board)])
+            board.change()
+        assert snapshots(texts) <= MOST_SNAPSHOTS
+        record(agent, requests, texts)
+        # The gateway shows the state: then the hook says nothing, and without news neither.
+        one.environment["SIGHTLINE_GATEWAY"] = "1"
+        requests = await asyncio.to_thread(one.turn, "And now?")
+        assert one.hooked(requests[-1]) == texts
+        assert "live-apps" in str(requests[0])
+
+
+def record(agent: type[Agent], requests: list[dict[str, Any]], texts: list[str]) -> None:
+    """Write down what a whole run cost, where somebody wants to know."""
+    if path := os.environ.get("SIGHTLINE_AGENTS_RECORD"):
+        figures = {
+            "agent": agent.__name__, "turns": len(texts), "snapshots": snapshots(texts),
+            "request_bytes": len(json.dumps(requests[-1], ensure_ascii=False).encode()),
+            "hook_bytes": sum(len(text.encode()) for text in texts),
+            "snapshot_bytes": len(texts[0].encode()),
+        }  # fmt: skip
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(f"{json.dumps(figures)}\n")
+
+
+def whole_of(board: Board) -> str:
+    """What the app shows now, as it would be told to somebody who knows nothing."""
+    return render_state(World((AppState("board", "Board", tree=board.app.tree()),)), AT)
