@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import random
 import re
 from datetime import UTC, datetime, timedelta
@@ -113,25 +111,11 @@ async def test_a_real_agent_is_told_what_changed_and_nothing_twice(
             assert state_told(texts) == state_told([whole_of(board)])
             board.change()
         assert snapshots(texts) <= MOST_SNAPSHOTS
-        record(agent, requests, texts)
         # The gateway shows the state: then the hook says nothing, and without news neither.
         one.environment["SIGHTLINE_GATEWAY"] = "1"
         requests = await asyncio.to_thread(one.turn, "And now?")
         assert one.hooked(requests[-1]) == texts
         assert "live-apps" in str(requests[0])
-
-
-def record(agent: type[Agent], requests: list[dict[str, Any]], texts: list[str]) -> None:
-    """Write down what a whole run cost, where somebody wants to know."""
-    if path := os.environ.get("SIGHTLINE_AGENTS_RECORD"):
-        figures = {
-            "agent": agent.__name__, "turns": len(texts), "snapshots": snapshots(texts),
-            "request_bytes": len(json.dumps(requests[-1], ensure_ascii=False).encode()),
-            "hook_bytes": sum(len(text.encode()) for text in texts),
-            "snapshot_bytes": len(texts[0].encode()),
-        }  # fmt: skip
-        with Path(path).open("a", encoding="utf-8") as file:
-            file.write(f"{json.dumps(figures)}\n")
 
 
 def whole_of(board: Board) -> str:

@@ -166,7 +166,9 @@ class Codex(Agent):
 
 def _text(content: Any) -> str:
     """The text of a message, whole or in parts."""
-    return content if isinstance(content, str) else "".join(part["text"] for part in content)
+    return (
+        content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+    )
 
 
 def mcp_options(agent: type[Agent], directory: Path, arguments: Sequence[str]) -> list[str]:

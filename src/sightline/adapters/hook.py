@@ -46,9 +46,13 @@ class HookInput(msgspec.Struct, frozen=True):
     def read(cls, data: bytes) -> HookInput:
         """Read what came on standard input. Raises InvalidInput."""
         try:
-            return msgspec.json.decode(data, type=cls)
+            return _INPUTS.decode(data)
         except msgspec.MsgspecError as error:
             raise InvalidInput(f"this is not what an agent tells a hook: {error}") from error
+
+
+_INPUTS: Final = msgspec.json.Decoder(HookInput)
+_STATES: Final = msgspec.json.Decoder(ShownState)
 
 
 def hook_output(event: str, text: str) -> dict[str, Any]:
@@ -97,7 +101,7 @@ class SessionMemory:
     def read(self, session: str) -> ShownState | None:
         """Give what a session was told; None if that is nothing, or cannot be read."""
         try:
-            return msgspec.json.decode(self._path(session).read_bytes(), type=ShownState)
+            return _STATES.decode(self._path(session).read_bytes())
         except (OSError, msgspec.MsgspecError):
             return None
 
