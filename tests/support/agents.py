@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -21,6 +22,8 @@ CLAUDE = _MODULES / "@anthropic-ai/claude-code-linux-x64/claude"
 CODEX = _MODULES / "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex"
 REPOSITORY = Path(__file__).parent.parent.parent
 LONGEST_S = 240
+# An agent may put more into the same message: only what the hook wrote is counted.
+_OURS = re.compile(r"(?:Live state of the apps|Data from apps:).*?</slop-state>", re.DOTALL)
 Step = tuple[str, dict[str, Any]]
 
 installed = pytest.mark.skipif(
@@ -111,7 +114,7 @@ class Claude(Agent):
 
     def hooked(self, body: dict[str, Any]) -> list[str]:
         said = (_text(one["content"]) for one in body["messages"] if one["role"] == "system")
-        return [text for text in said if "<slop-state " in text]
+        return [text for one in said for text in _OURS.findall(one)]
 
     def results(self, body: dict[str, Any]) -> list[Any]:
         blocks = (
@@ -157,7 +160,7 @@ class Codex(Agent):
     def hooked(self, body: dict[str, Any]) -> list[str]:
         messages = (one for one in body["input"] if one["type"] == "message")
         said = (_text(one["content"]) for one in messages if one["role"] == "developer")
-        return [text for text in said if "<slop-state " in text]
+        return [text for one in said for text in _OURS.findall(one)]
 
     def results(self, body: dict[str, Any]) -> list[Any]:
         outputs = (item for item in body["input"] if item["type"] == "function_call_output")
