@@ -14,7 +14,6 @@ import re
 import selectors
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
@@ -23,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Literal, TypeAlias
 
-from sightline.agent.workspace.group import is_over, kill_group
+from sightline.agent.workspace.group import is_over, kill_group, leader
 from sightline.context.messages.redact import redact, redact_cut
 
 __all__ = ["Ended", "Finished", "Output", "run_command"]
@@ -44,7 +43,6 @@ _ANSI: Final = re.compile(
     r"|[\x1b\x80-\x9f]"
 )
 _SHELL: Final = ("/bin/sh", "-c")
-_REAPER: Final = Path(__file__).with_name("reaper.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,7 @@ def run_command(
     output = output or Output()
     begun = time.monotonic()
     process = subprocess.Popen(
-        [*_leader(), *inside, *_SHELL, command],
+        [*leader(), *inside, *_SHELL, command],
         cwd=directory, env=env,
         stdin=subprocess.DEVNULL if given is None else subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT if errors is None else subprocess.PIPE,
@@ -107,14 +105,6 @@ def _feed(stream: IO[bytes], given: bytes) -> None:
     """Write what a command can read, as far as it reads."""
     with contextlib.suppress(OSError), stream:
         stream.write(given)
-
-
-def _leader() -> tuple[str, ...]:
-    """Give the reaper that is handed the command; nothing where there is none."""
-    if sys.platform != "linux" or not sys.executable:
-        return ()
-    # Isolated: neither the directory nor a variable can add to what it imports.
-    return (sys.executable, "-I", "-S", str(_REAPER))
 
 
 def _follow(

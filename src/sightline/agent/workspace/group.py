@@ -11,8 +11,21 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
+from pathlib import Path
+from typing import Final
 
-__all__ = ["is_over", "kill_group"]
+__all__ = ["is_over", "kill_group", "leader"]
+
+_REAPER: Final = Path(__file__).with_name("reaper.py")
+
+
+def leader() -> tuple[str, ...]:
+    """Give the reaper that is handed a command; nothing where there is none."""
+    if sys.platform != "linux" or not sys.executable:
+        return ()
+    # Isolated: neither the directory nor a variable can add to what it imports.
+    return (sys.executable, "-I", "-S", str(_REAPER))
 
 
 def is_over(process: subprocess.Popen[bytes]) -> bool:

@@ -5,6 +5,7 @@ https://app.example           a web site that says where its WebSocket is (`/.we
                               http:// on this machine
 unix:/run/user/1000/app.sock  a Unix socket
 stdio:python app.py           a program to start
+mcp:uvx mcp-server-time       an MCP server to start; mcp+https://… is one somewhere else
 mail                          the id of an app that has announced itself
 """
 
@@ -17,6 +18,7 @@ from sightline.slop.discovery.descriptor import Descriptor, Stdio, Unix, Ws
 from sightline.slop.discovery.directory import Discovery
 from sightline.slop.discovery.wellknown import document_url
 from sightline.slop.hub.client import Dial
+from sightline.slop.hub.mcp import McpTarget, dial_mcp, is_mcp
 from sightline.slop.hub.website import find_websocket
 from sightline.slop.transports.link import Link
 from sightline.slop.transports.stdio import spawn_stdio, words_of
@@ -45,8 +47,10 @@ def dial_address(
     if scheme == "stdio" and rest.strip():
         words = words_of(rest)
         return lambda: spawn_stdio(words)
+    if is_mcp(address):
+        return dial_mcp(McpTarget.of_address(address, token))
     if ":" in address or "/" in address or not address:
-        known = "ws://…, https://…, unix:/path, stdio:COMMAND or an app's id"
+        known = "ws://…, https://…, unix:/path, stdio:COMMAND, mcp:COMMAND or an app's id"
         raise InvalidInput(f"not an address ({known}): {address!r}")
     for descriptor in (discovery or Discovery()).look().descriptors:
         if descriptor.id == address:

@@ -321,9 +321,13 @@ class Client:
         try:
             async with asyncio.timeout(self._handshake_s) as limit:
                 self._link = await self._dial()
+                if begins_s := self._link.peer.start_s:
+                    limit.reschedule(asyncio.get_running_loop().time() + begins_s)
                 return await self._talk(self._link, limit)
         except TimeoutError:
-            return self._turned_away or TimedOut(f"no hello within {self._handshake_s:g} s")
+            begins_s = self._handshake_s if self.peer is None else self.peer.start_s
+            limit_s = begins_s or self._handshake_s
+            return self._turned_away or TimedOut(f"no hello within {limit_s:g} s")
         except SightlineError as error:
             return error
         except OSError as error:

@@ -26,13 +26,15 @@ from functools import partial
 from typing import Any, Final, Self
 
 from sightline._keywords import names_keywords
-from sightline.errors import InvalidInput, Unauthorized, Unreachable
+from sightline.errors import InvalidInput, SightlineError, Unauthorized, Unreachable
 from sightline.slop.discovery.descriptor import Descriptor, Stdio
 from sightline.slop.discovery.directory import Discovery, FoundApps
 from sightline.slop.hub.address import dial_address, dial_descriptor
 from sightline.slop.hub.backoff import Backoff
 from sightline.slop.hub.client import SILENT_S, Client, Dial, Outcome
+from sightline.slop.hub.mcp import McpTarget, dial_mcp, is_mcp
 from sightline.slop.hub.origin import Origin
+from sightline.slop.hub.questions import AskUser, QuestionRelay
 from sightline.slop.hub.signal import Signal
 from sightline.slop.hub.watch import Watch
 from sightline.slop.protocol.ids import app_id_problem, reads_as_own
@@ -66,7 +68,8 @@ class _Seat:
 
     def __init__(
         self, app_id: str, name: str, dial: Dial, descriptor: Descriptor | None, wanted: WantedApp,
-        backoff: Backoff | None, patience: Patience | None, silent_s: float, *, is_own: bool,
+        backoff: Backoff | None, patience: Patience | None, silent_s: float,
+        ask: Callable[[], AskUser | None], *, is_own: bool,
     ) -> None:  # fmt: skip
         self.state = AppState(app_id, name, "awaiting")
         self.descriptor = descriptor
@@ -75,6 +78,7 @@ class _Seat:
         self.watch: Watch = self.client.subscribe(
             wanted.path, depth=wanted.depth, max_nodes=wanted.max_nodes, filter=wanted.filter
         )
+        self.questions = QuestionRelay(self.client, ask)
         self.idle: asyncio.TimerHandle | None = None
 
     @property
@@ -136,8 +140,11 @@ class Hub:
         backoff: Backoff | None = None,
         patience: Patience | None = None,
         silent_s: float = SILENT_S,
+        ask: AskUser | None = None,
     ) -> None:
         self.world = World()
+        # Who asks the user what an MCP server wants to know; without anybody it is told so.
+        self.ask = ask
         self._discovery = discovery
         self._lazy = lazy
         self._idle_s = idle_s
@@ -191,6 +198,9 @@ class Hub:
             for app_id, name, dial in found:
                 if dial is not None:
                     hub.add(app_id, dial, name=name)
+            for address, (app_id, *_) in zip(addresses, found, strict=True):
+                if is_mcp(address):
+                    await hub._met(app_id, address)
             await hub.ready(within_s)
             yield hub
 
@@ -212,8 +222,18 @@ class Hub:
         app_id, name, dial = await self._probe(address)
         if dial is not None:
             self.add(app_id, dial, name=name)
+        if is_mcp(address):
+            await self._met(app_id, address)
         await self.client(app_id)
         return app_id
+
+    def add_mcp(self, target: McpTarget) -> str:
+        """Want an MCP server from now on; return its id, which it has before it answers.
+
+        Raises InvalidInput as `add` does, MissingExtra.
+        """
+        self.add(target.app_id, dial_mcp(target), name=target.name)
+        return target.app_id
 
     def add(self, app_id: str, dial: Dial | str, *, name: str = "", own: bool = False) -> None:
         """Want an app at an address, or reached in a way of its own, from now on.
@@ -289,6 +309,9 @@ class Hub:
         if address in self._found:
             await self.client(address)
             return address, "", None
+        if is_mcp(address):  # to start it twice, only to hear who it is, would take twice as long
+            target = McpTarget.of_address(address, self._token(address))
+            return target.app_id, target.name, dial_mcp(target)
         try:
             dial = await asyncio.to_thread(dial_address, address, token=self._token(address))
             async with Client(dial, reconnect=False, patience=self._patience) as client:
@@ -299,6 +322,14 @@ class Hub:
             kind = InvalidInput if isinstance(error, InvalidInput) else type(error)
             raise kind(f"{address}: {error}") from error
         return found.id, found.name, dial
+
+    async def _met(self, app_id: str, address: str) -> None:
+        """Wait for a server that has its seat already; one that does not come loses it."""
+        try:
+            await self._seats[app_id].client.ready()
+        except SightlineError as error:
+            await self._leave(app_id)
+            raise Unreachable(f"{address}: {error}") from error
 
     def _is_settled(self) -> bool:
         return all(app.status != "awaiting" or app.reason for app in self.world.apps)
@@ -339,7 +370,7 @@ class Hub:
     ) -> _Seat:  # fmt: skip
         seat = _Seat(
             app_id, name, dial, descriptor, self._wanted, self._backoff, self._patience,
-            self._silent_s, is_own=is_own,
+            self._silent_s, lambda: self.ask, is_own=is_own,
         )  # fmt: skip
         self._seats[app_id] = seat
         seat.client.listen(lambda _: self._publish())
@@ -352,6 +383,7 @@ class Hub:
         if seat is not None:
             if seat.idle is not None:
                 seat.idle.cancel()
+            seat.questions.close()
             await seat.client.close()
             self._publish()
 

@@ -15,18 +15,20 @@ from sightline.slop.transports.link import Peer
 
 __all__ = ["Origin", "OriginKind"]
 
-OriginKind: TypeAlias = Literal["own", "unix", "websocket", "stdio", "memory"]
+OriginKind: TypeAlias = Literal["own", "unix", "websocket", "stdio", "mcp", "memory"]
 
-_KINDS: Final[dict[str, OriginKind]] = {"unix": "unix", "ws": "websocket", "stdio": "stdio"}
+_KINDS: Final[dict[str, OriginKind]] = {
+    "unix": "unix", "ws": "websocket", "stdio": "stdio", "mcp": "mcp",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where an app comes from: one of ours, or the socket, URL or command it is reached by.
 
-    `address` is a socket's path, a URL or a command line; of our own apps, and of those in
-    this process, it is the id. `owner` is the user id of who serves it, where the transport
-    can tell.
+    `address` is a socket's path, a URL or a command line, of an MCP server too; of our own apps,
+    and of those in this process, it is the id. `owner` is the user id of who serves it, where the
+    transport can tell.
     """
 
     kind: OriginKind
@@ -64,5 +66,7 @@ class Origin:
                 return shown
             case "stdio":
                 return f"command: {shown}"
+            case "mcp":
+                return f"MCP server: {shown}"
             case "memory":
                 return "this process"

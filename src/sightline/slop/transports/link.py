@@ -66,7 +66,10 @@ def why(error: OSError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """What a transport knows of the other side, for the app to decide who that is."""
+    """What a transport knows of the other side, for the app to decide who that is.
+
+    `start_s` is how long it may take to say its first word; 0 is the usual time.
+    """
 
     transport: str
     address: str = ""
@@ -74,6 +77,7 @@ class Peer:
     pid: int | None = None
     token: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    start_s: float = 0.0
 
 
 # A message to send: its bytes, or its pieces.

@@ -14,7 +14,8 @@ import os
 import shlex
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import IO, Final
 
 from sightline.errors import InvalidInput, Unreachable
@@ -43,21 +44,27 @@ async def serve_stdio(handler: Handler, *, max_bytes: int = PROVIDER_BYTES) -> N
 
 
 async def spawn_stdio(
-    command: str | Sequence[str], *, max_bytes: int = CONSUMER_BYTES
+    command: str | Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    peer: Peer | None = None,
+    max_bytes: int = CONSUMER_BYTES,
 ) -> SpawnedLink:
     """Start a provider and talk to it; closing the link ends it. Raises Unreachable.
 
-    The command is run without a shell. What the provider writes to stderr goes to ours.
+    The command is run without a shell. What the provider writes to stderr goes to ours. `env`
+    are its variables, where they are not ours, and `peer` says who it is if not the command.
     """
     argv = words_of(command) if isinstance(command, str) else list(command)
     if not argv:
         raise InvalidInput("stdio: there is no command to run")
     pipe = asyncio.subprocess.PIPE
     try:
-        process = await asyncio.create_subprocess_exec(*argv, stdin=pipe, stdout=pipe)
+        process = await asyncio.create_subprocess_exec(*argv, stdin=pipe, stdout=pipe, env=env)
     except OSError as error:
         raise Unreachable(f"stdio:{argv[0]}: {why(error)}") from error
-    return SpawnedLink(process, Peer("stdio", shlex.join(argv), pid=process.pid), max_bytes)
+    peer = peer or Peer("stdio", shlex.join(argv))
+    return SpawnedLink(process, replace(peer, pid=process.pid), max_bytes)
 
 
 def words_of(command: str) -> list[str]:

@@ -1,0 +1,132 @@
+"""MCP servers as apps: what names one, and how it is reached.
+
+    mcp:uvx mcp-server-time          a command to start, which speaks MCP on its standard streams
+    mcp+https://mcp.example/mcp      a server somewhere else; mcp+http:// on this machine
+
+Each runs behind a program of its own, which speaks MCP to the server and SLOP to us. So a server
+that crashes, hangs, floods or lies can do to us what any app can, and what the library for MCP
+does with what it sends is done there; and that library is not loaded here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from sightline.errors import InvalidInput, MissingExtra
+from sightline.slop.hub.client import Dial
+from sightline.slop.protocol.ids import suggested_app_id
+from sightline.slop.transports.door import is_loopback
+from sightline.slop.transports.link import Link, Peer
+from sightline.slop.transports.stdio import spawn_stdio, words_of
+
+__all__ = ["TARGET_VARIABLE", "TRANSPORT", "McpTarget", "dial_mcp", "is_mcp"]
+
+TRANSPORT: Final = "mcp"
+# The program between a server and us, and the variable in which it is told what to reach: what
+# is in it may be secret, and a command line can be read by every user of the machine.
+PROGRAM: Final = "sightline.adapters.mcp.client"
+TARGET_VARIABLE: Final = "SIGHTLINE_MCP_TARGET"
+# A server may have to be downloaded before it says its first word.
+START_S: Final = 60.0
+_SCHEMES: Final = ("mcp:", "mcp+https:", "mcp+http:")
+_PRINTABLE: Final = re.compile(r"[!-~]+")  # RFC 3986: a URL is printable ASCII without blanks
+# What starts a server and is not it: runners, interpreters, and their first words.
+_RUNNERS: Final = re.compile(
+    r"(?:env|uvx?|npx|pnpm|bunx?|yarn|dlx|exec|run|tool|pipx|deno|node|docker|podman|start"
+    r"|python[0-9.]*|.*=.*)"
+)
+_DECORATION: Final = re.compile(r"^(?:server|mcp)[-_](?:server[-_])?|[-_](?:mcp(?:[-_]server)?|server)$")
+_EXTENSION: Final = re.compile(r"\.(?:py|m?js|ts|exe|sh)$")
+
+
+@dataclass(frozen=True, slots=True)
+class McpTarget:
+    """An MCP server: a command with its variables and directory, or a URL with its headers."""
+
+    name: str
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    directory: str = ""
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_address(cls, address: str, token: str | None = None) -> McpTarget:
+        """Read an address. Raises InvalidInput for one that is none, or not safe."""
+        scheme, _, rest = address.partition(":")
+        if scheme == TRANSPORT:
+            words = tuple(words_of(rest))
+            if not words:
+                raise InvalidInput("mcp: there is no command to run")
+            return cls(_name_of_command(words), words)
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        url = checked_url(f"{scheme.removeprefix('mcp+')}:{rest}")
+        return cls(_name_of_host(url), url=url, headers=headers)
+
+    @property
+    def app_id(self) -> str:
+        """The id that the server has as an app; its own word for itself is only shown."""
+        return suggested_app_id(f"mcp-{self.name}")
+
+    @property
+    def address(self) -> str:
+        """What is reached, for a person; without variables and headers, which may be secret."""
+        return self.url or shlex.join(self.command)
+
+
+def is_mcp(address: str) -> bool:
+    """Tell whether an address is that of an MCP server."""
+    return address.startswith(_SCHEMES)
+
+
+def checked_url(url: str) -> str:
+    """Return a server's URL. Raises InvalidInput unless it is https, or on this machine."""
+    try:
+        parts = urlsplit(url if _PRINTABLE.fullmatch(url) else "")
+        host = parts.hostname or ""
+    except ValueError:
+        host = ""
+    if not host or parts.scheme not in {"http", "https"} or "@" in parts.netloc:
+        raise InvalidInput(f"not the URL of an MCP server: {url[:200]!r}")
+    if parts.scheme == "http" and not is_loopback(host):
+        raise InvalidInput(f"{url[:200]}: http:// goes to this machine only, use https://")
+    return url
+
+
+def dial_mcp(target: McpTarget) -> Dial:
+    """Return how to start and reach a server. Raises MissingExtra without the library for MCP."""
+    if importlib.util.find_spec("mcp") is None:
+        raise MissingExtra("MCP servers need a package: pip install 'sightline[mcp]'")
+    program = [sys.executable, "-m", PROGRAM]
+    peer = Peer(TRANSPORT, target.address, start_s=START_S)
+
+    async def dial() -> Link:
+        env = {**os.environ, TARGET_VARIABLE: msgspec.json.encode(asdict(target)).decode()}
+        return await spawn_stdio(program, env=env, peer=peer)
+
+    return dial
+
+
+def _name_of_command(words: tuple[str, ...]) -> str:
+    """Find what a command is called: `npx -y @example/server-files@1.2 /tmp` is `files`."""
+    named = [word for word in words if not word.startswith("-")]
+    bare = [word.rstrip("/").rpartition("/")[2] for word in named]
+    found = next((word for word in bare if word and not _RUNNERS.fullmatch(word)), words[0])
+    plain = _EXTENSION.sub("", found.partition("@")[0].partition("==")[0])
+    return _DECORATION.sub("", plain) or plain
+
+
+def _name_of_host(url: str) -> str:
+    labels = (urlsplit(url).hostname or "").split(".")
+    kept = [label for label in labels[:-1] if label not in {"mcp", "www", "api"}]
+    return "-".join(kept) if kept and not labels[-1].isdigit() else "-".join(labels)
