@@ -175,6 +175,10 @@ class ApprovalAsked(_Event, frozen=True, tag="approval_asked"):
     would do to files, as a unified diff: exactly that is done, or nothing. `no_network` is true
     for a command that would run without the network and could have it. `delegate` names the
     task that asks, if it is one that the model handed on.
+
+    With a `form` or a `url` it is no call of the model's: an MCP server asks the user, and
+    `summary` is what it says. `form` is the JSON Schema of the answer, which is given as
+    `params`; a `url` is to be opened. No turn waits for it.
     """
 
     call_id: str
@@ -198,6 +202,13 @@ class ApprovalAsked(_Event, frozen=True, tag="approval_asked"):
     diff: str = ""
     no_network: bool = False
     delegate: str = ""
+    form: dict[str, Any] | None = None
+    url: str = ""
+
+    @property
+    def is_question(self) -> bool:
+        """Whether a server asks the user something, and no action waits for a yes."""
+        return self.form is not None or bool(self.url)
 
 
 class ApprovalAnswered(_Event, frozen=True, tag="approval_answered"):

@@ -22,8 +22,9 @@ from sightline.cli.diff import diff_lines
 from sightline.cli.out import Writable
 from sightline.cli.visible import BAR, BREAK, pieces_of, visible
 from sightline.context.messages.redact import redact
-from sightline.errors import SightlineError
+from sightline.errors import ActionError, SightlineError
 from sightline.events import ApprovalAsked
+from sightline.slop.app.validate import Validator
 from sightline.slop.protocol.jsontext import text_of as text_of_json
 
 if TYPE_CHECKING:
@@ -60,6 +61,12 @@ _ANSWERS: Final = {
 _WRITER_QUESTION: Final = "do it? [y]es [n]o [a]lways [e]dit [v]iew all:"
 _WRITER_ANSWERS: Final = {**_ANSWERS, "e": "edit"}
 _NETWORK: Final = " [o]nce with network"
+_FORM_QUESTION: Final = "answer it? [y]es [n]o [v]iew all:"
+_OPEN_QUESTION: Final = "will you open it? [y]es [n]o [v]iew all:"
+_FORM_ANSWERS: Final = {
+    "y": "yes", "yes": "yes", "n": "no", "no": "no", "v": "view", "view": "view",
+}  # fmt: skip
+_TRUTH: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 _WHY: Final = "why not? The model is told; Enter for no reason:"
 
 
@@ -92,11 +99,15 @@ class Asker(Protocol):
         """Ask until one of the answers is typed, and give what it means; empty to turn away."""
 
 
-class WritingAsker(Asker, Protocol):
-    """Somebody who is asked at a terminal, and can also write: a reason, other parameters."""
+class FormAsker(Asker, Protocol):
+    """Somebody who can also write a line."""
 
     async def enter(self, question: str, begun: str = "") -> str:
         """Ask for a line, which has `begun` already; empty to turn away."""
+
+
+class WritingAsker(FormAsker, Protocol):
+    """Somebody who is asked at a terminal, and can also write: a reason, other parameters."""
 
     async def edit(self, text: str, suffix: str = ".md") -> str | None:
         """Let a text be changed; None if nothing came of it."""
@@ -115,15 +126,24 @@ class LineAsker(PlainConsole):
                 return answers[typed]
         return ""
 
+    async def enter(self, question: str, begun: str = "") -> str:
+        """Ask for a line."""
+        return await self._typed(f"{question} ") or begun
+
 
 async def consent_to(
-    event: ApprovalAsked, asker: Asker, hub: Hub | None = None, writer: WritingAsker | None = None
+    event: ApprovalAsked,
+    asker: FormAsker,
+    hub: Hub | None = None,
+    writer: WritingAsker | None = None,
 ) -> Consent:
     """Ask for a yes to what the card shows, which is drawn already.
 
     Who wants to see all of it sees the node's content too, if there is a hub to have it from.
     A `writer` is asked for a reason behind a no, and can change the parameters.
     """
+    if event.is_question:
+        return await answer_to(event, asker)
     question = _QUESTION if writer is None else _WRITER_QUESTION
     answers = _ANSWERS if writer is None else _WRITER_ANSWERS
     if event.no_network:
@@ -149,6 +169,74 @@ async def consent_to(
                 await asker.page("\n".join(map(text_of, whole)))
             case _:
                 return Consent(False)
+
+
+async def answer_to(event: ApprovalAsked, asker: FormAsker) -> Consent:
+    """Ask whether a server is to be answered, and then for each part of its form, in a line.
+
+    An empty line is what the form has already, or nothing; where something is needed it is a no.
+    """
+    question = _OPEN_QUESTION if event.url else _FORM_QUESTION
+    while (chosen := await asker.choose(question, _FORM_ANSWERS)) == "view":
+        whole = question_card(event, asker.width, whole=True)
+        await asker.page("\n".join(map(text_of, whole)))
+    if chosen != "yes" or event.form is None:
+        return Consent(chosen == "yes")
+    content: dict[str, Any] = {}
+    for name, field in _fields(event.form):
+        while (typed := (await asker.enter(f"{visible(name)}:")).strip()) or "default" in field:
+            try:
+                content[name] = _value_of(typed, field) if typed else field["default"]
+                Validator(field).check(content[name])
+            except (ActionError, ValueError):
+                content.pop(name, None)
+                asker.draw([line_of("  it takes something else", "error")])
+                continue
+            break
+    try:
+        Validator(event.form).check(content)
+    except ActionError as error:
+        asker.draw([line_of(f"  not answered: {visible(error.message)}", "error")])
+        return Consent(False)
+    return Consent(True, params=content)
+
+
+def _fields(form: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    found = form.get("properties")
+    properties = found if isinstance(found, Mapping) else {}
+    return [(name, field) for name, field in properties.items() if isinstance(field, Mapping)]
+
+
+def _value_of(typed: str, field: Mapping[str, Any]) -> Any:
+    """Read what was typed as a form wants it. Raises ValueError."""
+    match field.get("type"):
+        case "boolean":
+            return _TRUTH.get(typed.lower(), typed)
+        case "integer":
+            return int(typed)
+        case "number":
+            return float(typed)
+        case "array":
+            return [part.strip() for part in typed.split(",")]
+        case _:
+            return typed
+
+
+def question_card(event: ApprovalAsked, width: int, *, whole: bool = False) -> list[Line]:
+    """Write what a server asks its user: who, from where, in its words, and for what."""
+    lines = [*_text("?", f"{event.app} asks you", width, whole, style="bold", indent="")]
+    name = f"{event.name}, " if event.name else ""
+    lines += _text("app:", f"{name}from {event.origin}", width, whole)
+    lines += _text("it says:", event.summary, width, whole)
+    if event.url:
+        lines += _text("to be opened:", event.url, width, whole=True)
+    required = (event.form or {}).get("required")
+    for name, field in _fields(event.form or {}):
+        needed = isinstance(required, list) and name in required
+        about = f"{name}{', needed' if needed else ''}: {_json(dict(field))}"
+        lines += _text("it wants:", about, width, whole, style="dim")
+    lines += _text("asked because:", event.reason, width, whole, style="dim")
+    return lines + _leftward(lines, width)
 
 
 async def _content(event: ApprovalAsked, hub: Hub, width: int) -> list[Line]:
@@ -211,6 +299,8 @@ def approval_card(event: ApprovalAsked, width: int, *, whole: bool = False) -> l
 
     Unless it is wanted `whole`, what is long is cut, and what is missing is counted.
     """
+    if event.is_question:
+        return question_card(event, width, whole=whole)
     head = f"{event.app}{'' if event.path == '/' else event.path}"
     lines = [*_text("?", f"{event.action} on {head}", width, whole, style="bold", indent="")]
     if event.delegate:
@@ -234,10 +324,14 @@ def approval_card(event: ApprovalAsked, width: int, *, whole: bool = False) -> l
     if event.changes:
         lines.append((("warn", "  changed since the model looked:"),))
         lines += _list(event.changes, width, whole, "warn")
-    if any(_LEFTWARD.search(text_of(line)) for line in lines):
-        moved = "some letters run from right to left: what stands beside them may look moved"
-        lines += _text("!", moved, width, whole, style="warn")
-    return lines
+    return lines + _leftward(lines, width)
+
+
+def _leftward(lines: list[Line], width: int) -> list[Line]:
+    if not any(_LEFTWARD.search(text_of(line)) for line in lines):
+        return []
+    moved = "some letters run from right to left: what stands beside them may look moved"
+    return list(_text("!", moved, width, whole=True, style="warn"))
 
 
 def _node(event: ApprovalAsked, width: int, whole: bool) -> Iterator[Line]:

@@ -255,7 +255,7 @@ async def _approval(options: _AskOptions, event: ApprovalAsked, hub: Hub) -> Con
     if not options.as_json:
         # Where nobody can ask to see more, all of it is shown.
         asker.draw(approval_card(event, asker.width, whole=options.yes or not somebody))
-    if options.yes:
+    if options.yes and not event.is_question:  # what a server asks only its user knows
         return Consent(True)
     return await consent_to(event, asker, hub) if somebody else None
 

@@ -16,6 +16,7 @@ from sightline.slop.discovery.descriptor import Descriptor
 from sightline.slop.discovery.directory import Discovery
 from sightline.slop.hub.address import dial_address
 from sightline.slop.hub.client import Client
+from sightline.slop.hub.questions import QuestionRelay
 from sightline.slop.protocol.codec import encode
 from sightline.slop.protocol.messages import Filter
 from sightline.slop.protocol.text import format_blocks
@@ -67,8 +68,12 @@ def connected(
 
     async def run() -> _T:
         async with Client(dial_address(address, token=token), reconnect=False) as client:
+            questions = QuestionRelay(client, lambda: None)  # there is nobody to be asked here
             await client.ready()
-            return await work(client)
+            try:
+                return await work(client)
+            finally:
+                questions.close()
 
     return asyncio.run(run())
 
@@ -140,8 +145,9 @@ def query(
 ) -> None:
     """Ask an app for the state at PATH, once.
 
-    ADDR is ws://…, https://… (a site with /.well-known/slop), unix:/path, stdio:COMMAND or
-    the id of an app that `sightline apps` lists. Writes the tree as JSON.
+    ADDR is ws://…, https://… (a site with /.well-known/slop), unix:/path, stdio:COMMAND,
+    mcp:COMMAND or mcp+https://… (an MCP server), or the id of an app that `sightline apps`
+    lists. Writes the tree as JSON.
     """
     tree = connected(
         address,

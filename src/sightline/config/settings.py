@@ -185,9 +185,13 @@ class ReplySettings(_Table, frozen=True, kw_only=True):
 
 
 class AppSettings(_Table, frozen=True, kw_only=True):
-    """Which apps are seen: addresses, those that announce themselves, the directory."""
+    """Which apps are seen: addresses, those that announce themselves, the directory.
+
+    `mcp_files` are files that name MCP servers, as `.mcp.json` and Claude Desktop's do.
+    """
 
     connect: tuple[str, ...] = ()
+    mcp_files: tuple[str, ...] = ()
     discover: bool = True
     workspace: bool = True
     # An app that is quiet is asked for a sign of life when half of it has passed.

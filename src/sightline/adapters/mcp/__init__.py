@@ -1,4 +1,5 @@
-"""The Model Context Protocol: every app as one server of it. Needs the extra `mcp`."""
+"""The Model Context Protocol: every app as one server of it, and servers
+of it as apps (`client`). Needs the extra `mcp`."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ from sightline.adapters.mcp.client_nodes import (
     tool_nodes,
     unique_ids,
 )
-from sightline.adapters.mcp.client_questions import PendingQuestions
+from sightline.adapters.mcp.client_questions import WAIT_S, PendingQuestions
 from sightline.adapters.mcp.client_wire import ServerWire
 from sightline.errors import ActionError, InvalidInput, SightlineError, Unreachable
 from sightline.slop.app.app import App
@@ -92,8 +92,15 @@ READ_KEPT_S: Final = 5.0
 LISTEN_AGAIN_S: Final = 5.0
 _SUMMARY_CHARS: Final = 300
 _FAILURE_CHARS: Final = 2_000
-_TOOLS, _RESOURCES, _TEMPLATES, _PROMPTS = "tools", "resources", "templates", "prompts"
-_FAILURES: Final = (MCPError, ValidationError, TimeoutError, httpx2.HTTPError, OSError, RuntimeError)
+_TOOLS, _RESOURCES, _TEMPLATES, _PROMPTS = _KINDS = ("tools", "resources", "templates", "prompts")
+_FAILURES: Final = (
+    MCPError,
+    ValidationError,
+    TimeoutError,
+    httpx2.HTTPError,
+    OSError,
+    RuntimeError,
+)
 
 _log: Final = logging.getLogger(__name__)
 _targets: Final = msgspec.json.Decoder(McpTarget)
@@ -113,6 +120,7 @@ class McpApp:
         self._patience = patience
         self._long_s = long_s
         self._client: McpClient | None = None
+        self._limit: asyncio.Timeout | None = None
         self._lists: dict[str, list[Any]] = {}
         self._stale: set[str] = set()
         self._news = asyncio.Event()
@@ -152,11 +160,17 @@ class McpApp:
             cache=None,
         )
         try:
-            async with asyncio.timeout(START_S) as limit, client:
-                limit.reschedule(None)
+            async with asyncio.timeout(START_S) as self._limit, client:
+                self._limit.reschedule(None)
                 yield client
         finally:
             self._client = None
+
+    def _signs_in(self) -> None:
+        """Show what there is, and wait for the user, who has all the time that a question has."""
+        self.shown.set()
+        if self._limit is not None:
+            self._limit.reschedule(asyncio.get_running_loop().time() + WAIT_S)
 
     async def _live_on(self, wire: ServerWire) -> None:
         refreshing = asyncio.create_task(self._refresh())
@@ -180,7 +194,8 @@ class McpApp:
         return {kind for kind, capability in kinds.items() if capability is not None}
 
     async def _fetch(self, kinds: set[str]) -> None:
-        for kind, problem in await asyncio.gather(*map(self._list, sorted(kinds))):
+        listed = await asyncio.gather(*(self._list(kind) for kind in _KINDS if kind in kinds))
+        for kind, problem in listed:
             self._show(kind, problem)
 
     async def _list(self, kind: str) -> tuple[str, str]:
@@ -434,7 +449,7 @@ class McpApp:
     # What the server asks.
 
     async def _elicit(
-        self, _context: ClientRequestContext, params: ElicitRequestParams
+        self, context: ClientRequestContext, params: ElicitRequestParams
     ) -> ElicitResult:
         if isinstance(params, ElicitRequestFormParams):
             form = msgspec.json.decode(msgspec.json.encode(params.requested_schema))
@@ -450,7 +465,7 @@ class McpApp:
             return None
         from sightline.adapters.mcp.client_auth import sign_in  # most servers need none of it
 
-        return sign_in(self._target.url, self.questions, self.shown)
+        return sign_in(self._target.url, self.questions, self._signs_in)
 
     @property
     def _server(self) -> McpClient:

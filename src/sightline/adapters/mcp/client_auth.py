@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -22,7 +22,7 @@ from mcp.shared.auth import (
     OAuthClientMetadata,
     OAuthToken,
 )
-from pydantic import AnyUrl, ValidationError
+from pydantic import AnyUrl, BaseModel, ValidationError
 
 from sightline.adapters.mcp.client_questions import PendingQuestions
 from sightline.slop.hub.mcp import checked_url
@@ -33,16 +33,20 @@ SERVICE: Final = "sightline-mcp"
 _REQUEST_BYTES: Final = 16 * 1024
 _FIRST_PORT: Final = 49_152  # RFC 6335: dynamic ports
 _PORTS: Final = 16_000
-_PAGE: Final = "You are signed in, and can close this page." 
+_PAGE: Final = "You are signed in, and can close this page."
 _MEMORY_ALONE: Final = (
     "It is kept until the server is let go: there is no keyring (pip install 'sightline[keyring]')."
 )
+_M = TypeVar("_M", bound=BaseModel)
 
 
 def sign_in(
-    url: str, questions: PendingQuestions, begun: asyncio.Event, shelf: TokenShelf | None = None
+    url: str,
+    questions: PendingQuestions,
+    begun: Callable[[], None],
+    shelf: TokenShelf | None = None,
 ) -> OAuthClientProvider:
-    """Make what signs in at a server when it wants that; `begun` is set when it does."""
+    """Make what signs in at a server when it wants that; `begun` is called when it does."""
     shelf = shelf or TokenShelf(url)
     # The same one each time: a server remembers where its clients come back to.
     port = _FIRST_PORT + zlib.crc32(url.encode()) % _PORTS
@@ -64,23 +68,23 @@ class TokenShelf:
         self.is_lasting = False
 
     async def get_tokens(self) -> OAuthToken | None:
-        return await self._read("tokens", OAuthToken.model_validate)
+        return await self._read("tokens", OAuthToken)
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         await self._write("tokens", tokens.model_dump(mode="json", exclude_none=True))
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return await self._read("client", OAuthClientInformationFull.model_validate)
+        return await self._read("client", OAuthClientInformationFull)
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         await self._write("client", client_info.model_dump(mode="json", exclude_none=True))
 
-    async def _read(self, name: str, validated: Callable[[Any], Any]) -> Any:
+    async def _read(self, name: str, kind: type[_M]) -> _M | None:
         if self._kept is None:
             text = await asyncio.to_thread(self._recall)
             self._kept = {} if text is None else msgspec.json.decode(text)
         try:
-            return validated(self._kept[name])
+            return kind.model_validate(self._kept[name])
         except (KeyError, ValidationError):
             return None
 
@@ -111,7 +115,7 @@ class _Visit:
     """One way of the user to the server's page and back."""
 
     def __init__(
-        self, url: str, port: int, questions: PendingQuestions, begun: asyncio.Event,
+        self, url: str, port: int, questions: PendingQuestions, begun: Callable[[], None],
         shelf: TokenShelf,
     ) -> None:  # fmt: skip
         self._host = urlsplit(url).netloc
@@ -130,7 +134,7 @@ class _Visit:
         self._server = await asyncio.start_server(
             self._serve, "127.0.0.1", self._port, limit=_REQUEST_BYTES
         )
-        self._begun.set()
+        self._begun()
         self._asking = asyncio.create_task(self._ask(url, self._result))
 
     async def back(self) -> AuthorizationCodeResult:

@@ -52,7 +52,7 @@ SCHEMA_LEVELS: Final = 40
 DATA_BYTES: Final = 256 * 1024
 _ABOUT_CHARS: Final = 2_000
 _NAME_CHARS: Final = 200
-_NAMES_CHARS: Final = 300
+_NAMES_CHARS: Final = 500
 _VARIABLES: Final = 50
 _ANYTHING: Final = {"type": "object"}
 
@@ -104,7 +104,9 @@ def tool_nodes(tools: Sequence[Tool], handler: Callable[[str], Handler]) -> list
         harmless = hints is not None and hints.destructive_hint is False
         if hints is not None:
             told = hints.model_dump(by_alias=True, exclude_none=True)
-            props["hints"] = [key.removesuffix("Hint") for key, value in told.items() if value is True]
+            props["hints"] = [
+                key.removesuffix("Hint") for key, value in told.items() if value is True
+            ]
         action = {
             "handler": handler(tool.name), "params": params, "returns": returns,
             "description": clipped(tool.description or ""), "refreshes": (),

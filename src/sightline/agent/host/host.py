@@ -30,6 +30,7 @@ from sightline.agent.host.delegate import Delegates
 from sightline.agent.host.hooks import TurnHooks
 from sightline.agent.host.journal import Ended
 from sightline.agent.host.planning import accepted, plan_of
+from sightline.agent.host.questions import UserQuestions
 from sightline.agent.host.running import TurnRun
 from sightline.agent.host.session import Current, OpenSession
 from sightline.agent.host.spending import DelegateSpending, Spending, is_priced
@@ -47,6 +48,7 @@ from sightline.agent.turn.steps import Spent
 from sightline.agent.workspace.guidance import Guidance, find_guidance, instructions_text
 from sightline.config import Settings
 from sightline.config.load import user_file
+from sightline.config.mcp_files import read_mcp_file
 from sightline.context.ledger import Ledger, Memos, MemoShelf, Session
 from sightline.context.ledger.paths import checkpoints_path, default_path, expanded
 from sightline.context.ledger.store import Clock, now_utc
@@ -132,6 +134,7 @@ class Host:
         self._guidance: tuple[Guidance, Guidance] | None = None
         self._own_invoke_s: dict[str, float] = {}
         self._mode_before: Mode = "ask"
+        self.questions = UserQuestions(hub, self._tell)
 
     @classmethod
     @names_keywords
@@ -179,6 +182,9 @@ class Host:
                 )
             host = cls(settings, ledger, hub, model, clock, project, env, memos, kind)
             stack.push_async_callback(host._close)
+            if hub.ask is None:
+                hub.ask = host.questions.ask
+                stack.callback(setattr, hub, "ask", None)
             await host._open_session(session)
             if settings.apps.workspace:
                 await host._open_workspace(stack)
@@ -188,6 +194,8 @@ class Host:
             stack.push_async_callback(_ended, watch)
             for address in settings.apps.connect:
                 await host._connect_or_tell(address)
+            for file in settings.apps.mcp_files:
+                await host._add_or_tell(file)
             yield host
 
     # The conversation.
@@ -241,7 +249,10 @@ class Host:
         the call is asked about again, with them; the model is told what you changed. If they are
         `approved` and nothing else changed, it runs; an edit of files is asked about again. Raises
         `InvalidInput` if there is no such rule, or if the action does not take such parameters.
+        A server's question is answered by a yes with `params`, or a no.
         """
+        if self.questions.answer(call_id, approved=approved, params=params):
+            return
         if self._run is None:
             raise NotFound("no call waits for an answer")
         if self._delegates.answer(call_id, approved, remember, reason, params):
@@ -796,6 +807,14 @@ class Host:
             await self.connect(address)
         except SightlineError as error:
             self._tell(Noticed(code="not_connected", message=f"{address}: {error}"))
+
+    async def _add_or_tell(self, file: str) -> None:
+        """Want the MCP servers of a file that the user's settings name."""
+        try:
+            for entry in await asyncio.to_thread(read_mcp_file, expanded(Path(file)), self._env):
+                self.hub.add_mcp(entry.target)
+        except SightlineError as error:
+            self._tell(Noticed(code="not_connected", message=f"{file}: {error}"))
 
     async def _watch_apps(self) -> None:
         known: dict[str, AppChanged] = {}

@@ -23,6 +23,7 @@ from sightline.context.messages.gate import shown_json
 from sightline.context.messages.graphemes import cut_at_or_before
 from sightline.context.projection.body import Format
 from sightline.context.projection.changes import ShownState
+from sightline.context.projection.fold import fold
 from sightline.context.projection.select import Selection, select_bounded
 from sightline.context.projection.tail import Tail, render_available, render_tail
 from sightline.slop.protocol.jsontext import read, text_of
@@ -135,7 +136,8 @@ def look(world: World, at: datetime, rules: SightRules, count: Callable[[str], i
         room = rules.max_tokens - 2 * FRAME_TOKENS  # they are two messages
         listed = _listed(world, at, min(room, budget) // CATALOGUE_PART, count)
         budget = max(0, min(budget, room - count(render_available(world, at, listed))))
-    selection = select_bounded(world, budget, count, form=form, pins=rules.pins)
+    shown = fold(world, rules.pins)
+    selection = select_bounded(shown, budget, count, form=form, pins=rules.pins)
     tail = render_tail(selection.world, at, form, listed, described=selection.described)
     return Sight(world, selection, tail, rules, at, listed)
 

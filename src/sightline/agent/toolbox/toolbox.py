@@ -23,6 +23,7 @@ from sightline.agent.toolbox.bench import Bench
 from sightline.agent.toolbox.ledger import LEDGER_TOOLS, run_ledger
 from sightline.agent.toolbox.results import Ran
 from sightline.context.messages.parts import UNREADABLE, ToolCall
+from sightline.context.projection.fold import fold
 from sightline.context.projection.names import NAME_LIMIT
 from sightline.context.projection.tools import (
     FIXED_TOOLS,
@@ -80,7 +81,8 @@ class Toolbox:
             fixed = (*fixed, DELEGATE)
         if self.style == "fixed":
             return ToolSet(fixed)
-        dynamic = dynamic_tools(self.bench.hub.world, limit=self._name_limit)
+        world = fold(self.bench.hub.world, self.bench.attention.pins())
+        dynamic = dynamic_tools(world, limit=self._name_limit)
         targets = {tool.name: dynamic.targets[tool.name] for tool in dynamic.tools[:MAX_DYNAMIC]}
         offered = (
             _bounded(tool, targets[tool.name].argument) for tool in dynamic.tools[:MAX_DYNAMIC]

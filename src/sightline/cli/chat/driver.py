@@ -109,6 +109,17 @@ class ChatDriver:
     def busy(self) -> bool:
         return self._turning or self._commanding is not None
 
+    def is_aside(self, event: HostEvent) -> bool:
+        """Tell whether something that happened is to be shown though no turn tells of it."""
+        if isinstance(event, Noticed):
+            return not self.busy
+        if isinstance(event, ApprovalAnswered):
+            return not self._turning and event.call_id in self._open
+        if isinstance(event, ApprovalAsked):
+            asked_before = self._turning or event.call_id in self._open
+            return not asked_before and event in self._host.questions.open
+        return isinstance(event, AppChanged)
+
     def submit(self, text: str) -> None:
         """Take a line: at once if it only looks, else when it is its turn."""
         if self.busy and _only_looks(text):
@@ -202,7 +213,16 @@ class ChatDriver:
     def note(self, event: HostEvent) -> None:
         """Take in something that happened outside a turn."""
         self._status = after(self._status, event)
-        self._draw_or_hold(card(event, self._terminal.width))
+        draw = self._draw if isinstance(event, ApprovalAsked) else self._draw_or_hold
+        draw(card(event, self._terminal.width))
+        self._follow_approval(event)
+
+    def _follow_approval(self, event: HostEvent) -> None:
+        """Ask what is to be asked, and ask it no more once it is answered."""
+        if isinstance(event, ApprovalAsked):
+            self._open[event.call_id] = asyncio.create_task(self._approve(event))
+        elif isinstance(event, ApprovalAnswered) and event.call_id in self._open:
+            self._open.pop(event.call_id).cancel()
 
     def live(self, width: int, height: int) -> StyleAndTextTuples:
         """Show the end of what is being written."""
@@ -339,9 +359,9 @@ class ChatDriver:
             self._turning = False
             self._status = replace(self._status, busy="")
             self._finish_reply()
-            for task in self._open.values():
-                task.cancel()
-            self._open.clear()
+            waiting = {event.call_id for event in self._host.questions.open}
+            for call_id in self._open.keys() - waiting:  # a server's question outlasts the turn
+                self._open.pop(call_id).cancel()
             await self._terminal.drain()
             self._terminal.redraw()
             self._call_user(asyncio.get_running_loop().time() - began)
@@ -366,8 +386,6 @@ class ChatDriver:
                 self._warn(warnings)
             case ReplyEnded() | TurnEnded():
                 self._finish_reply()
-            case ApprovalAnswered(call_id=call_id) if call_id in self._open:
-                self._open.pop(call_id).cancel()
             case _:
                 pass
         if isinstance(event, Noticed):
@@ -378,9 +396,8 @@ class ChatDriver:
             for run in self._running:
                 if not run.is_awaited:
                     self._draw([line_of(f"◦ {run.id} goes on: /runs stop {run.id} ends it", "dim")])
-        if isinstance(event, ApprovalAsked):
-            self._open[event.call_id] = asyncio.create_task(self._approve(event))
-        elif isinstance(event, SpendingAsked):
+        self._follow_approval(event)
+        if isinstance(event, SpendingAsked):
             self._open[event.question] = asyncio.create_task(self._spend_more(event))
         self._terminal.redraw()
 
@@ -529,5 +546,5 @@ async def _status(host: Host) -> Status:
 
 async def _watch(host: Host, driver: ChatDriver) -> None:
     async for event in host.events():
-        if isinstance(event, AppChanged) or (isinstance(event, Noticed) and not driver.busy):
+        if driver.is_aside(event):
             driver.note(event)

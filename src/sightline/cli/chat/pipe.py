@@ -96,7 +96,8 @@ class PipeChat:
         needed = False
         async for event in self._host.ask(attached.behind(text), attached.files):
             if isinstance(event, ApprovalAsked):
-                needed = needed or (self._ask is None and not self._yes)
+                agreed = self._yes and not event.is_question
+                needed = needed or (self._ask is None and not agreed)
                 # Where nobody can ask to see more, all of it is shown.
                 self._tell(approval_card(event, _WIDTH, whole=self._ask is None or self._yes))
                 self._begin(self._approve(event))
@@ -128,8 +129,8 @@ class PipeChat:
             self._host.spend_more(agreed)
 
     async def _approve(self, event: ApprovalAsked) -> None:
-        given = Consent(self._yes)
-        if self._ask is not None and not self._yes:
+        given = Consent(self._yes and not event.is_question)
+        if self._ask is not None and not given.approved:
             given = await consent_to(
                 event, LineAsker(self._err, self._ask, width=_WIDTH), self._host.hub
             )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import click
@@ -14,9 +17,10 @@ from sightline.cli.commands.command import CommandCall, Section, rest
 from sightline.cli.commands.lines import columns, cut
 from sightline.cli.commands.offers import offering
 from sightline.cli.io import read_object
+from sightline.config.mcp_files import McpEntry, desktop_file, project_file, read_mcp_file
 from sightline.context.projection import tools
 from sightline.context.projection.temporal import changes_between
-from sightline.errors import InvalidInput
+from sightline.errors import InvalidInput, NotFound
 from sightline.slop.protocol.scope import find_action
 from sightline.slop.protocol.text import format_tree
 
@@ -48,9 +52,52 @@ async def _apps(call: CommandCall) -> None:
 @COMMANDS.command("connect", example="/connect unix:/tmp/mail.sock")
 @rest("address", offers=offering(lambda here, *_: here.available()))
 async def _connect(call: CommandCall, address: str) -> None:
-    """Connect an app: ws://…, https://…, unix:/path, stdio:COMMAND or its id."""
+    """Connect an app: ws://…, https://…, unix:/path, stdio:COMMAND, mcp:COMMAND or its id."""
     app = await call.host.connect(address)
     call.console.write(f"Connected to {app}.")
+
+
+@COMMANDS.command("mcp", example="/mcp time")
+@click.argument("name", required=False, default="")
+async def _mcp(call: CommandCall, name: str) -> None:
+    """Connect an MCP server that .mcp.json or Claude Desktop's file names; alone, list them."""
+    entries = await asyncio.to_thread(_mcp_entries, call)
+    if not name:
+        rows = [(one.name, visible(one.target.address), visible(str(one.path))) for one in entries]
+        for line in columns(rows):
+            call.console.write(cut(line, call.console.width))
+        if not rows:
+            call.console.write("No server is named in .mcp.json or Claude Desktop's file.")
+        return
+    entry = next((one for one in entries if one.name == name), None)
+    if entry is None:
+        raise NotFound(f"no file names an MCP server {name!r:.80}")
+    if await _may_start(call, entry):
+        call.console.write(f"Connecting to {call.host.hub.add_mcp(entry.target)}.")
+
+
+def _mcp_entries(call: CommandCall) -> list[McpEntry]:
+    """Read the directory's file and the user's, in this order; one that is not there is none."""
+    entries: list[McpEntry] = []
+    project, env = project_file(Path.cwd()), call.host.env
+    if project is not None:
+        entries += read_mcp_file(project, env, of_user=False)
+    with suppress(NotFound):
+        entries += read_mcp_file(desktop_file(env), env)
+    return entries
+
+
+async def _may_start(call: CommandCall, entry: McpEntry) -> bool:
+    """Ask before a command is started, or a URL reached, that a directory's file names."""
+    if entry.path == desktop_file(call.host.env):
+        return True
+    if not await call.ledger(lambda ledger: ledger.work.trusts(entry.consent)):
+        call.console.write(f"{visible(str(entry.path))} has: {visible(entry.definition)}")
+        if not await call.console.ask("Start it, now and whenever it is asked for?"):
+            call.console.write("Nothing was started.")
+            return False
+        await call.ledger(lambda ledger: ledger.work.trust(entry.consent, agreed=True))
+    return True
 
 
 @COMMANDS.command("disconnect")

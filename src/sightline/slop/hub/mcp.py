@@ -45,7 +45,9 @@ _RUNNERS: Final = re.compile(
     r"(?:env|uvx?|npx|pnpm|bunx?|yarn|dlx|exec|run|tool|pipx|deno|node|docker|podman|start"
     r"|python[0-9.]*|.*=.*)"
 )
-_DECORATION: Final = re.compile(r"^(?:server|mcp)[-_](?:server[-_])?|[-_](?:mcp(?:[-_]server)?|server)$")
+_DECORATION: Final = re.compile(
+    r"^(?:server|mcp)[-_](?:server[-_])?|[-_](?:mcp(?:[-_]server)?|server)$"
+)
 _EXTENSION: Final = re.compile(r"\.(?:py|m?js|ts|exe|sh)$")
 
 
@@ -95,7 +97,7 @@ def checked_url(url: str) -> str:
         parts = urlsplit(url if _PRINTABLE.fullmatch(url) else "")
         host = parts.hostname or ""
     except ValueError:
-        host = ""
+        parts, host = urlsplit(""), ""
     if not host or parts.scheme not in {"http", "https"} or "@" in parts.netloc:
         raise InvalidInput(f"not the URL of an MCP server: {url[:200]!r}")
     if parts.scheme == "http" and not is_loopback(host):
