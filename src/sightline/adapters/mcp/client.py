@@ -44,12 +44,17 @@ from mcp_types import (
     ElicitRequestFormParams,
     ElicitRequestParams,
     ElicitResult,
+    EmptyResult,
     Implementation,
     PromptListChangedNotification,
     Resource,
     ResourceListChangedNotification,
     ResourceUpdatedNotification,
+    SubscribeRequest,
+    SubscribeRequestParams,
     ToolListChangedNotification,
+    UnsubscribeRequest,
+    UnsubscribeRequestParams,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
@@ -401,7 +406,8 @@ class McpApp:
             raise ActionError("conflict", f"{WATCHED} resources are watched, which is the most")
         text = _as_text(await self._read(uri))
         if self._server.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            await _answered(self._server.session.subscribe_resource(uri))
+            request = SubscribeRequest(params=SubscribeRequestParams(uri=uri))
+            await _answered(self._server.session.send_request(request, EmptyResult))
         self._live[uri] = text
         self._listen_anew()
         self._show(_RESOURCES)
@@ -409,8 +415,9 @@ class McpApp:
     async def _unwatch(self, uri: str, /) -> None:
         self._live.pop(uri, None)
         if self._server.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            request = UnsubscribeRequest(params=UnsubscribeRequestParams(uri=uri))
             with suppress(ActionError):
-                await _answered(self._server.session.unsubscribe_resource(uri))
+                await _answered(self._server.session.send_request(request, EmptyResult))
         self._listen_anew()
         self._show(_RESOURCES)
 

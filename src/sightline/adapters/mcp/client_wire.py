@@ -49,7 +49,7 @@ _PASSED: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", 
 
 
 class ServerWire:
-    """The connection to one server. `ended` is set when it is gone, and `reason` says why."""
+    """The connection to one server. `ended` is set when it went, and `reason` says why."""
 
     def __init__(
         self, target: McpTarget, auth: httpx2.Auth | None = None, patience: Patience | None = None
@@ -58,6 +58,7 @@ class ServerWire:
         self._target = target
         self._auth = auth
         self._patience = patience or Patience()
+        self._is_closing = False
         self._fault = ""
         self._stderr = b""
         self._silent = asyncio.Event()
@@ -107,7 +108,7 @@ class ServerWire:
         try:
             yield received, outgoing
         finally:
-            self.ended.set()
+            self._is_closing = True
             ending = asyncio.ensure_future(_end(process, link))
             try:
                 await asyncio.shield(ending)
@@ -156,10 +157,11 @@ class ServerWire:
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             pass  # nobody listens any more
         finally:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_GRACE_S):  # its last words may still be on the way
-                    await self._silent.wait()
-            self.ended.set()
+            if not self._is_closing:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_GRACE_S):  # its last words may be on the way
+                        await self._silent.wait()
+                self.ended.set()
             await incoming.aclose()
 
     async def _write(
