@@ -22,7 +22,6 @@ from sightline.errors import ActionFailed, Unreachable
 from sightline.slop.app.local import local_dial
 from sightline.slop.hub.client import Dial
 from sightline.slop.hub.mcp import McpTarget
-from sightline.slop.hub.questions import UserAnswer, UserQuestion
 from sightline.slop.protocol.codec import encode
 from sightline.slop.protocol.tree import Node
 from sightline.slop.transports.link import Link, Peer
@@ -37,26 +36,32 @@ def target(kind: str = "good") -> McpTarget:
 
 
 @asynccontextmanager
-async def served(kind: str, **options: Any) -> AsyncIterator[tuple[Hub, asyncio.Task[None]]]:
-    """A hub with the server, and an app of ours beside it that must stay well."""
+async def running(kind: str, **options: Any) -> AsyncIterator[tuple[McpApp, asyncio.Task[None]]]:
+    """A server in this process, as soon as it shows something or is gone."""
     server = McpApp(target(kind), **options)
     life = asyncio.create_task(server.run())
     shown = asyncio.create_task(server.shown.wait())
-    neighbour = App("well", "Well")
-    neighbour.action("/", "say")(lambda: "well")
     try:
-        async with asyncio.timeout(60), Hub() as hub:
-            await asyncio.wait({life, shown}, return_when=asyncio.FIRST_COMPLETED)
-            hub.add("well", local_dial(neighbour))
-            hub.add(APP, as_server(local_dial(server.app)))
-            await hub.ready()
-            yield hub, life
-            assert (await hub.invoke("well", "/", "say")).data == "well"
+        await asyncio.wait({life, shown}, return_when=asyncio.FIRST_COMPLETED)
+        yield server, life
     finally:
         shown.cancel()
         life.cancel()
         await asyncio.gather(life, shown, return_exceptions=True)
         await server.app.close()
+
+
+@asynccontextmanager
+async def served(kind: str, **options: Any) -> AsyncIterator[tuple[Hub, asyncio.Task[None]]]:
+    """A hub with the server, and an app of ours beside it that must stay well."""
+    neighbour = App("well", "Well")
+    neighbour.action("/", "say")(lambda: "well")
+    async with asyncio.timeout(60), running(kind, **options) as (server, life), Hub() as hub:
+        hub.add("well", local_dial(neighbour))
+        hub.add(APP, as_server(local_dial(server.app)))
+        await hub.ready()
+        yield hub, life
+        assert (await hub.invoke("well", "/", "say")).data == "well"
 
 
 def as_server(dial: Dial) -> Dial:
@@ -192,7 +197,8 @@ async def goes_on(hub: Hub) -> None:
     await hub.invoke(APP, path, "cancel")
     async for world in hub.changes():
         app = world.app(APP)
-        assert app is not None and app.tree is not None
+        assert app is not None
+        assert app.tree is not None
         if app.tree.at(path).properties["status"] == "cancelled":
             return
 

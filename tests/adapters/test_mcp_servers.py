@@ -1,4 +1,4 @@
-"""Servers written with the official SDK, in both eras of the protocol, over HTTP; and signing in."""
+"""Servers written with the official SDK, in both eras, over HTTP; and signing in."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from mcp.server.auth.provider import (
     construct_redirect_uri,
 )
 from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
+from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.resolve import Elicit, Resolve
-from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from mcp_types import ToolAnnotations
 from pydantic import AnyHttpUrl, BaseModel

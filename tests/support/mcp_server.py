@@ -102,6 +102,10 @@ def nested(levels: int) -> Any:
     return value
 
 
+def padded(megabytes: int) -> Any:
+    return {"type": "object", "x": "y" * (megabytes * MEGABYTE)}
+
+
 def nonsense() -> Any:
     return {"type": "object", "properties": {"text": {"type": 5}}}
 
@@ -137,7 +141,7 @@ def progress(*values: Any) -> Any:
 def asks(count: int, schema: Any, method: str = "elicitation/create") -> Any:
     """A kind that asks the user, and says at last what it was answered."""
 
-    def kind(request: dict[str, Any]) -> Any:
+    def kind(_: dict[str, Any]) -> Any:
         for number in range(count):
             params = {"message": f"question {number}", "requestedSchema": schema}
             send(id=f"q{number}", method=method, params=params)
@@ -149,7 +153,7 @@ def asks(count: int, schema: Any, method: str = "elicitation/create") -> Any:
     return kind
 
 
-def leaves_children(request: dict[str, Any]) -> Any:
+def leaves_children(_: dict[str, Any]) -> Any:
     """Start one child in the group, and one that left it and ignores whoever asks it to end."""
     pids = []
     for leaves in (False, True):
@@ -228,13 +232,13 @@ def bytes_that_are_no_text(request: dict[str, Any]) -> Any:
     return good(request["method"], request.get("params", {}))
 
 
-def loud(request: dict[str, Any]) -> Any:
+def loud(_: dict[str, Any]) -> Any:
     for _ in range(160):
         sys.stderr.write("x" * (MEGABYTE // 8) + "\n")
     return text("quiet again")
 
 
-def asks_for_more(request: dict[str, Any]) -> Any:
+def asks_for_more(_: dict[str, Any]) -> Any:
     """Ask for all that a client could be asked for besides."""
     methods = ("sampling/createMessage", "roots/list", "ping", "no/such")
     for number, method in enumerate(methods):
@@ -253,6 +257,8 @@ OUTPUT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 REDOS = {"type": "object", "properties": {"text": {"type": "string", "pattern": "^(a+)+$"}}}
 LOOP = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}
 BLOB = {"uri": "note://one", "blob": "no base64!", "mimeType": "x/y"}
+NOTICE = {"level": "info", "data": 1}
+MANY_STEPS = [{"progress": step, "total": 9_000} for step in range(1_000)]
 URIS = ["javascript:alert(1)", "file:///etc/passwd", "a b", "x:" + "y" * 3_000, "note://one", "é"]
 
 # What a kind does instead, by the method that it is asked for.
@@ -266,7 +272,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "null_result": {"tools/list": lambda r: answer(r, None)},
     "batch": {"tools/list": raw(lambda r: json.dumps([{"jsonrpc": "2.0", "id": r["id"]}]))},
     "not_utf8": {"tools/list": bytes_that_are_no_text},
-    "deep_json": {"tools/list": whole('{"jsonrpc":"2.0","method":"x","params":' + deep(50_000) + "}")},
+    "deep_json": {"tools/list": whole(f'{{"jsonrpc":"2.0","method":"x","params":{deep(50_000)}}}')},
     "huge_line": {"tools/list": whole("x" * (12 * MEGABYTE))},
     "not_a_number": {"tools/list": whole('{"jsonrpc":"2.0","method":"x","params":{"a":NaN}}')},
     # Answers that are none.
@@ -302,8 +308,8 @@ KINDS: dict[str, dict[str, Any]] = {
         ),
     },
     # Schemas.
-    "ten_megabyte_schema": {"tools/list": listed(tool(inputSchema={"type": "object", "x": "y" * (10 * MEGABYTE)}))},
-    "long_schema": {"tools/list": listed(tool(inputSchema={"type": "object", "x": "y" * MEGABYTE}))},
+    "ten_megabyte_schema": {"tools/list": listed(tool(inputSchema=padded(10)))},
+    "long_schema": {"tools/list": listed(tool(inputSchema=padded(1)))},
     "no_schema": {"tools/list": listed(tool(inputSchema=nonsense()))},
     "deep_schema": {"tools/list": listed(tool(inputSchema=nested(45)))},
     "circular_schema": {"tools/list": listed(tool(inputSchema={"type": "object", **LOOP}))},
@@ -321,21 +327,21 @@ KINDS: dict[str, dict[str, Any]] = {
     },
     "fails": {"tools/call": called({**text("it did not work"), "isError": True})},
     # Floods.
-    "notifies_much": {"tools/list": flood("notifications/message", params={"level": "info", "data": 1})},
+    "notifies_much": {"tools/list": flood("notifications/message", params=NOTICE)},
     "changes_much": {"tools/list": flood("notifications/tools/list_changed")},
     "unknown_notices": {"tools/list": flood("notifications/no/such")},
     "loud": {"tools/call": loud},
-    "progresses_much": {"tools/call": progress(*({"progress": n, "total": 9_000} for n in range(1_000)))},
+    "progresses_much": {"tools/call": progress(*MANY_STEPS)},
     "progresses_oddly": {
         "tools/call": progress(
-            {"progress": -5, "total": 1}, {"progress": 1, "total": 0}, {"progress": 1e308, "total": 1e-308},
-            {"progress": "x"}, {"progress": 1, "message": "m" * MEGABYTE},
+            {"progress": -5, "total": 1}, {"progress": 1, "total": 0},
+            {"progress": 1e308, "total": 1e-308}, {"progress": "x"}, {"progress": 1, "message": "m" * MEGABYTE},
         )
     },
     # Questions.
     "asks": {"tools/call": asks(1, FORM)},
     "asks_much": {"tools/call": asks(20, FORM)},
-    "asks_oddly": {"tools/call": asks(1, {"type": "object", "properties": {"x": {"type": "nonsense"}}})},
+    "asks_oddly": {"tools/call": asks(1, nonsense())},
     "asks_for_more": {"tools/call": asks_for_more},
     # Processes.
     "leaves_at_once": {"initialize": leave},
