@@ -10,7 +10,7 @@ NEEDS  := $(if $(filter test bench prove,$(or $(MAKECMDGOALS),test)),test,chat)
 # An environment whose interpreter is gone is none.
 $(shell [ -x $(BIN)/python ] || rm -f $(READY))
 
-.PHONY: chat test lint format demo bench prove oldest lock bare _system
+.PHONY: chat test lint format demo bench prove oldest mcp-servers lock bare _system
 
 test: $(READY)             ## everything CI runs: lint, types, tests; COVERAGE=1 measures it, LAWS=whole tries all cases of the laws
 	@sh setup/browser.sh $(VENV)/browser & sh setup/agents.sh $(VENV)/agents & \
@@ -44,6 +44,11 @@ prove: $(READY)            ## every claim, with faults: half an hour; SEED=7 SEC
 
 oldest: $(READY)           ## the tests of the adapters with the oldest frameworks that they take
 	@sh setup/oldest.sh $(VENV)/oldest $(BIN)/python
+
+mcp-servers: $(READY)      ## three public MCP servers as apps: installs them beside the environment, and tries them
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade \
+		--target $(VENV)/mcp-servers -r tests/interop/mcp-servers.lock
+	$(BIN)/pytest -n 0 tests/interop/test_mcp_public.py
 
 lock: $(READY)             ## renew requirements.lock from pyproject.toml
 	$(BIN)/pip install --quiet uv

@@ -21,7 +21,7 @@ from mcp_types import Tool
 from adapters.test_mcp_client import APP, SERVER, as_server, running
 from agent.host.helpers import hosted, invoke
 from cli.commands.test_commands import Desktop
-from sightline import App, Hub
+from sightline import ActionQuestion, App, Hub
 from sightline.adapters.mcp.client_nodes import summary_of, tool_nodes
 from sightline.cli.approval import Consent, LineAsker, approval_card, consent_to
 from sightline.cli.commands.lines import text_of
@@ -107,8 +107,13 @@ async def test_135_tools_cost_little_until_one_is_looked_at() -> None:
         await offered.call("slop_focus", one)
         assert "[item] issues_77_update" in str(hub.tail())
         # It is known in full: who is asked before it runs sees what it is.
-        questions: list[Any] = []
-        await offered.call("slop_invoke", {**one, "action": "call"}, approve=questions.append)
+        questions = []
+
+        def approve(question: ActionQuestion) -> bool:
+            questions.append(question)
+            return False
+
+        await offered.call("slop_invoke", {**one, "action": "call"}, approve=approve)
         assert questions[0].dangerous
         assert questions[0].about.startswith("Update an issue.")
 
@@ -275,7 +280,8 @@ async def test_a_page_to_open_is_shown_whole() -> None:
 
 @pytest.fixture
 def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with a file of servers, which is the current one."""
+    """A directory with a file of servers, which is the current one; none of them is started."""
+    monkeypatch.setattr("sightline.slop.hub.mcp.PROGRAM", "keyword")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     servers = {

@@ -111,8 +111,8 @@ async def test_a_server_is_an_app_with_its_lists_as_nodes() -> None:
         async for _ in hub.changes():
             tree = tree_of(hub)
             text = tree.at("/resources/note:%2F%2Fone").properties["text"]
-            names = [node.id for node in tree.at("/tools").children]
-            if (text, names) == ("about note://one news", ["echo", "news"]):
+            listed = [node.id for node in tree.at("/tools").children]
+            if (text, listed) == ("about note://one news", ["echo", "news"]):
                 break
 
 

@@ -7,7 +7,7 @@ import secrets
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Annotated, Any
@@ -26,6 +26,7 @@ from mcp.server.auth.provider import (
     AccessToken,
     AuthorizationCode,
     AuthorizationParams,
+    OAuthAuthorizationServerProvider,
     RefreshToken,
     construct_redirect_uri,
 )
@@ -143,7 +144,7 @@ async def until(hub: Hub, path: str, **props: Any) -> Node:
     raise AssertionError(path)
 
 
-def _walk(node: Node, path: str) -> Any:
+def _walk(node: Node, path: str) -> Iterator[tuple[str, Node]]:
     yield path or "/", node
     for child in node.children:
         yield from _walk(child, f"{path}/{child.id}")
@@ -196,7 +197,7 @@ async def test_a_server_of_either_era_shows_changes_asks_and_takes_its_time(
         await until(hub, f"/calls/{mixed.data['taskId']}", result="a pot of green")
 
 
-class Bank:
+class Bank(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
     """An authorization server that lets everybody in whom it has sent away."""
 
     def __init__(self) -> None:
@@ -248,10 +249,10 @@ class Bank:
 class Drawer(KeyringBackend):
     """A keyring in memory."""
 
-    priority = 1  # type: ignore[assignment]
+    priority = 1
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.kept: dict[tuple[str, str], str] = {}
 
     def get_password(self, service: str, username: str) -> str | None:

@@ -255,7 +255,7 @@ REFUSED = {
     "workspace.wakes",
     "workspace.writable", "reply.silence_s", "reply.idle_s", "reply.total_s", "reply.max_bytes",
     "cache.named", "hooks", "chat.theme", "chat.notify",
-    "chat.notify_after_s",
+    "chat.notify_after_s", "apps.mcp_files",
 }  # fmt: skip
 
 

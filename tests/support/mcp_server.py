@@ -233,7 +233,7 @@ def bytes_that_are_no_text(request: dict[str, Any]) -> Any:
 
 
 def loud(_: dict[str, Any]) -> Any:
-    for _ in range(160):
+    for _line in range(160):
         sys.stderr.write("x" * (MEGABYTE // 8) + "\n")
     return text("quiet again")
 
@@ -335,7 +335,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "progresses_oddly": {
         "tools/call": progress(
             {"progress": -5, "total": 1}, {"progress": 1, "total": 0},
-            {"progress": 1e308, "total": 1e-308}, {"progress": "x"}, {"progress": 1, "message": "m" * MEGABYTE},
+            {"progress": 1e308, "total": 1e-308}, {"progress": "x"},
+            {"progress": 1, "message": "m" * MEGABYTE},
         )
     },
     # Questions.

@@ -1,5 +1,4 @@
-"""The Model Context Protocol: every app as one server of it, and servers
-of it as apps (`client`). Needs the extra `mcp`."""
+"""The Model Context Protocol: every app as one server of it, every server as an app. Extra `mcp`."""
 
 from __future__ import annotations
 

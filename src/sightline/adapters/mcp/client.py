@@ -255,9 +255,9 @@ class McpApp:
 
     def _show_root(self) -> None:
         client = self._server
-        told = client.server_info
-        server = {} if told is None else {"server": clipped(f"{told.name} {told.version}", 100)}
-        about = clipped(client.instructions or (told and told.description) or "", _SUMMARY_CHARS)
+        info = client.server_info
+        server = {} if info is None else {"server": clipped(f"{info.name} {info.version}", 100)}
+        about = clipped(client.instructions or (info and info.description) or "", _SUMMARY_CHARS)
         props = {**server, "protocol": client.protocol_version}
         self.app.update("/", props=props, meta={"summary": about} if about else None)
 
@@ -504,10 +504,10 @@ class _Progress:
             self._task.report(*self._last)
 
 
-async def _answered(asked: Awaitable[_T]) -> _T:
+async def _answered(request: Awaitable[_T]) -> _T:
     """Await what a server answers. Raises ActionError for what it did not do."""
     try:
-        return await asked
+        return await request
     except _FAILURES as error:
         raise ActionError("internal", clipped(_why(error), _FAILURE_CHARS)) from error
 

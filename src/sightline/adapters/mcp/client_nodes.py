@@ -103,9 +103,9 @@ def tool_nodes(tools: Sequence[Tool], handler: Callable[[str], Handler]) -> list
         reads = hints is not None and hints.read_only_hint is True
         harmless = hints is not None and hints.destructive_hint is False
         if hints is not None:
-            told = hints.model_dump(by_alias=True, exclude_none=True)
+            given = hints.model_dump(by_alias=True, exclude_none=True)
             props["hints"] = [
-                key.removesuffix("Hint") for key, value in told.items() if value is True
+                key.removesuffix("Hint") for key, value in given.items() if value is True
             ]
         action = {
             "handler": handler(tool.name), "params": params, "returns": returns,

@@ -62,12 +62,12 @@ class PendingQuestions:
         answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
         self._waiting[key] = (answer, None if form is None else Validator(form))
         self._show()
-        told = {"key": key, "message": clipped(message), "form": form, "url": clipped(url)}
+        question = {"key": key, "message": clipped(message), "form": form, "url": clipped(url)}
         try:
             async with asyncio.timeout(WAIT_S):
                 while True:
                     # Again, for an event can be lost on the way.
-                    self._app.emit(QUESTION, told)
+                    self._app.emit(QUESTION, question)
                     await asyncio.wait({answer}, timeout=_AGAIN_S)
                     if answer.done():
                         return answer.result()
