@@ -1,4 +1,4 @@
-"""The Model Context Protocol: every app as one server of it, every server as an app. Extra `mcp`."""
+"""The Model Context Protocol: every app as one server of it, each server an app. Extra `mcp`."""
 
 from __future__ import annotations
 
