@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import pytest
 
@@ -26,7 +26,6 @@ from mcp.server.auth.provider import (
     AccessToken,
     AuthorizationCode,
     AuthorizationParams,
-    OAuthAuthorizationServerProvider,
     RefreshToken,
     construct_redirect_uri,
 )
@@ -197,7 +196,7 @@ async def test_a_server_of_either_era_shows_changes_asks_and_takes_its_time(
         await until(hub, f"/calls/{mixed.data['taskId']}", result="a pot of green")
 
 
-class Bank(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
+class Bank:
     """An authorization server that lets everybody in whom it has sent away."""
 
     def __init__(self) -> None:
@@ -282,7 +281,7 @@ async def test_a_user_signs_in_once_and_the_keyring_keeps_it(
     bank, door = Bank(), socket.create_server(("127.0.0.1", 0))
     base = f"http://127.0.0.1:{door.getsockname()[1]}"
     server = MCPServer(
-        "Vault", auth_server_provider=bank,
+        "Vault", auth_server_provider=cast(Any, bank),
         auth=AuthSettings(
             issuer_url=AnyHttpUrl(base), resource_server_url=AnyHttpUrl(f"{base}/mcp"),
             client_registration_options=ClientRegistrationOptions(enabled=True),
