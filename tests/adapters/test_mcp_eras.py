@@ -20,6 +20,7 @@ import httpx2
 import keyring
 import uvicorn
 from keyring.backend import KeyringBackend
+from mcp.client.auth.exceptions import OAuthFlowError
 from mcp.client.client import Client as McpClient
 from mcp.server import MCPServer
 from mcp.server.auth.provider import (
@@ -39,8 +40,11 @@ from pydantic import AnyHttpUrl, BaseModel
 
 import sightline.adapters.mcp.client as client_module
 from adapters.test_mcp_client import as_server
-from sightline import Hub
+from sightline import App, Hub
 from sightline.adapters.mcp.client import McpApp
+from sightline.adapters.mcp.client_auth import TokenShelf, sign_in
+from sightline.adapters.mcp.client_questions import Answered, PendingQuestions
+from sightline.errors import InvalidInput
 from sightline.slop.app.local import local_dial
 from sightline.slop.hub.mcp import McpTarget
 from sightline.slop.hub.questions import UserAnswer, UserQuestion
@@ -261,14 +265,11 @@ class Drawer(KeyringBackend):
         self.kept[service, username] = password
 
 
-@pytest.mark.parametrize("has_keyring", [True, False])
 async def test_a_user_signs_in_once_and_the_keyring_keeps_it(
-    has_keyring: bool, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     drawer = Drawer()
     monkeypatch.setattr(keyring.core, "_keyring_backend", drawer)
-    if not has_keyring:
-        monkeypatch.setitem(sys.modules, "keyring", None)
     questions: list[UserQuestion] = []
 
     async def ask(question: UserQuestion) -> UserAnswer:
@@ -294,10 +295,35 @@ async def test_a_user_signs_in_once_and_the_keyring_keeps_it(
             hub.ask = ask
             await until(hub, "/tools/look")
         assert len(questions) == 1
-        assert ("keyring" in questions[0].message) is not has_keyring
-        assert bool(drawer.kept) is has_keyring
+        assert "keyring" not in questions[0].message
+        assert drawer.kept
         assert not any(token in str(questions) for token in bank.tokens)
-        if has_keyring:
-            async with seen(url) as hub:
-                await until(hub, "/tools/look")
-            assert len(questions) == 1
+        async with seen(url) as hub:
+            await until(hub, "/tools/look")
+        assert len(questions) == 1
+
+
+async def test_without_a_keyring_the_user_is_told_so_and_may_decline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    questions, messages = PendingQuestions(App("vault")), []
+
+    async def ask(message: str, **_: Any) -> Answered:
+        messages.append(message)
+        return "decline", {}
+
+    monkeypatch.setattr(questions, "ask", ask)
+    shelf = TokenShelf("https://vault.example/mcp")
+    flow = sign_in("https://vault.example/mcp", questions, lambda: None, shelf).context
+    assert await shelf.get_tokens() is None
+    await shelf.set_tokens(OAuthToken(access_token="in memory"))
+    assert (await shelf.get_tokens() or OAuthToken(access_token="")).access_token == "in memory"
+    assert flow.redirect_handler is not None
+    assert flow.callback_handler is not None
+    with pytest.raises(InvalidInput):
+        await flow.redirect_handler("http://elsewhere.example/")
+    await flow.redirect_handler("https://login.example/")
+    with pytest.raises(OAuthFlowError, match="did not sign in"):
+        await flow.callback_handler()
+    assert "there is no keyring" in messages[0]
