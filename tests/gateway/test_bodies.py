@@ -71,6 +71,12 @@ def test_nothing_that_an_agent_sends_makes_reading_raise(api: Api, value: Any) -
     assert b"".join(pieces_of(data)) == data
 
 
+@given(st.lists(st.tuples(NAMES, VALUES), max_size=5))
+def test_a_name_that_comes_twice_loses_nothing(fields: list[tuple[str, Any]]) -> None:
+    data = b"{%s}" % ", ".join(f"{json.dumps(n)}: {json.dumps(v)}" for n, v in fields).encode()
+    assert b"".join(pieces_of(data)) == data
+
+
 @given(st.binary(max_size=200))
 def test_what_is_no_json_is_no_request(data: bytes) -> None:
     for api in APIS:

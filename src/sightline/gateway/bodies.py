@@ -348,10 +348,11 @@ def _unit(
 def pieces_of(data: bytes) -> tuple[bytes, ...]:
     """Cut a body at its items: put together again the pieces are the body, byte for byte."""
     try:
-        cuts = list(_cuts(data))
+        edges = [0, *_cuts(data), len(data)]
     except (msgspec.MsgspecError, RecursionError):
         return (data,)
-    edges = [0, *cuts, len(data)]
+    if edges != sorted(edges):  # a name that comes twice has its last value at its first place
+        return (data,)
     return tuple(data[a:b] for a, b in pairwise(edges) if b > a)
 
 
