@@ -107,6 +107,21 @@ def test_a_ledger_that_cannot_be_written_costs_a_line_and_no_request(tmp_path: P
     assert "not kept" in passed.trouble
 
 
+@pytest.mark.parametrize(
+    "words", ["\U0001f468\u200d\U0001f469 hi", "\ufeff", "\x1b[31mred\0", "\n"]
+)
+def test_no_word_of_an_agent_keeps_its_session_out_of_the_ledger(
+    tmp_path: Path, words: str
+) -> None:
+    body = {"model": words * 200, "messages": [{"role": "user", "content": words}]}
+    with Ledger(tmp_path / "l.db") as ledger:
+        observer = Observer(ledger, project="/p\udcff", agent=words)
+        passed = observer.observe(passing("anthropic", body))
+        assert not passed.trouble
+        assert passed.exchange is not None
+        assert json.loads(ledger.exchanges.request(passed.exchange)) == body
+
+
 def test_what_cannot_be_read_is_said() -> None:
     passed = Observer().observe(passing("anthropic", b"\xff\xfe"))
     assert passed.trouble == "the request could not be read"

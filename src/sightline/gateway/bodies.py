@@ -26,6 +26,7 @@ __all__ = ["APIS", "Api", "RequestBody", "Section", "Unit", "api_of", "pieces_of
 Api: TypeAlias = Literal["anthropic", "openai-responses", "openai-chat", "gemini"]
 Section: TypeAlias = Literal["tools", "system", "messages"]
 DIGEST_BYTES: Final = 16
+NAME_BYTES: Final = 256
 KEPT_UNITS: Final = (
     8_192  # messages whose units are remembered, so that a request costs what is new
 )
@@ -188,7 +189,7 @@ def _body(
     stream = fields.get("stream")
     return RequestBody(
         api,
-        model if isinstance(model, str) else "",
+        model.strip() if isinstance(model, str) and _is_name(model) else "",
         {name: _plain(fields[name]) for name in settings if name in fields},
         tuple(unit for _, unit in tools),
         tuple(unit for _, unit in system),
@@ -196,6 +197,10 @@ def _body(
         tuple(path for path, _ in (*tools, *system, *messages)),
         stream is not None and bytes(stream) == b"true",
     )
+
+
+def _is_name(text: str) -> bool:
+    return text.isprintable() and len(text.encode()) <= NAME_BYTES
 
 
 def _plain(raw: msgspec.Raw) -> str:

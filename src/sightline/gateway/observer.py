@@ -26,6 +26,8 @@ from sightline.context.dialects.usage import Usage, cost
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.exchanges import Exchange, NewExchange
 from sightline.context.ledger.usage import StoredUsage
+from sightline.context.messages.gate import storable
+from sightline.context.projection.strip import strip_blocks
 from sightline.errors import SightlineError
 from sightline.gateway.bodies import Api, RequestBody, pieces_of, read_body
 from sightline.gateway.losses import Comparison, Loss, verdict
@@ -38,6 +40,7 @@ MILLION: Final = 1_000_000
 READ_BYTES: Final = 64 * 1024 * 1024  # of one reply, or one request, that are read
 ERROR_CHARS: Final = 2_000
 TITLE_CHARS: Final = 60
+TITLE_READ: Final = 4_000
 RECALLED: Final = 8  # requests of a session that the first one after a restart is compared with
 # Anthropic, "Prompt caching": five minutes unless a mark asks for an hour.
 ANTHROPIC_S: Final = 300.0
@@ -204,9 +207,9 @@ class Observer:
             question = next((u.text for u in body.messages if u.role == "user" and u.text), "")
             session = self._ledger.sessions.create(
                 _name(key),
-                project=self._project,
-                title=" ".join(question.split())[:TITLE_CHARS],
-                kind=f"gateway {self._agent}".strip(),
+                project=storable(self._project),
+                title=_line(question),
+                kind=_line(f"gateway {self._agent}"),
             )
             self._sessions[key] = session.id
         return self._sessions[key]
@@ -235,6 +238,12 @@ class Observer:
 def _name(key: str) -> str:
     """Call a session after its agent's name for it, which need not be one that we can keep."""
     return f"gateway {blake2b(key.encode(), digest_size=8).hexdigest()}"
+
+
+def _line(text: str) -> str:
+    """Make a short line of a text, such as a ledger takes for a title."""
+    words = " ".join(strip_blocks(text[:TITLE_READ]).split())
+    return "".join(filter(str.isprintable, words))[:TITLE_CHARS].strip()
 
 
 def _answer(passing: Passing, body: RequestBody) -> tuple[Stopped | None, Usage | None]:
