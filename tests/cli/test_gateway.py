@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from sightline.cli.gateway import chosen
 from sightline.errors import InvalidInput
 from support.shell import PROGRAM, Run
-from support.vendors.answers import says
+from support.vendors.answers import Ignores, says
 from support.vendors.server import Vendor
 
 ASKS = """
@@ -51,6 +52,32 @@ def test_a_program_is_led_through_and_nothing_of_it_is_changed(
     assert b"80 reused" in told.stdout
     assert b"nothing was lost" in told.stdout
     assert vendor.environment()["ANTHROPIC_API_KEY"].encode() not in Path(db).read_bytes()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_request_that_was_on_its_way_is_kept_when_the_gateway_is_ended(
+    tmp_path: Path, sightline: Run, number: signal.Signals
+) -> None:
+    db = str(tmp_path / "l.db")
+    with Vendor(Ignores()) as vendor:
+        environment = {**os.environ, **vendor.environment()}
+        with subprocess.Popen(
+            [PROGRAM, "gateway", "--db", db], env=environment, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        ) as server:  # fmt: skip
+            assert server.stdout is not None
+            address = server.stdout.readline().strip().partition("=")[2]
+            asking = subprocess.Popen(
+                [sys.executable, "-c", ASKS, "hm?"],
+                env={**environment, "ANTHROPIC_BASE_URL": address}, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            assert vendor.arrived.wait(60)
+            server.send_signal(number)
+            _, said = server.communicate(timeout=60)
+            asking.wait(60)
+        assert server.returncode == 0
+        assert "1 requests, 1 failed or cut off" in said
+    assert b"cut off" in sightline("gateway", "--db", db, "report").stdout
 
 
 def test_a_program_that_is_not_there_is_said(sightline: Run) -> None:

@@ -169,6 +169,10 @@ async def _serve(
         if program:
             code = await _child(program, base, ways)
         else:
+            # The server raises a signal once more when it has ended: we would not see what passed.
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                loop.add_signal_handler(number, server.handle_exit, number, None)
             for line in _exports(base):
                 say(line)
             await serving
@@ -176,9 +180,9 @@ async def _serve(
     finally:
         server.should_exit = True
         await asyncio.gather(serving, return_exceptions=True)
+        await application.close()
         seen.put_nowait(None)
         await watching
-        await application.close()
         screen.end()
         if ledger is not None:
             ledger.close()

@@ -52,12 +52,16 @@ class Gateway:
         self._hosts = frozenset(f"{host}:{port}" for host in LOOPBACK)
         self._upstreams = dict(upstreams)
         self._ended = ended
+        self._running: set[asyncio.Task[None]] = set()
         self._client = httpx2.AsyncClient(
             timeout=httpx2.Timeout(None, connect=CONNECT_S), follow_redirects=False
         )
 
     async def close(self) -> None:
-        """Close the connections to the vendors."""
+        """End the requests that are on their way, and close the connections to the vendors."""
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
         await self._client.aclose()
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
@@ -70,6 +74,10 @@ class Gateway:
         elif isinstance(found, int):
             await _refuse(send, found)
         else:
+            serving = asyncio.current_task()
+            assert serving is not None  # noqa: S101 - we are in it
+            self._running.add(serving)
+            serving.add_done_callback(self._running.discard)
             await self._serve(scope, receive, send, found)
 
     def _upstream(self, scope: Scope) -> int | tuple[str, str]:
@@ -121,11 +129,11 @@ class Gateway:
         finally:
             for task in (work, gone):
                 task.cancel()
-            await asyncio.gather(work, gone, return_exceptions=True)
             if passing is not None:
                 passing.ended = time.monotonic()
                 passing.cut = not answered.whole
                 self._ended(passing)
+            await asyncio.gather(work, gone, return_exceptions=True)
 
     async def _pass(
         self, request: httpx2.Request, answered: _Answered, passing: Passing | None
