@@ -7,6 +7,8 @@ import gzip
 import json
 import random
 from collections.abc import AsyncIterator
+from http import HTTPStatus
+from typing import Any
 
 import httpx2
 import pytest
@@ -211,6 +213,43 @@ async def test_a_websocket_is_passed_on_both_ways(gateway: Start) -> None:
             with pytest.raises(websockets.WebSocketException):
                 async with websockets.connect(f"ws://127.0.0.1:{run.port}/openai/v1/responses"):
                     pass
+
+
+async def test_a_vendor_s_refusal_or_close_of_a_websocket_is_the_agent_s(gateway: Start) -> None:
+    def refuse(vendor: websockets.ServerConnection, request: websockets.Request) -> Any:
+        status = int(request.path.rpartition("/")[2])
+        if status == 200:
+            return None
+        response = vendor.respond(HTTPStatus(status), "not so")
+        response.headers["location"] = "ws://127.0.0.1:9/elsewhere"
+        return response
+
+    async def leave(vendor: websockets.ServerConnection) -> None:
+        await vendor.close(int(await vendor.recv()), "enough")
+
+    async with websockets.serve(leave, "127.0.0.1", 0, process_request=refuse) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with gateway({"openai": f"http://127.0.0.1:{port}"}) as run:
+            address = f"{run.base}/openai/v1".replace("http", "ws", 1)
+            for status in (307, 401, 426):
+                client = await run.client.get(
+                    f"{run.base}/openai/v1/{status}", headers=UPGRADE, follow_redirects=False
+                )
+                assert (client.status_code, client.text) == (status, "not so")
+            for code in (1001, 1008, 1011, 4000):
+                async with websockets.connect(f"{address}/200") as agent:
+                    await agent.send(str(code))
+                    with pytest.raises(websockets.ConnectionClosed):
+                        await agent.recv()
+                    assert (agent.close_code, agent.close_reason) == (code, "enough")
+
+
+UPGRADE = {
+    "connection": "upgrade",
+    "upgrade": "websocket",
+    "sec-websocket-version": "13",
+    "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+}
 
 
 async def test_what_passed_is_read_beside_the_traffic(gateway: Start) -> None:

@@ -19,6 +19,7 @@ from typing import Any, Final
 import httpx2
 import uvicorn
 import websockets
+from websockets.asyncio.client import connect
 
 from sightline.gateway.bodies import api_of
 from sightline.gateway.observer import READ_BYTES, Passing
@@ -33,6 +34,7 @@ HOP_BY_HOP: Final = frozenset(
 READABLE: Final = (b"gzip", b"deflate", b"identity")
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 CONNECT_S: Final = 30.0
+NEVER_SENT: Final = (1005, 1006, 1015)  # RFC 6455 §7.4.1
 
 Scope = Mapping[str, Any]
 Headers = list[tuple[bytes, bytes]]
@@ -160,7 +162,7 @@ class Gateway:
         """Pass a WebSocket's messages on, both ways (OpenAI's Responses have such a mode)."""
         await receive()
         if isinstance(found, int):
-            await send({"type": "websocket.close", "code": 1008})
+            await _refuse(send, found, kind="websocket.http")
             return
         url = found[0].replace("http", "ws", 1)
         headers = [
@@ -169,16 +171,31 @@ class Gateway:
             if not k.startswith(b"sec-websocket-")
         ]
         subprotocols = scope.get("subprotocols") or None
+        accepted = False
         try:
-            async with websockets.connect(
+            async with _Connect(
                 url, additional_headers=headers, subprotocols=subprotocols, max_size=None,
                 user_agent_header=None, compression=None,
             ) as vendor:  # fmt: skip
+                accepted = True
                 await send({"type": "websocket.accept", "subprotocol": vendor.subprotocol})
                 await _pump(vendor, receive, send)
-        except (OSError, websockets.WebSocketException):
+        except (OSError, websockets.WebSocketException) as error:
             with contextlib.suppress(Exception):
-                await send({"type": "websocket.close", "code": 1014})
+                if accepted:
+                    await send({"type": "websocket.close", "code": 1014})
+                elif isinstance(error, websockets.InvalidStatus):
+                    await _pass_refusal(send, error.response)
+                else:
+                    why = f"the gateway could not reach the vendor: {_why(error)}"
+                    await _refuse(send, 502, why, kind="websocket.http")
+
+
+class _Connect(connect):
+    """A connection that goes where it was sent: a vendor's redirect is the agent's to follow."""
+
+    def process_redirect(self, exc: Exception) -> Exception:
+        return exc
 
 
 def server_of(application: Gateway) -> uvicorn.Server:
@@ -288,13 +305,17 @@ async def _pump(vendor: Any, receive: Any, send: Any) -> None:
         while (message := await receive())["type"] == "websocket.receive":
             text = message.get("text")
             await vendor.send(message["bytes"] if text is None else text)
-        await vendor.close(message.get("code", 1000))
+        code = message.get("code", 1000)
+        await vendor.close(1000 if code in NEVER_SENT else code, message.get("reason") or "")
 
     async def back() -> None:
-        async for data in vendor:
-            key = "text" if isinstance(data, str) else "bytes"
-            await send({"type": "websocket.send", key: data})
-        await send({"type": "websocket.close", "code": vendor.close_code or 1000})
+        with contextlib.suppress(websockets.ConnectionClosed):
+            async for data in vendor:
+                key = "text" if isinstance(data, str) else "bytes"
+                await send({"type": "websocket.send", key: data})
+        code, reason = vendor.close_code, vendor.close_reason
+        if code not in NEVER_SENT:
+            await send({"type": "websocket.close", "code": code, "reason": reason})
 
     tasks = [asyncio.ensure_future(onward()), asyncio.ensure_future(back())]
     try:
@@ -305,14 +326,24 @@ async def _pump(vendor: Any, receive: Any, send: Any) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _refuse(send: Any, status: int, why: str = "") -> None:
+async def _refuse(send: Any, status: int, why: str = "", kind: str = "http") -> None:
     body = why.encode()
     headers = [
         (b"content-type", b"text/plain; charset=utf-8"),
         (b"content-length", b"%d" % len(body)),
     ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": f"{kind}.response.start", "status": status, "headers": headers})
+    await send({"type": f"{kind}.response.body", "body": body})
+
+
+async def _pass_refusal(send: Any, response: Any) -> None:
+    """Answer a WebSocket's handshake as the vendor did."""
+    headers = [(k.lower().encode(), v.encode("latin-1")) for k, v in response.headers.raw_items()]
+    own = {*HOP_BY_HOP, b"content-length"}
+    kept = [(key, value) for key, value in headers if key not in own]
+    status = response.status_code
+    await send({"type": "websocket.http.response.start", "status": status, "headers": kept})
+    await send({"type": "websocket.http.response.body", "body": bytes(response.body or b"")})
 
 
 def _why(error: Exception) -> str:
