@@ -26,8 +26,7 @@ from sightline.context.dialects.usage import Usage, cost
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.exchanges import Exchange, NewExchange
 from sightline.context.ledger.usage import StoredUsage
-from sightline.context.messages.gate import storable
-from sightline.context.projection.strip import strip_blocks
+from sightline.context.messages.gate import guarded_text, storable
 from sightline.errors import SightlineError
 from sightline.gateway.bodies import Api, RequestBody, pieces_of, read_body
 from sightline.gateway.losses import Comparison, Loss, verdict
@@ -242,7 +241,7 @@ def _name(key: str) -> str:
 
 def _line(text: str) -> str:
     """Make a short line of a text, such as a ledger takes for a title."""
-    words = " ".join(strip_blocks(text[:TITLE_READ]).split())
+    words = " ".join(guarded_text(text[:TITLE_READ]).split())
     return "".join(filter(str.isprintable, words))[:TITLE_CHARS].strip()
 
 

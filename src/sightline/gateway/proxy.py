@@ -339,8 +339,7 @@ async def _refuse(send: Any, status: int, why: str = "", kind: str = "http") -> 
 async def _pass_refusal(send: Any, response: Any) -> None:
     """Answer a WebSocket's handshake as the vendor did."""
     headers = [(k.lower().encode(), v.encode("latin-1")) for k, v in response.headers.raw_items()]
-    own = {*HOP_BY_HOP, b"content-length"}
-    kept = [(key, value) for key, value in headers if key not in own]
+    kept = [(k, v) for k, v in headers if k not in HOP_BY_HOP and k != b"content-length"]
     status = response.status_code
     await send({"type": "websocket.http.response.start", "status": status, "headers": kept})
     await send({"type": "websocket.http.response.body", "body": bytes(response.body or b"")})
