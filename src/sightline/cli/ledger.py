@@ -240,7 +240,10 @@ def backup(target: Path, db: Path | None) -> None:
 )
 @_db
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for each session.")
-@click.option("--all", "single", is_flag=True, help="Single questions and what others began, too.")
+@click.option(
+    "--all", "single", is_flag=True,
+    help="Single questions, other agents' sessions and what others began, too.",
+)  # fmt: skip
 @click.pass_context
 def sessions(context: click.Context, db: Path | None, as_json: bool, single: bool) -> None:
     """List the sessions, the most recent first; or rename, clone or delete one."""

@@ -167,5 +167,9 @@ def test_single_questions_do_not_crowd_an_overview_until_somebody_goes_on(ledger
     say(ledger, asked, "what is unread?")
     assert [one.session.id for one in ledger.sessions.overview()] == [parent.id]
     assert len(ledger.sessions.overview(single=True)) == 3
+    seen = ledger.sessions.create(kind="gateway claude").id
+    assert [one.session.id for one in ledger.sessions.overview()] == [parent.id]
+    assert seen in [one.session.id for one in ledger.sessions.overview(single=True)]
+    assert ledger.sessions.latest().id != seen
     say(ledger, asked, "and who wrote it?")
     assert [one.session.id for one in ledger.sessions.overview()] == [asked, parent.id]

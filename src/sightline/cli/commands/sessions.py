@@ -107,7 +107,7 @@ async def _delete(call: CommandCall, session: str) -> None:
 
 def _another(ledger: Ledger, session_id: int) -> Session | None:
     others = (one for one in ledger.sessions.recent() if one.id != session_id)
-    return next((one for one in others if one.parent is None), None)
+    return next((one for one in others if one.parent is None and not one.is_foreign), None)
 
 
 @COMMANDS.command("session scratchpad", idle=True)

@@ -76,6 +76,11 @@ class Session(msgspec.Struct, frozen=True):
     title: str = ""
     kind: str = ""
 
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it holds what a gateway saw of another agent, and nothing to go on from."""
+        return self.kind.startswith("gateway") and not self.groups
+
 
 class SessionOverview(msgspec.Struct, frozen=True):
     """A session as somebody looks for it: what it is about, and what it cost.
@@ -170,13 +175,17 @@ class Sessions:
     def overview(self, *, project: str = "", single: bool = False, limit: int = -1) -> Overviews:
         """List sessions to choose from: those of a project first, then the most recent.
 
-        Without `single`, a question that nobody came back to is left out, and so are sessions
-        that another one started; with it, they stand behind the one that did.
+        Without `single`, a question that nobody came back to is left out, and so are another
+        agent's sessions, and those that another one started; with it, these stand behind the one
+        that did.
         """
         chosen = (
             ""
             if single
-            else ("WHERE NOT (coalesce(kind, '') = 'ask' AND next_group < 2) AND parent IS NULL ")
+            else (
+                "WHERE NOT (coalesce(kind, '') = 'ask' AND next_group < 2) AND parent IS NULL "
+                "AND NOT (coalesce(kind, '') LIKE 'gateway%' AND live_groups = 0) "
+            )
         )
         with self._store.read() as db:
             rows = db.rows(
@@ -223,9 +232,9 @@ class Sessions:
         return family
 
     def latest(self, *, project: str | None = None) -> Session:
-        """Find the session to continue: the most recent one that no other began."""
+        """Find the session to continue: the most recent of our own that no other began."""
         for session in self.recent(project=project):
-            if session.parent is None:
+            if session.parent is None and not session.is_foreign:
                 return session
         raise NotFound("there is no session to continue")
 
