@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
+import sqlite3
 from pathlib import Path
 
 import msgspec
@@ -120,6 +122,36 @@ def test_no_word_of_an_agent_keeps_its_session_out_of_the_ledger(
         assert not passed.trouble
         assert passed.exchange is not None
         assert json.loads(ledger.exchanges.request(passed.exchange)) == body
+
+
+def test_a_session_that_was_forgotten_or_begun_elsewhere_is_kept_on(tmp_path: Path) -> None:
+    first, second, third = session(random.Random(9), "anthropic", 3)[:3]
+    with Ledger(tmp_path / "l.db") as ledger, Ledger(tmp_path / "l.db") as same:
+        observer, other = Observer(ledger), Observer(same)
+        observer.observe(passing("anthropic", first))
+        [kept] = ledger.sessions.recent()
+        ledger.sessions.delete(kept.id, confirm=kept.name)
+        for body in (second, first, third):
+            for one in (observer, other):
+                passed = one.observe(passing("anthropic", body))
+                assert not passed.trouble
+        [kept] = ledger.sessions.recent()
+    with Ledger(tmp_path / "l.db", mode="read") as ledger:
+        read = [json.loads(ledger.exchanges.request(e.id)) for e in ledger.exchanges.list(kept.id)]
+    assert read == [second, second, first, first, third, third]
+
+
+def test_a_row_that_cannot_be_read_costs_a_line_and_not_those_after_it(tmp_path: Path) -> None:
+    first, second = session(random.Random(10), "anthropic", 2)[:2]
+    path = tmp_path / "l.db"
+    with Ledger(path) as ledger:
+        Observer(ledger).observe(passing("anthropic", first))
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE exchanges SET request = x'0000000000000000ff'")
+    with Ledger(path) as ledger:
+        observer = Observer(ledger)
+        assert "could not be looked at" in observer.observe(passing("anthropic", second)).trouble
+        assert not observer.observe(passing("anthropic", second)).trouble
 
 
 def test_what_cannot_be_read_is_said() -> None:

@@ -27,7 +27,7 @@ from sightline.context.ledger import Ledger
 from sightline.context.ledger.exchanges import Exchange, NewExchange
 from sightline.context.ledger.usage import StoredUsage
 from sightline.context.messages.gate import guarded_text, storable
-from sightline.errors import SightlineError
+from sightline.errors import InvalidInput, NotFound, SightlineError
 from sightline.gateway.bodies import Api, RequestBody, pieces_of, read_body
 from sightline.gateway.losses import Comparison, Loss, verdict
 from sightline.gateway.traffic import Earlier, Traffic, session_key
@@ -134,21 +134,25 @@ class Observer:
 
     def observe(self, passing: Passing) -> Passed:
         """Find out what a request and its reply were, and keep them; call it in a thread."""
-        with self._lock:
-            return self._observe(passing)
-
-    def _observe(self, passing: Passing) -> Passed:
-        data = unpacked(passing.data, passing.headers.get("content-encoding", ""))
-        body = None if data is None else read_body(passing.api, data, passing.path)
         known = Passed(
             "",
             passing.api,
-            "" if body is None else body.model,
+            "",
             passing.status,
             len(passing.data),
             _ms(passing.sent, passing.first),
             _ms(passing.sent, passing.ended),
         )
+        with self._lock:
+            try:
+                return self._observe(passing, known)
+            except Exception as error:  # noqa: BLE001 - the next one is looked at all the same
+                why = f"it could not be looked at: {type(error).__name__}: {error}"
+                return msgspec.structs.replace(known, trouble=why)
+
+    def _observe(self, passing: Passing, known: Passed) -> Passed:
+        data = unpacked(passing.data, passing.headers.get("content-encoding", ""))
+        body = None if data is None else read_body(passing.api, data, passing.path)
         if body is None or data is None:
             return msgspec.structs.replace(known, trouble="the request could not be read")
         session = session_key(passing.headers, body)
@@ -162,6 +166,7 @@ class Observer:
         known = msgspec.structs.replace(
             known,
             session=session,
+            model=body.model,
             usage=usage,
             cost_usd=None if usage is None else cost(usage, profile.prices),
             loss=loss,
@@ -193,8 +198,13 @@ class Observer:
             None if matched is None else matched[0].exchange,
             _stored(known),
         )
+        exchanges = self._ledger.exchanges
         try:
-            number = self._ledger.exchanges.add(self._session(session, body), new)
+            try:
+                number = exchanges.add(self._session(session, body), new)
+            except (NotFound, InvalidInput):  # forgotten meanwhile, or begun by another gateway
+                self._sessions.pop(session, None)
+                number = exchanges.add(self._session(session, body), new)
         except SightlineError as error:
             return None, f"not kept: {error}"
         return number, ""
@@ -204,7 +214,7 @@ class Observer:
         assert self._ledger is not None  # noqa: S101 - its only caller has asked
         if key not in self._sessions:
             question = next((u.text for u in body.messages if u.role == "user" and u.text), "")
-            session = self._ledger.sessions.create(
+            session = self._ledger.sessions.find(_name(key)) or self._ledger.sessions.create(
                 _name(key),
                 project=storable(self._project),
                 title=_line(question),

@@ -30,7 +30,10 @@ WINDOW: Final = 32_768
 
 
 class NewExchange(msgspec.Struct, frozen=True):
-    """A request and its reply, to be kept. `like` is the earlier exchange that it goes on from."""
+    """A request and its reply, to be kept. `like` is the earlier exchange that it goes on from.
+
+    One that is not in the session, or not any more, is not built on.
+    """
 
     api: str
     model: str
@@ -69,7 +72,9 @@ class Exchanges:
             usage_id = None
             if new.usage is not None:
                 usage_id = add_usage(tx, self._gate, session, new.usage, None)
-            base, depth = self._body(tx.db, new.like) if new.like is not None else (b"", CHAIN)
+            base, depth = b"", CHAIN
+            if new.like is not None and _is_in(tx.db, new.like, session_id):
+                base, depth = self._body(tx.db, new.like)
             if depth >= CHAIN:
                 base, depth = b"", -1
             body, data = _packed(base, new.pieces, self._gate)
@@ -142,6 +147,11 @@ class Exchanges:
             raise NotFound(f"no exchange {number}")
         found: dict[str, Any] = msgspec.json.decode(zlib.decompress(data))
         return found
+
+
+def _is_in(db: RowReader, number: int, session_id: int) -> bool:
+    wanted = "SELECT 1 FROM exchanges WHERE id = ? AND session_id = ?"
+    return bool(db.fetch(wanted, (number, session_id)))
 
 
 Passage: TypeAlias = tuple[int, int] | bytes  # where it stands in the base and how long; or new
