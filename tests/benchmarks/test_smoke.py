@@ -103,7 +103,7 @@ def test_a_module_that_fails_is_reported_and_loses_no_figures(
     before = output.read_bytes()
     monkeypatch.setattr("benchmarks.startup.CHAT", "raise SystemExit(3)")
     assert main(["--quick", "--only", "startup", "--output", str(output)]) == 1
-    assert capsys.readouterr().err.endswith("the chat did not come up\nstartup: failed\n")
+    assert capsys.readouterr().err.endswith("it did not come up\nstartup: failed\n")
     assert output.read_bytes() == before
 
 

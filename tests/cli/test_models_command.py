@@ -99,7 +99,7 @@ def test_a_broken_configuration_fails_with_2(home: Path) -> None:
     file.write_text("windw = 3\n")
     done = run(home, "doctor", SIGHTLINE_CONFIG=str(file))
     assert done.returncode == 2
-    assert f"fail  config           {file}: there is no 'windw'" in done.stdout
+    assert f"fail config {file}: there is no 'windw'" in " ".join(done.stdout.split())
 
 
 def test_a_directory_that_wants_too_much_is_a_warning(home: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_directory_that_wants_too_much_is_a_warning(home: Path) -> None:
 def test_a_model_that_cannot_be_asked_fails_with_3(home: Path) -> None:
     done = run(home, "doctor", SIGHTLINE_MODEL="anthropic")
     assert done.returncode == 3
-    assert "fail  model            anthropic: no key. Set ANTHROPIC_API_KEY" in done.stdout
+    assert "fail model anthropic: no key. Set ANTHROPIC_API_KEY" in " ".join(done.stdout.split())
 
 
 def test_the_doctor_fails_where_a_question_would(home: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_ledger_is_looked_at_and_verified_when_asked(home: Path) -> None:
     env = {"SIGHTLINE_LEDGER": str(path)}
     assert lines(home, "doctor", **env)["ledger"]["found"] == str(path)
     verified = run(home, "doctor", "--verify", **env)
-    assert f"ok    ledger           {path}, every row verified" in verified.stdout
+    assert f"ok ledger {path}, every row verified" in " ".join(verified.stdout.split())
     path.chmod(0o644)
     assert lines(home, "doctor", **env)["ledger"]["level"] == "warn"
 

@@ -33,7 +33,8 @@ from support.terminal_attacks import ATTACKS, FORBIDDEN
 CONTROLS = frozenset({chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))} - {"\t", "\n"})
 EVIL = "".join(ATTACKS.values()).replace("\0", "").encode(errors="ignore").decode()
 ROOT = Path(sightline.cli.__file__).parent
-DOORS = {"out.py", "chat/terminal.py"}  # what is printed, and the screen of the chat
+# What is printed, the screen of the chat, the question to its terminal, and a program in a pipe.
+DOORS = {"out.py", "chat/terminal.py", "chat/theme.py", "pdf.py"}
 
 
 def writes_around(tree: ast.AST) -> list[str]:

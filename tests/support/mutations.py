@@ -339,6 +339,14 @@ MUTATIONS: Final = (
         "layers = inputs.layers",
         "inspector/test_whatif.py inspector/test_whatif_law.py",
     ),
+    # gateway
+    Mutation(
+        "marks-count",
+        "gateway/bodies.py",
+        'MARKS: Final = frozenset({"cache_control", "prompt_cache_breakpoint", "cachePoint"})',
+        "MARKS: Final[frozenset[str]] = frozenset()",
+        "gateway/test_bodies.py gateway/test_losses.py",
+    ),
     # adapters
     Mutation(
         "loop-agreed",

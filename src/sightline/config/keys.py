@@ -148,12 +148,14 @@ def _unknown(source: str, key: Key) -> str:
     for spelled, leaf in known.items():
         if leaf[-1] == key[-1]:
             return f"{source}: there is no {spell(key)!r}; did you mean {spelled!r}?"
-    return f"{source}: {_no_such(spell(key), known)}"
+    groups = sorted({leaf[0] for leaf in known.values()})
+    return f"{source}: {_no_such(spell(key), groups, beside=known)}"
 
 
-def _no_such(name: str, known: Iterable[str]) -> str:
+def _no_such(name: str, known: Iterable[str], *, beside: Iterable[str] = ()) -> str:
+    """Say what was meant, if it is near one of those known or beside them; else what is known."""
     known = list(known)
-    close = get_close_matches(name, known, n=1)
+    close = get_close_matches(name, [*known, *beside], n=1)
     instead = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}"
     return f"there is no {name!r:.80}; {instead}"
 

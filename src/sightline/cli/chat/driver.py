@@ -30,7 +30,7 @@ from sightline.cli.chat.outside import edit_text, page_text, pager_command
 from sightline.cli.chat.paint import Colors, paint_lines, paint_markdown
 from sightline.cli.chat.shell import UserShell, is_shell_line
 from sightline.cli.chat.status import Status, after, status_line
-from sightline.cli.chat.terminal import Terminal
+from sightline.cli.chat.terminal import CALLS, Terminal
 from sightline.cli.chat.theme import ground_of
 from sightline.cli.clean import clean
 from sightline.cli.commands import registry
@@ -69,12 +69,6 @@ _GO_ON: Final = (
     "{runs}. The user has said nothing: this is told because you may be waiting for it. `wait` on "
     "its node gives its output. Go on with what it was for."
 )
-# ECMA-48, BEL; iTerm2's OSC 9 and rxvt's OSC 777, which other terminals took over.
-_CALLS: Final = {
-    "bell": "\a",
-    "osc9": "\x1b]9;Sightline: the turn is over\a",
-    "osc777": "\x1b]777;notify;Sightline;the turn is over\a",
-}
 
 
 class ChatDriver:
@@ -370,7 +364,7 @@ class ChatDriver:
         """Call whoever looked away from a turn that took long."""
         chat = self._host.settings.chat
         if 0 < chat.notify_after_s <= seconds:
-            self._terminal.call(_CALLS[chat.notify])
+            self._terminal.call(CALLS[chat.notify])
 
     def _show(self, event: HostEvent) -> None:
         self._status = after(self._status, event)

@@ -40,12 +40,18 @@ from prompt_toolkit.styles import DynamicStyle, Style
 
 from sightline.cli.chat.theme import SCREEN_STYLES, Ground, TerminalAnswer
 
-__all__ = ["Driver", "Question", "Terminal", "UserHistory"]
+__all__ = ["CALLS", "Driver", "Question", "Terminal", "UserHistory"]
 
 _T = TypeVar("_T")
 PROMPT: Final = "> "
 _PAUSE_S: Final = 0.5  # who types the next key within it is still typing
 _ESCAPE_S: Final = 0.05  # an arrow key is one write; a person's Escape stands alone
+# ECMA-48, BEL; iTerm2's OSC 9 and rxvt's OSC 777, which other terminals took over.
+CALLS: Final = {
+    "bell": "\a",
+    "osc9": "\x1b]9;Sightline: the turn is over\a",
+    "osc777": "\x1b]777;notify;Sightline;the turn is over\a",
+}
 
 
 class Driver(Protocol):
