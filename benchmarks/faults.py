@@ -19,7 +19,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, Literal, TypeAlias
 
-__all__ = ["FAULTS", "LAYOUTS", "Case", "Fault", "Layout", "cases", "clean", "session"]
+__all__ = [
+    "CLAUDE", "FAULTS", "LAYOUTS", "OPENAI", "Body", "Case", "Fault", "Layout", "blocks_of",
+    "cases", "clean", "is_question", "messages_of", "pairs_of", "replace_system", "session",
+    "text", "texts_with", "where",
+]  # fmt: skip
 
 Body: TypeAlias = dict[str, Any]
 Layout: TypeAlias = Literal["anthropic", "openai-responses"]
@@ -42,11 +46,15 @@ class Case:
     path: str = ""
     idle_s: float = 10.0
     reported: Literal["shared", "nothing"] = "shared"
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A way to lose a cache: its cause, where it is looked for, and the change."""
+    """A way to lose a cache: its cause, where it is looked for, and the change.
+
+    What `given` writes stands in both requests: what the change needs to find there.
+    """
 
     cause: str
     place: str
@@ -54,6 +62,12 @@ class Fault:
     layouts: tuple[Layout, ...] = LAYOUTS
     idle_s: float = 10.0
     reported: Literal["shared", "nothing"] = "shared"
+    given: Callable[[random.Random, Body], None] | None = None
+
+    @property
+    def kind(self) -> str:
+        """Its name: that of the change."""
+        return self.change.__name__.strip("_").replace("_", " ")
 
 
 def text(rng: random.Random, words: int) -> str:
@@ -223,12 +237,12 @@ def _asked(tools: list[Body], instructions: str, items: list[Body]) -> Body:
 # Faults. Each changes what the request before had, and returns where; None if it does not fit.
 
 
-def _messages(body: Body) -> list[Body]:
+def messages_of(body: Body) -> list[Body]:
     found: list[Body] = body["messages"] if "messages" in body else body["input"]
     return found
 
 
-def _where(body: Body, index: int) -> str:
+def where(body: Body, index: int) -> str:
     return f"{'messages' if 'messages' in body else 'input'}[{index}]"
 
 
@@ -298,7 +312,7 @@ def _tool_schema(rng: random.Random, body: Body) -> str:
     return f"tools[{at}]"
 
 
-def _replace_system(body: Body, old: str, new: str) -> str | None:
+def replace_system(body: Body, old: str, new: str) -> str | None:
     if "instructions" in body:
         changed = body["instructions"].replace(old, new)
         if changed == body["instructions"]:
@@ -313,35 +327,35 @@ def _replace_system(body: Body, old: str, new: str) -> str | None:
 
 
 def _date(_: random.Random, body: Body) -> str | None:
-    return _replace_system(body, "2026-11-15", "2026-11-16")
+    return replace_system(body, "2026-11-15", "2026-11-16")
 
 
 def _billing(_: random.Random, body: Body) -> str | None:
-    return _replace_system(body, "v=2.1; run=", "v=2.1; run=7")
+    return replace_system(body, "v=2.1; run=", "v=2.1; run=7")
 
 
 def _environment(_: random.Random, body: Body) -> str | None:
-    return _replace_system(body, "modified: src/app.py", "modified: src/app.py\nmodified: src/b.py")
+    return replace_system(body, "modified: src/app.py", "modified: src/app.py\nmodified: src/b.py")
 
 
 def _random_id(rng: random.Random, body: Body) -> str | None:
     source = body.get("instructions") or body["system"][-1]["text"]
     old = source.partition("Session: ")[2].partition("\n")[0]
-    return _replace_system(body, old, str(uuid.UUID(int=rng.getrandbits(128))))
+    return replace_system(body, old, str(uuid.UUID(int=rng.getrandbits(128))))
 
 
 def _memory(rng: random.Random, body: Body) -> str | None:
-    return _replace_system(body, MEMORY, f"{MEMORY}{text(rng, 6)}\n")
+    return replace_system(body, MEMORY, f"{MEMORY}{text(rng, 6)}\n")
 
 
 def _instructions(rng: random.Random, body: Body) -> str | None:
-    return _replace_system(body, "that works on code", f"that {text(rng, 3)} code")
+    return replace_system(body, "that works on code", f"that {text(rng, 3)} code")
 
 
-def _blocks_of(body: Body, kinds: tuple[str, ...]) -> list[tuple[int, int]]:
+def blocks_of(body: Body, kinds: tuple[str, ...]) -> list[tuple[int, int]]:
     """Where blocks of a kind stand in what the request before had, the newest turn left out."""
     found = []
-    for index, message in enumerate(_messages(body)[:-4]):
+    for index, message in enumerate(messages_of(body)[:-4]):
         content = message.get("content")
         if isinstance(content, list):
             found += [(index, i) for i, block in enumerate(content) if block["type"] in kinds]
@@ -350,99 +364,99 @@ def _blocks_of(body: Body, kinds: tuple[str, ...]) -> list[tuple[int, int]]:
     return found
 
 
-def _texts(body: Body, having: str) -> list[tuple[int, int]]:
+def texts_with(body: Body, having: str) -> list[tuple[int, int]]:
     return [
         (index, at)
-        for index, at in _blocks_of(body, ("text", "input_text"))
-        if having in _messages(body)[index]["content"][at]["text"]
+        for index, at in blocks_of(body, ("text", "input_text"))
+        if having in messages_of(body)[index]["content"][at]["text"]
     ]
 
 
 def _reminder(rng: random.Random, body: Body) -> str | None:
-    index, at = rng.choice(_texts(body, "<system-reminder>"))
-    block = _messages(body)[index]["content"][at]
+    index, at = rng.choice(texts_with(body, "<system-reminder>"))
+    block = messages_of(body)[index]["content"][at]
     block["text"] = block["text"].replace("</system-reminder>", f"{text(rng, 5)}</system-reminder>")
-    return _where(body, index)
+    return where(body, index)
 
 
 def _reminder_gone(rng: random.Random, body: Body) -> str | None:
-    index, at = rng.choice(_texts(body, "<system-reminder>"))
-    del _messages(body)[index]["content"][at]
-    return _where(body, index)
+    index, at = rng.choice(texts_with(body, "<system-reminder>"))
+    del messages_of(body)[index]["content"][at]
+    return where(body, index)
 
 
 def _hook(rng: random.Random, body: Body) -> str | None:
-    found = _texts(body, "hook additional context")
+    found = texts_with(body, "hook additional context")
     if not found:
         return None
     index, at = rng.choice(found)
-    block = _messages(body)[index]["content"][at]
+    block = messages_of(body)[index]["content"][at]
     block["text"] = f"UserPromptSubmit hook additional context: {text(rng, 9)}"
-    return _where(body, index)
+    return where(body, index)
 
 
 def _compaction(rng: random.Random, body: Body) -> str | None:
-    messages = _messages(body)
+    messages = messages_of(body)
     said = "This session is being continued from a previous conversation. " + text(rng, 60)
     block = {"type": "text" if "messages" in body else "input_text", "text": said}
     message: Body = {"role": "user", "content": [block]}
     if "input" in body:
         message["type"] = "message"
     messages[:] = [message]
-    return _where(body, 0)
+    return where(body, 0)
 
 
 def _edited(rng: random.Random, body: Body) -> str | None:
     plain = [
-        (i, at) for i, at in _blocks_of(body, ("text", "input_text")) if (i, at) not in
-        {*_texts(body, "<system-reminder>"), *_texts(body, "hook additional")}
+        (i, at) for i, at in blocks_of(body, ("text", "input_text")) if (i, at) not in
+        {*texts_with(body, "<system-reminder>"), *texts_with(body, "hook additional")}
     ]  # fmt: skip
     index, at = rng.choice(plain)
-    words = _messages(body)[index]["content"][at]["text"].split()
+    words = messages_of(body)[index]["content"][at]["text"].split()
     words[len(words) // 2] = "otherwise"
-    _messages(body)[index]["content"][at]["text"] = " ".join(words)
-    return _where(body, index)
+    messages_of(body)[index]["content"][at]["text"] = " ".join(words)
+    return where(body, index)
 
 
 def _spaced(rng: random.Random, body: Body) -> str | None:
-    index, at = rng.choice(_blocks_of(body, ("text", "input_text")))
-    block = _messages(body)[index]["content"][at]
+    index, at = rng.choice(blocks_of(body, ("text", "input_text")))
+    block = messages_of(body)[index]["content"][at]
     block["text"] = block["text"].replace(" ", "  ", 1) + "\n"
-    return _where(body, index)
+    return where(body, index)
 
 
 def _reserialized(rng: random.Random, body: Body) -> str | None:
-    index, at = rng.choice(_blocks_of(body, ("tool_use", "function_call")))
+    index, at = rng.choice(blocks_of(body, ("tool_use", "function_call")))
     if at < 0:
-        item = _messages(body)[index]
+        item = messages_of(body)[index]
         arguments = json.loads(item["arguments"])
         item["arguments"] = json.dumps(dict(reversed(arguments.items())))
     else:
-        block = _messages(body)[index]["content"][at]
+        block = messages_of(body)[index]["content"][at]
         block["input"] = dict(reversed(block["input"].items()))
-    return _where(body, index)
+    return where(body, index)
 
 
 def _inserted(rng: random.Random, body: Body) -> str | None:
-    at = rng.randrange(1, len(_messages(body)) - 4)
+    at = rng.randrange(1, len(messages_of(body)) - 4)
     block = {"type": "text" if "messages" in body else "input_text", "text": text(rng, 12)}
     message: Body = {"role": "user", "content": [block]}
     if "input" in body:
         message["type"] = "message"
-    _messages(body).insert(at, message)
-    return _where(body, at)
+    messages_of(body).insert(at, message)
+    return where(body, at)
 
 
-def _pairs(body: Body) -> list[tuple[int, int]]:
+def pairs_of(body: Body) -> list[tuple[int, int]]:
     """Where a call and its result stand: from, to."""
     if "input" in body:
         calls = [
-            i for i, item in enumerate(_messages(body)[:-4]) if item["type"] == "function_call"
+            i for i, item in enumerate(messages_of(body)[:-4]) if item["type"] == "function_call"
         ]
         return [(i, i + 2) for i in calls]
     return [
         (i, i + 2)
-        for i, message in enumerate(_messages(body)[:-4])
+        for i, message in enumerate(messages_of(body)[:-4])
         if message["role"] == "assistant"
         and isinstance(message["content"], list)
         and message["content"][-1]["type"] == "tool_use"
@@ -450,60 +464,60 @@ def _pairs(body: Body) -> list[tuple[int, int]]:
 
 
 def _dropped(rng: random.Random, body: Body) -> str | None:
-    first, end = rng.choice(_pairs(body)[1:])
-    del _messages(body)[first:end]
-    return _where(body, first)
+    first, end = rng.choice(pairs_of(body)[1:])
+    del messages_of(body)[first:end]
+    return where(body, first)
 
 
 def _window(_: random.Random, body: Body) -> str | None:
-    messages = _messages(body)
-    users = [i for i, m in enumerate(messages) if m.get("role") == "user" and _is_question(m)]
+    messages = messages_of(body)
+    users = [i for i, m in enumerate(messages) if m.get("role") == "user" and is_question(m)]
     first = 1 if "input" in body else 0
     if len(users) < 3:
         return None
     del messages[first : users[1]]
-    return _where(body, first)
+    return where(body, first)
 
 
-def _is_question(message: Body) -> bool:
+def is_question(message: Body) -> bool:
     content = message["content"]
     return isinstance(content, str) or content[-1]["type"] in ("text", "input_text")
 
 
 def _reordered(rng: random.Random, body: Body) -> str | None:
-    first, end = rng.choice(_pairs(body)[:-1])
-    messages = _messages(body)
+    first, end = rng.choice(pairs_of(body)[:-1])
+    messages = messages_of(body)
     step = end - first if "messages" in body else 3
     start = first if "messages" in body else first - 1
     if start + 2 * step > len(messages) - 4:
         return None
     block = messages[start : start + step]
     messages[start : start + 2 * step] = messages[start + step : start + 2 * step] + block
-    return _where(body, start)
+    return where(body, start)
 
 
 def _result_cut(rng: random.Random, body: Body) -> str | None:
-    index, at = rng.choice(_blocks_of(body, ("tool_result", "function_call_output")))
+    index, at = rng.choice(blocks_of(body, ("tool_result", "function_call_output")))
     if at < 0:
-        _messages(body)[index]["output"] = "[Old tool result content cleared]"
+        messages_of(body)[index]["output"] = "[Old tool result content cleared]"
     else:
-        _messages(body)[index]["content"][at]["content"] = "[Old tool result content cleared]"
-    return _where(body, index)
+        messages_of(body)[index]["content"][at]["content"] = "[Old tool result content cleared]"
+    return where(body, index)
 
 
 def _reasoning(rng: random.Random, body: Body) -> str | None:
-    index, at = rng.choice(_blocks_of(body, ("thinking", "reasoning")))
+    index, at = rng.choice(blocks_of(body, ("thinking", "reasoning")))
     if at < 0:
-        del _messages(body)[index]
+        del messages_of(body)[index]
     else:
-        del _messages(body)[index]["content"][at]
-    return _where(body, index)
+        del messages_of(body)[index]["content"][at]
+    return where(body, index)
 
 
 def _image(rng: random.Random, body: Body) -> str | None:
-    index, at = rng.choice(_blocks_of(body, ("image", "input_image")))
-    del _messages(body)[index]["content"][at]
-    return _where(body, index)
+    index, at = rng.choice(blocks_of(body, ("image", "input_image")))
+    del messages_of(body)[index]["content"][at]
+    return where(body, index)
 
 
 def _unmarked(_: random.Random, body: Body) -> str | None:
@@ -560,9 +574,9 @@ FAULTS: Final = (
 )
 
 
-def cases(rng: random.Random, each: int) -> Iterator[Case]:
-    """Make the cases: every fault so many times in each layout that it fits, and controls."""
-    for fault in FAULTS:
+def cases(rng: random.Random, each: int, faults: tuple[Fault, ...] = FAULTS) -> Iterator[Case]:
+    """Make the cases: every fault so many times in each layout that it fits."""
+    for fault in faults:
         for layout in fault.layouts:
             for _ in range(each):
                 found = _case(rng, fault, layout)
@@ -573,10 +587,14 @@ def cases(rng: random.Random, each: int) -> Iterator[Case]:
 def _case(rng: random.Random, fault: Fault, layout: Layout) -> Case | None:
     before, now = session(rng, layout, rng.randrange(3, 6))[-2:]
     now = copy.deepcopy(now)
+    if fault.given is not None:
+        seed = rng.getrandbits(64)
+        for body in (before, now):
+            fault.given(random.Random(seed), body)
     path = fault.change(rng, now)
     if path is None:
         return None
-    return Case(layout, before, now, fault.cause, path, fault.idle_s, fault.reported)
+    return Case(layout, before, now, fault.cause, path, fault.idle_s, fault.reported, fault.kind)
 
 
 def clean(rng: random.Random, count: int) -> Iterator[Case]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
+from benchmarks.blind_faults import BLIND, HARMLESS
 from benchmarks.faults import Case, cases, clean
 from sightline.context.dialects.usage import Usage
 from sightline.gateway.bodies import RequestBody, read_body
@@ -43,6 +45,16 @@ def _read(layout: Any, body: dict[str, Any]) -> RequestBody:
 def score(seed: int, each: int, controls: int) -> dict[str, Any]:
     """Score causes and places over the seeded faults, and count false alarms."""
     tried = list(cases(random.Random(seed), each))
+    return _score(tried, list(clean(random.Random(seed), controls)))
+
+
+def blind_score(seed: int, each: int) -> dict[str, Any]:
+    """Score the faults whose author had not read the classifier, and the harmless changes."""
+    rng = random.Random(seed)
+    return _score(list(cases(rng, each, BLIND)), list(cases(rng, each, HARMLESS)))
+
+
+def _score(tried: Sequence[Case], harmless: Sequence[Case]) -> dict[str, Any]:
     named = placed = 0
     wrong: Counter[str] = Counter()
     for case in tried:
@@ -51,18 +63,24 @@ def score(seed: int, each: int, controls: int) -> dict[str, Any]:
         named += cause == case.cause
         placed += loss is not None and loss.path.startswith(case.path)
         if cause != case.cause:
-            wrong[f"{case.cause} called {cause or 'nothing'}"] += 1
-    alarms = sum(judge(case) is not None for case in clean(random.Random(seed), controls))
+            wrong[f"{case.kind}: {case.cause} called {cause or 'nothing'}"] += 1
+        elif loss is not None and not loss.path.startswith(case.path):
+            wrong[f"{case.kind}: {case.cause} found elsewhere"] += 1
+    alarms = Counter(
+        f"{case.kind}: called {loss.cause}" for case in harmless if (loss := judge(case))
+    )
     return {
-        "kinds": len({case.cause for case in tried}),
+        "kinds": len({case.kind for case in tried}),
+        "causes": len({case.cause for case in tried}),
         "cases": len(tried),
         "named": named / len(tried),
         "placed": placed / len(tried),
-        "clean": controls,
-        "false alarms": alarms,
+        "clean": len(harmless),
+        "false alarms": alarms.total(),
         "wrong": dict(wrong),
+        "alarms": dict(alarms),
     }
 
 
 if __name__ == "__main__":
-    print(json.dumps(score(1, 50, 1_000), indent=2))
+    print(json.dumps({"known": score(1, 50, 1_000), "blind": blind_score(1, 30)}, indent=2))
