@@ -6,14 +6,15 @@ import copy
 import random
 from collections import Counter
 
-from benchmarks.faults import Case, cases, clean, session
+from benchmarks.blind_faults import BLIND, HARMLESS
+from benchmarks.faults import FAULTS, Case, cases, clean, session
 from benchmarks.gateway import judge
 
 from sightline.gateway.causes import CAUSES
 
 
 def test_causes_and_places_of_seeded_faults_are_named() -> None:
-    tried = list(cases(random.Random(4), 6))
+    tried = [*cases(random.Random(4), 6, FAULTS), *cases(random.Random(4), 2, BLIND)]
     wrong = Counter[tuple[str, str]]()
     misplaced = 0
     for case in tried:
@@ -30,8 +31,8 @@ def test_causes_and_places_of_seeded_faults_are_named() -> None:
 
 
 def test_nothing_is_found_where_nothing_happened() -> None:
-    found = [loss for case in clean(random.Random(5), 200) if (loss := judge(case)) is not None]
-    assert found == []
+    tried = [*clean(random.Random(5), 200), *cases(random.Random(5), 2, HARMLESS)]
+    assert [loss for case in tried if (loss := judge(case)) is not None] == []
 
 
 def test_a_loss_says_what_changed_and_what_to_do() -> None:

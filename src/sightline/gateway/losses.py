@@ -95,27 +95,30 @@ def compare(before: RequestBody, now: RequestBody) -> Comparison:
     setting = _setting(before, now)
     if setting is not None:
         cause, detail = setting
-        kept = 0 if cause in ("model", "routing") else _size(before.tools + before.system)
-        if before.api != "anthropic" and cause not in ("model", "routing"):
-            kept = shared
-        if kept < shared or cause in ("model", "routing"):
-            return Comparison(min(kept, shared), whole, count, cause, "", detail)
+        claude = before.api == "anthropic"
+        # OpenAI, "Prompt caching": the schema of an answer stands before the system message.
+        everything = cause in ("model", "routing") or (cause == "output" and not claude)
+        kept = _size(before.tools + before.system) if claude else shared
+        if everything or kept < shared:
+            kept = 0 if everything else kept
+            return Comparison(kept, whole, count, cause, "", detail)
     if count == len(old):
         return Comparison(shared, whole, count)
     section = before.section_of(count)
     if before.tools != now.tools and _digests(before.tools) != _digests(now.tools):
         found = _tools(before.tools, now.tools)
-        path = _path(now, common_units(before.tools, now.tools), before)
+        at = common_units(before.tools, now.tools)
+        path = (now if at < len(now.tools) else before).paths[at]
     elif section == "system" or _digests(before.system) != _digests(now.system):
         at = common_units(before.system, now.system)
         found = _changed(before.system, now.system, at, "instructions")
-        path = _path(now, len(now.tools) + at, before)
+        path = (now if at < len(now.system) else before).paths[len(now.tools) + at]
     else:
         at = common_units(before.messages, now.messages)
         if at == len(before.messages) or _asks_otherwise(before.messages[at:], now.messages[at:]):
             return Comparison(shared, whole, count)
         found = _messages(before.messages, now.messages, at)
-        path = _path(now, len(now.tools) + len(now.system) + at, before)
+        path = (now if at < len(now.messages) else before).paths[count]
     cause, detail, was, then = found
     return Comparison(shared, whole, count, cause, path, detail, was, then)
 
@@ -164,17 +167,20 @@ def verdict(
     cost = None if extra_price is None else missing * extra_price / 1_000_000
     if now.api == "anthropic" and not now.marked:
         return Loss("unmarked", missing, cost)
-    if now.api == "anthropic" and not _reaches_back(now, compared.units):
-        return Loss("lookback", missing, cost)
     if lifetime_s and idle_s > lifetime_s:
         return Loss("expired", missing, cost, detail=f"{_span(idle_s)} since the last request")
+    if now.api == "anthropic" and not _reaches_back(now, compared.units):
+        return Loss("lookback", missing, cost)
     return Loss("lost", missing, cost, detail=f"{usage.cache_read_tokens:,} of {expected:,} read")
 
 
 def _reaches_back(now: RequestBody, shared: int) -> bool:
-    """Whether a mark is near enough to what was there before (Anthropic, "Prompt caching")."""
-    marks = [index for index, unit in enumerate(now.units) if unit.marked]
-    return any(index - LOOKBACK < shared for index in marks)
+    """Whether a mark is near enough to what was there before (Anthropic, "Prompt caching").
+
+    A mark further forward finds its own part again, and nothing of what follows it.
+    """
+    marks = [index for index, unit in enumerate(now.units) if unit.marked and index >= shared - 1]
+    return not marks or min(marks) - LOOKBACK < shared
 
 
 def _span(seconds: float) -> str:
@@ -190,19 +196,12 @@ def _digests(units: Sequence[Unit]) -> tuple[bytes, ...]:
     return tuple(unit.digest for unit in units)
 
 
-def _path(now: RequestBody, index: int, before: RequestBody) -> str:
-    for body in (now, before):
-        if index < len(body.paths):
-            return body.paths[index]
-    return ""
-
-
 Found = tuple[str, str, str, str]  # cause, what it concerns, the passage before and now
 
 _SETTINGS: Final = {
     "thinking": "thinking", "reasoning": "effort", "reasoning_effort": "effort",
     "output_config": "effort", "tool_choice": "tool_choice", "toolConfig": "tool_choice",
-    "text": "output", "output_format": "output", "response_format": "output",
+    "text": "setting", "output_format": "output", "response_format": "output",
     "prompt_cache_key": "routing",
 }  # fmt: skip
 
@@ -213,11 +212,20 @@ def _setting(before: RequestBody, now: RequestBody) -> tuple[str, str] | None:
     for name, cause in _SETTINGS.items():
         old, new = before.settings.get(name), now.settings.get(name)
         if old != new and (old or new):
+            cause = "output" if _format(name, old) != _format(name, new) else cause
             return cause, _clipped(f"{name}: {old or 'none'} → {new or 'none'}")
     for name in ("speed", "service_tier"):
         if before.settings.get(name) != now.settings.get(name):
             return "setting", name
     return None
+
+
+def _format(name: str, setting: str | None) -> object:
+    """The format of the answer, where a setting holds it beside other things."""
+    if setting is None or name not in ("output_config", "text"):
+        return None
+    value = msgspec.json.decode(setting)
+    return value.get("format") if isinstance(value, dict) else None
 
 
 def _tools(old: Sequence[Unit], new: Sequence[Unit]) -> Found:
@@ -295,8 +303,8 @@ def _begun_again(old: Sequence[Unit], new: Sequence[Unit], at: int) -> Found:
         changed = _changed(old, new, at, "edited")
         if changed[0] != "edited" or _alike(lost[0].text, come[0].text):
             return changed
-    if at == 0:
-        return "cleared", "", _clipped(old[0].text), _clipped(new[0].text)
+    if all(unit.role in _INSTRUCTING for unit in old[:at]):
+        return "cleared", "", _clipped(old[at].text), _clipped(new[at].text)
     if _alike(lost[0].text, come[0].text) and lost[0].kind == come[0].kind:
         return _changed(old, new, at, "edited")
     return "rewound", "", _clipped(lost[0].text), _clipped(come[0].text)
@@ -353,17 +361,17 @@ def _changed(old: Sequence[Unit], new: Sequence[Unit], at: int, otherwise: str) 
             kind = "result_cut"
         return kind or otherwise, "", _clipped(one.text), _clipped(other.text)
     was, now, _ = _passage(one.text, other.text)
-    if one.kind in _RESULTS:
-        shorter = len(other.text) < len(one.text)
-        return "result_cut" if shorter else otherwise, one.name, was, now
+    if one.kind in _CALLS and one.text and (one.name, one.text) == (other.name, other.text):
+        return "random", "the call's id", was, now
     if one.kind in _CALLS and _same_arguments(one.text, other.text):
         return "reserialized", one.name, was, now
     if one.kind in _REASONING or one.kind in _IMAGES:
         return _kind(one), "", was, now
-    if one.text.split() == other.text.split() and one.text != other.text:
+    if one.text != other.text and "".join(one.text.split()) == "".join(other.text.split()):
         return "spaced", "", was, now
-    if "".join(one.text.split()) == "".join(other.text.split()) and one.text != other.text:
-        return "spaced", "", was, now
+    if one.kind in _RESULTS:
+        shorter = len(other.text) < len(one.text)
+        return "result_cut" if shorter else otherwise, one.name, was, now
     return _text_author(one.text, other.text, otherwise), "", was, now
 
 
@@ -378,9 +386,10 @@ def _text_author(old: str, new: str, otherwise: str) -> str:
         return "hook"
     if whole.lstrip().startswith("<system-reminder>"):
         return "memory" if _MEMORY.search(whole) else "reminder"
-    if _MEMORY.search(_around(old, new)):
-        return "memory"
-    return otherwise
+    around = _around(old, new)
+    if _ENVIRONMENT_HEAD.search(_heading(around)):
+        return "environment"
+    return "memory" if _MEMORY.search(around) else otherwise
 
 
 def _line_author(old: str, new: str) -> str:
@@ -421,6 +430,12 @@ def _around(old: str, new: str) -> str:
     return old[max(0, start - 4_000) : start]
 
 
+def _heading(above: str) -> str:
+    """Return the heading or the opening tag of the paragraph in which a text ends."""
+    lines = above.rpartition("\n\n")[2].split("\n")[:-1]
+    return next((line for line in reversed(lines) if _HEADING.fullmatch(line)), "")
+
+
 def _passage(old: str, new: str) -> tuple[str, str, int]:
     """Return what differs of two texts, with a little around it, and how much they share."""
     start = _common(old, new)
@@ -455,6 +470,7 @@ def _clipped(text: str) -> str:
 
 
 _MODEL: Final = frozenset({"assistant", "model"})
+_INSTRUCTING: Final = frozenset({"system", "developer"})
 _REASONING: Final = frozenset({"thinking", "redacted_thinking", "reasoning", "thought"})
 _IMAGES: Final = frozenset({"image", "input_image", "image_url", "inlineData", "inline_data"})
 _RESULTS: Final = frozenset({"tool_result", "function_call_output", "functionResponse"})
@@ -462,7 +478,7 @@ _CALLS: Final = frozenset({"tool_use", "function_call", "function", "functionCal
 _COMPACTED: Final = frozenset({"compaction", "compaction_summary", "context_compaction"})
 _SUMMARY: Final = re.compile(
     r"(?i)continued from a previous conversation|conversation (?:so far|summary)"
-    r"|summary of the conv"
+    r"|summary of the conv|<summary>|\b(?:produced|wrote|made|left) a summary of"
     r"|previous conversation.{0,80}summar|handoff summary|summari[sz]ed (?:below|history)"
 )
 _HOOK: Final = re.compile(r"(?i)\bhook (?:additional context|success|feedback|output|blocking)")
@@ -479,6 +495,8 @@ _ENVIRONMENT: Final = re.compile(
     r"|is a git repository|os version|(?:modified|deleted|untracked|new file):)"
     r"|^(?:\?\?| ?[MADRU]{1,2}) [\w./-]+$"
 )
+_HEADING: Final = re.compile(r"\s*(?:#+ .*|<[\w-]+>)\s*")
+_ENVIRONMENT_HEAD: Final = re.compile(r"(?i)\benv(?:ironment)?(?:_context)?\b")
 _RANDOM: Final = re.compile(
     r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|\b[0-9a-fA-F]{12,}\b|\b\d+(?:\.\d+)?\b"
     r"|\b[A-Za-z0-9_-]{20,}\b"
