@@ -100,6 +100,18 @@ async def _echo_any(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
     await writer.drain()
 
 
+async def test_a_length_beside_chunks_is_no_length(gateway: Start) -> None:
+    async with listening(_echo) as port, gateway({"anthropic": f"http://127.0.0.1:{port}"}) as run:
+        reader, writer = await asyncio.open_connection("127.0.0.1", run.port)
+        head = f"POST /{SECRET}{MESSAGES} HTTP/1.1\r\nhost: 127.0.0.1:{run.port}\r\n"
+        both = "connection: close\r\ncontent-length: 99\r\ntransfer-encoding: chunked\r\n\r\n"
+        writer.write(f"{head}{both}2\r\n{{}}\r\n0\r\n\r\n".encode())
+        reply = await reader.read()
+        writer.close()
+        assert reply.startswith(b"HTTP/1.1 200 ")
+        assert (await run.passed.get()).data == b"{}"
+
+
 async def test_a_stream_comes_through_while_it_is_said(gateway: Start) -> None:
     more = asyncio.Event()
 

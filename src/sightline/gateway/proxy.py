@@ -282,6 +282,8 @@ def _onward(headers: Headers) -> Headers:
         if key == b"connection"
         for name in value.split(b",")
     }
+    if any(key == b"transfer-encoding" for key, _ in headers):
+        connection.add(b"content-length")  # RFC 9112 §6.3: it is overridden, and goes no further
     found: Headers = []
     for key, value in headers:
         if key in HOP_BY_HOP or key in connection:
