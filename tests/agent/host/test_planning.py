@@ -87,3 +87,10 @@ def test_a_plan_is_what_follows_the_last_heading(before: str, heading: str, plan
     assert plan_of(before) == ""
     assert "### PLAN" in PLANNING
     assert accepted(plan.strip(), f" {plan}\n") == accepted(plan, "")
+
+
+def test_a_heading_in_a_code_block_is_none() -> None:
+    steps = "1. Write this:\n\n```sh\n# plan\nrm -r build\n```\n2. Check."
+    assert plan_of(f"### PLAN\n\n{steps}") == steps
+    assert plan_of("I will end with\n\n~~~\n### PLAN\n~~~\n\nwhen I know more.") == ""
+    assert plan_of("```\nnever closed\n\n### PLAN\nCount.") == "Count."

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from sightline.context.messages.state import unfenced
+
 __all__ = ["PLANNING", "accepted", "plan_of"]
 
 PLANNING: Final = """\
@@ -21,15 +23,16 @@ heading `### PLAN`, and below it what is to be done: where, in which order, and 
 it. The user accepts the plan, changes or refuses it; carry it out only when it is accepted."""
 
 # As models write it: any level, any case, blanks or one colon behind it.
-_HEADING: Final = re.compile(
-    r"^ {0,3}#{1,6}[ \t]+PLAN[ \t]*(?::[ \t]*)?\r?$", re.IGNORECASE | re.MULTILINE | re.ASCII
-)
+_HEADING: Final = re.compile(r" {0,3}#{1,6}[ \t]+PLAN[ \t]*(?::[ \t]*)?", re.IGNORECASE | re.ASCII)
 
 
 def plan_of(answer: str) -> str:
-    """Find the plan of an answer: all that follows its last heading `### PLAN`; empty if none."""
-    headings = list(_HEADING.finditer(answer))
-    return answer[headings[-1].end() :].strip() if headings else ""
+    """Find the plan of an answer: all that follows its last heading `### PLAN`; empty if none.
+
+    A heading in a code block is none.
+    """
+    ends = [start + len(line) for start, line in unfenced(answer) if _HEADING.fullmatch(line)]
+    return answer[ends[-1] :].strip() if ends else ""
 
 
 def accepted(plan: str, changed: str) -> str:

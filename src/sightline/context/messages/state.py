@@ -34,6 +34,7 @@ __all__ = [
     "rebuild_request",
     "strip_state",
     "strip_states",
+    "unfenced",
 ]
 
 # std::slop, context management §3, state format.
@@ -172,6 +173,18 @@ def _blocks(text: str) -> list[tuple[int, int]]:
         return []
     found: list[tuple[int, int]] = []
     start: int | None = None
+    for position, line in unfenced(text):
+        if (begins := is_state_heading(line)) or (start is not None and _ENDS_BLOCK.match(line)):
+            if start is not None:
+                found.append((start, position))
+            start = position if begins else None
+    if start is not None:
+        found.append((start, len(text)))
+    return found
+
+
+def unfenced(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines outside any closed code fence, without their ends, and where each begins."""
     fence = ""
     position = 0
     lines = text.split("\n")
@@ -181,14 +194,9 @@ def _blocks(text: str) -> list[tuple[int, int]]:
             fence = "" if _closes(bare, fence) else fence
         elif (opened := _opened(bare)) and closing.get(opened[0], 0) >= len(opened):
             fence = opened
-        elif (begins := is_state_heading(bare)) or (start is not None and _ENDS_BLOCK.match(bare)):
-            if start is not None:
-                found.append((start, position))
-            start = position if begins else None
+        else:
+            yield position, bare
         position += len(line) + 1
-    if start is not None:
-        found.append((start, len(text)))
-    return found
 
 
 def _closing_after(lines: Sequence[str]) -> list[dict[str, int]]:
