@@ -197,14 +197,14 @@ async def _follow(host: Host, options: _AskOptions) -> int:
     if missing := unasked(host):
         _tell(missing)
 
-    if options.as_json:
-        _stop_when_interrupted(host)
     code = 0
     needed: list[str] = []
     warned: set[str] = set()
     attached = await attach(options.typed, host)
     for name in () if options.as_json else attached.names:
         _tell(f"attached {name}")
+    if options.as_json:
+        _stop_when_interrupted(host)
     async for event in host.ask(attached.behind(options.text), attached.files):
         if options.as_json:
             write_json_lines([encode_event(event)])

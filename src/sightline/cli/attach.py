@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import stat
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -44,18 +45,25 @@ class Attached(NamedTuple):
 async def attach(text: str, host: Host, pasted: Mapping[str, bytes] | None = None) -> Attached:
     """Read the files that a text names. Raises `InvalidInput` for one that cannot be sent.
 
+    Who is cancelled leaves nothing that still reads.
     `pasted` are images that the user pasted, by the names that stand for them.
     """
     named = list(mentions(text))
     if not named:
         return Attached()
-    read = await asyncio.to_thread(_read_all, named, Path.cwd(), pasted or {})
+    stop = threading.Event()
+    try:
+        read = await asyncio.to_thread(_read_all, named, Path.cwd(), pasted or {}, stop)
+    finally:
+        stop.set()
     if read.files and not (model := await host.model()).profile.messages.images:
         raise InvalidInput(f"{read.files[0].name} is an image, and {model.label} takes none")
     return read
 
 
-def _read_all(named: list[Mention], root: Path, pasted: Mapping[str, bytes]) -> Attached:
+def _read_all(
+    named: list[Mention], root: Path, pasted: Mapping[str, bytes], stop: threading.Event
+) -> Attached:
     inside = Inside(root)
     texts: list[str] = []
     files: list[File] = []
@@ -73,9 +81,9 @@ def _read_all(named: list[Mention], root: Path, pasted: Mapping[str, bytes]) -> 
                 raise InvalidInput(f"a message takes {MAX_FILES} files at most")
             names.append(name)
             if image is not None:
-                content = _sendable(name, pasted[image], len(pasted[image]))
+                content = _sendable(name, pasted[image], len(pasted[image]), stop)
             else:
-                content = _content(inside, parts or (), name)
+                content = _content(inside, parts or (), name, stop)
             if isinstance(content, File):
                 files.append(content)
             else:
@@ -118,21 +126,21 @@ def _parts(spelling: str, root: Path) -> Parts:
     return parts_of(path)
 
 
-def _content(inside: Inside, parts: Parts, name: str) -> str | File:
+def _content(inside: Inside, parts: Parts, name: str, stop: threading.Event) -> str | File:
     with inside.file(parts) as (file, status):
         data = file.read(MAX_IMAGE + 1)
         if is_pdf(data):
             data += file.read(MAX_PDF + 1 - len(data))
-    return _sendable(name, data, status.st_size)
+    return _sendable(name, data, status.st_size, stop)
 
 
-def _sendable(name: str, data: bytes, size: int) -> str | File:
+def _sendable(name: str, data: bytes, size: int, stop: threading.Event) -> str | File:
     """Make of a file's bytes what a message can have."""
     if is_pdf(data):
         if len(data) > MAX_PDF:
             raise InvalidInput(f"cannot attach {name}: {size:,} bytes, and {MAX_PDF:,} are taken")
         try:
-            return pdf_text(data)
+            return pdf_text(data, stop)
         except InvalidInput as error:
             raise type(error)(f"cannot attach {name}: {error}") from None
     image = image_of(name, data)

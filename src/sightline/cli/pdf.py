@@ -9,6 +9,8 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+import threading
+import time
 from typing import Final
 
 __all__ = ["MAX_PDF", "is_pdf", "pdf_text"]
@@ -17,6 +19,8 @@ MAX_PDF: Final = 32 * 1024 * 1024
 MAX_PAGES: Final = 200
 MAX_TEXT: Final = 256 * 1024
 _TIME_S: Final = 30
+_TICK_S: Final = 0.1
+_READER: Final = (sys.executable, "-I", __file__)
 _MEMORY: Final = 1 << 30
 
 
@@ -25,8 +29,8 @@ def is_pdf(data: bytes) -> bool:
     return data.startswith(b"%PDF-")
 
 
-def pdf_text(data: bytes) -> str:
-    """Read the text of a PDF, page by page. Blocks.
+def pdf_text(data: bytes, stop: threading.Event | None = None) -> str:
+    """Read the text of a PDF, page by page. Blocks, until it is read or stopped.
 
     Raises MissingExtra without the package that reads them, InvalidInput for one without text.
     """
@@ -35,20 +39,33 @@ def pdf_text(data: bytes) -> str:
 
     if not is_installed("pdf"):
         raise MissingExtra(f"the text of a PDF needs a package: {install('pdf')}")
-    try:
-        done = subprocess.run(
-            [sys.executable, "-I", __file__], input=data, capture_output=True, timeout=_TIME_S,
-            check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise InvalidInput(f"its text could not be read within {_TIME_S} s") from None
-    if done.returncode:
-        why = done.stderr.decode(errors="replace").strip().rpartition("\n")[2][:200]
-        raise InvalidInput(f"it is not a PDF whose text can be read ({why or done.returncode})")
-    text = done.stdout.decode(errors="replace")
+    code, out, errors = _read_elsewhere(data, stop or threading.Event())
+    if code:
+        why = errors.decode(errors="replace").strip().rpartition("\n")[2][:200]
+        raise InvalidInput(f"it is not a PDF whose text can be read ({why or code})")
+    text = out.decode(errors="replace")
     if not text.strip():
         raise InvalidInput("there is no text in it; it may be a scan")
     return text
+
+
+def _read_elsewhere(data: bytes, stop: threading.Event) -> tuple[int, bytes, bytes]:
+    from sightline.errors import InvalidInput
+
+    pipe = subprocess.PIPE
+    until = time.monotonic() + _TIME_S
+    given: bytes | None = data
+    with subprocess.Popen(_READER, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        while True:
+            try:
+                out, errors = process.communicate(given, timeout=_TICK_S)
+            except subprocess.TimeoutExpired:
+                given = None
+                if stop.is_set() or time.monotonic() > until:
+                    process.kill()
+                    raise InvalidInput(f"its text could not be read within {_TIME_S} s") from None
+            else:
+                return process.returncode, out, errors
 
 
 def _write_text() -> None:

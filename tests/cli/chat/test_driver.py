@@ -336,6 +336,21 @@ async def test_a_turn_is_stopped_by_a_key(tmp_path: Path, key: str) -> None:
     check_ledger(tmp_path)
 
 
+async def test_a_key_stops_the_reading_of_files_and_nothing_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sightline.cli.pdf._READER", ("sleep", "1000"))
+    (tmp_path / "endless.pdf").write_bytes(b"%PDF-1.7")
+    async with chatting(tmp_path, ["Ducks."]) as chat:
+        chat.type("what is in @endless.pdf?\r")
+        await until(lambda: "reading files" in str(chat.driver.status(80)))
+        chat.type("\x1b")
+        await chat.sees("■ stopped")
+        await chat.rests()
+        assert not chat.model.requests
+
+
 @pytest.mark.parametrize("key", ["\x1b", "\x03"], ids=["Escape", "Ctrl-C"])
 async def test_a_command_is_followed_while_it_runs_and_stopped_by_a_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,24 @@ async def test_an_interrupt_stops_the_turn_and_without_one_the_program(tmp_path:
         chat.interrupt()
         assert await task
         assert chat.exit_code == 130
+
+
+async def test_an_interrupt_while_files_are_read_stops_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sightline.cli.pdf._READER", ("sleep", "1000"))
+    (tmp_path / "endless.pdf").write_bytes(b"%PDF-1.7")
+    async with hosted(tmp_path, ["Ducks."]) as (host, model):
+        chat = PipeChat(host, StringIO(), StringIO())
+        task = asyncio.create_task(chat.take("what is in @endless.pdf?"))
+        await asyncio.sleep(0)
+        with pytest.raises(KeyboardInterrupt):
+            chat.interrupt()
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        assert not model.requests
 
 
 async def read(data: bytes, tmp_path: Path, kind: str) -> list[str]:

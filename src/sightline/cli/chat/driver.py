@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
@@ -60,6 +60,7 @@ from sightline.events import (
 
 __all__ = ["ChatDriver", "on_screen"]
 
+_T = TypeVar("_T")
 _YES_NO: Final = {"y": "yes", "yes": "yes", "n": "", "no": ""}
 _COMMAND_LINES: Final = 6
 _TICK_S: Final = 1.0
@@ -87,7 +88,7 @@ class ChatDriver:
         self._held: list[Line] = []
         self._pasted: dict[str, bytes] = {}
         self._turning = False
-        self._commanding: asyncio.Task[str | None] | None = None
+        self._commanding: asyncio.Task[Any] | None = None
         self._warned: set[str] = set()
         self._aside: set[asyncio.Task[None]] = set()
         self._open: dict[str, asyncio.Task[None]] = {}
@@ -299,8 +300,8 @@ class ChatDriver:
             if message := await answer_plan(self._host, self.console, self.console):
                 self._draw(user_card(message))
 
-    async def _stoppable(self, work: Coroutine[Any, Any, str | None]) -> str | None:
-        """Run a command that a key can stop, as it can a turn."""
+    async def _stoppable(self, work: Coroutine[Any, Any, _T]) -> _T | None:
+        """Run what a key can stop, as it can a turn; None if it did."""
         task = self._commanding = asyncio.create_task(work)
         try:
             await asyncio.wait({task})
@@ -340,9 +341,12 @@ class ChatDriver:
     async def _turn(self, text: str) -> None:
         self._turning = True
         began = asyncio.get_running_loop().time()
+        self._status = replace(self._status, busy="reading files" if "@" in text else "")
         self._terminal.redraw()
         try:
-            attached = await attach(text, self._host, self._pasted)
+            attached = await self._stoppable(attach(text, self._host, self._pasted))
+            if attached is None:
+                return
             self._draw([line_of(f"◦ attached {name}", "dim") for name in attached.names])
             words = "\n\n".join((attached.behind(text), *self._shell.take()))
             async for event in self._host.ask(words, attached.files):

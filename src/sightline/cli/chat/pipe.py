@@ -16,7 +16,7 @@ from typing import Any, Final
 from sightline.agent.host import Host
 from sightline.cli.approval import Ask, Consent, LineAsker, approval_card, consent_to
 from sightline.cli.ask import exit_code_of
-from sightline.cli.attach import attach
+from sightline.cli.attach import Attached, attach
 from sightline.cli.chat.cards import card, error_line
 from sightline.cli.clean import clean
 from sightline.cli.commands import registry
@@ -84,15 +84,15 @@ class PipeChat:
         self._host.cancel()
 
     async def _turn(self, text: str) -> None:
+        attached = await attach(text, self._host)
+        self._tell([line_of(f"◦ attached {name}") for name in attached.names])
         self._turning = True
         try:
-            await self._follow(text)
+            await self._follow(text, attached)
         finally:
             self._turning = False
 
-    async def _follow(self, text: str) -> None:
-        attached = await attach(text, self._host)
-        self._tell([line_of(f"◦ attached {name}") for name in attached.names])
+    async def _follow(self, text: str, attached: Attached) -> None:
         needed = False
         async for event in self._host.ask(attached.behind(text), attached.files):
             if isinstance(event, ApprovalAsked):
