@@ -101,7 +101,9 @@ class SpendingAsked(_Event, frozen=True, tag="spending_asked"):
         return f"go on, up to ${self.raised_usd:g}?"
 
     def __str__(self) -> str:
-        within = "today" if self.scope == "day" else f"in this {self.scope}"
+        within = {"day": "today", "delegate": "in this task"}.get(
+            self.scope, f"in this {self.scope}"
+        )
         limit = "delegate.usd" if self.scope == "delegate" else f"limits.{self.scope}_usd"
         more = f" and {self.unpriced} requests of unknown price" if self.unpriced else ""
         return (

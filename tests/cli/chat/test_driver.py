@@ -13,8 +13,8 @@ import pytest
 from prompt_toolkit.input import create_pipe_input
 
 from agent.host.helpers import check_ledger, hosted, invoke, messages
-from agent.host.test_delegate import OFFERED, family
-from agent.host.test_spending import LOOK, costing, priced
+from agent.host.test_delegate import OFFERED, dear, family
+from agent.host.test_spending import LOOK, PRICED, costing, priced
 from agent.workspace.conftest import wait_until_gone
 from agent.workspace.test_sandbox import needs_sandbox
 from cli.chat.test_terminal import OURS, Screen, until
@@ -160,6 +160,22 @@ async def test_an_action_of_a_task_waits_for_a_yes_that_says_which_task(tmp_path
         chat.type("y")
         await chat.sees("(session 2)", "Done.")
         assert [message.id for message in chat.desk.archive] == ["msg-104"]
+
+
+async def test_what_a_task_spends_stands_in_the_cost_of_its_session(tmp_path: Path) -> None:
+    async with chatting(tmp_path, family(dear, tasks=2, profile=PRICED), delegate=OFFERED) as chat:
+        chat.type("go\r")
+        await chat.sees("Done.")
+        await chat.rests()
+        accounts = chat.host.ledger.accounts
+        tasks = accounts.totals(2) + accounts.totals(3)
+        spent = f"${(accounts.totals(1) + tasks).cost_nanousd / 1e9:.4f}"
+        assert tasks.requests == 4
+        assert spent in str(chat.driver.status(100))
+        chat.type("/cost\r")
+        await chat.sees(
+            "tasks handed on", f"${tasks.cost_nanousd / 1e9:.4f}", "this session", spent
+        )
 
 
 async def test_more_money_is_asked_for_before_it_is_spent(tmp_path: Path) -> None:

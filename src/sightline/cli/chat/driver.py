@@ -36,6 +36,7 @@ from sightline.cli.clean import clean
 from sightline.cli.commands import registry
 from sightline.cli.commands.command import Leave
 from sightline.cli.commands.complete import Completion, complete
+from sightline.cli.commands.insight import spent_in
 from sightline.cli.commands.lines import Line, cut, line_of, text_of
 from sightline.cli.commands.offers import Sources
 from sightline.cli.commands.runs import ListedRun, ended_unseen, listed_runs, run_lines
@@ -302,7 +303,7 @@ class ChatDriver:
 
     async def _stoppable(self, work: Coroutine[Any, Any, _T]) -> _T | None:
         """Run what a key can stop, as it can a turn; None if it did."""
-        task = self._commanding = asyncio.create_task(work)
+        self._commanding = task = asyncio.create_task(work)
         try:
             await asyncio.wait({task})
         finally:
@@ -343,6 +344,7 @@ class ChatDriver:
         began = asyncio.get_running_loop().time()
         self._status = replace(self._status, busy="reading files" if "@" in text else "")
         self._terminal.redraw()
+        handed_on = False
         try:
             attached = await self._stoppable(attach(text, self._host, self._pasted))
             if attached is None:
@@ -351,6 +353,9 @@ class ChatDriver:
             words = "\n\n".join((attached.behind(text), *self._shell.take()))
             async for event in self._host.ask(words, attached.files):
                 self._show(event)
+                handed_on |= isinstance(event, Noticed) and event.code == "delegate"
+            if handed_on:
+                self._status = replace(self._status, **await _spent(self._host))
         except SightlineError as error:
             self.paint([error_line(str(error))])
         finally:
@@ -531,15 +536,19 @@ async def on_screen(terminal: Terminal, options: ChatOptions) -> None:
 
 async def _status(host: Host) -> Status:
     model = await host.model()
-    session_id = host.session.id
-    totals = await asyncio.to_thread(host.ledger.accounts.totals, session_id)
     return Status(
         model=model.label,
         mode=host.mode,
-        cost_usd=totals.cost_nanousd / _NANO,
-        unpriced=bool(totals.unpriced),
+        **await _spent(host),
         apps=tuple(app.id for app in host.world.apps if app.status == "connected"),
     )
+
+
+async def _spent(host: Host) -> dict[str, Any]:
+    """What the status line says of money: what this session spent, and the tasks of it."""
+    session, tasks = await asyncio.to_thread(spent_in, host.ledger, host.session.id)
+    spent = session + tasks
+    return {"cost_usd": spent.cost_nanousd / _NANO, "unpriced": bool(spent.unpriced)}
 
 
 async def _watch(host: Host, driver: ChatDriver) -> None:

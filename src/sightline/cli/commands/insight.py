@@ -13,7 +13,7 @@ from sightline.cli.commands.app_path import AppPath, find_path
 from sightline.cli.commands.command import CommandCall, Section
 from sightline.cli.commands.lines import columns
 from sightline.cli.commands.offers import offering
-from sightline.context.ledger import StoredUsage, Totals
+from sightline.context.ledger import Ledger, StoredUsage, Totals
 from sightline.context.projection.select import Omission, Selection
 from sightline.context.slots.receipt import RULES, Receipt, SlotLine
 from sightline.slop.protocol.path import format_path, parse_path
@@ -22,6 +22,7 @@ __all__ = ["COMMANDS"]
 
 COMMANDS: Final = Section("Insight")
 _NANO: Final = 1_000_000_000
+_HANDED_ON: Final = "tasks handed on"
 _HEADS: Final = ("requests", "prompt", "from cache", "answers", "cost")
 _REASONS: Final = {
     "budget": "there is no room for it in the state's share of the budget",
@@ -140,9 +141,9 @@ async def _cache(call: CommandCall) -> None:
 async def _stats(call: CommandCall) -> None:
     """Show tokens and cost by model, for this session and for all."""
     session_id = call.host.session.id
-    session, requests, ledger = await call.ledger(
+    session, tasks, requests, ledger = await call.ledger(
         lambda ledger: (
-            ledger.accounts.totals(session_id),
+            *spent_in(ledger, session_id),
             ledger.accounts.requests(session_id),
             ledger.accounts.totals(),
         )
@@ -152,7 +153,9 @@ async def _stats(call: CommandCall) -> None:
         (model, *_sums([usage for usage in requests if usage.model == model]))
         for model in dict.fromkeys(usage.model for usage in requests)
     )
-    rows.append(("this session", *_figures(session)))
+    if tasks.requests:
+        rows.append((_HANDED_ON, *_figures(tasks)))
+    rows.append(("this session", *_figures(session + tasks)))
     rows.append(("all sessions", *_figures(ledger)))
     for line in columns(rows, right=range(1, 6)):
         call.console.write(line)
@@ -162,10 +165,10 @@ async def _stats(call: CommandCall) -> None:
 async def _cost(call: CommandCall) -> None:
     """Show what each turn of this session cost, by model."""
     session_id = call.host.session.id
-    spent, session = await call.ledger(
+    spent, session, tasks = await call.ledger(
         lambda ledger: (
             ledger.accounts.by_turn_and_model(session_id),
-            ledger.accounts.totals(session_id),
+            *spent_in(ledger, session_id),
         )
     )
     turns = {
@@ -177,9 +180,18 @@ async def _cost(call: CommandCall) -> None:
         turn = "" if group in shown else "beside" if group is None else turns[group]
         shown.add(group)
         rows.append((turn, model, *_figures(totals)))
-    rows.append(("", "this session", *_figures(session)))
+    if tasks.requests:
+        rows.append(("", _HANDED_ON, *_figures(tasks)))
+    rows.append(("", "this session", *_figures(session + tasks)))
     for line in columns(rows, right=(0, *range(2, 7))):
         call.console.write(line)
+
+
+def spent_in(ledger: Ledger, session_id: int) -> tuple[Totals, Totals]:
+    """Sum up a session, and the tasks that it handed on."""
+    first, *others = ledger.sessions.family(session_id)
+    tasks = (ledger.accounts.totals(one.id) for one in others)
+    return ledger.accounts.totals(first.id), sum(tasks, Totals(0, 0, 0, 0, 0, 0))
 
 
 def _sums(requests: list[StoredUsage]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import astuple
 
 from sightline.context.ledger.rows import Row, find_session
 from sightline.context.ledger.store import Store
@@ -70,6 +71,10 @@ class Totals(msgspec.Struct, frozen=True):
     cached_tokens: int
     cost_nanousd: int
     unpriced: int
+
+    def __add__(self, other: Totals) -> Totals:
+        """Add up what two sums are of."""
+        return Totals(*map(int.__add__, astuple(self), astuple(other)))
 
 
 class Charge(msgspec.Struct, frozen=True):
