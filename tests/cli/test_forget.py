@@ -75,7 +75,7 @@ async def test_nothing_of_a_forgotten_session_is_left_anywhere(
 
     assert run(["ledger", "sessions", "delete", "1", "--yes"]) == 0
     assert capfd.readouterr().out.startswith(
-        "deleted session 1, session 1: 9 messages, 1 session that it began, 3 requests in full, "
+        "deleted session 1: 9 messages, 1 session that it began, 3 requests in full, "
         "2 files of checkpoints, 2 lines of input history; about "
     )
     assert where(SECRET, kept) == set()
@@ -122,8 +122,12 @@ def test_old_sessions_go_with_what_they_began_and_new_ones_stay(
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     assert run(["ledger", "prune", "--older-than", "30d"]) == 130
     err = capfd.readouterr().err
-    assert "session 1, session 1: 5 messages, 1 session that it began" in err
+    assert "session 1: 5 messages, 1 session that it began" in err
     assert "Forget 2 sessions for good?" in err
+    assert err.splitlines()[0].endswith("; question 1")
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert run(["ledger", "prune", "--older-than", "30d"]) == 7
+    assert "nobody can be asked here; --yes agrees" in capfd.readouterr().err
     assert left(kept) == [1, 2, 3, 4, 5]
     assert run(["ledger", "prune", "--older-than", "30d", "--yes"]) == 0
     assert capfd.readouterr().out.splitlines()[2].startswith("forgot 2 sessions; ")
@@ -174,3 +178,9 @@ def test_what_is_no_limit_is_refused(
 ) -> None:
     assert run(["ledger", "prune", *arguments]) == 2
     assert reason in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["prune", "--older-than", "30d"], ["sessions", "delete", "1"]])
+def test_a_ledger_that_is_not_there_is_told_and_not_made(kept: Path, words: list[str]) -> None:
+    assert run(["ledger", *words]) == 2
+    assert not (kept / "work.db").exists()

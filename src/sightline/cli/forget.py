@@ -17,6 +17,7 @@ import msgspec
 
 from sightline.agent.host.journal import Journal
 from sightline.agent.workspace.checkpoints import Checkpoints
+from sightline.cli.commands.lines import cut
 from sightline.cli.history import forget_typed_lines, typed_lines
 from sightline.context.ledger import Ledger, Session
 from sightline.context.ledger.owner import hold_on
@@ -39,6 +40,7 @@ _AGE: Final = re.compile(r"(\d{1,6}) ?(h|d|w)")
 _AGES: Final = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 _SIZE: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?) ?(k|M|G)B?")
 _EMPTY: Final = 185_000  # what a ledger and a wire file take with nothing in them
+_ABOUT_CHARS: Final = 60
 _SIZES: Final = {"k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 
 
@@ -68,7 +70,15 @@ class Traces(msgspec.Struct, frozen=True):
         ]
         kept = f"; its clones stay: {', '.join(map(str, self.copies))}" if self.copies else ""
         held = ", ".join(filter(None, counts)) or "nothing was said in it"
-        return f"session {first.id}, {first.name}: {held}; about {bytes_of(self.bytes)}{kept}"
+        number = f"session {first.id}"
+        head = number if first.name == number else f"{number}, {first.name}"
+        return f"{head}: {held}; about {bytes_of(self.bytes)}{kept}"
+
+    @property
+    def described(self) -> str:
+        """The same for somebody who decides, with what it is about."""
+        about = self.sessions[0].title or " ".join(next(iter(self.words), "").split())
+        return f"{self}; {cut(about, _ABOUT_CHARS)}" if about else str(self)
 
 
 def traces_of(ledger: Ledger, session: Session) -> Traces:

@@ -41,6 +41,11 @@ def _open(db: Path | None, mode: Mode = "read") -> Ledger:
     return Ledger(ledger_path(db), mode=mode)
 
 
+def _open_existing(db: Path | None) -> Ledger:
+    """Open a ledger to change what is in it; one that is not there is not made for that."""
+    return _open(db, "write" if ledger_path(db).exists() else "read")
+
+
 def _json_line(value: object) -> None:
     write_json_lines([msgspec.json.encode(value)])
 
@@ -163,7 +168,7 @@ def hit_line(hit: SearchHit) -> str:
 def _open_to_index(db: Path | None) -> Ledger:
     """Open a ledger so that what is found once is found faster again, if it can be written."""
     try:
-        return _open(db, "write" if ledger_path(db).exists() else "read")
+        return _open_existing(db)
     except LedgerUnusable:
         return _open(db)
 
@@ -307,7 +312,7 @@ def shortened(directory: str) -> str:
 @click.pass_obj
 def rename(db: Path | None, session: str, name: str) -> None:
     """Give a session another name."""
-    with _open(db, "write") as opened:
+    with _open_existing(db) as opened:
         found = opened.sessions.resolve(session)
         say(_session_line(opened.sessions.rename(found.id, name)))
 
@@ -322,7 +327,7 @@ def rename(db: Path | None, session: str, name: str) -> None:
 @click.pass_obj
 def clone(db: Path | None, session: str, name: str) -> None:
     """Copy a session; nothing done in one of the two touches the other."""
-    with _open(db, "write") as opened:
+    with _open_existing(db) as opened:
         found = opened.sessions.resolve(session)
         say(_session_line(opened.sessions.clone(found.id, name)))
 
@@ -341,10 +346,10 @@ def delete(db: Path | None, session: str, yes: bool) -> None:
     """
     from sightline.cli.forget import forget, traces_of
 
-    with _open(db, "write") as opened:
+    with _open_existing(db) as opened:
         traces = traces_of(opened, opened.sessions.resolve(session))
         if not yes:
-            tell(str(traces))
+            tell(traces.described)
             if not confirm("Delete this session for good?"):
                 raise click.Abort
         forget(opened, [traces])
@@ -374,7 +379,7 @@ def prune(db: Path | None, older_than: str | None, max_size: str | None, yes: bo
         raise InvalidInput("say what is to go: --older-than AGE, --max-size SIZE, or both")
     before = moment_before(older_than) if older_than is not None else None
     most = read_size(max_size) if max_size is not None else None
-    with _open(db, "write") as opened:
+    with _open_existing(db) as opened:
         if most is not None:
             opened.shrink()  # what is free already is no reason to forget anything
         chosen = list(chosen_to_prune(opened, before, most))
@@ -382,7 +387,7 @@ def prune(db: Path | None, older_than: str | None, max_size: str | None, yes: bo
             say("nothing to forget")
             return
         for traces in chosen:
-            (say if yes else tell)(str(traces))
+            say(str(traces)) if yes else tell(traces.described)
         size = bytes_in(opened)
         many = "1 session" if len(chosen) == 1 else f"{len(chosen)} sessions"
         if not yes and not confirm(f"Forget {many} for good?"):

@@ -21,6 +21,7 @@ from typing import Final, Protocol, TextIO
 import click
 
 from sightline.cli.clean import clean, clean_json, clean_line, harmless
+from sightline.errors import ApprovalNeeded
 
 __all__ = [
     "Outlet",
@@ -108,8 +109,13 @@ def notice(text: str) -> None:
 
 
 def confirm(question: str) -> bool:
-    """Ask for a yes on stderr; nothing is a no."""
-    return click.confirm(clean_line(question), default=False, err=True)
+    """Ask for a yes on stderr; nothing is a no. Raises `ApprovalNeeded` if nobody is there."""
+    try:
+        return click.confirm(clean_line(question), default=False, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        raise ApprovalNeeded("nobody can be asked here; --yes agrees") from None
 
 
 def forget_typed() -> None:

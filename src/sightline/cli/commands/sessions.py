@@ -89,7 +89,7 @@ async def _delete(call: CommandCall, session: str) -> None:
 
     found = await call.ledger(lambda ledger: ledger.sessions.resolve(session))
     traces = await call.ledger(lambda ledger: traces_of(ledger, found))
-    call.console.write(str(traces))
+    call.console.write(traces.described)
     if not await call.may_delete(f"session {found.id}"):
         return
     if found.id == call.host.session.id:
