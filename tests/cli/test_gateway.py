@@ -25,6 +25,7 @@ request = urllib.request.Request(
     {"x-api-key": os.environ["ANTHROPIC_API_KEY"], "content-type": "application/json"},
 )
 print(urllib.request.urlopen(request).read().decode())
+assert "SIGHTLINE_GATEWAY" not in os.environ, "a hook would leave the state of apps to a gateway"
 sys.exit(3)
 """
 

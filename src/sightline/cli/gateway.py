@@ -280,7 +280,7 @@ def _exports(base: str) -> list[str]:
 async def _child(program: Sequence[str], base: str, ways: dict[str, str]) -> int:
     """Run the program with its vendors led through here; return its exit code."""
     words = [program[0], *_codex(program[0], base, ways), *program[1:]]
-    environment = {**os.environ, **_addresses(base), "SIGHTLINE_GATEWAY": "1"}
+    environment = {**os.environ, **_addresses(base)}
     try:
         child = await asyncio.create_subprocess_exec(*words, env=environment)
     except OSError as error:
