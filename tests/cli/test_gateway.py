@@ -92,7 +92,8 @@ def test_where_requests_go_is_said_or_as_the_environment_has_it() -> None:
     assert found["openai"] == "http://127.0.0.1:9"
     assert found["anthropic"] == "http://there"
     assert found["gemini"].startswith("https://")
-    for wrong in ("nowhere=http://x", "file:///etc"):
+    nowhere = ("http://", "http://[::1", "http://a:b", "http://a\r\nb: c", "https://a/?key=b")
+    for wrong in ("nowhere=http://x", "file:///etc", *nowhere):
         with pytest.raises(InvalidInput):
             chosen([wrong], {})
 

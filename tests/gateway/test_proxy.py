@@ -163,6 +163,10 @@ async def test_a_vendor_that_cannot_be_reached_is_said_and_tried_again(gateway: 
         reply = await run.client.post(f"{run.base}{MESSAGES}", content=b"{}")
         assert reply.status_code == 502
         assert "could not reach the vendor" in reply.text
+    async with gateway({"anthropic": "http://[::1"}) as run:
+        reply = await run.client.post(f"{run.base}{MESSAGES}", content=b"{}")
+        assert reply.status_code == 502
+        assert "could not reach the vendor" in reply.text
 
 
 async def test_a_reply_that_breaks_off_breaks_off_for_the_agent_too(gateway: Start) -> None:

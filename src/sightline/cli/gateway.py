@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import click
 
@@ -262,11 +263,20 @@ def chosen(given: Sequence[str], environment: Mapping[str, str]) -> dict[str, st
             name, url = "", text
         if name and name not in UPSTREAMS:
             raise InvalidInput(f"there is no API {name!r}; there are {', '.join(UPSTREAMS)}")
-        if not url.startswith(("http://", "https://")):
+        if not _is_address(url):
             raise InvalidInput(f"an upstream is an http or https address; not {url!r}")
         for one in [name] if name else UPSTREAMS:
             found[one] = url.rstrip("/").removesuffix(UPSTREAMS[one][2])
     return found
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        return False
+    return bool(known) and url.isprintable() and not set(url) & set(" ?#")
 
 
 def _addresses(base: str) -> dict[str, str]:

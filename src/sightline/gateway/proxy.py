@@ -116,7 +116,11 @@ class Gateway:
             if whole and known[1]:
                 plain = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
                 passing = Passing(known[0], path, plain, data, time.monotonic(), time.time())
-        request = httpx2.Request(scope["method"], url, headers=headers, content=content)
+        try:
+            request = httpx2.Request(scope["method"], url, headers=headers, content=content)
+        except httpx2.InvalidURL as error:
+            await _refuse(send, 502, f"the gateway could not reach the vendor: {_why(error)}")
+            return
         answered = _Answered(send)
         work = asyncio.create_task(self._pass(request, answered, passing))
         gone = asyncio.create_task(body.gone())
