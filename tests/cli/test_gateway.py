@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from sightline.cli.gateway import chosen
+from sightline.cli.gateway import _Screen, chosen
 from sightline.errors import InvalidInput
+from sightline.gateway.observer import Passed
 from support.shell import PROGRAM, Run
 from support.vendors.answers import Ignores, says
 from support.vendors.server import Vendor
@@ -85,6 +86,18 @@ def test_a_program_that_is_not_there_is_said(sightline: Run) -> None:
     done = sightline("gateway", "--record", "off", "--", "no-such-program-here")
     assert done.returncode == 2
     assert b"no-such-program-here" in done.stderr
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_no_key_that_a_vendor_repeats_is_shown(
+    capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    key = "sk-ant-api03-" + "xY7" * 30
+    passed = Passed("", "anthropic", "m", 401, 1, 1, 1, error=f"no such key: {key}")
+    _Screen(as_json=as_json, held=False).show(passed)
+    shown = capsys.readouterr().err
+    assert "no such key" in shown
+    assert key not in shown
 
 
 def test_where_requests_go_is_said_or_as_the_environment_has_it() -> None:

@@ -20,6 +20,7 @@ from sightline.cli.inspect import LOOPBACK, listen
 from sightline.cli.ledger_path import DB_HELP, ledger_path
 from sightline.cli.out import notice, say, tell, write_json_lines
 from sightline.context.ledger import Ledger
+from sightline.context.messages.gate import Gate, shown_text
 from sightline.errors import InvalidInput, MissingExtra, SightlineError
 
 if TYPE_CHECKING:
@@ -225,7 +226,7 @@ class _Screen:
             tell(escape_controls(_plain(passed)).decode())
             return
         for line in line_of(passed):
-            notice(line)
+            notice(shown_text(line))
 
     def end(self) -> None:
         """Say what was held back, and the sum."""
@@ -245,7 +246,7 @@ def _plain(passed: Passed) -> bytes:
     found: dict[str, Any] = msgspec.to_builtins(passed)
     if passed.loss is not None:
         found["loss"] |= {"words": passed.loss.words, "advice": passed.loss.advice}
-    return msgspec.json.encode(found)
+    return Gate().json_text(msgspec.json.encode(found))
 
 
 def _shares_terminal() -> bool:
