@@ -303,7 +303,7 @@ async def test_no_key_and_no_state_gets_into_the_ledger(ledger: Ledger) -> None:
     session = LedgerSession(ledger, "secrets")
     key = "sk-ant-api03-" + "a1B2" * 20
     block = '<slop-state generated_at="x" format="y">\napples=1\n</slop-state>'
-    said = f"Before.\x00 {key} {block}"
+    said = f"Before.\x00\udcff {key} {block}"
     later: Any = {"type": "some_later_item", "what": said}
     await session.add_items([{"role": "user", "content": said}, later])
     stored = json.dumps(await session.get_items())

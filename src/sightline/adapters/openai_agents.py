@@ -29,6 +29,7 @@ from sightline.adapters.tools import ActionQuestion
 from sightline.agent.policy import Mode
 from sightline.context.dialects import openai_responses, parse
 from sightline.context.ledger import Ledger
+from sightline.context.messages.gate import storable_json
 from sightline.context.messages.parts import (
     File,
     Message,
@@ -199,7 +200,7 @@ class LedgerSession:
 
 def _message(given: Any) -> Message:
     """Read an item as the message that it is, with its own form where that says more."""
-    item = msgspec.json.decode(msgspec.json.encode(given))
+    item = msgspec.json.decode(msgspec.json.encode(storable_json(given)))
     try:
         message = parse(openai_responses.NAME, item)
     except InvalidInput:
