@@ -21,7 +21,7 @@ lint: $(READY)             ## style and strict types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pyright
+	$(BIN)/pyright --project pyproject.toml
 
 format: $(READY)           ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
