@@ -13,9 +13,11 @@ $(shell [ -x $(BIN)/python ] || rm -f $(READY))
 .PHONY: chat test lint format demo bench prove oldest mcp-servers lock bare _system
 
 test: $(READY)             ## everything CI runs: lint, types, tests; COVERAGE=1 measures it, LAWS=whole tries all cases of the laws
-	@sh setup/browser.sh $(VENV)/browser & sh setup/agents.sh $(VENV)/agents & \
-		$(MAKE) --no-print-directory lint && wait
-	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(if $(COVERAGE),--cov --cov-report=term)
+	@sh setup/browser.sh $(VENV)/browser & sh setup/agents.sh $(VENV)/agents & wait
+	@# Types take one core for two minutes, and the tests begin meanwhile.
+	@$(MAKE) --no-print-directory lint & lint=$$!; \
+		PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(if $(COVERAGE),--cov --cov-report=term); code=$$?; \
+		wait $$lint && exit $$code
 
 lint: $(READY)             ## style and strict types
 	$(BIN)/ruff check .

@@ -234,12 +234,16 @@ def _written(entry: ConversationEntry | None, **form: Any) -> list[Message]:
         [message] = ModelMessagesTypeAdapter.dump_python([entry.message], mode="json")
         form |= {"id": entry.id, "parent_id": entry.parent_id, "message": message}
         parts = list(_parts(entry.message))
-    runs = groupby(parts, key=lambda part: part[0])
+    runs = groupby(parts, key=_role)
     spoken = [guarded(Message(role, [part for _, part in run])) for role, run in runs]
     stored = [message for message in spoken if message.parts] or [Message("assistant")]
     longest = max(range(len(stored)), key=lambda at: len(to_columns(stored[at])[0]))
     stored[longest] = with_form(stored[longest], form, NAME)
     return stored
+
+
+def _role(part: tuple[Role, Part]) -> Role:
+    return part[0]
 
 
 def _parts(message: ModelMessage) -> Iterator[tuple[Role, Part]]:
@@ -250,7 +254,9 @@ def _parts(message: ModelMessage) -> Iterator[tuple[Role, Part]]:
                 yield "system", Text(part.content)
             case UserPromptPart():
                 content = [part.content] if isinstance(part.content, str) else part.content
-                yield from (("user", item) for given in content for item in _content(given))
+                for given in content:
+                    for item in _content(given):
+                        yield "user", item
             case RetryFeedbackPart():
                 yield "user", Text(part.model_response())
             case ToolReturnPart():
