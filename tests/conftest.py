@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,12 @@ settings.load_profile("sightline")
 def pytest_configure() -> None:
     """Begin alike everywhere."""
     start_alike()
+
+
+def pytest_collection_finish() -> None:
+    """Keep what all tests import, the frameworks among it, out of every later collection."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -74,9 +74,9 @@ def test_a_quick_run_never_touches_the_committed_results(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = RESULTS.read_bytes()
-    monkeypatch.setattr("benchmarks.__main__.MODULES", ("startup",))
+    monkeypatch.setattr("benchmarks.__main__.MODULES", ("composing",))
     assert main(["--quick"]) == 0
-    assert "start of the chat" in capsys.readouterr().out
+    assert "compose for" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["--quick", "--output", str(RESULTS)])
     assert RESULTS.read_bytes() == before
