@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from benchmarks.startup import PROMPT_S, REQUEST_S, run
 
 from benchmarks import keystrokes
+from support.share import WHOLE
 
 
 def test_the_start_is_measured_against_an_interpreter_and_the_promises() -> None:
@@ -20,6 +22,7 @@ def test_the_start_is_measured_against_an_interpreter_and_the_promises() -> None
     assert rows["connection-openai"].peer is not None
 
 
+@pytest.mark.skipif(not WHOLE, reason="12 s; LAWS=whole runs it")
 def test_keys_are_measured_in_a_chat_that_streams_beside_an_app_that_floods() -> None:
     flooded, waiting = keystrokes.run(quick=True)
     assert flooded.peer == waiting.peer == keystrokes.PROMISE_S
