@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from sightline.context.dialects import Options, Profile, encode
-from sightline.context.dialects.drift import common_bytes
+from sightline.context.dialects.drift import common_start
 from sightline.context.messages.parts import Message
 from sightline.context.slots.prompt import Prompt
 from sightline.errors import InvalidInput
@@ -33,4 +33,4 @@ def found_boundary(prompt: Prompt, profile: Profile, options: Options) -> int | 
         return None
     if bare == made:
         bare = encode(with_tail(prompt, Message.of("user", "x")), profile, alone).wire.data
-    return common_bytes(made, bare)
+    return common_start(made, bare)

@@ -35,7 +35,7 @@ MARKS: Final = frozenset({"cache_control", "prompt_cache_breakpoint", "cachePoin
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """One part of a request. `path` is where it stood, which is no part of what it says.
+    """One part of a request, wherever it stood.
 
     `kind` is the vendor's word for it (`text`, `tool_use`, `image`), `text` what a person would
     read of it, `size` its weight in bytes.
@@ -60,7 +60,6 @@ class RequestBody(msgspec.Struct, frozen=True):
     system: tuple[Unit, ...] = ()
     messages: tuple[Unit, ...] = ()
     paths: tuple[str, ...] = ()
-    stream: bool = False
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -186,7 +185,6 @@ def _body(
     messages: Placed,
 ) -> RequestBody:
     model = _value(fields.get("model", msgspec.Raw(b'""')))
-    stream = fields.get("stream")
     return RequestBody(
         api,
         model.strip() if isinstance(model, str) and _is_name(model) else "",
@@ -195,7 +193,6 @@ def _body(
         tuple(unit for _, unit in system),
         tuple(unit for _, unit in messages),
         tuple(path for path, _ in (*tools, *system, *messages)),
-        stream is not None and bytes(stream) == b"true",
     )
 
 

@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from sightline.context.dialects.drift import common_start
 from sightline.context.dialects.usage import Usage
 from sightline.gateway.bodies import RequestBody, Unit
 from sightline.gateway.causes import CAUSES
@@ -426,7 +427,7 @@ def _lines(old: str, new: str) -> tuple[str, str]:
 
 def _around(old: str, new: str) -> str:
     """Return what stands before the first difference, as far as it says what it is part of."""
-    start = _common(old, new)
+    start = common_start(old, new)
     return old[max(0, start - 4_000) : start]
 
 
@@ -438,24 +439,12 @@ def _heading(above: str) -> str:
 
 def _passage(old: str, new: str) -> tuple[str, str, int]:
     """Return what differs of two texts, with a little around it, and how much they share."""
-    start = _common(old, new)
-    end = _common(old[start:][::-1], new[start:][::-1])
+    start = common_start(old, new)
+    end = common_start(old[start:][::-1], new[start:][::-1])
     first = max(0, start - 20)
     was = old[first : len(old) - end + 20 if end > 20 else len(old)]
     now = new[first : len(new) - end + 20 if end > 20 else len(new)]
     return _clipped(was), _clipped(now), start + end
-
-
-def _common(one: str, other: str) -> int:
-    limit = min(len(one), len(other))
-    low, high = 0, limit
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _same_arguments(one: str, other: str) -> bool:

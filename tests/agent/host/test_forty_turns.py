@@ -25,7 +25,7 @@ from context.projection.requirements import proves
 from sightline.agent.host import Host
 from sightline.agent.models.choose import open_model
 from sightline.config import Settings, load
-from sightline.context.dialects.drift import common_bytes
+from sightline.context.dialects.drift import common_start
 from sightline.context.messages.entries import Entry
 from sightline.context.messages.parts import Message, ToolCall, ToolResult
 from sightline.context.messages.window import Window
@@ -292,7 +292,7 @@ def check_prefix(before: Read, now: Read, way: str) -> str:
     Say which it was.
     """
     one, other = (NO_CONTENT.sub(b"", request.body) for request in (before, now))
-    common = common_bytes(one, other)
+    common = common_start(one, other)
     total = EARLIER + now.turn
     if before.turn < now.turn and Window(50, 25).shown(total) <= Window(50, 25).shown(total - 1):
         assert common >= one.index(b"## Your history")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from context.messages.entry_values import entry
 from sightline.context.dialects import encode, profile_for
-from sightline.context.dialects.drift import ByteSpan, Wire, common_bytes, drift
+from sightline.context.dialects.drift import ByteSpan, Wire, common_start, drift
 from sightline.context.dialects.request import Request
 from sightline.context.messages.entries import Entry
 from sightline.context.messages.parts import Message, ToolCall, ToolResult
@@ -56,7 +56,7 @@ def test_a_changed_message_is_a_regression_with_its_slot_and_cost() -> None:
     assert found.kind == "regression"
     assert not found.expected
     assert (found.slot, found.message, found.label) == ("history", 2, "messages[1]")
-    assert found.first_difference == common_bytes(before.wire.data, after.wire.data)
+    assert found.first_difference == common_start(before.wire.data, after.wire.data)
     assert 0 < found.lost_tokens < before.wire.tokens_before(before.wire.boundary)
     assert found.lost_cost == found.lost_tokens * 1.8 / 1e6
     assert "differs at byte" in str(found)
@@ -118,7 +118,7 @@ def test_a_prepended_state_is_a_regression() -> None:
 @given(st.binary(max_size=60), st.binary(max_size=60), st.binary(max_size=60))
 def test_common_bytes_is_the_longest_common_prefix(head: bytes, one: bytes, other: bytes) -> None:
     a, b = head + one, head + other
-    count = common_bytes(a, b)
+    count = common_start(a, b)
     assert a[:count] == b[:count]
     assert count == min(len(a), len(b)) or a[count] != b[count]
 

@@ -11,7 +11,7 @@ import pytest
 from context.dialects.cases import ASK, CALL, CASES, FOUND, prompt, state
 from context.projection.requirements import proves
 from sightline.context.dialects import Options, encode, endpoints, profile_for, usage_from
-from sightline.context.dialects.drift import common_bytes
+from sightline.context.dialects.drift import common_start
 from sightline.context.dialects.gemini import cached_content_body
 from sightline.context.dialects.request import CachedContent, Request
 from sightline.context.messages.entries import Entry
@@ -148,7 +148,7 @@ def test_after_a_fold_there_is_a_mark_to_read_the_instructions_from(endpoint: st
     talk = [f"{n} " * 40 for n in range(9)]
     before, after = (written(endpoint, prompt(say(*talk[at : at + 5]))) for at in (0, 4))
     assert before.marks == after.marks == 2
-    common = common_bytes(before.wire.data, after.wire.data)
+    common = common_start(before.wire.data, after.wire.data)
     first, last = (offset for offset, _ in before.inserts)
     assert first <= common < last
     instructions = before.wire.data[:first]

@@ -27,7 +27,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from sightline.context.dialects.drift import common_bytes
+from sightline.context.dialects.drift import common_start
 from sightline.context.dialects.events import (
     Event,
     ReasoningArrived,
@@ -159,7 +159,7 @@ class ScriptedModel:
         return Usage(
             input_tokens=len(data) // BYTES_PER_TOKEN,
             output_tokens=len(output.encode()) // BYTES_PER_TOKEN,
-            cache_read_tokens=common_bytes(before, data) // BYTES_PER_TOKEN,
+            cache_read_tokens=common_start(before, data) // BYTES_PER_TOKEN,
         )
 
 

@@ -14,13 +14,13 @@ with the place of each message in them: it can be asked before anything is sent.
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import AnyStr, Final, Literal, TypeAlias
 
 import msgspec
 
 from sightline.context.messages.truncate import CUT_MARKS
 
-__all__ = ["ByteSpan", "Drift", "DriftKind", "Wire", "common_bytes", "drift"]
+__all__ = ["ByteSpan", "Drift", "DriftKind", "Wire", "common_start", "drift"]
 
 DriftKind: TypeAlias = Literal["same", "appended", "fold", "tier", "named", "regression"]
 MILLION: Final = 1_000_000
@@ -113,7 +113,7 @@ def drift(
     read_price: float | None = None,
 ) -> Drift:
     """Compare a request with the previous one. Prices are dollars per million tokens."""
-    common = common_bytes(previous.data, current.data)
+    common = common_start(previous.data, current.data)
     at_end = common == min(len(previous.data), len(current.data))
     held = min(common, previous.boundary)
     span = current.span_at(common)
@@ -169,8 +169,8 @@ def _is_later_in(previous: Wire, piece: bytes, offset: int) -> bool:
     )
 
 
-def common_bytes(one: bytes, other: bytes) -> int:
-    """Count the bytes that two requests begin with alike, by halving the range in doubt."""
+def common_start(one: AnyStr, other: AnyStr) -> int:
+    """Count what two requests, or two texts, begin with alike, by halving the range in doubt."""
     limit = min(len(one), len(other))
     low, high = 0, limit
     while low < high:
