@@ -8,6 +8,7 @@ import json
 import random
 from collections.abc import AsyncIterator
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -16,6 +17,7 @@ import websockets
 
 from gateway.conftest import SECRET, Start
 from sightline.context.dialects.usage import Usage
+from sightline.context.ledger import Ledger
 from sightline.gateway.observer import Observer
 from support.loopback import listening
 from support.vendors.answers import Ignores, Refuses, says
@@ -178,14 +180,20 @@ async def test_a_reply_that_breaks_off_breaks_off_for_the_agent_too(gateway: Sta
             assert passed.cut
 
 
-async def test_keys_pass_and_are_kept_nowhere(gateway: Start) -> None:
-    key = "sk-ant-api03-" + "x" * 40
-    with Vendor(says("hello")) as vendor:
-        async with gateway({"anthropic": vendor.url}) as run:
-            await run.client.post(
-                f"{run.base}{MESSAGES}", content=b"{}", headers={"x-api-key": key}
-            )
-            assert vendor.requests[0].headers["x-api-key"] == key
+async def test_keys_pass_and_nothing_of_them_is_kept(gateway: Start, tmp_path: Path) -> None:
+    key = "AIza" + "x" * 35
+    body = json.dumps({"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}).encode()
+    path = f"/v1beta/models/gemini-3-pro:streamGenerateContent?alt=sse&key={key}"
+    with Vendor(says("hello")) as vendor, Ledger(tmp_path / "l.db") as ledger:
+        async with gateway({"gemini": vendor.url}) as run:
+            address = f"{run.base}/gemini{path}"
+            await run.client.post(address, content=body, headers={"x-goog-api-key": key})
+            passed = Observer(ledger).observe(await run.passed.get())
+        assert vendor.requests[0].path == path
+        assert vendor.requests[0].headers["x-goog-api-key"] == key
+        assert passed.exchange is not None
+        assert key not in repr(passed)
+    assert all(key.encode() not in file.read_bytes() for file in tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
