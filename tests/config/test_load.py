@@ -139,6 +139,8 @@ def test_every_variable_of_the_environment_sets_its_key(at: Path) -> None:
         ('modell = "x"', "there is no 'modell'; did you mean 'model'?"),
         ("[window]\nsise = 3", "there is no 'window.sise'; did you mean 'window.size'?"),
         ("size = 3", "there is no 'size'; did you mean 'window.size'?"),
+        ("windw = 3", "there is no 'windw'; did you mean 'window.size'?"),
+        ("[windw]\nsize = 3", "there is no 'windw'; did you mean 'window'?"),
         ("window = 3", "window is a table, not 3"),
         ('[window]\nsize = "3"', "window.size: Expected `int`, got `str`"),
         ("[window]\nsize = -1", "window.size: Expected `int` >= 0"),

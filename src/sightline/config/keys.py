@@ -80,7 +80,8 @@ def leaves(data: Mapping[str, object], source: str) -> Iterator[tuple[Key, objec
         elif (name,) in LEAVES:
             yield (name,), value
         else:
-            raise InvalidInput(_unknown(source, (name,)))
+            group = isinstance(value, Mapping)
+            raise InvalidInput(_unknown(source, (name,), group=group))
 
 
 def read_value(key: Key, value: object, source: str, *, lenient: bool = False) -> Any:
@@ -142,20 +143,20 @@ def _check_endpoint(where: str, name: str, endpoint: EndpointSettings) -> None:
         raise InvalidInput(f"{where}.dialect: {_no_such(endpoint.dialect, ENDPOINTS)}")
 
 
-def _unknown(source: str, key: Key) -> str:
+def _unknown(source: str, key: Key, *, group: bool = False) -> str:
+    if group:
+        return f"{source}: {_no_such(spell(key), [*GROUPS, *TABLES])}"
     known = {spell(leaf): leaf for leaf in LEAVES} | {name: (name,) for name in TABLES}
     # Right name, wrong table: `size` for `window.size`.
     for spelled, leaf in known.items():
         if leaf[-1] == key[-1]:
             return f"{source}: there is no {spell(key)!r}; did you mean {spelled!r}?"
-    groups = sorted({leaf[0] for leaf in known.values()})
-    return f"{source}: {_no_such(spell(key), groups, beside=known)}"
+    return f"{source}: {_no_such(spell(key), known)}"
 
 
-def _no_such(name: str, known: Iterable[str], *, beside: Iterable[str] = ()) -> str:
-    """Say what was meant, if it is near one of those known or beside them; else what is known."""
+def _no_such(name: str, known: Iterable[str]) -> str:
     known = list(known)
-    close = get_close_matches(name, [*known, *beside], n=1)
+    close = get_close_matches(name, known, n=1)
     instead = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}"
     return f"there is no {name!r:.80}; {instead}"
 
