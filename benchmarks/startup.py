@@ -1,10 +1,10 @@
 """How long a person waits: CPU time of the program until its prompt is there, or a request leaves.
 
 `sightline chat` runs in a pseudo-terminal and ends itself as soon as the prompt is drawn, in the
-place of loading what comes behind it; `sightline ask` ends itself where its first request would
-be sent, in an empty directory. The CPU time is what the system counted by then. The peer of the
-chat is an interpreter that does nothing (`python -c pass`), which nobody who writes Python can
-beat; that of a connection is the vendor's SDK with a client of its own. The promises are
+place of loading what comes behind it; `sightline ask` ends itself where it would connect for its
+first request, in an empty directory. The CPU time is what the system counted by then. The peer of
+the chat is an interpreter that does nothing (`python -c pass`), which nobody who writes Python
+can beat; that of a connection is the vendor's SDK with a client of its own. The promises are
 150 ms to the prompt and 500 ms to the request.
 
 Models of OpenAI's have a public tokenizer, so their requests are counted and not estimated: its
@@ -38,14 +38,13 @@ chat._behind = behind
 main(["chat"])
 """
 ASK = """
-import os
-from sightline.agent.models import posting
+import asyncio, os
 from sightline.cli import main
 
-async def send(self, request):
+async def leave(self, *address, **options):
     os._exit(0)
 
-posting.Posting.send = send
+asyncio.BaseEventLoop.getaddrinfo = asyncio.BaseEventLoop.create_connection = leave
 main(["ask", "--db", "work.db", "--model", "{model}", "hello"])
 """
 CONNECTION = """

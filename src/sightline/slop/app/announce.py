@@ -31,7 +31,6 @@ from sightline.slop.discovery.wellknown import WELL_KNOWN, describe_app
 from sightline.slop.protocol.messages import ProviderInfo
 from sightline.slop.transports.link import Link
 from sightline.slop.transports.unix import serve_unix
-from sightline.slop.transports.websocket import serve_websocket
 
 __all__ = ["Addresses", "Air", "on_air", "told_to_end"]
 
@@ -109,6 +108,9 @@ async def on_air(
             addresses.append(await stack.enter_async_context(serve_unix(handle, path)))
             ways.append(Unix(str(path)))
         if air.port is not None:
+            # Loaded by whoever asks for a port: the agent's own apps have none.
+            from sightline.slop.transports.websocket import serve_websocket
+
             token = air.port_token()
             served = serve_websocket(
                 handle, air.host, air.port,

@@ -23,7 +23,6 @@ from sightline.slop.hub.website import find_websocket
 from sightline.slop.transports.link import Link
 from sightline.slop.transports.stdio import spawn_stdio, words_of
 from sightline.slop.transports.unix import connect_unix
-from sightline.slop.transports.websocket import connect_websocket
 
 __all__ = ["dial_address", "dial_descriptor"]
 
@@ -39,7 +38,7 @@ def dial_address(
     scheme, _, rest = address.partition(":")
     if scheme in {"ws", "wss"}:
         shown = _announced_token(address, discovery) if token is None else token
-        return lambda: connect_websocket(address, shown)
+        return lambda: _connect_websocket(address, shown)
     if scheme in {"http", "https"}:
         return _dial_site(document_url(address), token, discovery)
     if scheme == "unix" and rest:
@@ -58,13 +57,20 @@ def dial_address(
     raise Unreachable(f"no app {address!r} has announced itself here")
 
 
+async def _connect_websocket(url: str, token: str | None) -> Link:
+    # Loaded by the first such app: a start without one need not wait for the library.
+    from sightline.slop.transports.websocket import connect_websocket
+
+    return await connect_websocket(url, token)
+
+
 def _dial_site(document: str, token: str | None, discovery: Discovery | None) -> Dial:
     async def dial() -> Link:
         url = await find_websocket(document)
         shown = token
         if shown is None:
             shown = await asyncio.to_thread(_announced_token, url, discovery)
-        return await connect_websocket(url, shown)
+        return await _connect_websocket(url, shown)
 
     return dial
 
@@ -87,7 +93,7 @@ def dial_descriptor(
             case Unix(path):
                 return await connect_unix(path)
             case Ws(url, known):
-                return await connect_websocket(url, known if token is None else token)
+                return await _connect_websocket(url, known if token is None else token)
             case Stdio(command):
                 if not consent:
                     raise Unauthorized(
