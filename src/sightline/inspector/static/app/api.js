@@ -12,7 +12,8 @@ const recorded = inside ? JSON.parse(inside.textContent) : null;
 // The text of runs of pieces: where one begins, how long it is, and so on.
 const joined = (runs) => {
   let text = "";
-  for (let at = 0; at < runs.length; at += 2) text += recorded.pieces.slice(runs[at], runs[at] + runs[at + 1]).join("");
+  for (let at = 0; at < runs.length; at += 2)
+    text += recorded.pieces.slice(runs[at], runs[at] + runs[at + 1]).join("");
   return text;
 };
 
@@ -57,9 +58,12 @@ export const useAnswer = (path, fresh = 0) => {
     if (!path) return undefined;
     let wanted = true;
     answer.value = { ...answer.peek(), loading: true };
+    const show = (data, error) => {
+      if (wanted) answer.value = { data, error, loading: false };
+    };
     get(path).then(
-      (data) => wanted && (answer.value = { data, error: null, loading: false }),
-      (error) => wanted && (answer.value = { data: null, error: error.message, loading: false }),
+      (data) => show(data, null),
+      (error) => show(null, error.message),
     );
     return () => (wanted = false);
   }, [path, fresh]);

@@ -58,6 +58,9 @@ export class Folds {
 
   // Unfold whatever hides a line.
   reveal(line) {
-    return new Folds(this.total, new Map([...this.folded].filter(([own, below]) => line <= own || line > own + below)));
+    return new Folds(
+      this.total,
+      new Map([...this.folded].filter(([own, below]) => line <= own || line > own + below)),
+    );
   }
 }

@@ -10,6 +10,12 @@ export const count = (n) => (n === null || n === undefined ? "–" : whole.forma
 export const tokens = (n, basis) => `${count(n)}${basis && basis !== "counted" ? ` ${basis}` : ""}`;
 export const share = (part, all) => (all ? `${Math.round((100 * part) / all)} %` : "–");
 export const dollars = (usd) =>
-  usd === null || usd === undefined ? "unpriced" : `$${usd < 0.01 ? usd.toFixed(5) : usd.toFixed(2)}`;
+  usd === null || usd === undefined
+    ? "unpriced"
+    : `$${usd < 0.01 ? usd.toFixed(5) : usd.toFixed(2)}`;
 export const seconds = (ms) =>
-  ms === null || ms === undefined ? "–" : ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
+  ms === null || ms === undefined
+    ? "–"
+    : ms < 1000
+      ? `${Math.round(ms)} ms`
+      : `${(ms / 1000).toFixed(1)} s`;

@@ -7,9 +7,16 @@ import { VirtualList } from "app/list";
 
 const ROW = 44;
 const LINE = 24;
+const STATEMENT =
+  "SELECT id, role, substr(content, 1, 80) AS content FROM messages ORDER BY id DESC LIMIT 20";
 
-const GroupRow = (item) => html`<span><span class="line"><b>${item.id}</b> <span class="tag">${item.status}</span>
-  ${" "}<span class="quiet">${count(item.messages)} messages, ${count(item.tokens)} tokens</span></span>
+const ONLY_SENT = "Only those that stood in a request of this session: the ledger may have more.";
+
+const GroupRow = (
+  item,
+) => html`<span><span class="line"><b>${item.id}</b> <span class="tag">${item.status}</span>
+  ${" "}<span class="quiet">${count(item.messages)} messages,
+    ${" "}${count(item.tokens)} tokens</span></span>
   <span class="line">${item.text}</span></span>`;
 
 const States = ({ states }) => {
@@ -17,10 +24,12 @@ const States = ({ states }) => {
   if (states.length === 0) return html`<p class="quiet">The model has written none yet.</p>`;
   const at = wanted.value < 0 || wanted.value >= states.length ? states.length - 1 : wanted.value;
   return html`<div>
-    <${VirtualList} id="states" label="STATE through time" count=${states.length} height=${LINE} fit selected=${at}
+    <${VirtualList} id="states" label="STATE through time" count=${states.length}
+      height=${LINE} fit selected=${at}
       onSelect=${(index) => (wanted.value = index)}
       row=${(index) => html`<span class="line"><b>group ${states[index].group_id}</b>
-        ${" "}<span class="quiet">${states[index].created_at}</span> ${states[index].text}</span>`} />
+        ${" "}<span class="quiet">${states[index].created_at}</span>
+        ${" "}${states[index].text}</span>`} />
     <pre tabindex="0" aria-label="The chosen state">${states[at].text}</pre>
   </div>`;
 };
@@ -29,11 +38,17 @@ const Group = ({ session, group, fresh }) => {
   const { data, error } = useAnswer(`/api/sessions/${session}/groups/${group}`, fresh);
   if (error) return html`<p class="error" role="alert">${error}</p>`;
   if (!data) return null;
-  return html`<ol class="messages" aria-label=${`Messages of group ${group}`}>${data.messages.map((message) => html`<li key=${message.id}>
-    <details open><summary><b>${message.role}</b> #${message.id} <span class="tag">${message.status}</span>
-      ${" "}<span class="quiet">${message.created_at} · ${tokens(message.tokens, message.basis)} tokens</span></summary>
-    ${message.parts.map((part, at) => html`<div class="part" key=${at}><span class="tag">${part.kind}</span>
-      <pre tabindex="0">${part.text}</pre></div>`)}</details></li>`)}</ol>`;
+  return html`<ol class="messages" aria-label=${`Messages of group ${group}`}>${data.messages.map(
+    (message) => html`<li key=${message.id}>
+    <details open><summary><b>${message.role}</b> #${message.id}
+      ${" "}<span class="tag">${message.status}</span>
+      ${" "}<span class="quiet">${message.created_at} ·
+      ${" "}${tokens(message.tokens, message.basis)} tokens</span></summary>
+    ${message.parts.map(
+      (part, at) => html`<div class="part" key=${at}><span class="tag">${part.kind}</span>
+      <pre tabindex="0">${part.text}</pre></div>`,
+    )}</details></li>`,
+  )}</ol>`;
 };
 
 const Verify = () => {
@@ -48,15 +63,22 @@ const Verify = () => {
     }
   };
   return html`<p><button type="button" onClick=${run}>Verify the ledger</button>
-    ${" "}<span role="status" class=${`tag ${answer.value?.kind ?? ""}`}>${answer.value?.text ?? "not checked"}</span></p>`;
+    ${" "}<span role="status" class=${`tag ${answer.value?.kind ?? ""}`}>
+      ${answer.value?.text ?? "not checked"}</span></p>`;
 };
+
+const Cell = (value, column) =>
+  html`<td key=${column}>${value === null ? "NULL" : String(value)}</td>`;
 
 const Sql = ({ session }) => {
   const answer = useSignal(null);
   const run = async (event) => {
     event.preventDefault();
     try {
-      answer.value = await post("/api/query", { sql: new FormData(event.target).get("sql"), session });
+      answer.value = await post("/api/query", {
+        sql: new FormData(event.target).get("sql"),
+        session,
+      });
     } catch (error) {
       answer.value = { error: error.message };
     }
@@ -64,27 +86,44 @@ const Sql = ({ session }) => {
   const data = answer.value;
   return html`<form aria-label="SQL" onSubmit=${run}>
     <label>One read-only statement over this session
-      <textarea name="sql" rows="3" spellcheck="false">SELECT id, role, substr(content, 1, 80) AS content FROM messages ORDER BY id DESC LIMIT 20</textarea></label>
+      <textarea name="sql" rows="3" spellcheck="false">${STATEMENT}</textarea></label>
     <button>Run</button>
     ${data?.error && html`<p class="error" role="alert">${data.error}</p>`}
-    ${data?.rows && html`<div class="wide"><table><caption>${count(data.rows.length)} rows</caption>
-      <thead><tr>${data.columns.map((name) => html`<th scope="col" key=${name}>${name}</th>`)}</tr></thead>
-      <tbody>${data.rows.map((row, at) => html`<tr key=${at}>${row.map((value, column) => html`<td key=${column}>${value === null ? "NULL" : String(value)}</td>`)}</tr>`)}</tbody></table>
-      ${data.note && html`<p class="quiet">${data.note}</p>`}</div>`}
+    ${
+      data?.rows &&
+      html`<div class="wide"><table><caption>${count(data.rows.length)} rows</caption>
+      <thead><tr>
+        ${data.columns.map((name) => html`<th scope="col" key=${name}>${name}</th>`)}
+      </tr></thead>
+      <tbody>${data.rows.map((row, at) => html`<tr key=${at}>${row.map(Cell)}</tr>`)}</tbody>
+      </table>
+      ${data.note && html`<p class="quiet">${data.note}</p>`}</div>`
+    }
   </form>`;
 };
 
 const Search = ({ session }) => {
   const wanted = route.value.options.q ?? "";
-  const { data, error } = useAnswer(wanted ? `/api/sessions/${session}/search?q=${encodeURIComponent(wanted)}` : null);
+  const { data, error } = useAnswer(
+    wanted ? `/api/sessions/${session}/search?q=${encodeURIComponent(wanted)}` : null,
+  );
   return html`<form role="search" onSubmit=${(event) => event.preventDefault()}>
     <label>Search messages and memos <input type="search" value=${wanted}
       onChange=${(event) => setOption("q", event.target.value)} /></label>
     ${error && html`<p class="error" role="alert">${error}</p>`}
-    ${wanted && data && html`<ul aria-label="Found">${data.found.map((item) => html`<li key=${`${item.kind}${item.id}`}>
-      <b>${item.kind} ${item.id}</b> ${item.text}</li>`)}${data.found.length === 0 && html`<li class="quiet">nothing</li>`}</ul>`}
+    ${
+      wanted &&
+      data &&
+      html`<ul aria-label="Found">${data.found.map(
+        (item) => html`<li key=${`${item.kind}${item.id}`}>
+      <b>${item.kind} ${item.id}</b> ${item.text}</li>`,
+      )}${data.found.length === 0 && html`<li class="quiet">nothing</li>`}</ul>`
+    }
   </form>`;
 };
+
+const Memo = (memo) =>
+  html`<li key=${memo.id}><span class="tag">${memo.tags}</span> ${memo.content}</li>`;
 
 export const LedgerView = ({ fresh }) => {
   const { session } = route.value;
@@ -98,15 +137,18 @@ export const LedgerView = ({ fresh }) => {
     ${!isExport && html`<${Verify} />`}
     ${!isExport && html`<${Search} session=${session} />`}
     <h3>Groups</h3>
-    <${VirtualList} id="groups" label="Groups" count=${data.groups.length} height=${ROW} fit selected=${chosen.value}
-      onSelect=${(index) => (chosen.value = index)} row=${(index) => GroupRow(data.groups[index])} />
+    <${VirtualList} id="groups" label="Groups" count=${data.groups.length}
+      height=${ROW} fit selected=${chosen.value}
+      onSelect=${(index) => (chosen.value = index)}
+      row=${(index) => GroupRow(data.groups[index])} />
     ${group && html`<${Group} session=${session} group=${group.id} fresh=${fresh} />`}
     <h3>STATE through time</h3>
     <${States} states=${data.states} />
-    <h3>Scratchpad</h3><pre tabindex="0" aria-label="Scratchpad">${data.scratchpad || "(empty)"}</pre>
+    <h3>Scratchpad</h3>
+    <pre tabindex="0" aria-label="Scratchpad">${data.scratchpad || "(empty)"}</pre>
     <h3>Memos</h3>
-    ${isExport && html`<p class="quiet">Only those that stood in a request of this session: the ledger may have more.</p>`}
-    <ul aria-label="Memos">${data.memos.map((memo) => html`<li key=${memo.id}><span class="tag">${memo.tags}</span> ${memo.content}</li>`)}</ul>
+    ${isExport && html`<p class="quiet">${ONLY_SENT}</p>`}
+    <ul aria-label="Memos">${data.memos.map(Memo)}</ul>
     ${!isExport && html`<h3>SQL</h3><${Sql} session=${session} />`}
   </section>`;
 };

@@ -23,7 +23,20 @@ const KINDS = {
 
 // `row(index)` draws a row; `about(index)` adds attributes to it; `seen(first, last)` is told what
 // is drawn; `keys` are more keys than those that go up and down. With `fit` a short list is short.
-export const VirtualList = ({ label, id, count, height, selected, onSelect, row, about, seen, keys = {}, kind = "listbox", fit = false }) => {
+export const VirtualList = ({
+  label,
+  id,
+  count,
+  height,
+  selected,
+  onSelect,
+  row,
+  about,
+  seen,
+  keys = {},
+  kind = "listbox",
+  fit = false,
+}) => {
   const box = useRef(null);
   const view = useSignal({ top: 0, size: 600 });
   const look = () => {
@@ -42,7 +55,8 @@ export const VirtualList = ({ label, id, count, height, selected, onSelect, row,
     const { scrollTop, clientHeight } = box.current;
     const at = selected * height;
     if (at < scrollTop) box.current.scrollTop = at;
-    else if (at + height > scrollTop + clientHeight) box.current.scrollTop = at + height - clientHeight;
+    else if (at + height > scrollTop + clientHeight)
+      box.current.scrollTop = at + height - clientHeight;
   }, [selected, selected < count]);
   const first = Math.max(0, Math.min(count - 1, Math.floor(view.value.top / height)) - MARGIN);
   const last = Math.min(count, Math.ceil((view.value.top + view.value.size) / height) + MARGIN);
@@ -52,8 +66,13 @@ export const VirtualList = ({ label, id, count, height, selected, onSelect, row,
     if (event.ctrlKey || event.metaKey || event.altKey || count === 0) return;
     const to = (index) => onSelect(Math.max(0, Math.min(count - 1, index)));
     const moves = {
-      ArrowDown: () => to(selected + 1), ArrowUp: () => to(selected - 1), Home: () => to(0), End: () => to(count - 1),
-      PageDown: () => to(selected + screen), PageUp: () => to(selected - screen), ...keys,
+      ArrowDown: () => to(selected + 1),
+      ArrowUp: () => to(selected - 1),
+      Home: () => to(0),
+      End: () => to(count - 1),
+      PageDown: () => to(selected + screen),
+      PageUp: () => to(selected - screen),
+      ...keys,
     };
     if (!moves[event.key]) return;
     moves[event.key]();
@@ -62,15 +81,19 @@ export const VirtualList = ({ label, id, count, height, selected, onSelect, row,
   const shape = KINDS[kind];
   const rowId = (index) => `${id}-${index}`;
   return html`<div
-    class="vlist" role=${kind} tabindex="0" aria-label=${label} ref=${box} onScroll=${look} onKeyDown=${press}
+    class="vlist" role=${kind} tabindex="0" aria-label=${label} ref=${box}
+    onScroll=${look} onKeyDown=${press}
     style=${fit ? { maxHeight: `${count * height + 2}px` } : undefined} ...${shape.list(count)}
     aria-activedescendant=${selected >= first && selected < last ? rowId(selected) : undefined}>
     <div class="vspace" role=${shape.group} style=${{ height: `${count * height}px` }}>
-      ${Array.from({ length: Math.max(0, last - first) }, (_, at) => first + at).map((index) => html`<div
-          key=${index} id=${rowId(index)} class="vrow" ...${shape.row(index, count)} ...${about?.(index)}
+      ${Array.from({ length: Math.max(0, last - first) }, (_, at) => first + at).map(
+        (index) => html`<div
+          key=${index} id=${rowId(index)} class="vrow"
+          ...${shape.row(index, count)} ...${about?.(index)}
           aria-selected=${index === selected}
           style=${{ top: `${index * height}px`, height: `${height}px` }}
-          onClick=${() => onSelect(index)}><div ...${shape.cell}>${row(index)}</div></div>`)}
+          onClick=${() => onSelect(index)}><div ...${shape.cell}>${row(index)}</div></div>`,
+      )}
     </div>
   </div>`;
 };

@@ -10,27 +10,39 @@ const colourOf = (index) => `c${index % COLOURS}`;
 const Block = ({ line, index, budget, lit, onLight }) => html`<button
   type="button" class=${`block ${colourOf(index)} ${lit ? "lit" : ""}`}
   style=${{ flexGrow: line.kept, flexBasis: 0 }}
-  aria-label=${`${line.name}: ${count(line.kept)} of ${count(line.offered)} tokens, ${share(line.kept, budget)} of the budget`}
+  aria-label=${
+    `${line.name}: ${count(line.kept)} of ${count(line.offered)} tokens, ` +
+    `${share(line.kept, budget)} of the budget`
+  }
   title=${line.name} onMouseEnter=${onLight} onFocus=${onLight}><span>${line.name}</span></button>`;
 
 const Bar = ({ receipt, reserve, lit }) => {
   const fixed = receipt.overhead + receipt.tools;
-  const shown = receipt.slots.map((line, index) => ({ line, index })).filter(({ line }) => line.kept > 0);
+  const shown = receipt.slots
+    .map((line, index) => ({ line, index }))
+    .filter(({ line }) => line.kept > 0);
   const stable = shown.filter(({ line }) => line.stability !== "volatile");
   const tail = shown.filter(({ line }) => line.stability === "volatile");
   const block = ({ line, index }) => html`<${Block}
     key=${index} line=${line} index=${index} budget=${receipt.budget}
     lit=${lit.value === index} onLight=${() => (lit.value = index)} />`;
   return html`<div class="bar" role="group" aria-label="The context window, in prompt order">
-    ${fixed > 0 && html`<span class="block fixed" style=${{ flexGrow: fixed, flexBasis: 0 }}
-      title=${`tools and frame: ${count(fixed)} tokens`}><span>tools</span></span>`}
+    ${
+      fixed > 0 &&
+      html`<span class="block fixed" style=${{ flexGrow: fixed, flexBasis: 0 }}
+      title=${`tools and frame: ${count(fixed)} tokens`}><span>tools</span></span>`
+    }
     ${stable.map(block)}
-    <span class="boundary" role="separator" aria-label="boundary: the stable prefix ends here"></span>
+    <span class="boundary" role="separator"
+      aria-label="boundary: the stable prefix ends here"></span>
     ${tail.map(block)}
     <span class="block free" style=${{ flexGrow: receipt.free, flexBasis: 0 }}
       title=${`free: ${count(receipt.free)} tokens`}><span>free</span></span>
-    ${reserve > 0 && html`<span class="block reserve" style=${{ flexGrow: reserve, flexBasis: 0 }}
-      title=${`reserve for the answer: ${count(reserve)} tokens`}><span>reserve</span></span>`}
+    ${
+      reserve > 0 &&
+      html`<span class="block reserve" style=${{ flexGrow: reserve, flexBasis: 0 }}
+      title=${`reserve for the answer: ${count(reserve)} tokens`}><span>reserve</span></span>`
+    }
   </div>`;
 };
 
@@ -54,12 +66,16 @@ const Messages = ({ texts, lit }) => {
   const message = own[at];
   if (!message) return html`<p class="quiet">Nothing of it is in the prompt.</p>`;
   return html`<div>
-    <${VirtualList} id="messages" label="Messages of the chosen slot" count=${own.length} height=${ROW} fit selected=${at}
+    <${VirtualList} id="messages" label="Messages of the chosen slot" count=${own.length}
+      height=${ROW} fit selected=${at}
       onSelect=${(index) => (wanted.value = { slot: lit.value, at: index })}
-      row=${(index) => html`<span class="line"><b>${own[index].role}</b> <span class="figure">${count(own[index].tokens)} tokens</span>
+      row=${(index) => html`<span class="line"><b>${own[index].role}</b>
+        ${" "}<span class="figure">${count(own[index].tokens)} tokens</span>
         <span class="quiet"> ${own[index].preview}</span></span>`} />
-    <section aria-label="The chosen message">${message.parts.map((part, index) => html`<div class="part" key=${index}>
-      <span class="tag">${part.kind}</span><pre tabindex="0">${part.text}</pre></div>`)}</section>
+    <section aria-label="The chosen message">${message.parts.map(
+      (part, index) => html`<div class="part" key=${index}>
+      <span class="tag">${part.kind}</span><pre tabindex="0">${part.text}</pre></div>`,
+    )}</section>
   </div>`;
 };
 
@@ -73,25 +89,33 @@ export const Picture = ({ data }) => {
       ${" "}${count(receipt.free)} free <span class=${`tag ${basis}`}>${basis}</span>
       ${" "}<span class="quiet">by ${receipt.counter}; ${count(reserve)} of a window of
       ${" "}${count(data.window_tokens)} are reserve</span></p>
-    ${reported && html`<p class="quiet">${count(reported.prompt_tokens)} prompt tokens in this turn,
-      ${" "}${count(reported.cached_tokens)} of them cached <span class="tag reported">reported</span></p>`}
+    ${
+      reported &&
+      html`<p class="quiet">${count(reported.prompt_tokens)} prompt tokens in this turn,
+      ${" "}${count(reported.cached_tokens)} of them cached
+      ${" "}<span class="tag reported">reported</span></p>`
+    }
     <${Bar} receipt=${receipt} reserve=${reserve} lit=${lit} />
     <div class="wide"><table class="slots">
       <caption>Slots in prompt order</caption>
       <thead><tr><th scope="col">slot</th><th scope="col">offered</th><th scope="col">kept</th>
         <th scope="col">cut</th><th scope="col">messages</th><th scope="col">limits</th>
         <th scope="col">why</th></tr></thead>
-      <tbody>${receipt.slots.map((line, index) => html`<tr
-        key=${index} class=${lit.value === index ? "lit" : ""} onMouseEnter=${() => (lit.value = index)}>
+      <tbody>${receipt.slots.map(
+        (line, index) => html`<tr
+        key=${index} class=${lit.value === index ? "lit" : ""}
+        onMouseEnter=${() => (lit.value = index)}>
         <th scope="row"><button type="button" class="plain" aria-pressed=${lit.value === index}
-          onClick=${() => (lit.value = index)}><i class=${`dot ${colourOf(index)}`}></i>${line.name}</button>
+          onClick=${() => (lit.value = index)}>
+          <i class=${`dot ${colourOf(index)}`}></i>${line.name}</button>
           ${line.stability === "volatile" && html`<span class="tag">tail</span>`}</th>
         <td>${count(line.offered)}</td><td>${count(line.kept)}</td><td>${count(line.cut)}</td>
         <td>${line.messages.filter((m) => m.kept > 0).length}/${line.messages.length}</td>
         <td><${Limits} line=${line} budget=${receipt.budget} /></td>
-        <td>${whatHappened(line, rules)}</td></tr>`)}</tbody>
+        <td>${whatHappened(line, rules)}</td></tr>`,
+      )}</tbody>
     </table></div>
-    ${receipt.warnings.map((warning) => html`<p class="warning" key=${warning.message}>${warning.message}</p>`)}
+    ${receipt.warnings.map(({ message }) => html`<p class="warning" key=${message}>${message}</p>`)}
     <h3>${receipt.slots[lit.value]?.name ?? ""}</h3>
     <${Messages} texts=${messages} lit=${lit} />
   </section>`;

@@ -24,13 +24,16 @@ export const Excerpt = ({ label, before, text }) => html`<figure class="excerpt"
 
 export const DriftNote = ({ drift, label = "Against the request before it" }) => {
   if (!drift) return html`<p class="quiet">The first request: nothing to compare with.</p>`;
+  const cost = drift.cost_usd ? `, ${dollars(drift.cost_usd)}` : "";
   return html`<section aria-label=${label}>
     <h3>${label}</h3>
     <dl class="facts">
       <dt>kind</dt><dd><span class=${`tag ${drift.kind}`}>${drift.kind}</span></dd>
-      <dt>in common</dt><dd>${count(drift.common_bytes)} bytes, about ${count(drift.common_tokens)} tokens</dd>
+      <dt>in common</dt>
+      <dd>${count(drift.common_bytes)} bytes, about ${count(drift.common_tokens)} tokens</dd>
       <dt>first difference</dt><dd>${drift.cause}</dd>
-      <dt>to be evaluated again</dt><dd>${count(drift.lost_tokens)} tokens of the old prefix${drift.cost_usd ? `, ${dollars(drift.cost_usd)}` : ""}</dd>
+      <dt>to be evaluated again</dt>
+      <dd>${count(drift.lost_tokens)} tokens of the old prefix${cost}</dd>
     </dl>
     <div class="pair">
       <${Excerpt} label="before" before=${drift.shared} text=${drift.old} />
@@ -46,12 +49,18 @@ const Compare = ({ requests }) => {
   const { data, error } = useAnswer(path);
   return html`<section aria-label="Compare">
     <h3>Compare with another request</h3>
-    <label>turn.request <select value=${other} onChange=${(event) => setOption("with", event.target.value)}>
+    <label>turn.request <select value=${other}
+      onChange=${(event) => setOption("with", event.target.value)}>
       <option value="">none</option>
       ${requests.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}
     </select></label>
     ${error && html`<p class="error" role="alert">${error}</p>`}
-    ${other && data && html`<${DriftNote} drift=${data} label=${`From ${other} to ${turn}.${request}`} />`}
+    ${
+      other &&
+      data &&
+      html`<${DriftNote} drift=${data}
+      label=${`From ${other} to ${turn}.${request}`} />`
+    }
   </section>`;
 };
 

@@ -6,13 +6,16 @@ export const TraceView = ({ trace }) => {
   return html`<section aria-label="Trace">
     <p class="lead">${seconds(total)} in all</p>
     <table class="trace"><caption>Waterfall of the turn</caption>
-      <thead><tr><th scope="col">step</th><th scope="col">took</th><th scope="col">when</th></tr></thead>
-      <tbody>${trace.map((span, at) => html`<tr key=${at}>
+      <thead><tr><th scope="col">step</th><th scope="col">took</th>
+        <th scope="col">when</th></tr></thead>
+      <tbody>${trace.map(
+        (span, at) => html`<tr key=${at}>
         <th scope="row">${span.name}</th><td>${seconds(span.end_ms - span.start_ms)}</td>
         <td class="lane"><span class=${`span ${span.kind}`} style=${{
           marginLeft: `${Math.min(99.7, (100 * span.start_ms) / total)}%`,
           width: `${Math.max(0.3, (100 * (span.end_ms - span.start_ms)) / total)}%`,
-        }}></span></td></tr>`)}</tbody></table>
+        }}></span></td></tr>`,
+      )}</tbody></table>
     ${trace.length === 0 && html`<p class="quiet">Nothing was timed.</p>`}
   </section>`;
 };

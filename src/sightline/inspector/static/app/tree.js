@@ -10,8 +10,13 @@ import { VirtualList } from "app/list";
 const ROW = 22;
 const WHOLE = 400; // a tree with more lines begins with its branches folded
 
-const Line = ({ line, folded, onToggle }) => html`<span class=${`node ${line.kind}`} style=${{ paddingLeft: `${line.depth * 14}px` }}>
-  <span class="fold" aria-hidden="true" onClick=${onToggle}>${line.below === 0 ? "" : folded ? "▸" : "▾"}</span><span class="text">${line.text}</span>
+const Line = ({
+  line,
+  folded,
+  onToggle,
+}) => html`<span class=${`node ${line.kind}`} style=${{ paddingLeft: `${line.depth * 14}px` }}>
+  <span class="fold" aria-hidden="true" onClick=${onToggle}>
+    ${line.below === 0 ? "" : folded ? "▸" : "▾"}</span><span class="text">${line.text}</span>
   ${folded && html`<span class="tag">${count(line.below)} below</span>`}
   ${line.reason && html`<span class="tag">${line.kind}: ${line.reason}</span>`}</span>`;
 
@@ -32,6 +37,12 @@ const useLines = (root, size) => {
   return [(line) => pages.value.get(Math.floor(line / size))?.[line % size], want];
 };
 
+const inWords = ({ total, found }, at) => {
+  if (total === 0) return "nothing";
+  const visited = total > found.length ? `, the first ${count(found.length)} can be visited` : "";
+  return `${count(at + 1)} of ${count(total)}${visited}`;
+};
+
 const Find = ({ root, name, onFound }) => {
   const hits = useSignal(null);
   const at = useSignal(0);
@@ -45,15 +56,19 @@ const Find = ({ root, name, onFound }) => {
     event.preventDefault();
     const text = new FormData(event.target).get("find");
     if (hits.value && hits.value.text === text) return step(1);
-    hits.value = text ? { text, ...(await get(`${root}/find?q=${encodeURIComponent(text)}`)) } : null;
+    hits.value = text
+      ? { text, ...(await get(`${root}/find?q=${encodeURIComponent(text)}`)) }
+      : null;
     at.value = 0;
     return hits.value && step(0);
   };
   const found = hits.value;
   return html`<form role="search" class="find" onSubmit=${search}>
-    <label>find <input type="search" name="find" aria-label=${`Find in the nodes of ${name}`} /></label>
-    <button>Next</button> <button type="button" disabled=${!found} onClick=${() => step(-1)}>Previous</button>
-    <span role="status" class="quiet">${found && (found.total === 0 ? "nothing" : `${count(at.value + 1)} of ${count(found.total)}${found.total > found.found.length ? `, the first ${count(found.found.length)} can be visited` : ""}`)}</span>
+    <label>find <input type="search" name="find"
+      aria-label=${`Find in the nodes of ${name}`} /></label>
+    <button>Next</button>
+    ${" "}<button type="button" disabled=${!found} onClick=${() => step(-1)}>Previous</button>
+    <span role="status" class="quiet">${found && inWords(found, at.value)}</span>
   </form>`;
 };
 
@@ -63,10 +78,14 @@ const Nodes = ({ app, at, root }) => {
   const [ownApp, ownLine] = (route.value.options.node ?? "").split(".").map(Number);
   const chosen = ownApp === at && ownLine < app.nodes ? ownLine : -1;
   const choose = (line) => setOption("node", `${at}.${line}`);
-  const foldsOf = async (line) => (await get(`${root}/folds/${line}`).catch(() => ({ folds: [] }))).folds;
+  const foldsOf = async (line) =>
+    (await get(`${root}/folds/${line}`).catch(() => ({ folds: [] }))).folds;
   const foldAll = async () => (folds.value = new Folds(app.nodes, new Map(await foldsOf(0))));
   useEffect(() => {
-    if (app.nodes > WHOLE) foldAll().then(() => chosen >= 0 && (folds.value = folds.peek().reveal(chosen)));
+    if (app.nodes > WHOLE)
+      foldAll().then(() => {
+        if (chosen >= 0) folds.value = folds.peek().reveal(chosen);
+      });
   }, []);
   const open = async (line) => {
     const children = await foldsOf(line); // its children are shown, nothing below them yet
@@ -88,8 +107,12 @@ const Nodes = ({ app, at, root }) => {
     return line;
   };
   const keys = {
-    ArrowRight: () => lineAt(chosen)?.below && (folds.value.folded.has(chosen) ? open(chosen) : choose(chosen + 1)),
-    ArrowLeft: () => (lineAt(chosen)?.below && !folds.value.folded.has(chosen) ? toggle(chosen) : chosen > 0 && choose(parentOf(chosen))),
+    ArrowRight: () =>
+      lineAt(chosen)?.below && (folds.value.folded.has(chosen) ? open(chosen) : choose(chosen + 1)),
+    ArrowLeft: () =>
+      lineAt(chosen)?.below && !folds.value.folded.has(chosen)
+        ? toggle(chosen)
+        : chosen > 0 && choose(parentOf(chosen)),
     Enter: () => toggle(chosen),
   };
   const visible = folds.value;
@@ -97,28 +120,42 @@ const Nodes = ({ app, at, root }) => {
     const line = visible.lineAt(row);
     const known = lineAt(line);
     if (!known) return {};
-    return { "aria-level": known.depth + 1, "aria-expanded": known.below ? !visible.folded.has(line) : undefined };
+    return {
+      "aria-level": known.depth + 1,
+      "aria-expanded": known.below ? !visible.folded.has(line) : undefined,
+    };
   };
   const show = (line) => {
     folds.value = folds.value.reveal(line);
     choose(line);
   };
+  const known = chosen >= 0 && lineAt(chosen);
   return html`<div>
     <div class="tools">
-      ${app.nodes > 1 && html`<button type="button" onClick=${foldAll}>Fold</button>
-        ${" "}<button type="button" onClick=${() => (folds.value = new Folds(app.nodes))}>Unfold all</button>`}
+      ${
+        app.nodes > 1 &&
+        html`<button type="button" onClick=${foldAll}>Fold</button>
+        ${" "}<button type="button"
+        onClick=${() => (folds.value = new Folds(app.nodes))}>Unfold all</button>`
+      }
       ${!isExport && html`<${Find} root=${root} name=${app.name} onFound=${show} />`}
     </div>
-    <${VirtualList} id=${`tree-${at}`} kind="treegrid" label=${`Nodes of ${app.name}`} count=${visible.count} height=${ROW} fit
+    <${VirtualList} id=${`tree-${at}`} kind="treegrid" label=${`Nodes of ${app.name}`}
+      count=${visible.count} height=${ROW} fit
       selected=${visible.rowOf(chosen)} about=${about} keys=${keys}
       onSelect=${(row) => choose(visible.lineAt(row))}
-      seen=${(first, last) => want(Array.from({ length: Math.max(0, last - first) }, (_, by) => visible.lineAt(first + by)))}
+      seen=${(first, last) =>
+        want(
+          Array.from({ length: Math.max(0, last - first) }, (_, by) => visible.lineAt(first + by)),
+        )}
       row=${(row) => {
         const line = visible.lineAt(row);
         const known = lineAt(line);
-        return known ? Line({ line: known, folded: visible.folded.has(line), onToggle: () => toggle(line) }) : html`<span class="node quiet">…</span>`;
+        return known
+          ? Line({ line: known, folded: visible.folded.has(line), onToggle: () => toggle(line) })
+          : html`<span class="node quiet">…</span>`;
       }} />
-    ${chosen >= 0 && lineAt(chosen) && html`<p role="status"><code>${lineAt(chosen).path}</code></p>`}
+    ${known && html`<p role="status"><code>${known.path}</code></p>`}
   </div>`;
 };
 
@@ -129,7 +166,12 @@ const Invoke = ({ app }) => {
     const form = new FormData(event.target);
     try {
       const params = JSON.parse(form.get("params") || "{}");
-      const answer = await post("/api/invoke", { app: app.id, path: form.get("path"), action: form.get("action"), params });
+      const answer = await post("/api/invoke", {
+        app: app.id,
+        path: form.get("path"),
+        action: form.get("action"),
+        params,
+      });
       said.value = JSON.stringify(answer, null, 2);
     } catch (error) {
       said.value = error.message;
@@ -142,12 +184,20 @@ const Invoke = ({ app }) => {
     <button>Invoke</button><pre role="status">${said.value}</pre></form>`;
 };
 
+const Change = (change, index) => html`<li key=${index}>
+  <code>${change.op}</code> <code>${change.path}</code> ${change.text}</li>`;
+
 const App = ({ app, at, root, allowInvoke }) => html`<article aria-label=${app.name}>
-  <h3>${app.name} <span class="quiet">${app.id}</span> <span class=${`tag ${app.status}`}>${app.status}</span></h3>
+  <h3>${app.name} <span class="quiet">${app.id}</span>
+    ${" "}<span class=${`tag ${app.status}`}>${app.status}</span></h3>
   <p class="quiet">${count(app.shown)} of ${count(app.nodes)} nodes shown, ${count(app.cut)} cut,
     ${" "}${count(app.summarised)} summarised</p>
-  ${app.changes.length > 0 && html`<details open><summary>${count(app.changes.length)} ${app.changes.length === 1 ? "change" : "changes"} since the request before</summary>
-    <ul class="changes">${app.changes.map((change, index) => html`<li key=${index}><code>${change.op}</code> <code>${change.path}</code> ${change.text}</li>`)}</ul></details>`}
+  ${
+    app.changes.length > 0 &&
+    html`<details open><summary>${count(app.changes.length)}
+      ${" "}${app.changes.length === 1 ? "change" : "changes"} since the request before</summary>
+    <ul class="changes">${app.changes.map(Change)}</ul></details>`
+  }
   ${app.nodes > 0 && html`<${Nodes} app=${app} at=${at} root=${`${root}/${at}`} />`}
   ${allowInvoke && html`<${Invoke} app=${app} />`}
 </article>`;
@@ -159,9 +209,15 @@ export const StateView = ({ allowInvoke, fresh }) => {
   return html`<section aria-label="State">
     ${error && html`<p class="error" role="alert">${error}</p>`}
     ${!data && !error && html`<p class="quiet">Loading…</p>`}
-    ${data && data.apps.length === 0 && html`<p class="quiet">No app was connected.</p>`}
-    ${data && data.apps.map((app, at) => html`<${App} key=${app.id} app=${app} at=${at} root=${root} allowInvoke=${allowInvoke} />`)}
-    ${data && data.tail && html`<details><summary>The tail, as the model read it</summary>
-      <pre tabindex="0">${data.tail}</pre></details>`}
+    ${data?.apps.length === 0 && html`<p class="quiet">No app was connected.</p>`}
+    ${data?.apps.map(
+      (app, at) => html`<${App} key=${app.id} app=${app} at=${at} root=${root}
+      allowInvoke=${allowInvoke} />`,
+    )}
+    ${
+      data?.tail &&
+      html`<details><summary>The tail, as the model read it</summary>
+      <pre tabindex="0">${data.tail}</pre></details>`
+    }
   </section>`;
 };

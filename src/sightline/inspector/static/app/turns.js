@@ -14,9 +14,11 @@ const figures = (turn) => [
 ];
 
 const Turn = (turn) => html`<span class="turn">
-  <span class="line"><b>${turn.turn}</b> <span class=${`tag ${turn.status}`}>${turn.status}</span> ${turn.text}</span>
+  <span class="line"><b>${turn.turn}</b>
+    ${" "}<span class=${`tag ${turn.status}`}>${turn.status}</span> ${turn.text}</span>
   <span class="quiet line">${figures(turn).join(" · ")}</span></span>`;
 
 export const TurnList = ({ turns, selected, onSelect }) => html`<${VirtualList}
-  id="turns" label="Turns" count=${turns.length} height=${ROW} selected=${selected} onSelect=${onSelect}
+  id="turns" label="Turns" count=${turns.length} height=${ROW}
+  selected=${selected} onSelect=${onSelect}
   row=${(index) => Turn(turns[index])} />`;
