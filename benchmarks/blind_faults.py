@@ -1,7 +1,8 @@
 """Further ways to lose a prompt cache, written without having read what names them.
 
-Their author knew the causes with their words (`sightline.gateway.causes`), the sessions and the
-faults of `benchmarks.faults`, and how agents write their prompts; not the code that is scored.
+Their author knew the causes with their words (`sightline.context.dialects.causes`), the sessions
+and the faults of `benchmarks.faults`, and how agents write their prompts; not the code that is
+scored.
 
     BLIND       changes by which a cache is lost, with the cause and the place
     HARMLESS    changes by which nothing is lost: nothing may be found

@@ -10,9 +10,10 @@ from typing import Any
 
 from benchmarks.blind_faults import BLIND, HARMLESS
 from benchmarks.faults import Case, cases, clean
+from sightline.context.dialects.missed import Loss
 from sightline.context.dialects.usage import Usage
 from sightline.gateway.bodies import RequestBody, read_body
-from sightline.gateway.losses import Loss, compare, verdict
+from sightline.gateway.losses import compare, verdict
 
 WAS = Usage(100_000, 10, 90_000, 10_000)
 PRICE = 6.0  # dollars a million, above reading

@@ -10,7 +10,7 @@ from benchmarks.blind_faults import BLIND, HARMLESS
 from benchmarks.faults import FAULTS, Case, cases, clean, session
 from benchmarks.gateway import judge
 
-from sightline.gateway.causes import CAUSES
+from sightline.context.dialects.causes import CAUSES
 
 
 def test_causes_and_places_of_seeded_faults_are_named() -> None:

@@ -72,8 +72,8 @@ def test_looking_at_ever_new_requests_keeps_only_the_last_counts(
 
 def test_the_command_is_the_request_and_holds_no_key(reader: RecordReader) -> None:
     command = reader.request(1, 3, 1)["request"]["curl"]
-    assert command.startswith("curl")
-    assert "$ANTHROPIC_API_KEY" in command
+    assert 'curl "$BASE_URL"/v1/messages' in command, "a scripted model is nowhere"
+    assert "$API_KEY" in command
     assert "--data-raw" in command
 
 

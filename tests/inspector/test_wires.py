@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.host.helpers import hosted, turn
+from sightline.agent.models.access import public_url
 from sightline.agent.models.choose import reach_of
 from sightline.agent.models.scripted import ScriptedModel
 from sightline.agent.models.vendors import VENDORS
@@ -34,12 +35,14 @@ OWN = Settings(
 )
 
 
-def command(label: str, row: str, settings: Settings | None = None, **env: str) -> str:
-    """The command for a request to a model, made with the profile of an endpoint."""
+def command(label: str, row: str, settings: Settings | None = None, at: str | None = None) -> str:
+    """The command for a request that went to an address, by default the settings' endpoint."""
     slots = Slots(Budget(10_000), counter_for("chars/4"))
     slots.add("input", SAID, role="user")
     request = encode(slots.render(), profile_for(row, label.partition(":")[2]))
-    return curl(request, label.partition(":")[0], reach_of(label, settings or Settings(), env))
+    reach = reach_of(label, settings or Settings(), {})
+    went = public_url(reach.base_url) if at is None and reach is not None else at or ""
+    return curl(request, went, reach)
 
 
 def given(text: str, **env: str) -> list[str]:
@@ -85,8 +88,23 @@ def test_an_endpoint_of_the_users_own_is_where_they_say_with_their_key_or_none()
     assert "x-api-key" not in home
     moved = given(command("openai-responses:m", "openai-responses", OWN))
     assert moved[0] == "https://proxy.example/v1/responses"
-    by_env = command("openai-chat:m", "openai-chat", OPENAI_BASE_URL="http://127.0.0.1:9/v1")
-    assert given(by_env)[0] == "http://127.0.0.1:9/v1/chat/completions"
+
+
+def test_the_address_that_was_recorded_counts_whatever_the_settings_say_now() -> None:
+    text = command("openai-chat:m", "openai-chat", at="http://127.0.0.1:9/v1")
+    arguments = given(text, API_KEY="sesame", OPENAI_API_KEY="another")
+    assert arguments[0] == "http://127.0.0.1:9/v1/chat/completions"
+    assert "Authorization: Bearer sesame" in arguments
+    assert "openai.com" not in text
+
+
+@pytest.mark.parametrize(("label", "row"), [("openai-chat:m", "openai-chat"), ("work:m", "xai")])
+def test_an_address_that_was_not_recorded_is_the_readers_to_name(label: str, row: str) -> None:
+    text = command(label, row, OWN, at="")
+    assert given(text, BASE_URL="http://127.0.0.1:9")[0].startswith("http://127.0.0.1:9/")
+    assert "not recorded" in text.splitlines()[0]
+    assert "example" not in text
+    assert "$API_KEY" in text
 
 
 @pytest.mark.parametrize("label", ["work:m", "gpt-proxy:m", "openai:m", "m"])
@@ -103,12 +121,12 @@ def test_nothing_of_the_settings_runs_or_tells_a_password() -> None:
     odd = given(command("odd:m", "openai-chat", OWN), API_KEY="sesame")
     assert odd[0] == "https://$(id).example/v1/chat/completions"
     assert "Authorization: Bearer sesame" in odd
-    secret = command("secret:m", "openai-chat", OWN)
-    assert "hunter2" not in secret
-    assert '"$BASE_URL"' in secret
+    assert "hunter2" not in command("secret:m", "openai-chat", OWN)
 
 
 class Labelled(ScriptedModel):
+    address = "https://models.work.example/v1"
+
     @property
     def label(self) -> str:
         return "work:m"

@@ -18,22 +18,18 @@ from typing import Final
 import msgspec
 
 from sightline.context.dialects.drift import common_start
+from sightline.context.dialects.missed import Loss, missed
 from sightline.context.dialects.usage import Usage
 from sightline.gateway.bodies import RequestBody, Unit
-from sightline.gateway.causes import CAUSES
 
 __all__ = [
     "Comparison",
-    "Loss",
     "common_units",
     "compare",
     "is_summary",
     "verdict",
 ]
 
-# pydantic-ai and Claude Code call a cache collapsed beyond these: 5 % and 2,000 tokens.
-SLACK_SHARE: Final = 0.05
-SLACK_TOKENS: Final = 2_000
 SHOWN_CHARS: Final = 160
 LOOKBACK: Final = 20  # blocks before a mark in which an earlier entry is looked for
 
@@ -53,28 +49,6 @@ class Comparison(msgspec.Struct, frozen=True):
     detail: str = ""
     before: str = ""
     now: str = ""
-
-
-class Loss(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Tokens that were paid again, why, and what that cost above reading them, in dollars."""
-
-    cause: str
-    tokens: int
-    cost: float | None
-    path: str = ""
-    detail: str = ""
-    before: str = ""
-    now: str = ""
-
-    @property
-    def words(self) -> str:
-        """The cause in words, with what it concerns."""
-        return CAUSES[self.cause][0] + (f" ({self.detail})" if self.detail else "")
-
-    @property
-    def advice(self) -> str:
-        """What to do about it."""
-        return CAUSES[self.cause][1]
 
 
 def common_units(one: Sequence[Unit], other: Sequence[Unit]) -> int:
@@ -142,37 +116,31 @@ def verdict(
     """
     if was is None or usage is None or not was.input_tokens:
         return None
-    could = was.input_tokens
-    if compared.cause and usage.cache_read_tokens < (1 - SLACK_SHARE) * could:
-        share = compared.shared / compared.whole if compared.whole else 1.0
-        lost = min(int(could * (1 - share)), could - usage.cache_read_tokens)
-        if not lost:
-            return None
-        cost = None if extra_price is None else lost * extra_price / 1_000_000
-        return Loss(
-            compared.cause,
-            lost,
-            cost,
-            compared.path,
-            compared.detail,
-            compared.before,
-            compared.now,
-        )
-    # Anthropic reads what it wrote; the others keep whatever came.
-    kept = was.cache_read_tokens + was.cache_write_tokens
-    whole = kept if now.api == "anthropic" else could
-    expected = int(whole * compared.shared / compared.whole) if compared.whole else whole
-    missing = expected - usage.cache_read_tokens
-    if could < least_tokens or missing < max(SLACK_TOKENS, SLACK_SHARE * expected):
-        return None
-    cost = None if extra_price is None else missing * extra_price / 1_000_000
-    if now.api == "anthropic" and not now.marked:
-        return Loss("unmarked", missing, cost)
-    if lifetime_s and idle_s > lifetime_s:
-        return Loss("expired", missing, cost, detail=f"{_span(idle_s)} since the last request")
-    if now.api == "anthropic" and not _reaches_back(now, compared.units):
-        return Loss("lookback", missing, cost)
-    return Loss("lost", missing, cost, detail=f"{usage.cache_read_tokens:,} of {expected:,} read")
+    claude = now.api == "anthropic"
+    loss = missed(
+        was.input_tokens,
+        usage.cache_read_tokens,
+        shared=compared.shared,
+        whole=compared.whole,
+        # Anthropic reads what it wrote; the others keep whatever came.
+        kept=was.cache_read_tokens + was.cache_write_tokens if claude else was.input_tokens,
+        cause=compared.cause,
+        idle_s=idle_s,
+        lifetime_s=lifetime_s,
+        least_tokens=least_tokens,
+        is_unmarked=claude and not now.marked,
+        is_out_of_reach=claude and not _reaches_back(now, compared.units),
+        extra_price=extra_price,
+    )
+    if loss is None or loss.cause != compared.cause:
+        return loss
+    return msgspec.structs.replace(
+        loss,
+        path=compared.path,
+        detail=compared.detail,
+        before=compared.before,
+        now=compared.now,
+    )
 
 
 def _reaches_back(now: RequestBody, shared: int) -> bool:
@@ -182,11 +150,6 @@ def _reaches_back(now: RequestBody, shared: int) -> bool:
     """
     marks = [index for index, unit in enumerate(now.units) if unit.marked and index >= shared - 1]
     return not marks or min(marks) - LOOKBACK < shared
-
-
-def _span(seconds: float) -> str:
-    minutes = int(seconds // 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
 
 
 def _size(units: Sequence[Unit]) -> int:

@@ -20,6 +20,7 @@ import msgspec
 from sightline.context.dialects import DIALECTS
 from sightline.context.dialects.decoder import read_error
 from sightline.context.dialects.events import Stopped, UsageArrived
+from sightline.context.dialects.missed import Loss, extra_price, lifetime_s
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.profiles import profile_for
 from sightline.context.dialects.usage import Usage, cost
@@ -29,7 +30,7 @@ from sightline.context.ledger.usage import StoredUsage
 from sightline.context.messages.gate import guarded_text, storable
 from sightline.errors import InvalidInput, NotFound, SightlineError
 from sightline.gateway.bodies import Api, RequestBody, pieces_of, read_body
-from sightline.gateway.losses import Comparison, Loss, verdict
+from sightline.gateway.losses import Comparison, verdict
 from sightline.gateway.traffic import Earlier, Traffic, session_key
 
 __all__ = ["Observer", "Passed", "Passing", "passed_of", "unpacked"]
@@ -45,7 +46,6 @@ RECALLED: Final = 8  # requests of a session that the first one after a restart 
 ANTHROPIC_S: Final = 300.0
 HOUR_S: Final = 3_600.0
 _LONG: Final = re.compile(rb'"ttl"\s*:\s*"1h"')
-_SPANS: Final = {"s": 1.0, "m": 60.0, "h": HOUR_S}
 
 
 class Passed(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -280,12 +280,7 @@ def _loss(
     profile: Profile,
     data: bytes,
 ) -> Loss | None:
-    prices = profile.prices
-    extra = None
-    if prices.input is not None:
-        paid = prices.input if prices.cache_write is None else prices.cache_write
-        extra = paid - (prices.cache_read or 0.0)
-    lifetime = _seconds(profile.cache.ttl)
+    lifetime = lifetime_s(profile.cache.ttl)
     if body.api == "anthropic":
         lifetime = HOUR_S if _LONG.search(data) else ANTHROPIC_S
     return verdict(
@@ -296,12 +291,8 @@ def _loss(
         idle_s=passing.at - earlier.at,
         lifetime_s=lifetime,
         least_tokens=profile.cache.min_tokens,
-        extra_price=extra,
+        extra_price=extra_price(profile.prices),
     )
-
-
-def _seconds(span: str) -> float:
-    return float(span[:-1]) * _SPANS[span[-1]] if span[-1:] in _SPANS else 0.0
 
 
 def _profile(body: RequestBody) -> Profile:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from sightline.gateway.causes import CAUSES
-from sightline.gateway.losses import Loss
+from sightline.context.dialects.causes import CAUSES
+from sightline.context.dialects.missed import Loss
 from sightline.gateway.observer import Passed
 
 __all__ = ["Summary", "line_of", "summarise", "summary_lines"]

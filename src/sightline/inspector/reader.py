@@ -36,6 +36,8 @@ from sightline.inspector.pages import Export
 from sightline.inspector.records import ROW_DIGITS, Records, parts_of, preview
 from sightline.inspector.timeline import timeline_of
 from sightline.inspector.trees import PAGE_LINES, AppTree, lay_out
+from sightline.inspector.turns import TurnRecords
+from sightline.inspector.verdicts import CacheVerdict, SentFacts
 from sightline.inspector.whatif import assemble_again, read_wishes, sight_of, strategy_of
 from sightline.inspector.wires import again, compared, shown
 
@@ -82,6 +84,7 @@ class RecordReader:
         self._settings = settings or Settings()
         self._env = env
         self._records = Records(ledger)
+        self._turns = TurnRecords(ledger, self._open_journal)
         self._journal: Journal | None = None
         self._states: dict[int, _State] = {}
         self._states_lock = threading.Lock()
@@ -136,12 +139,19 @@ class RecordReader:
     def _about_request(self, sent: _Sent, before: _Sent | None) -> dict[str, Any]:
         recorded, request = sent.recorded, sent.request
         line = recorded.line
+        facts, cache = self._judged(line)
         return {
             **self._picture(recorded.prompt, request),
             "model": line.model,
-            "request": shown(recorded, request, reach_of(line.model, self._settings, self._env)),
+            "request": shown(
+                recorded,
+                request,
+                (facts.usage and facts.usage.address) or "",
+                reach_of(line.model, self._settings, self._env),
+            ),
             "drift": None if before is None else compared(before.request, request),
             "reported": self._reported(recorded),
+            "verdicts": {"cache": cache},
             "trace": self._trace(line),
         }
 
@@ -343,6 +353,12 @@ class RecordReader:
         if near is not None and previous == (near.recorded.line.turn, near.recorded.line.number):
             return near
         return _Sent(self._recorded(line.session_id, *previous))
+
+    def _judged(self, line: RequestLine) -> tuple[SentFacts, CacheVerdict]:
+        """What is known of a request beside its bytes, and what of it was reused."""
+        lines = by_group(self._lines(line.session_id, line.turn))[line.group_id]
+        judged = {facts.line.id: (facts, verdict) for facts, verdict in self._turns.judged(lines)}
+        return judged[line.id]
 
     @staticmethod
     def _picture(prompt: Prompt, request: Request) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from sightline.agent.host.journal import RequestLine
 from sightline.context.projection.moment import parse_moment
 from sightline.errors import InvalidInput
 
-__all__ = ["Timeline", "TimelineSpan", "timeline_of"]
+__all__ = ["Timeline", "TimelineSpan", "ms_between", "timeline_of"]
 
 # A shorter gap is the program's own work: storing, judging, handing over.
 GAP_MS: Final = 50
@@ -53,7 +53,7 @@ def timeline_of(lines: Sequence[RequestLine]) -> Timeline:
     spans: list[TimelineSpan] = []
     first, over = _making_ms(lines[0]), 0
     for line in lines:
-        since_first = _ms_between(lines[0].sent_at, line.sent_at)
+        since_first = ms_between(lines[0].sent_at, line.sent_at)
         sent = max(first + since_first, over + _making_ms(line))
         timed = [*_steps(line), *_stream(line), *_timed(line)]
         spans += (span.later(sent) for span in (*timed, *_untimed(line)))
@@ -115,7 +115,7 @@ def _gaps(spans: Sequence[TimelineSpan], end: int) -> Iterator[TimelineSpan]:
         yield TimelineSpan("waiting", "wait", over, end, request)
 
 
-def _ms_between(old: str, new: str) -> int:
+def ms_between(old: str, new: str) -> int:
     """How much later a moment was; 0 where one of them is none."""
     try:
         return round((parse_moment(new) - parse_moment(old)).total_seconds() * 1000)

@@ -1,8 +1,8 @@
 """Requests as they were sent: made again from what was recorded, shown, compared, written as curl.
 
-A command goes to where the request went, with no key in it. Where that was is what the settings
-say of the endpoint in the model's label. Of an endpoint that nobody knows any more the reader
-has to say it: what was sent to one's own server is never offered to a vendor.
+A command goes to where the request went, which the ledger has, with no key in it. Where it has
+nothing of that the reader has to say it: what was sent to one's own server is never offered to
+a vendor. Which variable has the key is what the settings say of the endpoint that is there.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ import re
 import shlex
 from hashlib import sha256
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import msgspec
 
 from sightline.agent.host.journal import Recorded
-from sightline.agent.models.access import address
+from sightline.agent.models.access import address, public_url
 from sightline.agent.models.choose import Reach
 from sightline.agent.models.vendors import VENDORS, Api
 from sightline.context.dialects.drift import Drift, drift
@@ -41,8 +40,10 @@ def again(recorded: Recorded) -> Request:
     return recorded.to_request()
 
 
-def shown(recorded: Recorded, request: Request, reach: Reach | None) -> dict[str, Any]:
-    """Show a request: the exact body, laid out for reading, and as a command."""
+def shown(
+    recorded: Recorded, request: Request, base_url: str, reach: Reach | None
+) -> dict[str, Any]:
+    """Show a request: the exact body, laid out for reading, and as a command to where it went."""
     data = request.data
     endpoint = recorded.line.model.partition(":")[0]
     return {
@@ -53,7 +54,7 @@ def shown(recorded: Recorded, request: Request, reach: Reach | None) -> dict[str
         "reproduced": sha256(data).hexdigest() == recorded.digest,
         "body": data.decode(),
         "pretty": msgspec.json.format(data, indent=2).decode(),
-        "curl": curl(request, endpoint, reach),
+        "curl": curl(request, base_url, reach),
         "notes": [note.message for note in request.notes],
     }
 
@@ -88,19 +89,25 @@ def _text(data: bytes) -> str:
     return data.decode(errors="replace")
 
 
-def curl(request: Request, endpoint: str, reach: Reach | None) -> str:
-    """Write a request as a `curl` command, with variables for what is the reader's to know."""
+def curl(request: Request, base_url: str, reach: Reach | None) -> str:
+    """Write a request as a `curl` command, with variables for what is the reader's to know.
+
+    `base_url` is where it went, empty if nobody knows; `reach` is what the settings say of its
+    endpoint, which counts only where that is the same address.
+    """
     vendor = VENDORS.get(request.profile.endpoint)
     api: Api = "openai" if vendor is None else vendor.api
+    if reach is not None and public_url(reach.base_url) != base_url:
+        reach = None
     notes: list[str] = []
-    if reach is None:
-        notes.append(f"the settings have no endpoint {endpoint!r}: set BASE_URL and API_KEY")
     if api == "bedrock":
         notes.append("AWS wants a signature, which this command lacks: it is refused as it stands")
     elif api == "local":
         notes.append("the embedded model has no address: this is for a server with its weights")
+    elif not base_url:
+        notes.append("where it went was not recorded: set BASE_URL and API_KEY")
     lines = [
-        f"curl {_url(request, api, reach)}",
+        f"curl {_url(request, api, base_url, reach)}",
         "-H 'Content-Type: application/json'",
         *_auth(api, reach),
         *(f"-H {shlex.quote(f'{name}: {value}')}" for name, value in request.headers.items()),
@@ -109,13 +116,11 @@ def curl(request: Request, endpoint: str, reach: Reach | None) -> str:
     return "\n".join([*(f"# {note}" for note in notes), " \\\n  ".join(lines)])
 
 
-def _url(request: Request, api: Api, reach: Reach | None) -> str:
-    base = "" if reach is None else reach.base_url
-    parts = urlsplit(base)
-    if parts.netloc and "@" not in parts.netloc and not parts.query:
-        whole = address(base, request.path) if api == "openai" else base.rstrip("/") + request.path
-        return shlex.quote(whole)
-    unknown = _BEDROCK if api == "bedrock" and reach is not None and not base else '"$BASE_URL"'
+def _url(request: Request, api: Api, base_url: str, reach: Reach | None) -> str:
+    if base_url:
+        base = base_url.rstrip("/")
+        return shlex.quote(address(base, request.path) if api == "openai" else base + request.path)
+    unknown = _BEDROCK if api == "bedrock" and reach is not None else '"$BASE_URL"'
     return unknown + shlex.quote(request.path)
 
 

@@ -286,6 +286,29 @@ class Journal:
             )
         return [_line(row) for row in rows]
 
+    def earlier(self, line: RequestLine, most: int) -> list[RequestLine]:
+        """List the requests of a session that were sent before one, the nearest first."""
+        with self._lock, translated(self.path):
+            rows = fetch(
+                self._connection,
+                # By row and not by session: the index would have them all read and sorted.
+                f"SELECT {_LINE} FROM requests WHERE +session_id = ? AND id < ? "
+                "ORDER BY id DESC LIMIT ?",
+                (line.session_id, line.id, most),
+            )
+        return [_line(row) for row in rows]
+
+    def made_with(self, row: int) -> tuple[Profile, Options]:
+        """Read the profile and the options that a request was encoded with."""
+        with self._lock, translated(self.path):
+            [(profile, options)] = fetch(
+                self._connection,
+                "SELECT (SELECT data FROM pieces WHERE digest = profile), options "
+                "FROM requests WHERE id = ?",
+                (row,),
+            )
+        return _profiles.decode(profile), _options.decode(options)
+
     def before(self, line: RequestLine) -> tuple[int, int] | None:
         """Find the request that was sent to the same model before this one: turn and number."""
         with self._lock, translated(self.path):

@@ -13,6 +13,9 @@ from sightline.cli.commands.app_path import AppPath, find_path
 from sightline.cli.commands.command import CommandCall, Section
 from sightline.cli.commands.lines import columns
 from sightline.cli.commands.offers import offering
+from sightline.context.dialects.causes import CAUSES
+from sightline.context.dialects.drift import Drift
+from sightline.context.dialects.missed import cause_of
 from sightline.context.ledger import Ledger, StoredUsage, Totals
 from sightline.context.projection.select import Omission, Selection
 from sightline.context.slots.receipt import RULES, Receipt, SlotLine
@@ -87,7 +90,13 @@ def _blame(preview: Composed, slot: str) -> list[str]:
     drift = preview.drift
     if drift is None or drift.expected or drift.slot != slot:
         return []
-    return [f"  the next request departs from the last one here: {drift}"]
+    return [f"  the next request departs from the last one here: {_why_departs(drift)}"]
+
+
+def _why_departs(drift: Drift) -> str:
+    """Say in words why a request does not begin like the last one, then in bytes."""
+    cause, _ = cause_of(drift, "", "")
+    return f"{CAUSES[cause][0]}; {drift}" if cause else str(drift)
 
 
 def _why_node(selection: Selection, found: AppPath) -> str:
@@ -126,7 +135,7 @@ async def _cache(call: CommandCall) -> None:
     if preview.drift is None:
         call.console.write("Nothing was sent yet: there is no request to share a beginning with.")
     else:
-        call.console.write(f"next request: {preview.drift}")
+        call.console.write(f"next request: {_why_departs(preview.drift)}")
     session_id = call.host.session.id
     totals = await call.ledger(lambda ledger: ledger.accounts.totals(session_id))
     if totals.requests:

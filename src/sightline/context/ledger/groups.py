@@ -10,13 +10,14 @@ from its end, and nothing stays behind.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
 from sightline.context.ledger.history import group_entries
-from sightline.context.ledger.rows import NO_LIMIT, Row, find_session, first
+from sightline.context.ledger.rows import NO_LIMIT, Row, find_session, first, marks
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.seal import ZERO
 from sightline.context.ledger.store import Store
@@ -98,6 +99,18 @@ class Groups:
                 (_PREVIEW, session_id, NO_LIMIT if last < 0 else last),
             )
         return [Group(**row) for row in reversed(rows)]
+
+    def statuses(self, session_id: int, group_ids: Sequence[int]) -> dict[int, GroupStatus]:
+        """Tell what became of some groups."""
+        if not group_ids:
+            return {}
+        with self._store.read() as db:
+            rows = db.fetch(
+                "SELECT id, status FROM groups "
+                f"WHERE session_id = ? AND id IN ({marks(group_ids)})",
+                (session_id, *group_ids),
+            )
+        return dict(rows)
 
     def goes_on(self, session_id: int) -> bool:
         """Tell whether a reply that is stored next joins a group, or has to be one of its own."""

@@ -8,13 +8,14 @@ spent: usage survives undo and remove, and what a clone inherits is not counted 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any, Final
 
 import msgspec
 from msgspec.structs import astuple
 
-from sightline.context.ledger.rows import Row, find_session
+from sightline.context.ledger.rows import Row, find_session, marks
 from sightline.context.ledger.store import Store
 from sightline.context.ledger.transaction import Transaction
 from sightline.context.messages.entries import Basis
@@ -172,6 +173,21 @@ class Accounts:
             )
         return {row.pop("group_id"): Totals(**row) for row in rows}
 
+    def of_groups(self, session_id: int, group_ids: Sequence[int]) -> dict[int, list[StoredUsage]]:
+        """List the requests of some groups of a session, in order."""
+        found: dict[int, list[StoredUsage]] = {group_id: [] for group_id in group_ids}
+        if not found:
+            return found
+        with self._store.read() as db:
+            rows = db.rows(
+                f"SELECT group_id, {', '.join(StoredUsage.__struct_fields__)} FROM usage "
+                f"WHERE session_id = ? AND group_id IN ({marks(group_ids)}) ORDER BY id",
+                (session_id, *group_ids),
+            )
+        for row in rows:
+            found[row.pop("group_id")].append(StoredUsage(**usage_fields(row)))
+        return found
+
     def by_turn_and_model(self, session_id: int) -> list[tuple[int | None, str, Totals]]:
         """Sum up the requests of a session by group and model, in order; None is beside a turn."""
         with self._store.read() as db:
@@ -254,6 +270,16 @@ class Accounts:
         if not rows:
             raise NotFound(f"no receipt {receipt_id}")
         return _receipt(rows[0])
+
+    def receipt_texts(self, receipt_ids: Sequence[int]) -> dict[int, str]:
+        """Read the bodies of some receipts as JSON, for who needs little of each."""
+        if not receipt_ids:
+            return {}
+        with self._store.read() as db:
+            rows = db.fetch(
+                f"SELECT id, body FROM receipts WHERE id IN ({marks(receipt_ids)})", receipt_ids
+            )
+        return dict(rows)
 
 
 class _AboutRequest(msgspec.Struct):

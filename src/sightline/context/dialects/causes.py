@@ -106,4 +106,18 @@ CAUSES: Final[dict[str, tuple[str, str]]] = {
         "mark more often in long tool loops",
     ),
     "lost": ("the vendor lost it", "nothing to do: the request was the same"),
+    # Of conversations of our own, in which more is known than two requests can tell.
+    "folded": (
+        "the window folded: the oldest turns left the prompt",
+        "planned: with more slack it happens less often",
+    ),
+    "undone": (
+        "a turn was taken back",
+        "planned: what stood before it is reused",
+    ),
+    "tools": ("the tools were changed", "keep one set of tools for a conversation"),
+    "named": (
+        "tools and instructions went to a named resource at the vendor's, or came back",
+        "planned",
+    ),
 }

@@ -1,0 +1,196 @@
+"""What became of a request's cache, in words, from what was recorded of it and of those before it.
+
+    expected    what the last answered request left in the cache, as far as this one begins alike
+    reported    what the vendor says that it reused
+    the cause   by `missed`, the one function for it
+
+A request that failed left nothing in a cache: the one before it counts, and what both share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+
+from sightline.agent.host.journal import RequestLine
+from sightline.context.dialects.drift import Drift
+from sightline.context.dialects.missed import Loss, cause_of, extra_price, lifetime_s, missed
+from sightline.context.dialects.profile import Profile
+from sightline.context.ledger import StoredUsage
+from sightline.inspector.timeline import ms_between
+
+__all__ = ["CacheVerdict", "KeptReceipt", "SentFacts", "cache_verdict", "used_by"]
+
+# Vendors cache in blocks of up to 128 tokens; two of them are no loss.
+SLACK_TOKENS: Final = 256
+# Anthropic, "Prompt caching": five minutes unless a mark asks for an hour.
+MARKED_LIFETIME: Final = "5m"
+
+
+class _KeptSlot(msgspec.Struct, frozen=True):
+    stability: str = ""
+    kept: int = 0
+
+
+class _AboutRequest(msgspec.Struct, frozen=True):
+    drift: Drift | None = None
+    marks: int = 0
+
+
+class KeptReceipt(msgspec.Struct, frozen=True):
+    """What a verdict reads of a receipt; decoding skips the rest of it."""
+
+    total: int = 0
+    slots: tuple[_KeptSlot, ...] = ()
+    request: _AboutRequest = _AboutRequest()
+
+    @property
+    def prefix_tokens(self) -> int:
+        """What stands before the boundary."""
+        return self.total - sum(slot.kept for slot in self.slots if slot.stability == "volatile")
+
+
+class SentFacts(msgspec.Struct, frozen=True):
+    """A request as its cache verdict needs it. `is_taken_back` is one whose turn was undone."""
+
+    line: RequestLine
+    usage: StoredUsage | None = None
+    receipt: KeptReceipt | None = None
+    is_taken_back: bool = False
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the vendor read it: only then is anything of it in a cache."""
+        return self.usage is not None and self.usage.prompt_tokens > 0
+
+
+class CacheVerdict(msgspec.Struct, frozen=True):
+    """What of a request was reused: `title` in a few words, `lines` that explain it.
+
+    `reported` and `expected` are tokens, None where nobody knows; `loss` is what was missed.
+    """
+
+    title: str
+    lines: tuple[str, ...] = ()
+    reported: int | None = None
+    expected: int | None = None
+    loss: Loss | None = None
+
+
+def used_by(
+    lines: Sequence[RequestLine], usages: Sequence[StoredUsage]
+) -> list[StoredUsage | None]:
+    """Find for each of a turn's last requests what the ledger has of it.
+
+    A reply without a report has left nothing; where some are missing, model and outcome tell.
+    """
+    left = list(usages)
+    is_whole = len(left) >= sum(bool(line.outcome) for line in lines)
+    found: list[StoredUsage | None] = []
+    for line in reversed(lines):
+        fits = (u.model == line.model and u.outcome in (None, line.outcome) for u in left[::-1])
+        skipped = 0 if is_whole else next((i for i, fit in enumerate(fits) if fit), None)
+        if not line.outcome or not left or skipped is None:
+            found.append(None)
+            continue
+        del left[len(left) - skipped :]
+        found.append(left.pop())
+    return found[::-1]
+
+
+def cache_verdict(
+    now: SentFacts, earlier: Sequence[SentFacts], profile: Profile, ttl: str = ""
+) -> CacheVerdict:
+    """Say what of a request was reused and, if it is less than it could be, why.
+
+    `earlier` are the requests before it, the nearest first; `ttl` the lifetime that it asked for.
+    """
+    usage = now.usage
+    if usage is None or not usage.prompt_tokens:
+        return CacheVerdict("Not known", ("the vendor reported no usage for this request",))
+    reported = usage.cached_tokens
+    title = f"{100 * reported / usage.prompt_tokens:.0f} % from cache"
+    steps = [now, *earlier]
+    base_at = next((i for i, one in enumerate(steps) if i and one.is_answered), None)
+    if base_at is None:
+        first = "nothing was answered before: there is nothing to reuse yet"
+        return CacheVerdict(title if reported else "First request", (first,), reported)
+    base = steps[base_at]
+    loss, expected = _loss(now, base, steps[: base_at + 1], profile, ttl)
+    lines = [f"{reported:,} of {usage.prompt_tokens:,} prompt tokens reused"]
+    if expected is not None:
+        lines[0] += f", {expected:,} expected"
+    if loss is not None:
+        title = f"{title}: {loss.words.partition(' (')[0]}"
+        cost = "" if loss.cost is None else f", ${loss.cost:.4f} more"
+        detail = f" ({loss.detail})" if loss.detail else ""
+        lines += [f"{loss.tokens:,} tokens read again{cost}{detail}", loss.advice]
+    elif expected is None:
+        lines.append("how much could have been reused is not known")
+    if usage.cache_miss and (loss is None or usage.cache_miss not in loss.detail):
+        lines.append(f"the vendor says: {usage.cache_miss}")
+    return CacheVerdict(title, tuple(lines), reported, expected, loss)
+
+
+def _loss(
+    now: SentFacts, base: SentFacts, steps: Sequence[SentFacts], profile: Profile, ttl: str
+) -> tuple[Loss | None, int | None]:
+    """What was missed, and what was expected; `steps` lead from now back to the base."""
+    usage, was = now.usage, base.usage
+    if usage is None or was is None or profile.cache.style == "none":
+        return None, None
+    is_marked_only = profile.cache.style == "cache_control"
+    kept = was.prompt_tokens
+    if is_marked_only and was.cache_write_tokens is not None:
+        kept = was.cached_tokens + was.cache_write_tokens
+    cause, detail = cause_of(None, base.line.model, now.line.model)
+    shared, whole = 0, base.receipt.total if base.receipt else 0
+    if not cause:
+        held = [_held(one, other) for one, other in pairwise(steps)]
+        known = [tokens for tokens in held if tokens is not None]
+        if len(known) < len(held) or not whole:
+            return None, None
+        shared = min(known)
+        cause, detail = _first_cause(steps)
+    loss = missed(
+        was.prompt_tokens,
+        usage.cached_tokens,
+        shared=shared,
+        whole=whole,
+        kept=kept,
+        cause=cause,
+        detail=detail,
+        reason=usage.cache_miss or "",
+        idle_s=ms_between(base.line.sent_at, now.line.sent_at) / 1000,
+        lifetime_s=lifetime_s(
+            ttl or profile.cache.ttl or (MARKED_LIFETIME if is_marked_only else "")
+        ),
+        least_tokens=profile.cache.min_tokens,
+        slack_tokens=SLACK_TOKENS,
+        is_unmarked=is_marked_only and not (now.receipt and now.receipt.request.marks),
+        extra_price=extra_price(profile.prices),
+    )
+    return loss, int(kept * min(shared, whole) / whole) if whole else 0
+
+
+def _held(now: SentFacts, before: SentFacts) -> int | None:
+    """How much of the earlier request's prefix the later one begins with."""
+    if now.receipt is None or before.receipt is None or now.receipt.request.drift is None:
+        return None
+    change = now.receipt.request.drift
+    prefix = before.receipt.prefix_tokens - change.lost_tokens
+    return max(0, min(change.common_tokens, prefix))
+
+
+def _first_cause(steps: Sequence[SentFacts]) -> tuple[str, str]:
+    """The first thing that changed on the way from the base, which comes last, to now."""
+    for now, before in reversed(list(pairwise(steps))):
+        change = now.receipt.request.drift if now.receipt else None
+        taken_back = before.is_taken_back and before.line.group_id != now.line.group_id
+        found = cause_of(change, before.line.model, now.line.model, is_taken_back=taken_back)
+        if found[0]:
+            return found
+    return "", ""

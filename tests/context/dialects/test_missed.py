@@ -1,0 +1,67 @@
+"""What a cache could have given is held against what it gave, and the cause is named."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightline.context.dialects.causes import CAUSES
+from sightline.context.dialects.drift import Drift, DriftKind
+from sightline.context.dialects.missed import cause_of, lifetime_s, missed
+
+tokens = st.integers(0, 100_000)
+
+
+@given(
+    could=tokens,
+    read=tokens,
+    kept=tokens,
+    share=st.floats(0, 1),
+    cause=st.sampled_from(["", "model", "folded"]),
+    reason=st.sampled_from(["", "tools_changed"]),
+    idle=tokens,
+)
+def test_no_more_is_missed_than_there_was_and_nothing_where_all_was_read(
+    could: int, read: int, kept: int, share: float, cause: str, reason: str, idle: int
+) -> None:
+    kept, read, whole = min(kept, could), min(read, could), 1_000
+    shared = int(share * whole)
+    loss = missed(
+        could, read, shared=shared, whole=whole, kept=kept, cause=cause, reason=reason,
+        idle_s=idle, lifetime_s=300, slack_tokens=256, extra_price=2.0,
+    )  # fmt: skip
+    if loss is None:
+        assert cause or kept * shared // whole - read < max(256, 0.05 * kept) + 1
+        return
+    assert 0 < loss.tokens <= could - read
+    assert loss.cost == loss.tokens * 2.0 / 1_000_000
+    assert loss.cause in CAUSES
+    assert (loss.cause == "expired") == (loss.cause not in (cause, "lost"))
+    assert loss.words.startswith(CAUSES[loss.cause][0])
+    assert reason in loss.words or loss.cause != "lost"
+
+
+def test_what_the_vendor_does_not_reuse_though_nothing_changed_is_lost_and_said() -> None:
+    loss = missed(2_296, 0, shared=10, whole=10, kept=2_296, slack_tokens=256, reason="evicted")
+    assert loss is not None
+    assert loss.words == "the vendor lost it (0 of 2,296 read; the vendor says evicted)"
+
+
+def test_a_change_of_our_own_conversation_is_called_by_what_was_done() -> None:
+    def change(kind: DriftKind, label: str = "message 3", slot: str = "history") -> Drift:
+        return Drift(kind, 100, 20, 0.5, 100, label, slot, 3, 30)
+
+    assert cause_of(None, "a:m", "b:n") == ("model", "a:m → b:n")
+    assert cause_of(change("appended"), "m", "m", is_taken_back=True) == ("", "")
+    assert cause_of(change("regression"), "m", "m", is_taken_back=True) == ("undone", "")
+    assert cause_of(change("fold"), "m", "m") == ("folded", "")
+    assert cause_of(change("tier"), "m", "m") == ("result_cut", "")
+    assert cause_of(change("regression", "tools", ""), "m", "m") == ("tools", "")
+    assert cause_of(change("regression", "system", "system"), "m", "m") == ("instructions", "")
+    assert cause_of(change("regression"), "m", "m") == ("edited", "in history")
+
+
+def test_lifetimes_are_read_as_vendors_write_them() -> None:
+    assert [lifetime_s(span) for span in ("5m", "1h", "30s", "", "m", "soon")] == [
+        300, 3_600, 30, 0, 0, 0,
+    ]  # fmt: skip

@@ -1,0 +1,82 @@
+"""What the inspector says of a session in which much went wrong: see `browser.eventful`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from browser.eventful import (
+    ADDRESS,
+    BROKEN,
+    CALLS,
+    DROPPED,
+    FIRST,
+    FOLDED,
+    LATE,
+    LOST,
+    OTHER_WAY,
+    RETRIED,
+    SWITCHED,
+    happen,
+)
+from sightline.context.ledger import Ledger
+from sightline.inspector.reader import RecordReader
+from sightline.inspector.verdicts import CacheVerdict
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordReader]:
+    directory = tmp_path_factory.mktemp("eventful")
+    asyncio.run(happen(directory))
+    with Ledger(Path(directory) / "work.db", mode="read") as ledger:
+        yield RecordReader(ledger)
+
+
+@pytest.mark.parametrize(
+    ("turn", "request_number", "cause"),
+    [
+        (CALLS, 1, ""),
+        (CALLS, 2, ""),
+        (LOST, 1, "lost"),
+        (RETRIED, 2, ""),
+        (OTHER_WAY, 1, "undone"),
+        (SWITCHED, 1, "model"),
+        (DROPPED, 1, ""),
+        (LATE, 1, "expired"),
+        (FOLDED, 1, "folded"),
+    ],
+)
+def test_why_a_cache_was_missed_is_said_in_words(
+    reader: RecordReader, turn: int, request_number: int, cause: str
+) -> None:
+    verdict: CacheVerdict = reader.request(1, turn, request_number)["verdicts"]["cache"]
+    assert verdict.expected is not None
+    assert verdict.reported is not None
+    assert "byte" not in " ".join([verdict.title, *verdict.lines])
+    if not cause:
+        assert verdict.loss is None
+        assert verdict.reported >= verdict.expected
+        return
+    assert verdict.loss is not None
+    assert verdict.loss.cause == cause
+    assert verdict.loss.words.startswith(verdict.title.partition(": ")[2])
+    assert verdict.loss.advice in verdict.lines
+
+
+def test_the_first_request_and_one_without_a_report_are_said_to_be_so(
+    reader: RecordReader,
+) -> None:
+    assert reader.request(1, FIRST, 1)["verdicts"]["cache"].title == "First request"
+    for turn in (RETRIED, BROKEN):
+        verdict = reader.request(1, turn, 1)["verdicts"]["cache"]
+        assert (verdict.title, verdict.loss) == ("Not known", None)
+
+
+def test_a_command_goes_where_the_request_went_failed_or_not(reader: RecordReader) -> None:
+    for turn in (FIRST, BROKEN, SWITCHED):
+        command = reader.request(1, turn, 1)["request"]["curl"]
+        assert f"curl {ADDRESS}/chat/completions" in command
+        assert "$API_KEY" in command, "the settings' key is for another address"
