@@ -6,6 +6,7 @@ import copy
 import random
 from collections import Counter
 
+import pytest
 from benchmarks.blind_faults import BLIND, HARMLESS
 from benchmarks.faults import FAULTS, Case, cases, clean, session
 from benchmarks.gateway import judge
@@ -57,3 +58,32 @@ def test_another_last_question_is_no_loss() -> None:
     now = copy.deepcopy(before)
     now["messages"][-1]["content"] = "something else"
     assert judge(Case("anthropic", before, now, "")) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "cause"),
+    [
+        ("reasoning", {"effort": "xhigh"}, "effort"),
+        ("tool_choice", "required", "tool_choice"),
+        ("text", {"verbosity": "high"}, "setting"),
+        ("service_tier", "flex", "setting"),
+        ("parallel_tool_calls", False, "setting"),
+        ("truncation", "auto", "setting"),
+        ("prompt_cache_retention", "24h", "setting"),
+        ("prompt_cache_options", {"mode": "explicit"}, "setting"),
+        ("prompt_cache_options", {"comparison_response_id": "resp_1"}, "lost"),
+        ("metadata", {"a": "b"}, "lost"),
+    ],
+)
+def test_a_setting_that_changed_is_named_where_only_the_vendor_could_know(
+    name: str, value: object, cause: str
+) -> None:
+    before = session(random.Random(9), "openai-responses", 2)[3]
+    if name == "prompt_cache_options":
+        before[name] = {}
+    now = {**before, name: value}
+    loss = judge(Case("openai-responses", before, now, "", reported="nothing"))
+    assert loss is not None
+    assert loss.cause == cause
+    assert cause == "lost" or name in loss.detail
+    assert judge(Case("openai-responses", before, now, ""), read=100_000) is None

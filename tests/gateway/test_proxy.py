@@ -158,6 +158,18 @@ async def test_errors_and_unknown_ways_come_through_as_they_are(gateway: Start) 
             assert vendor.requests[-1].path == "/v1/nothing?a=%2F&b=1"
 
 
+@pytest.mark.parametrize("base", ["", "/behind"])
+async def test_a_path_goes_on_as_it_came(gateway: Start, base: str) -> None:
+    paths = ("/v1/../x/./y", "/../..", "//a//", "/%2e%2e/%2F", "/a|b'c\"^`{}", "/x?q=/../?&=%zz",
+             "/v1/a;b=c/..;/d", "/" + "a/../" * 2_000)  # fmt: skip
+    with Vendor(*[says("hello")] * len(paths)) as vendor:
+        async with gateway({"anthropic": vendor.url + base}) as run:
+            for path in paths:
+                target = {"target": f"/{SECRET}/anthropic{path}".encode()}
+                await run.client.get(run.base, extensions=target)
+        assert [request.path for request in vendor.requests] == [base + path for path in paths]
+
+
 async def test_a_vendor_that_cannot_be_reached_is_said_and_tried_again(gateway: Start) -> None:
     with Vendor(says("hello")) as vendor:
         gone = vendor.url

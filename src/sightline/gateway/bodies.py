@@ -124,6 +124,12 @@ def _anthropic(fields: Fields, _: str) -> RequestBody:
     )
 
 
+_OPENAI: Final = (
+    "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "service_tier",
+    "parallel_tool_calls", "truncation", "safety_identifier",
+)  # fmt: skip
+
+
 def _responses(fields: Fields, _: str) -> RequestBody:
     given = fields.get("input", msgspec.Raw(b"[]"))
     if bytes(given)[:1] == b'"':
@@ -131,24 +137,22 @@ def _responses(fields: Fields, _: str) -> RequestBody:
     return _body(
         "openai-responses",
         fields,
-        settings=("tool_choice", "reasoning", "text", "prompt_cache_key", "previous_response_id",
-                  "conversation", "service_tier"),
+        settings=("tool_choice", "reasoning", "text", *_OPENAI),
         tools=_units(fields, "tools", _tool),
         system=_system(fields.get("instructions")),
         messages=_units({"input": given}, "input", _message),
-    )  # fmt: skip
+    )
 
 
 def _chat(fields: Fields, _: str) -> RequestBody:
     return _body(
         "openai-chat",
         fields,
-        settings=("tool_choice", "reasoning_effort", "response_format", "prompt_cache_key",
-                  "service_tier"),
+        settings=("tool_choice", "reasoning_effort", "response_format", "verbosity", *_OPENAI),
         tools=_units(fields, "tools", _tool),
         system=[],
         messages=_units(fields, "messages", _message),
-    )  # fmt: skip
+    )
 
 
 def _gemini(fields: Fields, path: str) -> RequestBody:
@@ -201,7 +205,10 @@ def _is_name(text: str) -> bool:
 
 
 def _plain(raw: msgspec.Raw) -> str:
-    return msgspec.json.encode(_value(raw), order="sorted").decode()
+    value = _value(raw)
+    if isinstance(value, dict):
+        value.pop("comparison_response_id", None)  # OpenAI: it asks for a diagnosis, no more
+    return msgspec.json.encode(value, order="sorted").decode()
 
 
 def _value(raw: msgspec.Raw) -> Any:

@@ -38,7 +38,8 @@ class Comparison(msgspec.Struct, frozen=True):
     """What two requests have in common, and the first thing that differs.
 
     `shared` and `whole` are bytes of the earlier request's units. Without a cause the later one
-    begins with all of the earlier. `before` and `now` show the changed passage.
+    begins with all of the earlier. `before` and `now` show the changed passage. `setting` is a
+    changed one, as (cause, detail), that need not cost anything: vendors do not say.
     """
 
     shared: int
@@ -49,6 +50,7 @@ class Comparison(msgspec.Struct, frozen=True):
     detail: str = ""
     before: str = ""
     now: str = ""
+    setting: tuple[str, str] | None = None
 
 
 def common_units(one: Sequence[Unit], other: Sequence[Unit]) -> int:
@@ -78,7 +80,7 @@ def compare(before: RequestBody, now: RequestBody) -> Comparison:
             kept = 0 if everything else kept
             return Comparison(kept, whole, count, cause, "", detail)
     if count == len(old):
-        return Comparison(shared, whole, count)
+        return Comparison(shared, whole, count, setting=setting)
     section = before.section_of(count)
     if before.tools != now.tools and _digests(before.tools) != _digests(now.tools):
         found = _tools(before.tools, now.tools)
@@ -91,7 +93,7 @@ def compare(before: RequestBody, now: RequestBody) -> Comparison:
     else:
         at = common_units(before.messages, now.messages)
         if at == len(before.messages) or _asks_otherwise(before.messages[at:], now.messages[at:]):
-            return Comparison(shared, whole, count)
+            return Comparison(shared, whole, count, setting=setting)
         found = _messages(before.messages, now.messages, at)
         path = (now if at < len(now.messages) else before).paths[count]
     cause, detail, was, then = found
@@ -129,6 +131,7 @@ def verdict(
         lifetime_s=lifetime_s,
         least_tokens=least_tokens,
         is_unmarked=claude and not now.marked,
+        setting=compared.setting,
         is_out_of_reach=claude and not _reaches_back(now, compared.units),
         extra_price=extra_price,
     )
@@ -166,7 +169,10 @@ _SETTINGS: Final = {
     "thinking": "thinking", "reasoning": "effort", "reasoning_effort": "effort",
     "output_config": "effort", "tool_choice": "tool_choice", "toolConfig": "tool_choice",
     "text": "setting", "output_format": "output", "response_format": "output",
-    "prompt_cache_key": "routing",
+    "prompt_cache_key": "routing", "speed": "setting", "service_tier": "setting",
+    "verbosity": "setting", "parallel_tool_calls": "setting", "truncation": "setting",
+    "prompt_cache_options": "setting", "prompt_cache_retention": "setting",
+    "safety_identifier": "setting", "generationConfig": "setting", "cachedContent": "setting",
 }  # fmt: skip
 
 
@@ -178,9 +184,6 @@ def _setting(before: RequestBody, now: RequestBody) -> tuple[str, str] | None:
         if old != new and (old or new):
             cause = "output" if _format(name, old) != _format(name, new) else cause
             return cause, _clipped(f"{name}: {old or 'none'} → {new or 'none'}")
-    for name in ("speed", "service_tier"):
-        if before.settings.get(name) != now.settings.get(name):
-            return "setting", name
     return None
 
 

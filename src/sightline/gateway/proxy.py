@@ -116,8 +116,13 @@ class Gateway:
             if whole and known[1]:
                 plain = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
                 passing = Passing(known[0], path, plain, data, time.monotonic(), time.time())
+        origin, target = _cut_target(url)
+        # Else the client would resolve `..`: the path is the vendor's to read, as it came.
+        extensions = {"target": target.encode("latin-1")}
         try:
-            request = httpx2.Request(scope["method"], url, headers=headers, content=content)
+            request = httpx2.Request(
+                scope["method"], origin, headers=headers, content=content, extensions=extensions
+            )
         except httpx2.InvalidURL as error:
             await _refuse(send, 502, f"the gateway could not reach the vendor: {_why(error)}")
             return
@@ -299,6 +304,13 @@ def _onward(headers: Headers) -> Headers:
             )
         found.append((key, value))
     return found
+
+
+def _cut_target(url: str) -> tuple[str, str]:
+    """Cut an address into its origin and what a request asks it for (RFC 9112 §3.2.1)."""
+    scheme, _, rest = url.partition("://")
+    host, slash, target = rest.partition("/")
+    return f"{scheme}://{host}", slash + target
 
 
 def _has_body(headers: Headers) -> bool:

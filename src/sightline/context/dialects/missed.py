@@ -68,6 +68,7 @@ def missed(
     least_tokens: int = 0,
     slack_tokens: int = SLACK_TOKENS,
     is_unmarked: bool = False,
+    setting: tuple[str, str] | None = None,
     is_out_of_reach: bool = False,
     extra_price: float | None = None,
 ) -> Loss | None:
@@ -75,7 +76,8 @@ def missed(
 
     `could` are the tokens of the earlier request and `kept` those of them that its vendor keeps;
     the later request begins with `shared` of its `whole`, in one unit. `read` is what was reported,
-    `reason` the vendor's own word. `cause` is what changed between the two, empty for nothing.
+    `reason` the vendor's own word. `cause` is what changed between the two, empty for nothing, and
+    `setting` a changed one with what it is, which is blamed only if nothing else explains a loss.
     `extra_price` is what a token costs above being read, in dollars a million.
     """
 
@@ -95,6 +97,9 @@ def missed(
         return loss("unmarked", missing)
     if lifetime_s and idle_s > lifetime_s:
         return loss("expired", missing, f"{_span(idle_s)} since the last request")
+    if setting is not None:
+        changed, what = setting
+        return loss(changed, missing, what)
     if is_out_of_reach:
         return loss("lookback", missing)
     why = f"; the vendor says {reason}" if reason else ""
