@@ -54,6 +54,9 @@ def test_a_program_is_led_through_and_nothing_of_it_is_changed(
     assert b"80 reused" in told.stdout
     assert b"nothing was lost" in told.stdout
     assert vendor.environment()["ANTHROPIC_API_KEY"].encode() not in Path(db).read_bytes()
+    exported = sightline("ledger", "export", "1", "--db", db)
+    assert b"what a gateway recorded is not in it: 1 exchanges" in exported.stderr
+    assert b"exchange" not in exported.stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -98,6 +101,17 @@ def test_no_key_that_a_vendor_repeats_is_shown(
     shown = capsys.readouterr().err
     assert "no such key" in shown
     assert key not in shown
+
+
+def test_what_went_wrong_is_said_once_where_a_program_had_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    screen = _Screen(as_json=False, held=True)
+    for _ in range(2):
+        screen.show(Passed("", "anthropic", "m", 200, 1, 1, 1, trouble="not kept: full"))
+    assert capsys.readouterr().err == ""
+    screen.end()
+    assert capsys.readouterr().err.count("not kept: full") == 1
 
 
 def test_where_requests_go_is_said_or_as_the_environment_has_it() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -139,6 +140,30 @@ def test_a_session_that_was_forgotten_or_begun_elsewhere_is_kept_on(tmp_path: Pa
     with Ledger(tmp_path / "l.db", mode="read") as ledger:
         read = [json.loads(ledger.exchanges.request(e.id)) for e in ledger.exchanges.list(kept.id)]
     assert read == [second, second, first, first, third, third]
+
+
+def test_a_ledger_that_was_deleted_is_said_once_and_another_begun(tmp_path: Path) -> None:
+    first, second, third, fourth = session(random.Random(11), "anthropic", 4)[:4]
+    path = tmp_path / "in" / "l.db"
+    observer = Observer(Ledger(path))
+    observer.observe(passing("anthropic", first))
+    for file in path.parent.iterdir():
+        file.unlink()
+    troubles = [observer.observe(passing("anthropic", one)).trouble for one in (second, third)]
+    assert "was deleted" in troubles[0]
+    assert troubles[1] == ""
+    with Ledger(path, mode="read") as ledger:
+        [kept] = ledger.sessions.recent()
+        read = [json.loads(ledger.exchanges.request(e.id)) for e in ledger.exchanges.list(kept.id)]
+        assert ledger.verify().ok
+    assert read == [second, third]
+    shutil.rmtree(path.parent)
+    path.parent.write_text("no directory any more")
+    passed = observer.observe(passing("anthropic", fourth))
+    assert "nothing is recorded any more" in passed.trouble
+    assert passed.usage is not None
+    assert observer.observe(passing("anthropic", fourth)).trouble == ""
+    observer.close()
 
 
 def test_a_row_that_cannot_be_read_costs_a_line_and_not_those_after_it(tmp_path: Path) -> None:

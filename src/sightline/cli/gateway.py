@@ -186,8 +186,7 @@ async def _serve(
         seen.put_nowait(None)
         await watching
         screen.end()
-        if ledger is not None:
-            ledger.close()
+        observer.close()
     return code
 
 
@@ -236,6 +235,9 @@ class _Screen:
             for passed in self._passed:
                 self._write(passed)
         elif not self._as_json:
+            troubles = dict.fromkeys(one.trouble for one in self._passed if self._held)
+            for line in filter(None, troubles):
+                notice(shown_text(line))
             for line in summary_lines(summarise(self._passed)):
                 notice(line)
 

@@ -185,9 +185,15 @@ def _open_to_index(db: Path | None) -> Ledger:
     "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Into a file."
 )
 def export(session: str, db: Path | None, output: Path | None) -> None:
-    """Write a session as JSON Lines: the session first, then its messages."""
+    """Write a session as JSON Lines: the session first, then its messages.
+
+    What a gateway recorded of another agent is no message, and not in it; a line says so.
+    """
     with _open(db) as opened:
-        lines = map(escape_controls, opened.export(opened.sessions.resolve(session).id))
+        found = opened.sessions.resolve(session).id
+        lines = map(escape_controls, opened.export(found))
+        if left := opened.exchanges.count(found):
+            tell(f"what a gateway recorded is not in it: {left} exchanges; 'backup' copies them")
         if output is None:
             write_json_lines(line.removesuffix(b"\n") for line in lines)
             return

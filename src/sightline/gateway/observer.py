@@ -126,11 +126,17 @@ class Observer:
 
     def __init__(self, ledger: Ledger | None = None, *, project: str = "", agent: str = "") -> None:
         self._ledger = ledger
+        self._file = None if ledger is None else _file_of(ledger)
         self._project = project
         self._agent = agent
         self._traffic = Traffic()
         self._sessions: dict[str, int] = {}
         self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Close the ledger, which need not be the one that was given."""
+        if self._ledger is not None:
+            self._ledger.close()
 
     def observe(self, passing: Passing) -> Passed:
         """Find out what a request and its reply were, and keep them; call it in a thread."""
@@ -155,6 +161,7 @@ class Observer:
         body = None if data is None else read_body(passing.api, data, passing.path)
         if body is None or data is None:
             return msgspec.structs.replace(known, trouble="the request could not be read")
+        gone = self._begin_again()
         session = session_key(passing.headers, body)
         self._recall(session)
         stopped, usage = _answer(passing, body)
@@ -176,7 +183,22 @@ class Observer:
         number, trouble = self._keep(known, body, data, matched, stopped, session)
         if passing.status < 400:
             self._traffic.add(session, Earlier(body, passing.at, usage, number))
-        return msgspec.structs.replace(known, exchange=number, trouble=trouble)
+        return msgspec.structs.replace(known, exchange=number, trouble=gone or trouble)
+
+    def _begin_again(self) -> str:
+        """Take another file where the ledger's was deleted or replaced; say so, once."""
+        if self._ledger is None or _file_of(self._ledger) == self._file:
+            return ""
+        path = self._ledger.path
+        self._ledger.close()
+        self._ledger = None
+        self._sessions.clear()
+        try:
+            self._ledger = Ledger(path)
+        except SightlineError as error:
+            return f"the ledger is gone, and nothing is recorded any more: {error}"
+        self._file = _file_of(self._ledger)
+        return f"the ledger was deleted or replaced; what follows is recorded in a new {path}"
 
     def _keep(
         self,
@@ -242,6 +264,15 @@ class Observer:
                     self._traffic.add(key, Earlier(body, at, known.usage, one.id))
         except (SightlineError, msgspec.ValidationError):
             return
+
+
+def _file_of(ledger: Ledger) -> tuple[int, int] | None:
+    """Tell which file has the ledger's name now; None if none has."""
+    try:
+        found = ledger.path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _name(key: str) -> str:

@@ -134,6 +134,14 @@ class Exchanges:
             )
         return [Exchange(**{**row, "about": msgspec.json.decode(row["about"])}) for row in rows]
 
+    def count(self, session_id: int) -> int:
+        """Count the exchanges of a session."""
+        with self._store.read() as db:
+            found: int = first(
+                db, "SELECT count(*) FROM exchanges WHERE session_id = ?", (session_id,)
+            )
+        return found
+
     def request(self, number: int) -> bytes:
         """Read a request's body as it was sent, keys blanked. Raises `NotFound`."""
         with self._store.read() as db:
