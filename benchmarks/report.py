@@ -36,6 +36,7 @@ TITLES = {
     "local": "What a real runtime evaluates",
     "inspector": "The inspector on a long session",
     "startup": "The start of the chat, and of a question",
+    "telemetry": "Spans for OpenTelemetry",
     "keystrokes": "A key while an answer streams and an app floods",
     "package": "What it costs to have the library",
     "json_libraries": "Which JSON library",

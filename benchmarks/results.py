@@ -25,7 +25,7 @@ __all__ = ["MODULES", "RESULTS", "Part", "circumstances", "load", "save"]
 
 MODULES = (
     "trees", "live", "floods", "ledger", "slots", "tail", "composing", "cache", "forms", "local",
-    "connections", "inspector", "startup", "keystrokes", "package", "json_libraries",
+    "connections", "inspector", "startup", "keystrokes", "telemetry", "package", "json_libraries",
 )  # fmt: skip
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"

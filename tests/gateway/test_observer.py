@@ -18,6 +18,7 @@ from sightline.context.dialects.usage import Usage
 from sightline.context.ledger import Ledger
 from sightline.gateway.observer import Observer, Passing, passed_of
 from sightline.gateway.report import line_of, summarise, summary_lines
+from sightline.gateway.spans import trace_passed
 from support.vendors.answers import says
 from support.vendors.apis import APIS as WIRES
 
@@ -81,6 +82,32 @@ def test_conversations_that_run_at_once_are_told_apart() -> None:
         for body in (mine, theirs):
             passed = observer.observe(passing("anthropic", body, read=19_000))
             assert passed.loss is None
+
+
+def test_a_request_that_passed_is_a_span_of_its_agents_trace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trace = pytest.importorskip("opentelemetry.trace")
+    exporters = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
+    sdk = pytest.importorskip("opentelemetry.sdk.trace")
+    provider, kept = sdk.TracerProvider(), exporters.InMemorySpanExporter()
+    provider.add_span_processor(sdk.export.SimpleSpanProcessor(kept))
+    monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
+    first, second = session(random.Random(2), "anthropic", 2)[:2]
+    second["tools"].reverse()
+    observer, agents = Observer(), f"00-{'a' * 32}-{'b' * 16}-01"
+    for body, read in ((first, 15_000), (second, 0)):
+        request = passing("anthropic", body, read=read, at=1_000.0)
+        request.headers = {"session-id": "one", "traceparent": agents}
+        trace_passed(observer.observe(request), request)
+    before, after = kept.get_finished_spans()
+    assert before.name == f"chat {first['model']}"
+    assert (before.parent.span_id, before.parent.trace_id) == (int("b" * 16, 16), int("a" * 32, 16))
+    assert before.end_time - before.start_time == 500_000_000
+    assert before.attributes["gen_ai.usage.cache_read.input_tokens"] == 15_000
+    assert "sightline.drift.cause" not in before.attributes
+    assert after.attributes["sightline.drift.cause"] == "tools_reordered"
+    assert after.attributes["sightline.drift.lost_tokens"] > 0
 
 
 def test_no_key_in_a_request_or_a_reply_is_in_any_file(tmp_path: Path) -> None:

@@ -200,8 +200,12 @@ def _ledger(db: Path | None) -> Ledger | None:
 
 async def _watch(seen: asyncio.Queue[Passing | None], observer: Any, screen: _Screen) -> None:
     """Look at what has passed, one after the other, beside the traffic."""
+    from sightline.gateway.spans import trace_passed
+
     while (passing := await seen.get()) is not None:
-        screen.show(await asyncio.to_thread(observer.observe, passing))
+        passed = await asyncio.to_thread(observer.observe, passing)
+        trace_passed(passed, passing)
+        screen.show(passed)
 
 
 class _Screen:

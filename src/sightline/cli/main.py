@@ -129,6 +129,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     # What a start makes lives to the end: looking for garbage in it took a fifth of the time.
     gc.set_threshold(50_000)
     _forget_relative_folders()
+    if any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ):
+        from sightline.cli.tracing import send_traces
+
+        send_traces()
     sys.exit(run(argv))
 
 

@@ -44,6 +44,7 @@ from sightline.agent.host.judge import (
 )
 from sightline.agent.host.planning import plan_of
 from sightline.agent.host.session import Current, OpenTurn, ReplyPace
+from sightline.agent.host.spans import TurnSpans
 from sightline.agent.host.stage import HostStage
 from sightline.agent.host.stream import stream_of
 from sightline.agent.models.base import Model
@@ -92,11 +93,17 @@ class TurnRun:
         emit: Callable[[HostEvent], None],
         hooks: TurnHooks,
     ) -> None:
+        self._spans = TurnSpans(now.session.row.uuid)
+
+        def tell(event: HostEvent) -> None:
+            self._spans.hear(event)
+            emit(event)
+
         self._hooks = hooks
         self._stage = stage
         self._now = now
         self._model = model
-        self._emit = emit
+        self._emit = tell
         self._machine = TurnMachine(limits)
         self._inbox: asyncio.Queue[steps.TurnEvent] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -229,7 +236,8 @@ class TurnRun:
                 self._now.keep(replace(self._now.turn, requests=request))
                 self._begin(self._build)
             case steps.CallModel():
-                self._begin(self._stream)
+                with self._spans.chatting():
+                    self._begin(self._stream)
             case steps.Wait(after_s):
                 self._begin(partial(self._wait, after_s))
             case steps.Fold():
@@ -239,7 +247,8 @@ class TurnRun:
             case steps.AskApproval(call, reason):
                 await self._ask(call, reason)
             case steps.RunCall(call):
-                task = self._begin(partial(self._call, call))
+                with self._spans.calling(call.id):
+                    task = self._begin(partial(self._call, call))
                 is_task = call.name == DELEGATE.name
                 if is_task or self._stage.can_stop(self._cases[call.id].facts):
                     self._calls[task] = call.id

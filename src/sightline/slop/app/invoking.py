@@ -27,6 +27,7 @@ from typing import Any, Final
 
 import msgspec
 
+import sightline.telemetry as telemetry
 from sightline.errors import ActionError, InvalidInput, InvalidPath
 from sightline.slop.app.action import Action
 from sightline.slop.app.call import Call
@@ -83,19 +84,26 @@ class Invoker:
 
     async def invoke(self, connection: Connection, request: InvokeRequested) -> None:
         """Do what is asked, or say why not; in both cases answer, after what changed."""
-        data: object = msgspec.UNSET
-        error = None
-        accepted = False
-        try:
-            data, accepted = await self._done(request, connection.audience)
-        except ActionError as refusal:
-            code = refusal.code if refusal.code in _CODES else "internal"
-            error = ErrorInfo(code, refusal.message)
-        except Exception:  # noqa: BLE001 - the app's own code; the log has what it said
-            _log.exception("%s of %s failed", request.action, request.path)
-            error = ErrorInfo("internal", _GENERIC)
-        self._publish()
-        connection.send_result(request.id, data, error=error, accepted=accepted)
+        named = {"sightline.path": request.path, "sightline.action": request.action}
+        with telemetry.span(
+            f"invoke {request.action}", named, kind="server", parent=request.trace
+        ) as span:
+            data: object = msgspec.UNSET
+            error = None
+            accepted = False
+            try:
+                data, accepted = await self._done(request, connection.audience)
+            except ActionError as refusal:
+                code = refusal.code if refusal.code in _CODES else "internal"
+                error = ErrorInfo(code, refusal.message)
+            except Exception:  # noqa: BLE001 - the app's own code; the log has what it said
+                _log.exception("%s of %s failed", request.action, request.path)
+                error = ErrorInfo("internal", _GENERIC)
+            if error is not None:
+                telemetry.fail(span, error.code)
+            self._publish()
+            trace = telemetry.context_here() if request.trace else ""
+            connection.send_result(request.id, data, error=error, accepted=accepted, trace=trace)
 
     async def close(self) -> None:
         """Cancel what still runs."""

@@ -27,12 +27,13 @@ import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self, TypeAlias
 
 import msgspec
 from msgspec import UnsetType
 
+import sightline.telemetry as telemetry
 from sightline.errors import (
     ActionFailed,
     InvalidInput,
@@ -101,6 +102,7 @@ class Outcome:
 
     status: Literal["ok", "accepted"]
     data: Any = None
+    trace: str = field(default="", compare=False, repr=False)
 
 
 Listener: TypeAlias = Callable[[ConsumerEvent | Lost | Silent], None]
@@ -271,8 +273,10 @@ class Client:
         await self.ready()
         if check is not None:
             check()
-        request = self._consumer.invoke(path, action, params)
+        request = self._consumer.invoke(path, action, params, trace=telemetry.context_here())
         outcome: Outcome = await self._answer(request, timeout_s)
+        if outcome.trace:
+            telemetry.link_to(outcome.trace)
         return outcome
 
     async def _answer(self, request: str, timeout_s: float | None) -> Any:
@@ -530,4 +534,4 @@ def _outcome(answer: InvokeAnswered) -> Outcome | SightlineError:
         if isinstance(result.error, UnsetType):
             return ActionFailed("internal", "")
         return ActionFailed(result.error.code, result.error.message)
-    return Outcome(result.status, answer.data)
+    return Outcome(result.status, answer.data, result.trace or "")

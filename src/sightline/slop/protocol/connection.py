@@ -79,6 +79,7 @@ class InvokeRequested:
     params: dict[str, Any]
     node: Node | None
     affordance: Affordance | None
+    trace: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +216,7 @@ class Connection:
 
     def send_result(
         self, request: str, data: object = UNSET, *, error: ErrorInfo | None = None,
-        accepted: bool = False,
+        accepted: bool = False, trace: str = "",
     ) -> None:  # fmt: skip
         """Answer an invoke, after the patches of what it changed. Once; later calls do nothing."""
         if self._closed or request not in self._invocations:
@@ -224,12 +225,14 @@ class Connection:
         # SLOP, messages: the changes of an invoke are sent before its result.
         self._provider.flush()
         status: Literal["ok", "accepted"] = "accepted" if accepted else "ok"
-        message = serialize(Result(request, status, UNSET if data is UNSET else text_of(data)))
+        told = trace or UNSET
+        text = UNSET if data is UNSET else text_of(data)
+        message = serialize(Result(request, status, text, trace=told))
         limit = self._provider.limits.snapshot_bytes
         if error is None and len(message) > limit:
             error = ErrorInfo("internal", f"the result has more than {limit} bytes")
         if error is not None:
-            message = serialize(Result(request, "error", error=_legible(error)))
+            message = serialize(Result(request, "error", error=_legible(error), trace=told))
         self._queue(message)
 
     def send_event(self, event: Body) -> None:
@@ -377,12 +380,15 @@ class Connection:
             return []
         self._invocations.add(message.id)
         params = message.params or {}
+        trace = message.trace or ""
         try:
             node = self._audience.tree.at(message.path)
         except InvalidPath as error:
             if self._provider.makes_nodes:
                 return [
-                    InvokeRequested(message.id, message.path, message.action, params, None, None)
+                    InvokeRequested(
+                        message.id, message.path, message.action, params, None, None, trace
+                    )
                 ]
             self.send_result(message.id, error=ErrorInfo("not_found", str(error)))
             return []
@@ -392,7 +398,11 @@ class Connection:
             reason = f"{message.path} does not offer {message.action!r} now"
             self.send_result(message.id, error=ErrorInfo("not_found", reason))
             return []
-        return [InvokeRequested(message.id, message.path, message.action, params, node, affordance)]
+        return [
+            InvokeRequested(
+                message.id, message.path, message.action, params, node, affordance, trace
+            )
+        ]
 
     def _end(self, subscription_id: str) -> None:
         subscription = self._subscriptions.pop(subscription_id, None)

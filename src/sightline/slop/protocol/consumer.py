@@ -263,10 +263,16 @@ class Consumer:
         self._queries.add(request)
         return request
 
-    def invoke(self, path: str, action: str, params: dict[str, Any] | None = None) -> str:
-        """Ask for an action; returns the id under which it will be answered."""
+    def invoke(
+        self, path: str, action: str, params: dict[str, Any] | None = None, *, trace: str = ""
+    ) -> str:
+        """Ask for an action; returns the id under which it will be answered.
+
+        `trace` is the context of the caller's span, for a provider that takes part in traces.
+        """
         request = f"i{next(self._ids)}"
-        self._send(Invoke(request, path, action, params))
+        sent = trace if trace and self._offers("x-trace") else UNSET
+        self._send(Invoke(request, path, action, params, sent))
         self._invokes.add(request)
         return request
 

@@ -199,6 +199,7 @@ class Invoke(msgspec.Struct, frozen=True, omit_defaults=True, tag="invoke"):
     path: _Path
     action: str
     params: dict[str, Any] | None = None
+    trace: str | UnsetType = msgspec.field(default=UNSET, name="x-trace")
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
@@ -239,6 +240,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, tag="result"):
     status: Literal["ok", "error", "accepted"]
     data: Raw | UnsetType = UNSET
     error: ErrorInfo | UnsetType = UNSET
+    trace: str | UnsetType = msgspec.field(default=UNSET, name="x-trace")
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True, tag="event"):

@@ -50,6 +50,7 @@ CAPABILITIES: Final = (
     "x-retain",
     "x-actions-hint",
     "x-served",
+    "x-trace",
 )
 _BOUNDED: Final = 64
 
