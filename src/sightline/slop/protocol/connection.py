@@ -225,14 +225,14 @@ class Connection:
         # SLOP, messages: the changes of an invoke are sent before its result.
         self._provider.flush()
         status: Literal["ok", "accepted"] = "accepted" if accepted else "ok"
-        told = trace or UNSET
+        shown = trace or UNSET
         text = UNSET if data is UNSET else text_of(data)
-        message = serialize(Result(request, status, text, trace=told))
+        message = serialize(Result(request, status, text, trace=shown))
         limit = self._provider.limits.snapshot_bytes
         if error is None and len(message) > limit:
             error = ErrorInfo("internal", f"the result has more than {limit} bytes")
         if error is not None:
-            message = serialize(Result(request, "error", error=_legible(error), trace=told))
+            message = serialize(Result(request, "error", error=_legible(error), trace=shown))
         self._queue(message)
 
     def send_event(self, event: Body) -> None:
