@@ -21,7 +21,7 @@ import msgspec
 
 import sightline.events as events
 import sightline.telemetry as telemetry
-from sightline.context.messages.gate import guarded_text
+from sightline.context.messages.gate import shown_text
 from sightline.events import HostEvent
 from sightline.telemetry import Attributes
 
@@ -185,7 +185,7 @@ class TurnSpans:
             elif isinstance(value, dict):
                 value = msgspec.json.encode(value).decode()
             if value is not None and value != "" and value is not False:
-                about.set_attribute(name, guarded_text(value) if isinstance(value, str) else value)
+                about.set_attribute(name, shown_text(value) if isinstance(value, str) else value)
 
     def _about(self, event: HostEvent) -> Any:
         match event:
