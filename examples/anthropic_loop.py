@@ -1,7 +1,7 @@
 """A loop on the plain Anthropic SDK that sees live apps and acts in them.
 
     sightline demo                                              # in another terminal: an app
-    python examples/anthropic_loop.py demo "What is unread?"    # an app's id or address, a question
+    python examples/anthropic_loop.py desk "What is unread?"    # an app's id or address, a question
 
 What is Sightline's here is five lines: connect, tools, tail, cached, call.
 """

@@ -1,8 +1,8 @@
 """An agent of LangChain that sees live apps, asks before danger, and remembers in a ledger.
 
-    pip install 'sightline[langchain]' langchain-openai
+    pip install '.[langchain]' langchain-openai
     sightline demo                                              # in another terminal: an app
-    python examples/langchain_agent.py demo "What is unread?"   # an app's id or address, a question
+    python examples/langchain_agent.py desk "What is unread?"   # an app's id or address, a question
 
 What is Sightline's here is three lines: connect, middleware, checkpointer.
 """

@@ -1,7 +1,7 @@
 """An agent of the OpenAI Agents SDK that sees live apps, acts in them, and remembers in a ledger.
 
     sightline demo                                                  # in another terminal: an app
-    python examples/openai_agents_loop.py demo "What is unread?"    # an app's id or address, …
+    python examples/openai_agents_loop.py desk "What is unread?"    # an app's id or address, …
 
 What is Sightline's here is five lines: connect, apps, tools, filter, session.
 """

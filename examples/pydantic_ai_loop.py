@@ -1,7 +1,7 @@
 """An agent of Pydantic AI that sees live apps, acts in them, and remembers in a ledger.
 
     sightline demo                                                # in another terminal: an app
-    python examples/pydantic_ai_loop.py demo "What is unread?"    # an app's id or address, …
+    python examples/pydantic_ai_loop.py desk "What is unread?"    # an app's id or address, …
 
 What is Sightline's here is five lines: connect, apps, store, load, save.
 """
