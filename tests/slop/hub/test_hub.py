@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sightline.errors import Unreachable
+from agent.workspace.conftest import wait_until_gone
+from sightline.errors import InvalidInput, Unreachable
 from sightline.slop.app.app import App
 from sightline.slop.app.local import local_dial
 from sightline.slop.discovery.descriptor import Descriptor, Stdio, Unix
@@ -198,6 +199,30 @@ async def test_a_command_waits_for_consent(tmp_path: Path) -> None:
         async with hub_over(tmp_path, consent=lambda _: True) as hub:
             world = await until(hub, shows("tool", "disconnected"))
             assert "No such file" in world.apps[0].reason
+
+
+HELLO = (
+    '{"type":"hello","provider":{"id":"mail","name":"Mail","slop_version":"0.1","capabilities":[]}}'
+)
+
+
+async def test_a_command_is_started_once_and_ends_with_whoever_is_not_let_in(
+    tmp_path: Path,
+) -> None:
+    pids = tmp_path / "pids"
+    (tmp_path / "app.sh").write_text(f"echo $$ >> {pids}\necho '{HELLO}'\nexec cat >/dev/null\n")
+    address = f"stdio:sh {tmp_path / 'app.sh'}"
+    async with Hub.connect(address, within_s=0) as hub:
+        assert str(hub.origin("mail")) == f"command: sh {tmp_path / 'app.sh'}"
+        assert len(pids.read_text().split()) == 1
+    with pytest.raises(InvalidInput, match="connected already"):
+        async with Hub.connect(address, address):
+            pass
+    with pytest.raises(Unreachable):
+        async with Hub.connect(address, f"unix:{tmp_path / 'nobody.sock'}"):
+            pass
+    for pid in pids.read_text().split():
+        wait_until_gone(int(pid))
 
 
 async def test_an_app_can_be_added_and_removed_by_hand() -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import operator
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -194,13 +194,7 @@ class Hub:
         """
         discovery = Discovery() if discover is True else discover or None
         async with cls(discovery, **options) as hub:
-            found = await asyncio.gather(*map(hub._probe, addresses))
-            for app_id, name, dial in found:
-                if dial is not None:
-                    hub.add(app_id, dial, name=name)
-            for address, (app_id, *_) in zip(addresses, found, strict=True):
-                if is_mcp(address):
-                    await hub._met(app_id, address)
+            await hub._reach_all(addresses)
             await hub.ready(within_s)
             yield hub
 
@@ -219,11 +213,7 @@ class Hub:
 
         Raises InvalidInput also where the app's id is taken or kept, Unreachable, Unauthorized.
         """
-        app_id, name, dial = await self._probe(address)
-        if dial is not None:
-            self.add(app_id, dial, name=name)
-        if is_mcp(address):
-            await self._met(app_id, address)
+        [app_id] = await self._reach_all([address])
         await self.client(app_id)
         return app_id
 
@@ -244,14 +234,7 @@ class Hub:
         """
         if isinstance(dial, str):
             dial = dial_address(dial, token=self._token(app_id))
-        problem = app_id_problem(app_id)
-        if problem is not None:
-            raise InvalidInput(problem)
-        if reads_as_own(app_id) and not own:
-            raise InvalidInput(f"the id {app_id!r} is kept for an app of the host's own")
-        if app_id in self._seats:
-            raise InvalidInput(f"an app {app_id!r} is connected already")
-        self._sit(app_id, name or app_id, dial, None, is_own=own)
+        self._admit(self._seat(app_id, name or app_id, dial, is_own=own))
 
     def origin(self, app_id: str) -> Origin | None:
         """Tell where an app comes from; None if there is no such app, or nothing is known yet."""
@@ -304,24 +287,50 @@ class Hub:
         """Ask an app for an action; see `Client.invoke`."""
         return await (await self.client(app_id)).invoke(path, action, params)
 
-    async def _probe(self, address: str) -> tuple[str, str, Dial | None]:
-        """Ask who is at an address: id, name, and how to get there unless the hub knows."""
+    async def _reach_all(self, addresses: Sequence[str]) -> list[str]:
+        """Seat whoever is at these addresses, in their order; return the ids."""
+        probes = [asyncio.create_task(self._probe(address)) for address in addresses]
+        try:
+            seats = await asyncio.gather(*probes)
+            for seat in seats:
+                if self._seats.get(seat.state.id) is not seat:
+                    self._admit(seat)
+        except BaseException:
+            for probe in probes:
+                probe.cancel()
+            for found in await asyncio.gather(*probes, return_exceptions=True):
+                if isinstance(found, _Seat) and self._seats.get(found.state.id) is not found:
+                    await found.client.close()
+            raise
+        for address, seat in zip(addresses, seats, strict=True):
+            if is_mcp(address):
+                await self._met(seat.state.id, address)
+        return [seat.state.id for seat in seats]
+
+    async def _probe(self, address: str) -> _Seat:
+        """Ask who is at an address: the seat that it has, or one that it may be given."""
         if address in self._found:
             await self.client(address)
-            return address, "", None
-        if is_mcp(address):  # to start it twice, only to hear who it is, would take twice as long
+            return self._seats[address]
+        if is_mcp(address):  # its id is known before it answers
             target = McpTarget.of_address(address, self._token(address))
-            return target.app_id, target.name, dial_mcp(target)
+            return self._seat(target.app_id, target.name, dial_mcp(target))
         try:
             dial = await asyncio.to_thread(dial_address, address, token=self._token(address))
-            async with Client(dial, reconnect=False, patience=self._patience) as client:
-                found = await client.ready()
+            seat = self._seat(address, address, dial)
+            try:
+                seat.client.start()
+                found = await seat.client.ready()
+            except BaseException:
+                await seat.client.close()
+                raise
         except (InvalidInput, Unreachable, Unauthorized) as error:
             if address in str(error):
                 raise
             kind = InvalidInput if isinstance(error, InvalidInput) else type(error)
             raise kind(f"{address}: {error}") from error
-        return found.id, found.name, dial
+        seat.state = AppState(found.id, found.name, "awaiting")
+        return seat
 
     async def _met(self, app_id: str, address: str) -> None:
         """Wait for a server that has its seat already; one that does not come loses it."""
@@ -362,17 +371,31 @@ class Hub:
             consent = self._consent(latest)
             return await dial_descriptor(latest, token=self._token(app_id), consent=consent)()
 
-        return self._sit(app_id, descriptor.name, dial, descriptor)
+        return self._sit(self._seat(app_id, descriptor.name, dial, descriptor))
 
-    def _sit(
-        self, app_id: str, name: str, dial: Dial, descriptor: Descriptor | None, *,
+    def _seat(
+        self, app_id: str, name: str, dial: Dial, descriptor: Descriptor | None = None, *,
         is_own: bool = False,
     ) -> _Seat:  # fmt: skip
-        seat = _Seat(
+        return _Seat(
             app_id, name, dial, descriptor, self._wanted, self._backoff, self._patience,
             self._silent_s, lambda: self.ask, is_own=is_own,
         )  # fmt: skip
-        self._seats[app_id] = seat
+
+    def _admit(self, seat: _Seat) -> None:
+        """Give a seat to an app that was asked for. Raises InvalidInput if its id cannot be."""
+        app_id = seat.state.id
+        problem = app_id_problem(app_id)
+        if problem is not None:
+            raise InvalidInput(problem)
+        if reads_as_own(app_id) and not seat.is_own:
+            raise InvalidInput(f"the id {app_id!r} is kept for an app of the host's own")
+        if app_id in self._seats:
+            raise InvalidInput(f"an app {app_id!r} is connected already")
+        self._sit(seat)
+
+    def _sit(self, seat: _Seat) -> _Seat:
+        self._seats[seat.state.id] = seat
         seat.client.listen(lambda _: self._publish())
         seat.client.start()
         self._publish()
