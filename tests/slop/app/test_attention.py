@@ -96,6 +96,38 @@ async def test_nothing_that_is_registered_leaks_into_a_closed_view() -> None:
         assert offered == {"tidy", "move", "read_content", "look"}
 
 
+@pytest.mark.parametrize("by_session", [False, True])
+async def test_a_function_below_a_closed_view_is_called_when_it_opens(by_session: bool) -> None:
+    app, called = App("a", "A", coalesce_s=0), list[str]()
+    app.authenticate(lambda peer: peer.token)
+
+    def describe(name: str) -> dict[str, Any]:
+        called.append(name)
+        return {"props": {"calls": called.count(name)}}
+
+    for name in ("two", "one"):  # what is below may be registered before the view
+        function = lambda session, name=name: describe(name) if session else {}  # noqa: E731
+        app.node(f"{name}/list")(function if by_session else lambda name=name: describe(name))
+    for name in ("one", "two"):
+        app.view(name)(lambda: {"type": "view"})
+    async with connect(app, token="ana") as ana:
+        app.refresh()
+        app.refresh("two/list")
+        app.update("two/list", props={"calls": 7})
+        assert set(called) == {"one"}
+        app.focus("two", "ana")
+        await ana.until(lambda: bool(ana.tree.at("/two").meta.focus))
+        assert ana.tree.at("/two/list").properties == {"calls": 1}
+        assert called.count("two") == 1
+        ones = called.count("one")
+        app.refresh()
+        assert (called.count("two"), called.count("one")) == (2, ones)
+        async with connect(app, token="bob") as bob:  # has the first one open
+            assert bob.tree.at("/one/list").properties == {"calls": ones + 1}
+        app.unregister("one")  # then it is no view, and hides nothing
+        await ana.until(lambda: len(ana.tree.at("/one").children) == 1)
+
+
 @pytest.mark.parametrize(
     ("path", "action"),
     [

@@ -110,7 +110,7 @@ class App(Scope):
         self.version = version
         self.description = description
         self.views = Views()
-        self.registry = Registry(root, marks_changes=mark_changed)
+        self.registry = Registry(root, marks_changes=mark_changed, hides=self.views.hides)
         self.resolvers = Resolvers(self.registry.patterns, self.views.hides)
         self._provider = Provider(self.info, root, limits)
         self.limit((), max_depth, max_nodes)
@@ -154,6 +154,11 @@ class App(Scope):
         self.views.focus(path, session)
         self.registry.refresh(where=lambda other: bool(other == session))
         self.notify()
+
+    def forget_view(self, ids: tuple[str, ...]) -> None:
+        """Take what stands at a path for no view, if it was one: what is below it is shown."""
+        if self.views.remove("/".join(ids)):
+            self.registry.refresh()
 
     def task(self, action: str | None = None, params: Mapping[str, Any] | None = None) -> Task:
         """Work that is shown while it runs: `async with app.task() as task`.

@@ -1,8 +1,8 @@
 """Where to look: marks on what just changed, and views of which one is open.
 
 A view that is not open is *closed*: nothing but its type and summary is shown, whatever is
-registered for it or below it, and nothing below it can be asked for or acted on. A view around
-the open one is open, too.
+registered for it or below it: no function there is called, and nothing can be asked for or acted
+on. A view around the open one is open, too.
 
 `mark_changes` sets `meta.changed` on every node whose own fields are new or
 different since the tree before; the next different tree clears them, because each
@@ -67,6 +67,15 @@ class Views:
         with self._lock:
             if path not in self._order:
                 self._order.append(path)
+
+    def remove(self, path: str) -> bool:
+        """Take a path for no view any more; False if it was none."""
+        with self._lock:
+            if path not in self._order:
+                return False
+            self._order.remove(path)
+            self._open = {who: one for who, one in self._open.items() if one != path}
+            return True
 
     def focus(self, path: str, session: Hashable = None) -> None:
         """Open a view for a session. Raises InvalidDescriptor if it is none."""

@@ -15,6 +15,10 @@ a part gives way only to one with a later ticket: whoever looked last is right.
 *Failures.* A function that raises, or describes an illegal node, keeps its last good
 part. The log has the traceback, and a `status` node under `/errors` says that this
 path is out of date until it works again.
+
+*Closed views.* What `hides` a path from a session keeps the function there from being called for
+it: nobody would see what it says. Whoever opens a view refreshes; a part that was due
+meanwhile is made then.
 """
 
 from __future__ import annotations
@@ -137,10 +141,17 @@ class Rendering:
 class Registry:
     """Everything an app registered, and everyone's rendering of it."""
 
-    def __init__(self, root: Node, *, marks_changes: bool = False) -> None:
+    def __init__(
+        self,
+        root: Node,
+        *,
+        marks_changes: bool = False,
+        hides: Callable[[Ids, Hashable], bool] = lambda _ids, _session: False,
+    ) -> None:
         self.patterns: Branch[Action] = Branch()
         self._root = root
         self._marks_changes = marks_changes
+        self._hides = hides
         self._lock = threading.RLock()
         self._tickets = count()
         self._ranks = count(1)
@@ -359,6 +370,10 @@ class Registry:
     def _evaluate(self, registration: Registration, renderings: list[Rendering] | None) -> None:
         """Ask a registration's function: for each of these sessions, or (None) once for all."""
         if renderings is None:
+            with self._lock:
+                if self._renderings and not self._seeing(registration, self._renderings.values()):
+                    registration.part, registration.failed = _NOTHING, False
+                    return
             evaluated = self._fresh_part(registration, registration.part, {})
             with self._lock:
                 before, failed = registration.part, registration.failed
@@ -372,7 +387,7 @@ class Registry:
                     self._show(registration, rendering, registration.part)
                 self._show_failure(registration, targets, failed=evaluated is None)
             return
-        for rendering in renderings:
+        for rendering in self._seeing(registration, renderings):
             known = rendering.parts.get(registration, _NOTHING)
             evaluated = self._fresh_part(registration, known, {"session": rendering.session})
             with self._lock:
@@ -382,6 +397,13 @@ class Registry:
                     self._show(registration, rendering, part)
                 self._show_failure(registration, [rendering], failed=evaluated is None)
         self._forget_unseen(registration)
+
+    def _seeing(
+        self, registration: Registration, renderings: Iterable[Rendering]
+    ) -> list[Rendering]:
+        """Those in which no closed view is around a registration."""
+        around = registration.ids[:-1]
+        return [each for each in renderings if not self._hides(around, each.session)]
 
     def _fresh_part(
         self, registration: Registration, known: _Part, arguments: dict[str, Any]
@@ -464,6 +486,8 @@ class Registry:
         where: Where | None,
     ) -> None:
         if not registration.takes_session:
+            if self._renderings and not self._seeing(registration, self._renderings.values()):
+                return  # whoever opens the view gets it as it is then
             part = self._changed(registration, registration.part, below, how)
             registration.part = part
             for rendering in self._renderings.values():
@@ -471,7 +495,7 @@ class Registry:
             return
         changed = [
             (item, self._changed(registration, item.parts.get(registration, _NOTHING), below, how))
-            for item in self._chosen(where)
+            for item in self._seeing(registration, self._chosen(where))
         ]
         for rendering, part in changed:
             self._show(registration, rendering, part)

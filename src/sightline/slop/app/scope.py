@@ -54,6 +54,7 @@ class Scope:
         def register(function: F) -> F:
             takes_session = _takes_session(function, format_path(ids))
             self._app.registry.register(ids, function, takes_session=takes_session)
+            self._app.forget_view(ids)
             self._app.notify()
             return function
 
@@ -99,12 +100,16 @@ class Scope:
 
         Raises InvalidInput naming path and key; then everything is as it was.
         """
-        self._app.registry.register_fixed(checked_ids(self._full(path)), given)
+        ids = checked_ids(self._full(path))
+        self._app.registry.register_fixed(ids, given)
+        self._app.forget_view(ids)
         self._app.notify()
 
     def unregister(self, path: str) -> None:
         """Take away what was registered at a path. Raises InvalidPath if nothing was."""
-        self._app.registry.unregister(checked_ids(self._full(path)))
+        ids = checked_ids(self._full(path))
+        self._app.registry.unregister(ids)
+        self._app.forget_view(ids)
         self._app.notify()
 
     def action(
