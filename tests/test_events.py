@@ -12,6 +12,7 @@ from sightline.events import (
     CallStarted,
     CommandRan,
     HostEvent,
+    SpendingAsked,
     TurnEnded,
     decode_event,
     encode_event,
@@ -39,6 +40,15 @@ def test_an_event_comes_back_from_its_line_as_it_was(event: HostEvent) -> None:
     line = encode_event(event)
     assert b"\n" not in line
     assert decode_event(line) == event
+
+
+@pytest.mark.parametrize(
+    ("usd", "text"), [(3, "$3"), (0.1, "$0.10"), (0.1 * 3, "$0.30"), (0.125, "$0.125"), (10, "$10")]
+)
+def test_a_limit_is_written_as_money_is(usd: float, text: str) -> None:
+    event = SpendingAsked(scope="turn", spent_usd=0, limit_usd=usd, next_usd=1, raised_usd=usd)
+    assert f" of {text} (limits.turn_usd) " in str(event)
+    assert event.question == f"go on, up to {text}?"
 
 
 def test_every_event_names_itself_and_no_two_share_a_name() -> None:

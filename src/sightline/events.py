@@ -98,7 +98,7 @@ class SpendingAsked(_Event, frozen=True, tag="spending_asked"):
     @property
     def question(self) -> str:
         """What the user is asked."""
-        return f"go on, up to ${self.raised_usd:g}?"
+        return f"go on, up to {_dollars(self.raised_usd)}?"
 
     def __str__(self) -> str:
         within = {"day": "today", "delegate": "in this task"}.get(
@@ -107,10 +107,17 @@ class SpendingAsked(_Event, frozen=True, tag="spending_asked"):
         limit = "delegate.usd" if self.scope == "delegate" else f"limits.{self.scope}_usd"
         more = f" and {self.unpriced} requests of unknown price" if self.unpriced else ""
         return (
-            f"${self.spent_usd:.4f}{more} of ${self.limit_usd:g} ({limit}) "
+            f"${self.spent_usd:.4f}{more} of {_dollars(self.limit_usd)} ({limit}) "
             f"spent {within}; "
             f"the next request costs ${self.next_usd:.4f} or more"
         )
+
+
+def _dollars(amount: float) -> str:
+    """Write a limit in money: $3, $0.10, $0.125."""
+    if abs(amount - round(amount, 2)) > 1e-9:
+        return f"${amount:g}"
+    return f"${amount:.2f}".removesuffix(".00")
 
 
 class TextDelta(_Event, frozen=True, tag="text"):

@@ -120,6 +120,14 @@ def test_nothing_to_ask_is_a_mistake(shell: Shell) -> None:
     assert shell("ask", "x", "-c", "-r", "1").returncode == 2
 
 
+@answering(says("Looking.", Call("describe_db", {})))
+def test_the_limit_of_rounds_is_exit_code_6_and_says_why(shell: Shell) -> None:
+    (shell.directory / "one.toml").write_text("[limits]\nrounds = 1\n")
+    done = shell("ask", "hi", env={"SIGHTLINE_CONFIG": str(shell.directory / "one.toml")})
+    assert (done.returncode, len(shell.vendor.requests)) == (6, 1)
+    assert done.stderr.endswith(b"limit: a turn has 1 requests at most\n")
+
+
 LIMITED = """
 [limits]
 day_usd = 1

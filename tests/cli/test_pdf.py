@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+
+import pypdf
 import pytest
 
 from sightline.cli import pdf
@@ -41,11 +44,23 @@ def test_the_text_of_every_page_is_read() -> None:
     )
 
 
+def encrypted() -> bytes:
+    """A PDF that needs a password."""
+    writer, out = pypdf.PdfWriter(io.BytesIO(document("Ducks."))), io.BytesIO()
+    writer.encrypt("secret", algorithm="RC4-128")
+    writer.write(out)
+    return out.getvalue()
+
+
 @pytest.mark.parametrize(
     ("data", "why"),
-    [(document(""), "there is no text in it"), (b"%PDF-1.4\nnonsense", "not a PDF whose text")],
+    [
+        (document(""), "there is no text in it"),
+        (b"%PDF-1.4\nnonsense", "not a PDF whose text"),
+        (encrypted(), "^it is encrypted: its text can be read from a copy that is not$"),
+    ],
 )
-def test_one_without_text_and_one_that_is_none_are_told(data: bytes, why: str) -> None:
+def test_one_without_text_and_those_that_cannot_be_read_are_told(data: bytes, why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         pdf.pdf_text(data)
 

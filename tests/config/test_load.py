@@ -150,7 +150,7 @@ def test_every_variable_of_the_environment_sets_its_key(at: Path) -> None:
         ('mode = "yolo"', "mode: 'yolo' is not one of ask, auto, plan"),
         ('policy = [{decison = "ask"}]', "policy, rule 1: there is no 'decison'; did you mean"),
         ("policy = [{}]", "policy: [0]: Object missing required field `decision`"),
-        ('hooks = [{event = "x"}]', "hooks: [0]"),
+        ('hooks = [{event = "x"}]', "hooks, hook 1, event: 'x' is not one of before_ask, before_c"),
         ('hooks = [{evnt = "x"}]', "hooks, hook 1: there is no 'evnt'; did you mean 'event'?"),
         ('hooks = [{event = "before_ask", command = "bin/x -y"}]', "hook 1: 'bin/x' would be a pr"),
         ('[endpoints.x]\napi_key = "k"', "endpoints.x: there is no 'api_key'; did you mean 'api_k"),

@@ -22,7 +22,7 @@ from sightline.cli.commands.lines import cut
 from sightline.cli.io import STDIN, read_bytes
 from sightline.cli.ledger_path import DB_HELP
 from sightline.cli.out import Outlet, prompt, say, tell, write_json_lines
-from sightline.errors import ApprovalNeeded, InvalidInput, NotFound, SightlineError
+from sightline.errors import ApprovalNeeded, DoesNotFit, InvalidInput, NotFound, SightlineError
 from sightline.events import (
     ApprovalAsked,
     CallFinished,
@@ -109,7 +109,8 @@ def ask(
     is asked for at a terminal; where nobody can be asked it is not done, and the exit code
     is 7. A request that would pass a limit in money (limits.turn_usd, session_usd, day_usd)
     is asked about in the same way; where nobody can be asked it is not sent, --yes or not, and
-    the exit code is 6. A TEXT like /stats is a command of the chat.
+    the exit code is 6, as it is where another limit ended the turn. A TEXT like /stats is a
+    command of the chat.
     """
     if latest and resume:
         raise InvalidInput("-c and -r name two sessions; give one of them")
@@ -304,6 +305,8 @@ def exit_code_of(event: TurnEnded) -> int:
             return 0
         case "cancelled":
             return 130
+        case "limit":  # rounds, tokens, money, the length of a reply
+            return DoesNotFit.exit_code
         case _:
             return _codes().get(event.code, 1)
 

@@ -22,6 +22,8 @@ _TIME_S: Final = 30
 _TICK_S: Final = 0.1
 _READER: Final = (sys.executable, "-I", __file__)
 _MEMORY: Final = 1 << 30
+# What pypdf raises for a file that needs a password, or a package to be decrypted with.
+_ENCRYPTED: Final = ("FileNotDecryptedError", "DependencyError")
 
 
 def is_pdf(data: bytes) -> bool:
@@ -42,6 +44,8 @@ def pdf_text(data: bytes, stop: threading.Event | None = None) -> str:
     code, out, errors = _read_elsewhere(data, stop or threading.Event())
     if code:
         why = errors.decode(errors="replace").strip().rpartition("\n")[2][:200]
+        if why.startswith(_ENCRYPTED):
+            raise InvalidInput("it is encrypted: its text can be read from a copy that is not")
         raise InvalidInput(f"it is not a PDF whose text can be read ({why or code})")
     text = out.decode(errors="replace")
     if not text.strip():

@@ -91,9 +91,7 @@ def read_value(key: Key, value: object, source: str, *, lenient: bool = False) -
     """
     where = f"{source}: {spell(key)}"
     kind = LEAVES[key] if key in LEAVES else TABLES[key[0]]
-    if get_origin(kind) is Literal and value not in get_args(kind):
-        allowed = ", ".join(map(str, get_args(kind)))
-        raise InvalidInput(f"{where}: {value!r:.80} is not one of {allowed}")
+    _check_choice(where, value, kind)
     if key in _LISTS and isinstance(value, list):
         name, kind_of_one = _LISTS[key]
         for number, one in enumerate(value, 1):
@@ -116,10 +114,18 @@ def read_value(key: Key, value: object, source: str, *, lenient: bool = False) -
     return read
 
 
+def _check_choice(where: str, value: object, kind: object) -> None:
+    if get_origin(kind) is Literal and value not in get_args(kind):
+        allowed = ", ".join(map(str, get_args(kind)))
+        raise InvalidInput(f"{where}: {value!r:.80} is not one of {allowed}")
+
+
 def _check_fields(where: str, value: object, kind: type[msgspec.Struct]) -> None:
-    for name in value if isinstance(value, Mapping) else ():
-        if name not in kind.__struct_fields__:
-            raise InvalidInput(f"{where}: {_no_such(str(name), kind.__struct_fields__)}")
+    kinds = {field.name: field.type for field in msgspec.structs.fields(kind)}
+    for name, inner in value.items() if isinstance(value, Mapping) else ():
+        if name not in kinds:
+            raise InvalidInput(f"{where}: {_no_such(str(name), kinds)}")
+        _check_choice(f"{where}, {name}", inner, kinds[name])
 
 
 def _check_hooks(where: str, hooks: tuple[HookSettings, ...]) -> None:

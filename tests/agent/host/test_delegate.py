@@ -311,10 +311,19 @@ async def test_a_question_that_is_open_ends_with_the_parent(tmp_path: Path) -> N
             if isinstance(event, ApprovalAsked):
                 host.cancel()
     assert ended(events).outcome == "cancelled"
-    assert [one.approved for one in of_kind(events, ApprovalAnswered)] == [False] * len(
-        of_kind(events, ApprovalAsked)
-    )
+    # The two others had a question, too: after the stop it is neither shown nor answered.
+    [asked] = of_kind(events, ApprovalAsked)
+    [answer] = of_kind(events, ApprovalAnswered)
+    assert (answer.call_id, answer.approved) == (asked.call_id, False)
     assert len(results(tmp_path)) == len(children(tmp_path)) == 3
+
+
+async def test_a_task_of_nothing_is_refused_before_it_runs(tmp_path: Path) -> None:
+    script = [ToolCall("d1", "delegate", {"task": " \n"}), "I see."]
+    async with hosted(tmp_path, script, delegate=OFFERED) as (host, _):
+        assert ended(await turn(host)).outcome == "answered"
+    assert "the task is empty" in results(tmp_path)["d1"]
+    assert children(tmp_path) == []
 
 
 async def test_the_mode_of_the_parent_holds_for_its_children(tmp_path: Path) -> None:

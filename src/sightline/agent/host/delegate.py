@@ -70,6 +70,8 @@ class Delegates:
 
     async def run(self, call: ToolCall, max_tokens: int) -> Ran:
         """Do a task; give its report, or say why there is none."""
+        if not str(call.arguments["task"]).strip():
+            return Ran.failed("the task is empty: say what the helper is to do")
         try:
             async with self._open_child(max_tokens) as child:
                 self._children[call.id] = child
@@ -84,8 +86,10 @@ class Delegates:
         return self._tokens.pop(call_id, 0)
 
     def stop(self, reason: str) -> None:
-        """End what the children do; each says how far it came."""
-        for child in self.children:
+        """End what the children do; each says how far it came, and asks nothing any more."""
+        stopped = self.children
+        self._children.clear()
+        for child in stopped:
             child.cancel(reason)
 
     def answer(self, call_id: str, *given: Any) -> bool:
@@ -137,16 +141,18 @@ class Delegates:
         """Tell the user what a child asks, when it is its turn."""
         match event:
             case ApprovalAsked():
-                await self._take_turn(child, event.call_id)
-                called = self._asked_as(child, event.call_id)
-                self._tell(replace(event, call_id=called, delegate=name))
+                if await self._take_turn(child, event.call_id):
+                    called = self._asked_as(child, event.call_id)
+                    self._tell(replace(event, call_id=called, delegate=name))
             case ApprovalAnswered():
-                self._tell(replace(event, call_id=self._asked_as(child, event.call_id)))
-                self._hand_over(child)
+                if self._asking == (child, event.call_id):
+                    self._tell(replace(event, call_id=self._asked_as(child, event.call_id)))
+                    self._hand_over(child)
             case SpendingAsked(scope="delegate"):
                 child.spend_more(False)
             case SpendingAsked():
-                await self._take_turn(child, "")
+                if not await self._take_turn(child, ""):
+                    return
                 if await asyncio.to_thread(child.still_over, event):
                     self._tell(event)
                 else:  # somebody said so to another child meanwhile
@@ -156,9 +162,14 @@ class Delegates:
             case _:
                 pass
 
-    async def _take_turn(self, child: Host, call_id: str) -> None:
+    async def _take_turn(self, child: Host, call_id: str) -> bool:
+        """Wait until nobody else asks; False if the child was stopped meanwhile."""
         await self._turn_to_ask.acquire()
+        if child not in self._children.values():
+            self._turn_to_ask.release()
+            return False
         self._asking = child, call_id
+        return True
 
     def _hand_over(self, child: Host) -> None:
         if self._asking is not None and self._asking[0] is child:
