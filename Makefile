@@ -13,7 +13,8 @@ $(shell [ -x $(BIN)/python ] || rm -f $(READY))
 .PHONY: chat test lint format demo bench prove oldest mcp-servers lock bare _system
 
 test: $(READY)             ## everything CI runs: lint, types, tests; COVERAGE=1 measures it, LAWS=whole tries all cases of the laws
-	@sh setup/browser.sh $(VENV)/browser & sh setup/agents.sh $(VENV)/agents & wait
+	@sh setup/browser.sh $(VENV)/browser & sh setup/agents.sh $(VENV)/agents & \
+		$(BIN)/python setup/page.py tools && wait
 	@# Types take one core for two minutes, and the tests begin meanwhile.
 	@$(MAKE) --no-print-directory lint & lint=$$!; \
 		PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(if $(COVERAGE),--cov --cov-report=term); code=$$?; \
@@ -24,10 +25,12 @@ lint: $(READY)             ## style and strict types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pyright --project pyproject.toml
+	$(BIN)/python setup/page.py lint
 
 format: $(READY)           ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/python setup/page.py format
 
 chat: $(READY)             ## talk to a model about the demo app; pipe lines in to have them answered
 	@$(BIN)/sightline chat --demo

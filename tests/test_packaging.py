@@ -81,6 +81,22 @@ def test_the_wheel_has_the_library_and_nothing_else(built: Path) -> None:
     assert {"sightline/py.typed", "sightline/demo/state.json"} <= set(names)
     sources = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*.py")}
     assert sources <= set(names)
+    vendor = "sightline/inspector/static/vendor"
+    assert {f"{vendor}/preact.mjs", f"{vendor}/LICENSE.preact"} <= set(names)
+
+
+def test_a_wheel_that_is_built_again_is_the_same_and_needs_no_npm(built: Path) -> None:
+    """The second is built from the source package, which has the page's modules."""
+    [package] = built.glob("*.tar.gz")
+    again = built / "again"
+    with tarfile.open(package) as archive:
+        archive.extractall(again, filter="data")
+    [source] = again.iterdir()
+    kept = {"PATH": "", "HOME": str(again)}
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(again)]
+    subprocess.run(build, cwd=source, env=kept, capture_output=True, timeout=120, check=True)
+    [first], [second] = built.glob("*.whl"), again.glob("*.whl")
+    assert first.read_bytes() == second.read_bytes()
 
 
 def test_the_source_package_can_be_tested_and_proved(built: Path) -> None:

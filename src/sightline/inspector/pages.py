@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
+from sightline.errors import MissingExtra
 from sightline.slop.protocol.jsontext import escape_controls
 
 __all__ = ["Export", "importmap_hash", "served_page", "static_file", "way_in"]
@@ -50,6 +51,11 @@ _EXPORT_POLICY: Final = (
 @cache
 def _modules() -> dict[str, str]:
     """Bare name → file, for everything that the page imports."""
+    if not all(_STATIC.joinpath(file).is_file() for file in VENDORED.values()):
+        raise MissingExtra(
+            "the modules of the inspector's page are not in this checkout; "
+            "what brings them: python setup/page.py"
+        )
     ours = sorted(entry.name for entry in _STATIC.joinpath("app").iterdir())
     modules = {
         f"app/{name.removesuffix('.js')}": f"app/{name}" for name in ours if name.endswith(".js")

@@ -259,7 +259,7 @@ def inspector_app(
     ]
     return Starlette(
         routes=routes,
-        middleware=[Middleware(_Guard, door=door)],
+        middleware=[Middleware(_Guard, door=door, policy=policy(importmap_hash()))],
         exception_handlers={SightlineError: _refuse, Exception: _fail},
         lifespan=lifespan,
     )
@@ -310,10 +310,10 @@ register_url_convertor("row", _RowConvertor())
 class _Guard:
     """Nothing is served, not even an error page, before the door has looked."""
 
-    def __init__(self, app: ASGIApp, door: PageDoor) -> None:
+    def __init__(self, app: ASGIApp, door: PageDoor, policy: str) -> None:
         self._app = app
         self._door = door
-        self._policy = policy(importmap_hash())
+        self._policy = policy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

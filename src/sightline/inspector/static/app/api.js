@@ -1,7 +1,6 @@
 // Answers of the server, by address. An exported page has them inside and asks nobody.
-import { signal } from "@preact/signals";
+import { signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { useSignal } from "@preact/signals";
 
 // The page is served in a room of its own: addresses are said from its root, and asked from here.
 const here = (path) => `.${path}`;
@@ -50,10 +49,16 @@ export const post = async (path, body) => {
   return answer;
 };
 
-// { data, error, loading } of an address; asked anew when the address or `fresh` changes.
-// While a new answer is on its way the old one stays on the screen.
+/** @typedef {{ data: any, error: string | null, loading: boolean }} Answer */
+
+/**
+ * The answer at an address, asked anew when the address or `fresh` changes.
+ * While a new answer is on its way the old one stays on the screen.
+ * @param {string | null} path
+ * @returns {Answer}
+ */
 export const useAnswer = (path, fresh = 0) => {
-  const answer = useSignal({ data: null, error: null, loading: true });
+  const answer = useSignal(/** @type {Answer} */ ({ data: null, error: null, loading: true }));
   useEffect(() => {
     if (!path) return undefined;
     let wanted = true;

@@ -1,6 +1,7 @@
 // Templates: `html` makes elements, never markup. Texts become text nodes whatever is in them.
-import { h } from "preact";
+
 import htm from "htm";
+import { h } from "preact";
 
 export const html = htm.bind(h);
 

@@ -1,9 +1,9 @@
 // The durable record: groups, STATE through time, scratchpad, memos, search, verify, SQL.
 import { useSignal } from "@preact/signals";
-import { html, count, tokens } from "app/html";
 import { isExport, post, useAnswer } from "app/api";
-import { route, setOption } from "app/route";
+import { count, html, tokens } from "app/html";
 import { VirtualList } from "app/list";
+import { route, setOption } from "app/route";
 
 const ROW = 44;
 const LINE = 24;
@@ -52,7 +52,7 @@ const Group = ({ session, group, fresh }) => {
 };
 
 const Verify = () => {
-  const answer = useSignal(null);
+  const answer = useSignal(/** @type {any} */ (null));
   const run = async () => {
     answer.value = { text: "checking…", kind: "" };
     try {
@@ -71,7 +71,7 @@ const Cell = (value, column) =>
   html`<td key=${column}>${value === null ? "NULL" : String(value)}</td>`;
 
 const Sql = ({ session }) => {
-  const answer = useSignal(null);
+  const answer = useSignal(/** @type {any} */ (null));
   const run = async (event) => {
     event.preventDefault();
     try {

@@ -1,7 +1,8 @@
 // A list of any length: only what can be seen is in the document. One row is `height` pixels.
-import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+
 import { useSignal } from "@preact/signals";
 import { html } from "app/html";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 
 const MARGIN = 8;
 
@@ -37,7 +38,7 @@ export const VirtualList = ({
   kind = "listbox",
   fit = false,
 }) => {
-  const box = useRef(null);
+  const box = useRef(/** @type {any} */ (null));
   const view = useSignal({ top: 0, size: 600 });
   const look = () => {
     if (!box.current) return; // an observer may still speak after the list is gone

@@ -1,17 +1,18 @@
 // The page: sessions above, turns on the left, one of the views on the right.
-import { render } from "preact";
-import { useEffect, useLayoutEffect } from "preact/hooks";
+
 import { signal, useSignal } from "@preact/signals";
-import { html } from "app/html";
 import { isExport, listen, news, useAnswer } from "app/api";
-import { VIEWS, address, go, route } from "app/route";
-import { TurnList } from "app/turns";
+import { html } from "app/html";
+import { LedgerView } from "app/ledger";
 import { Picture } from "app/picture";
 import { PromptView } from "app/prompt";
-import { StateView } from "app/tree";
+import { address, go, route, VIEWS } from "app/route";
 import { TraceView } from "app/trace";
+import { StateView } from "app/tree";
+import { TurnList } from "app/turns";
 import { WhatIf } from "app/whatif";
-import { LedgerView } from "app/ledger";
+import { render } from "preact";
+import { useEffect, useLayoutEffect } from "preact/hooks";
 
 const TITLES = {
   picture: "Picture",
@@ -179,7 +180,7 @@ const Page = () => {
   </div>`;
 };
 
-const root = document.getElementById("root");
+const root = /** @type {HTMLElement} */ (document.getElementById("root"));
 root.textContent = ""; // what stood there until now would stay beside the page
 listen();
 render(html`<${Page} />`, root);

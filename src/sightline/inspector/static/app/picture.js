@@ -1,6 +1,6 @@
 // The context window in prompt order: slots, their messages, the boundary, what is free.
 import { useSignal } from "@preact/signals";
-import { html, count, share } from "app/html";
+import { count, html, share } from "app/html";
 import { VirtualList } from "app/list";
 
 const ROW = 24;

@@ -1,7 +1,7 @@
 // The request as it was sent, and where it departs from another one.
 import { useSignal } from "@preact/signals";
-import { html, count, dollars } from "app/html";
 import { useAnswer } from "app/api";
+import { count, dollars, html } from "app/html";
 import { route, setOption } from "app/route";
 
 const CopyButton = ({ label, text }) => {

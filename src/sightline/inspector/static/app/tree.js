@@ -1,11 +1,12 @@
 // Every app's tree at that request: shown, summarised, cut and why; what changed since.
-import { useEffect, useRef } from "preact/hooks";
+
 import { useSignal } from "@preact/signals";
-import { html, count } from "app/html";
 import { get, isExport, post, useAnswer } from "app/api";
-import { route, setOption } from "app/route";
 import { Folds } from "app/folds";
+import { count, html } from "app/html";
 import { VirtualList } from "app/list";
+import { route, setOption } from "app/route";
+import { useEffect, useRef } from "preact/hooks";
 
 const ROW = 22;
 const WHOLE = 400; // a tree with more lines begins with its branches folded
@@ -20,9 +21,14 @@ const Line = ({
   ${folded && html`<span class="tag">${count(line.below)} below</span>`}
   ${line.reason && html`<span class="tag">${line.kind}: ${line.reason}</span>`}</span>`;
 
-// Lines by their number, asked for a page at a time when they are first seen.
+/**
+ * Lines by their number, asked for a page at a time when they are first seen.
+ * @param {string} root
+ * @param {number} size
+ * @returns {[(line: number) => any, (lines: number[]) => void]}
+ */
 const useLines = (root, size) => {
-  const pages = useSignal(new Map());
+  const pages = useSignal(/** @type {Map<number, any[]>} */ (new Map()));
   const asked = useRef(new Set());
   const want = (lines) => {
     for (const page of new Set(lines.map((line) => Math.floor(line / size)))) {
@@ -44,7 +50,7 @@ const inWords = ({ total, found }, at) => {
 };
 
 const Find = ({ root, name, onFound }) => {
-  const hits = useSignal(null);
+  const hits = useSignal(/** @type {any} */ (null));
   const at = useSignal(0);
   const step = (by) => {
     const { found } = hits.value;
@@ -54,7 +60,7 @@ const Find = ({ root, name, onFound }) => {
   };
   const search = async (event) => {
     event.preventDefault();
-    const text = new FormData(event.target).get("find");
+    const text = String(new FormData(event.target).get("find"));
     if (hits.value && hits.value.text === text) return step(1);
     hits.value = text
       ? { text, ...(await get(`${root}/find?q=${encodeURIComponent(text)}`)) }
@@ -165,7 +171,7 @@ const Invoke = ({ app }) => {
     event.preventDefault();
     const form = new FormData(event.target);
     try {
-      const params = JSON.parse(form.get("params") || "{}");
+      const params = JSON.parse(String(form.get("params") || "{}"));
       const answer = await post("/api/invoke", {
         app: app.id,
         path: form.get("path"),

@@ -1,5 +1,5 @@
 // The turns of a session, newest last, whatever their number.
-import { html, count, dollars, seconds, share } from "app/html";
+import { count, dollars, html, seconds, share } from "app/html";
 import { VirtualList } from "app/list";
 
 const ROW = 62;

@@ -1,10 +1,10 @@
 // The same turn under other rules: computed by the server with the functions the host uses.
 import { useSignal } from "@preact/signals";
-import { html, count, dollars } from "app/html";
 import { post } from "app/api";
-import { route } from "app/route";
+import { count, dollars, html } from "app/html";
 import { Picture } from "app/picture";
 import { DriftNote } from "app/prompt";
+import { route } from "app/route";
 
 const number = (text) => (text === "" ? null : Number(text));
 
@@ -13,7 +13,7 @@ const Change = ({ name, before, after, show = count }) => html`<tr><th scope="ro
 
 export const WhatIf = ({ data, choices }) => {
   const { session, turn, request } = route.value;
-  const outcome = useSignal({ data: null, error: "" });
+  const outcome = useSignal(/** @type {any} */ ({ data: null, error: "" }));
   const run = async (event) => {
     event.preventDefault();
     const form = new FormData(event.target);

