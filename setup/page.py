@@ -60,21 +60,22 @@ def bring(root: Path = ROOT, *, tools: bool = False) -> None:
     """Have the modules in their place; with `tools`, what checks ours in node_modules, too."""
     digest = sha256((root / "package-lock.json").read_bytes()).hexdigest()
     vendor, installed = root / VENDOR, root / "node_modules"
-    done, complete = vendor / "LOCK", installed / ".complete"
+    lock, complete = vendor / "LOCK", installed / ".complete"
+    done = _says(lock, digest) and all((vendor / name).exists() for name in FILES)
     if not _says(complete, digest):
-        if _says(done, digest) and not tools:
+        if done and not tools:
             return
         omitted = [] if tools else ["--omit=dev"]
         print("bringing the modules of the inspector's page", file=sys.stderr)
         _run("npm", "ci", *omitted, "--ignore-scripts", "--no-fund", "--no-audit", root=root)
         if tools:
             complete.write_text(digest)
-    if not _says(done, digest):
+    if not done:
         shutil.rmtree(vendor, ignore_errors=True)
         vendor.mkdir()
         for name, source in FILES.items():
             (vendor / name).write_bytes((installed / source).read_bytes())
-        done.write_text(digest)
+        lock.write_text(digest)
 
 
 def _says(file: Path, digest: str) -> bool:
