@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.test_transcripts import Claude
 from sightline.cli.gateway import _Screen, chosen
 from sightline.errors import InvalidInput
 from sightline.gateway.observer import Passed
@@ -57,6 +58,26 @@ def test_a_program_is_led_through_and_nothing_of_it_is_changed(
     exported = sightline("ledger", "export", "1", "--db", db)
     assert b"what a gateway recorded is not in it: 1 exchanges" in exported.stderr
     assert b"exchange" not in exported.stdout
+
+
+def test_a_transcript_is_imported_and_reported(tmp_path: Path, sightline: Run) -> None:
+    talk = Claude()
+    talk.turn(0, 20_000)
+    talk.turn(0, 20_500, after=400)
+    path, db = str(talk.write(tmp_path)), str(tmp_path / "l.db")
+    done = sightline("gateway", "--db", db, "import", path)
+    assert done.returncode == 0
+    assert done.stdout.startswith(b"1 files: 2 requests new, 0 known already\n")
+    assert b"in 1: the cache's lifetime ran out" in done.stdout
+    again = sightline("gateway", "--db", db, "--json", "import", path)
+    found = json.loads(again.stdout)
+    assert found == {"files": 1, "new": 0, "known": 2, "sessions": [], "skipped": {}}
+    told = sightline("gateway", "--db", db, "report")
+    assert b"lost 20,000 tokens" in told.stdout
+    assert b"are unknown" in told.stdout
+    lines = sightline("gateway", "--db", db, "--json", "report").stdout.splitlines()
+    assert [json.loads(line)["bytes"] for line in lines] == [None, None]
+    assert sightline("gateway", "--db", db, "import", "/no/such/file").returncode == 2
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -1,4 +1,7 @@
-"""Claude Code and Codex themselves list, look, act and wait, and ask before what is dangerous."""
+"""Claude Code and Codex themselves list, look, act and wait, and ask before what is dangerous.
+
+What they wrote down of it is read, too: their transcripts are as `gateway.transcripts` says.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from adapters.test_mcp_server import Shop
+from sightline.context.ledger import Ledger
+from sightline.gateway.imports import import_transcripts
 from support.agents import Agent, Claude, Codex, Step, installed, mcp_options
 
 SHELF = {"app": "shop", "path": "/shelf"}
@@ -32,6 +37,11 @@ async def test_a_real_agent_sees_and_uses_the_apps(
     async with shop.app.serving(unix=apps / "shop.sock"):
         one = agent(tmp_path, apps, *options)
         requests = await asyncio.to_thread(one.turn, "Go.", *STEPS)
+    with Ledger(tmp_path / "l.db") as ledger:
+        done = import_transcripts(ledger, [tmp_path])
+    unread = done.skipped["lines that cannot be read"]
+    assert (len(done.sessions), done.new, unread) == (1, len(requests), 0)
+    assert {one.usage and one.usage.input_tokens for one in done.passed} == {100}
     assert len({str(request["tools"]) for request in requests}) == 1
     listed, looked, acted, waited, cleared = one.results(requests[-1])
     assert [app["app"] for app in listed["apps"]] == ["shop"]

@@ -37,6 +37,12 @@ UPSTREAMS: Final = {
 }
 
 
+FROM_TRANSCRIPT: Final = (
+    "from a transcript: what requests held, their sizes and times, retries and requests beside "
+    "the conversation are unknown"
+)
+
+
 class _WithProgram(click.Group):
     """A group whose unknown commands are programs to run."""
 
@@ -112,7 +118,8 @@ def report(context: click.Context, session: str | None) -> None:
 
     with Ledger(ledger_path(context.obj["db"]), mode="read") as ledger:
         found = _recorded(ledger, session)
-        passed = [passed_of(one) for one in ledger.exchanges.list(found)]
+        kept = sorted(ledger.exchanges.list(found), key=lambda one: one.sent_at)
+        passed = [passed_of(one) for one in kept]
     if context.obj["json"]:
         write_json_lines(_plain(one) for one in passed)
         return
@@ -123,6 +130,47 @@ def report(context: click.Context, session: str | None) -> None:
             say(f"      {line}")
     for line in summary_lines(summarise(passed)):
         say(line)
+    if any(one.source for one in passed):
+        say(FROM_TRANSCRIPT)
+
+
+@gateway.command(
+    name="import",
+    epilog="""\b
+Examples:
+  sightline gateway import ~/.claude/projects ~/.codex/sessions
+  sightline gateway --db talk.db import rollout.jsonl
+""",
+)
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.pass_context
+def import_(context: click.Context, paths: tuple[Path, ...]) -> None:
+    """Read what Claude Code and Codex wrote down of their sessions: files, or all in directories.
+
+    For the part of a report that a transcript can support; what it cannot tell is unknown. A file
+    may be imported again: only what is new in it is added.
+    """
+    import msgspec
+
+    from sightline.gateway.imports import import_transcripts
+    from sightline.gateway.report import summarise, summary_lines
+
+    with Ledger(ledger_path(context.obj["db"])) as ledger:
+        done = import_transcripts(ledger, paths)
+    skipped = {why: count for why, count in done.skipped.items() if count}
+    if context.obj["json"]:
+        counts = {"files": done.files, "new": done.new, "known": done.known}
+        write_json_lines(
+            [msgspec.json.encode({**counts, "sessions": done.sessions, "skipped": skipped})]
+        )
+        return
+    say(f"{done.files} files: {done.new} requests new, {done.known} known already")
+    for why, count in skipped.items():
+        say(f"left out: {count} {why}")
+    if done.new:
+        for line in summary_lines(summarise(done.passed)):
+            say(line)
+        say(f"sessions {', '.join(map(str, done.sessions))}; see one: sightline gateway report ID")
 
 
 def _recorded(ledger: Ledger, reference: str | None) -> int:
@@ -250,6 +298,8 @@ def _plain(passed: Passed) -> bytes:
     import msgspec
 
     found: dict[str, Any] = msgspec.to_builtins(passed)
+    if passed.source:
+        found |= dict.fromkeys(("status", "bytes", "first_ms", "total_ms"))
     if passed.loss is not None:
         found["loss"] |= {"words": passed.loss.words, "advice": passed.loss.advice}
     return Gate().json_text(msgspec.json.encode(found))

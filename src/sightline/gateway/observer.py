@@ -33,7 +33,10 @@ from sightline.gateway.bodies import Api, RequestBody, pieces_of, read_body
 from sightline.gateway.losses import Comparison, verdict
 from sightline.gateway.traffic import Earlier, Traffic, session_key
 
-__all__ = ["Observer", "Passed", "Passing", "passed_of", "unpacked"]
+__all__ = [
+    "Observer", "Passed", "Passing", "about_of", "name_of", "passed_of", "profile_of",
+    "short_line", "stored_usage", "unpacked",
+]  # fmt: skip
 
 NANO: Final = 1_000_000_000
 MILLION: Final = 1_000_000
@@ -51,7 +54,8 @@ _LONG: Final = re.compile(rb'"ttl"\s*:\s*"1h"')
 class Passed(msgspec.Struct, frozen=True, omit_defaults=True):
     """A request that went through, and what is known of it.
 
-    `trouble` is why less is known, or kept, than there could be.
+    `trouble` is why less is known, or kept, than there could be. One of a transcript has a
+    `source`: then status, size and times are not known.
     """
 
     session: str
@@ -68,6 +72,7 @@ class Passed(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str = ""
     exchange: int | None = None
     trouble: str = ""
+    source: str = ""
 
 
 def passed_of(kept: Exchange) -> Passed:
@@ -76,7 +81,7 @@ def passed_of(kept: Exchange) -> Passed:
     return msgspec.convert({**kept.about, **row, "exchange": kept.id}, Passed)
 
 
-def _about(passed: Passed) -> dict[str, Any]:
+def about_of(passed: Passed) -> dict[str, Any]:
     """What is kept of it besides what its row has."""
     about: dict[str, Any] = msgspec.to_builtins(passed)
     for name in ("session", "api", "model", "bytes"):
@@ -165,7 +170,7 @@ class Observer:
         session = session_key(passing.headers, body)
         self._recall(session)
         stopped, usage = _answer(passing, body)
-        profile = _profile(body)
+        profile = profile_of(body)
         matched = self._traffic.match(session, body)
         loss = None
         if matched is not None:
@@ -216,9 +221,9 @@ class Observer:
             body.model,
             pieces_of(data),
             {} if stopped is None else msgspec.to_builtins(stopped),
-            _about(known),
+            about_of(known),
             None if matched is None else matched[0].exchange,
-            _stored(known),
+            stored_usage(known),
         )
         exchanges = self._ledger.exchanges
         try:
@@ -236,11 +241,11 @@ class Observer:
         assert self._ledger is not None  # noqa: S101 - its only caller has asked
         if key not in self._sessions:
             question = next((u.text for u in body.messages if u.role == "user" and u.text), "")
-            session = self._ledger.sessions.find(_name(key)) or self._ledger.sessions.create(
-                _name(key),
+            session = self._ledger.sessions.find(name_of(key)) or self._ledger.sessions.create(
+                name_of(key),
                 project=storable(self._project),
-                title=_line(question),
-                kind=_line(f"gateway {self._agent}"),
+                title=short_line(question),
+                kind=short_line(f"gateway {self._agent}"),
             )
             self._sessions[key] = session.id
         return self._sessions[key]
@@ -250,7 +255,7 @@ class Observer:
         if self._ledger is None or key in self._sessions:
             return
         try:
-            session = self._ledger.sessions.resolve(_name(key))
+            session = self._ledger.sessions.resolve(name_of(key))
             kept = self._ledger.exchanges.list(session.id)[-RECALLED:]
             self._sessions[key] = session.id
             for one in kept:
@@ -275,12 +280,12 @@ def _file_of(ledger: Ledger) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _name(key: str) -> str:
+def name_of(key: str) -> str:
     """Call a session after its agent's name for it, which need not be one that we can keep."""
     return f"gateway {blake2b(key.encode(), digest_size=8).hexdigest()}"
 
 
-def _line(text: str) -> str:
+def short_line(text: str) -> str:
     """Make a short line of a text, such as a ledger takes for a title."""
     words = " ".join(guarded_text(text[:TITLE_READ]).split())
     return "".join(filter(str.isprintable, words))[:TITLE_CHARS].strip()
@@ -326,7 +331,8 @@ def _loss(
     )
 
 
-def _profile(body: RequestBody) -> Profile:
+def profile_of(body: RequestBody) -> Profile:
+    """Find the profile of a request's model, or of its API where nobody knows the model."""
     try:
         return profile_for(body.api, body.model)
     except SightlineError:
@@ -348,7 +354,8 @@ def _error(passing: Passing) -> str:
     return "" if reply is None else read_error(reply).message[:ERROR_CHARS]
 
 
-def _stored(known: Passed) -> StoredUsage | None:
+def stored_usage(known: Passed) -> StoredUsage | None:
+    """What a ledger's accounts keep of it; None where nothing is known."""
     usage = known.usage
     if usage is None or usage.unusable:
         return None

@@ -106,6 +106,10 @@ CAUSES: Final[dict[str, tuple[str, str]]] = {
         "mark more often in long tool loops",
     ),
     "lost": ("the vendor lost it", "nothing to do: the request was the same"),
+    "unknown": (
+        "the transcript does not tell why",
+        "run the agent through `sightline gateway`: it sees the requests",
+    ),
     # Of conversations of our own, in which more is known than two requests can tell.
     "folded": (
         "the window folded: the oldest turns left the prompt",

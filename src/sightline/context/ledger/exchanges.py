@@ -9,13 +9,14 @@ blanked; under no seal.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from sightline.context.ledger.rows import RowReader, find_session, first
+from sightline.context.ledger.rows import Row, RowReader, find_session, first
 from sightline.context.ledger.store import Store
+from sightline.context.ledger.transaction import Transaction
 from sightline.context.ledger.usage import StoredUsage, add_usage
 from sightline.context.messages.gate import Gate
 from sightline.errors import NotFound
@@ -32,7 +33,8 @@ WINDOW: Final = 32_768
 class NewExchange(msgspec.Struct, frozen=True):
     """A request and its reply, to be kept. `like` is the earlier exchange that it goes on from.
 
-    One that is not in the session, or not any more, is not built on.
+    One that is not in the session, or not any more, is not built on. With `sent_at` it was sent
+    then, by somebody else's account: what it cost is not counted as spent here and now.
     """
 
     api: str
@@ -42,6 +44,7 @@ class NewExchange(msgspec.Struct, frozen=True):
     about: dict[str, Any]
     like: int | None = None
     usage: StoredUsage | None = None
+    sent_at: str = ""
 
 
 class Exchange(msgspec.Struct, frozen=True):
@@ -68,36 +71,47 @@ class Exchanges:
     def add(self, session_id: int, new: NewExchange) -> int:
         """Keep an exchange, and what it used; return its id. Durable when this returns."""
         with self._store.write() as tx:
-            session = tx.session(session_id)
-            usage_id = None
-            if new.usage is not None:
-                usage_id = add_usage(tx, self._gate, session, new.usage, None)
-            base, depth = b"", CHAIN
-            if new.like is not None and _is_in(tx.db, new.like, session_id):
-                base, depth = self._body(tx.db, new.like)
-            if depth >= CHAIN:
-                base, depth = b"", -1
-            body, data = _packed(base, new.pieces, self._gate)
-            number = tx.db.next_id("exchanges")
-            tx.db.insert(
-                "exchanges",
-                {
-                    "id": number,
-                    "session_id": session_id,
-                    "created_at": tx.now,
-                    "api": self._gate.line(new.api, "an API's name"),
-                    "model": self._gate.line(new.model or "unknown", "a model's name"),
-                    "bytes": len(body),
-                    "base": new.like if depth >= 0 else None,
-                    "depth": depth + 1,
-                    "request": data,
-                    "usage_id": usage_id,
-                    "reply": zlib.compress(self._gate.json_text(msgspec.json.encode(new.reply))),
-                    "about": self._gate.json_text(msgspec.json.encode(new.about)).decode(),
-                },
-            )
-        self._remember(number, body, depth + 1)
+            number, body, depth = self._add(tx, tx.session(session_id), new)
+        self._remember(number, body, depth)
         return number
+
+    def add_all(self, session_id: int, new: Iterable[NewExchange]) -> None:
+        """Keep exchanges, all or none."""
+        with self._store.write() as tx:
+            session = tx.session(session_id)
+            for one in new:
+                self._add(tx, session, one)
+
+    def _add(self, tx: Transaction, session: Row, new: NewExchange) -> tuple[int, bytes, int]:
+        usage_id = None
+        if new.usage is not None:
+            elsewhere = bool(new.sent_at)
+            usage_id = add_usage(tx, self._gate, session, new.usage, None, inherited=elsewhere)
+        base, depth = b"", CHAIN
+        if new.like is not None and _is_in(tx.db, new.like, session["id"]):
+            base, depth = self._body(tx.db, new.like)
+        if depth >= CHAIN:
+            base, depth = b"", -1
+        body, data = _packed(base, new.pieces, self._gate)
+        number = tx.db.next_id("exchanges")
+        tx.db.insert(
+            "exchanges",
+            {
+                "id": number,
+                "session_id": session["id"],
+                "created_at": new.sent_at or tx.now,
+                "api": self._gate.line(new.api, "an API's name"),
+                "model": self._gate.line(new.model or "unknown", "a model's name"),
+                "bytes": len(body),
+                "base": new.like if depth >= 0 else None,
+                "depth": depth + 1,
+                "request": data,
+                "usage_id": usage_id,
+                "reply": zlib.compress(self._gate.json_text(msgspec.json.encode(new.reply))),
+                "about": self._gate.json_text(msgspec.json.encode(new.about)).decode(),
+            },
+        )
+        return number, body, depth + 1
 
     def _body(self, db: RowReader, number: int) -> tuple[bytes, int]:
         """Read a request, and how many earlier ones that takes."""
@@ -134,6 +148,13 @@ class Exchanges:
             )
         return [Exchange(**{**row, "about": msgspec.json.decode(row["about"])}) for row in rows]
 
+    def sources(self) -> set[str]:
+        """Name the sources of all exchanges that were taken from transcripts."""
+        with self._store.read() as db:
+            rows = db.scan("SELECT about FROM exchanges WHERE bytes = 0")
+            found = {_abouts.decode(about).source for (about,) in rows}
+        return found - {""}
+
     def count(self, session_id: int) -> int:
         """Count the exchanges of a session."""
         with self._store.read() as db:
@@ -155,6 +176,16 @@ class Exchanges:
             raise NotFound(f"no exchange {number}")
         found: dict[str, Any] = msgspec.json.decode(zlib.decompress(data))
         return found
+
+
+class _Source(msgspec.Struct):
+    """The one field that `sources` reads of what was found out; decoding skips the others."""
+
+    source: str = ""
+
+
+# Made once, at import: msgspec crashes where two threads are the first to read a type.
+_abouts: Final = msgspec.json.Decoder(_Source)
 
 
 def _is_in(db: RowReader, number: int, session_id: int) -> bool:
