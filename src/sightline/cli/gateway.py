@@ -138,8 +138,7 @@ def report(context: click.Context, session: str | None) -> None:
     name="import",
     epilog="""\b
 Examples:
-  sightline gateway import ~/.claude/projects ~/.codex/sessions
-  sightline gateway --db talk.db import rollout.jsonl
+  sightline gateway --db work.db import talk.jsonl
 """,
 )
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
@@ -149,6 +148,9 @@ def import_(context: click.Context, paths: tuple[Path, ...]) -> None:
 
     For the part of a report that a transcript can support; what it cannot tell is unknown. A file
     may be imported again: only what is new in it is added.
+
+    \b
+    sightline gateway import ~/.claude/projects ~/.codex/sessions
     """
     import msgspec
 

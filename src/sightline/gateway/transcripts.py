@@ -241,7 +241,7 @@ class _Claude:
             since = _DONE.get(line.subtype, since)
             written = not (line.is_meta or line.is_compact_summary)
             if line.type == "user" and written and not about.title:
-                about.title = _asked(_messages.decode(line.message).content)
+                about.title = _question(_messages.decode(line.message).content)
         _keep(self._near, line.uuid, (before, since), KEPT_LINES)
 
     def _reply(self, line: _Line, before: Transcribed | None, since: str) -> Transcribed | None:
@@ -259,14 +259,14 @@ class _Claude:
             known.usage = max(known.usage, usage, key=lambda one: one.output_tokens)
             known.ended = known.ended or message.stop_reason is not None
             return known
-        at, body = self._asked(line, message)
+        at, body = self._sent_as(line, message)
         self.requests[source] = found = Transcribed(
             source, at, body, usage, before, since, self._lifetime(line, usage, before),
             message.stop_reason is not None,
         )  # fmt: skip
         return found
 
-    def _asked(self, line: _Line, message: _Message) -> tuple[float, RequestBody]:
+    def _sent_as(self, line: _Line, message: _Message) -> tuple[float, RequestBody]:
         """When a reply was asked for, and what is known of the request."""
         at, params, shape_hash = self._sent.get(line.request_ref or "", (0.0, b"", ""))
         given = _params.decode(params) if params else _Params(output_config=_effort(line.effort))
@@ -300,7 +300,7 @@ class _Codex:
     _is_copy: bool = False
     _model: str = ""
     _effort: Any = None
-    _asked_at: float = 0.0
+    _sent_at: float = 0.0
     _total: Any = None
     _since: str = ""
     _before: Transcribed | None = None
@@ -317,13 +317,13 @@ class _Codex:
         elif line.type == "turn_context":
             self._model, self._effort = payload.model or self._model, payload.effort
         elif line.type == "compacted":
-            self._since, self._asked_at = "compaction", at
+            self._since, self._sent_at = "compaction", at
         elif payload.type == "thread_rolled_back":
             self._since = "rewound"
         elif line.type == "response_item" and payload.role != "assistant":
-            self._asked_at = at
+            self._sent_at = at
             if payload.role == "user" and not about.title:
-                about.title = _asked(payload.content)
+                about.title = _question(payload.content)
         elif payload.type == "token_count" and isinstance(payload.info, Mapping):
             self._count(payload.info, at)
 
@@ -339,7 +339,7 @@ class _Codex:
         source = _digest(self.about.session, msgspec.json.encode([total, last], order="sorted"))
         reasoning = None if self._effort is None else {"effort": self._effort}
         body = _body("openai-responses", {"model": self._model, "reasoning": reasoning})
-        sent = min(self._asked_at or at, at)
+        sent = min(self._sent_at or at, at)
         found = Transcribed(source, sent, body, usage, self._before, self._since)
         self.requests[source] = self._before = found
         self._since = ""
@@ -398,7 +398,7 @@ def _moment(text: str) -> float:
     return datetime.fromisoformat(text).timestamp() if text else 0.0
 
 
-def _asked(content: msgspec.Raw) -> str:
+def _question(content: msgspec.Raw) -> str:
     """What a person asked; nothing where the agent itself wrote a user's message."""
     try:
         read = _contents.decode(content)
