@@ -15,44 +15,21 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from pydantic import TypeAdapter
+from pydantic_ai import messages as pa
 from pydantic_ai.conversation_store import (
     ConversationConflict,
     ConversationEntry,
     ConversationRecord,
     ConversationStore,
 )
-from pydantic_ai.messages import (
-    BinaryContent,
-    FileUrl,
-    ImageUrl,
-    ModelMessage,
-    ModelMessagesTypeAdapter,
-    RetryFeedbackPart,
-    SystemPromptPart,
-    TextContent,
-    TextPart,
-    ThinkingPart,
-    ToolCallPart,
-    ToolReturnPart,
-    UserPromptPart,
-)
 
 from sightline.adapters.forms import form_of, outline, with_form
 from sightline.context.dialects.stored import UNKNOWN
 from sightline.context.ledger import Ledger, Session
 from sightline.context.ledger.codec import to_columns
+from sightline.context.messages import parts
 from sightline.context.messages.gate import guarded
 from sightline.context.messages.given import arguments_given
-from sightline.context.messages.parts import (
-    File,
-    Message,
-    Part,
-    Reasoning,
-    Role,
-    Text,
-    ToolCall,
-    ToolResult,
-)
 from sightline.context.messages.window import Window
 from sightline.errors import NotFound, SessionChanged
 
@@ -112,7 +89,7 @@ class _Stored(NamedTuple):
 
     session: Session
     record: ConversationRecord | None
-    entries: dict[str, Message]
+    entries: dict[str, parts.Message]
 
     def expect(self, revision: str | None) -> None:
         """Raise `ConversationConflict` unless the record is the one that the caller knows."""
@@ -221,64 +198,64 @@ def _conflicts(name: str) -> Iterator[None]:
         raise ConversationConflict(name) from error
 
 
-def _entry(stored: Message) -> ConversationEntry:
+def _entry(stored: parts.Message) -> ConversationEntry:
     form = form_of(stored, NAME)
-    [message] = ModelMessagesTypeAdapter.validate_python([form["message"]])
+    [message] = pa.ModelMessagesTypeAdapter.validate_python([form["message"]])
     return ConversationEntry(id=form["id"], parent_id=form["parent_id"], message=message)
 
 
-def _written(entry: ConversationEntry | None, **form: Any) -> list[Message]:
+def _written(entry: ConversationEntry | None, **form: Any) -> list[parts.Message]:
     """Write an entry as messages of a ledger; the longest has the framework's form."""
-    parts: list[tuple[Role, Part]] = []
+    spoken: list[tuple[parts.Role, parts.Part]] = []
     if entry is not None:
-        [message] = ModelMessagesTypeAdapter.dump_python([entry.message], mode="json")
+        [message] = pa.ModelMessagesTypeAdapter.dump_python([entry.message], mode="json")
         form |= {"id": entry.id, "parent_id": entry.parent_id, "message": message}
-        parts = list(_parts(entry.message))
-    runs = groupby(parts, key=_role)
-    spoken = [guarded(Message(role, [part for _, part in run])) for role, run in runs]
-    stored = [message for message in spoken if message.parts] or [Message("assistant")]
+        spoken = list(_parts(entry.message))
+    runs = groupby(spoken, key=_role)
+    clean = [guarded(parts.Message(role, [part for _, part in run])) for role, run in runs]
+    stored = [message for message in clean if message.parts] or [parts.Message("assistant")]
     longest = max(range(len(stored)), key=lambda at: len(to_columns(stored[at])[0]))
     stored[longest] = with_form(stored[longest], form, NAME)
     return stored
 
 
-def _role(part: tuple[Role, Part]) -> Role:
+def _role(part: tuple[parts.Role, parts.Part]) -> parts.Role:
     return part[0]
 
 
-def _parts(message: ModelMessage) -> Iterator[tuple[Role, Part]]:
+def _parts(message: pa.ModelMessage) -> Iterator[tuple[parts.Role, parts.Part]]:
     """Read what a message of the framework says, and who says it."""
     for part in message.parts:
         match part:
-            case SystemPromptPart():
-                yield "system", Text(part.content)
-            case UserPromptPart():
+            case pa.SystemPromptPart():
+                yield "system", parts.Text(part.content)
+            case pa.UserPromptPart():
                 content = [part.content] if isinstance(part.content, str) else part.content
                 for given in content:
                     for item in _content(given):
                         yield "user", item
-            case RetryFeedbackPart():
-                yield "user", Text(part.model_response())
-            case ToolReturnPart():
+            case pa.RetryFeedbackPart():
+                yield "user", parts.Text(part.model_response())
+            case pa.ToolReturnPart():
                 text, failed = part.model_response_str(), part.outcome != "success"
-                yield "tool", ToolResult(part.tool_call_id, text, part.tool_name, failed)
-            case TextPart():
-                yield "assistant", Text(part.content)
-            case ThinkingPart():
-                yield "assistant", Reasoning(part.content)
-            case ToolCallPart():
+                yield "tool", parts.ToolResult(part.tool_call_id, text, part.tool_name, failed)
+            case pa.TextPart():
+                yield "assistant", parts.Text(part.content)
+            case pa.ThinkingPart():
+                yield "assistant", parts.Reasoning(part.content)
+            case pa.ToolCallPart():
                 arguments = arguments_given(part.args)
-                yield "assistant", ToolCall(part.tool_call_id, part.tool_name, arguments)
+                yield "assistant", parts.ToolCall(part.tool_call_id, part.tool_name, arguments)
 
 
-def _content(given: Any) -> Iterator[Part]:
+def _content(given: Any) -> Iterator[parts.Part]:
     match given:
         case str():
-            yield Text(given)
-        case TextContent():
-            yield Text(given.content)
-        case FileUrl():
-            yield File(given.url, "image/*" if isinstance(given, ImageUrl) else UNKNOWN)
-        case BinaryContent():
+            yield parts.Text(given)
+        case pa.TextContent():
+            yield parts.Text(given.content)
+        case pa.FileUrl():
+            yield parts.File(given.url, "image/*" if isinstance(given, pa.ImageUrl) else UNKNOWN)
+        case pa.BinaryContent():
             # Its bytes are in the form.
-            yield File(f"{NAME}:{given.identifier}", given.media_type, size=len(given.data))
+            yield parts.File(f"{NAME}:{given.identifier}", given.media_type, size=len(given.data))
