@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -29,6 +30,7 @@ from sightline.context.dialects.profiles import profile_for
 from sightline.context.messages.parts import File
 from sightline.demo.app import Desk, demo_app
 from sightline.events import Noticed
+from sightline.slop.app.local import local_dial
 from support.terminal_attacks import ATTACKS, FORBIDDEN
 
 
@@ -786,3 +788,34 @@ async def test_the_image_of_the_clipboard_is_pasted_by_a_key(
         (tmp_path / "held").write_text("")
         chat.type("\x16")
         await chat.sees("there is no image on the clipboard")
+
+
+async def test_a_server_is_answered_or_refused_at_the_terminal(tmp_path: Path) -> None:
+    pytest.importorskip("mcp")
+    from adapters.test_mcp_client import APP, as_server, running
+
+    calls = [invoke(f"c{turn}", "/tools/echo", "call", app=APP) for turn in (1, 2)]
+    patient = LimitSettings(invoke_s=600)
+    async with (
+        running("asks", long_s=600) as (server, _),
+        chatting(tmp_path, [calls[0], "Hello.", calls[1], "Well."], limits=patient) as chat,
+    ):
+        chat.host.hub.add(APP, as_server(local_dial(server.app)))
+        await chat.host.hub.ready()
+        chat.type("greet me\r")
+        await chat.is_asked(f"? call on {APP}/tools/echo")
+        chat.type("y")
+        await chat.is_asked(f"? {APP} asks you", "it says: question 0", question="answer it?")
+        assert "waiting for you" in str(chat.driver.status(80))
+        chat.type("y")
+        await chat.is_asked(question="name:")
+        chat.type("Ada\r")
+        await chat.sees("Hello.")
+        chat.type("and again\r")
+        await chat.is_asked()
+        chat.type("y")
+        await chat.is_asked(question="answer it?")
+        chat.type("n")
+        await chat.sees("Well.")
+    heard = [json.loads(content.removeprefix("Done.\n"))["text"] for content in results(tmp_path)]
+    assert heard == ['[["accept"], {"name": "Ada"}]', '[["decline"], null]']
