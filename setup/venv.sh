@@ -18,20 +18,36 @@ step() { [ -z "$watched" ] || printf '  %s\n' "$*" >&2; }
 
 pip() { "$venv/bin/python" -m pip "$@" --disable-pip-version-check; }
 
-# The locks are whole, so pip need not look for what a package asks for.
+# LOCK: install what it lists, which is all that its packages ask for.
 install() { pip install -qq --require-hashes --no-deps -r "$1" >&2; }
 
-# LOCK: install it; in a terminal, count its packages as pip comes to them.
+# LOCK: the same; in a terminal, count the packages as pip comes to them.
 install_counting() {
     [ -n "$watched" ] || { install "$1"; return; }
+    words=$(mktemp)
     code=$({
-        { PYTHONUNBUFFERED=1 pip install --progress-bar off --require-hashes --no-deps -r "$1" && echo 0 >&3; } |
-            awk -v all="$(grep -c '^[a-z]' "$1")" '
-                /^(Collecting|Ignoring|Requirement already satisfied)/ { printf "\r  packages: %d of %d", ++count, all }
-                /^Installing collected/ { printf ", unpacking them" }
-                END { print "" }' >&2
+        {
+            PYTHONUNBUFFERED=1 pip install --progress-bar off --require-hashes --no-deps -r "$1" 2>"$words"
+            echo $? >&3
+        } | count "$(grep -c '^[a-z]' "$1")" >&2
     } 3>&1)
-    [ "$code" = 0 ]
+    [ "$code" = 0 ] || cat "$words" >&2
+    rm -f "$words"
+    return "$code"
+}
+
+# ALL: write how many of them pip has come to, by what it prints.
+count() {
+    come=0
+    while read -r word _; do
+        case $word in
+            Collecting | Processing | Ignoring | Requirement) come=$((come + 1)) ;;
+            Installing) unpacking=', unpacking them' ;;
+            *) continue ;;
+        esac
+        printf '\r  packages: %d of %d%s' "$come" "$1" "${unpacking:-}"
+    done
+    echo
 }
 
 case $purpose in

@@ -123,10 +123,10 @@ def test_every_public_name_is_there_and_comes_from_what_was_installed(clean: Pat
     assert str(clean.parent) in where
 
 
-def locked() -> dict[str, str]:
-    """What the lock says for this interpreter: a version for each package, and only one."""
+def locked(lock: str = "requirements.lock") -> dict[str, str]:
+    """What a lock says for this interpreter: a version for each package, and only one."""
     found: dict[str, str] = {}
-    for line in (ROOT / "requirements.lock").read_text("utf-8").splitlines():
+    for line in (ROOT / lock).read_text("utf-8").splitlines():
         if line and not line.startswith((" ", "#")):
             pin = Requirement(line.removesuffix("\\"))
             if pin.marker is None or pin.marker.evaluate():
@@ -167,6 +167,42 @@ def test_an_extra_and_all_it_asks_for_is_in_the_lock(extra: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     listed = project["optional-dependencies"][extra] if extra else project["dependencies"]
     assert list(unsatisfied([Requirement(text) for text in listed], locked())) == []
+
+
+def hashes(lock: str) -> dict[str, set[str]]:
+    """The hashes of each pinned version in a lock, whatever interpreter it is for."""
+    found: dict[str, set[str]] = {}
+    for pin in re.split(r"\n(?=\w)", (ROOT / lock).read_text("utf-8")):
+        name, _, rest = pin.partition(" ")
+        found[name] = set(re.findall(r"sha256:\w+", rest))
+    return found
+
+
+@pytest.mark.parametrize("lock", ["requirements-chat.lock", "requirements-bedrock.lock"])
+def test_a_smaller_lock_is_a_part_of_the_whole_one_and_has_all_that_it_is_for(lock: str) -> None:
+    whole = hashes("requirements.lock")
+    part = hashes(lock)
+    assert {name: whole.get(name) for name in part} == part
+    [line] = [line for line in makefile().splitlines() if line.endswith(f" --output-file {lock}")]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    wanted = [*project["project"]["dependencies"]]
+    for extra in re.findall(
+        r"--extra (\S+)", line.replace("$(CHAT:%=--extra %)", extras_of_chat())
+    ):
+        wanted += project["project"]["optional-dependencies"][extra]
+    for group in re.findall(r"--group (\S+)", line):
+        wanted += project["dependency-groups"][group]
+    assert list(unsatisfied([Requirement(text) for text in wanted], locked(lock))) == []
+
+
+def makefile() -> str:
+    return (ROOT / "Makefile").read_text("utf-8")
+
+
+def extras_of_chat() -> str:
+    """The extras that `make chat` installs, as `make lock` hands them on."""
+    [names] = re.findall(r"^CHAT +:= (.*)$", makefile(), re.MULTILINE)
+    return " ".join(f"--extra {name}" for name in names.split())
 
 
 def test_a_lock_that_lacks_something_or_is_too_old_is_noticed() -> None:

@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import sysconfig
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -217,8 +218,8 @@ def test_make_asks_before_it_makes_or_downloads_anything(tmp_path: Path) -> None
     checkout = tmp_path / "checkout"
     checkout.mkdir()
     shutil.copytree(ROOT / "setup", checkout / "setup")
-    for name in ("Makefile", "pyproject.toml", "requirements.lock", "requirements-weights.lock"):
-        shutil.copy(ROOT / name, checkout)
+    for path in (ROOT / "Makefile", ROOT / "pyproject.toml", *ROOT.glob("*.lock")):
+        shutil.copy(path, checkout)
     before = sorted(checkout.rglob("*"))
     done = machine.run(str(shutil.which("make")), "-C", checkout, "chat")
     assert done.returncode == 2
@@ -227,15 +228,37 @@ def test_make_asks_before_it_makes_or_downloads_anything(tmp_path: Path) -> None
     assert sorted(checkout.rglob("*")) == before
 
 
+@pytest.mark.parametrize(
+    ("goal", "key", "installed"),
+    [
+        ("demo", "", ["chat"]),
+        ("chat", "", ["chat"]),
+        ("chat", "AWS_BEARER_TOKEN_BEDROCK", ["chat", "bedrock"]),
+        ("lint", "", ["chat", "dev"]),
+        ("bench", "", ["chat", "dev"]),
+    ],
+)
+def test_make_installs_what_its_goal_needs_and_no_more(
+    goal: str, key: str, installed: list[str], tmp_path: Path
+) -> None:
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("M")}
+    ours.pop("AWS_BEARER_TOKEN_BEDROCK", None)
+    done = subprocess.run(
+        ["make", "--no-print-directory", "-n", goal, f"VENV={tmp_path}"],
+        cwd=ROOT, capture_output=True, text=True, check=True, env=ours | {key or "NO_KEY": "k"},
+    )  # fmt: skip
+    assert re.findall(r"setup/venv.sh (\w+)", done.stdout) == installed
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A directory to make an environment in, with locks that ask for nothing."""
-    (tmp_path / "requirements.lock").touch()
+    (tmp_path / "requirements-chat.lock").touch()
     (tmp_path / "requirements-weights.lock").touch()
     return tmp_path
 
 
-def make_environment(checkout: Path) -> subprocess.Popen[bytes]:
+def make_environment(checkout: Path, seen: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
     """Make one with the pip that is here: to unpack one takes longer than all the rest."""
     python = checkout / "python"
     packages = sysconfig.get_path("purelib", vars={"base": '"$3"', "platbase": '"$3"'})
@@ -244,18 +267,16 @@ def make_environment(checkout: Path) -> subprocess.Popen[bytes]:
         f'#!/bin/sh\n{sys.executable} "$@" --without-pip && echo {ours} >{packages}/here.pth\n'
     )
     python.chmod(0o755)
-    command = ["sh", str(ROOT / "setup" / "venv.sh"), ".venv", str(python)]
+    command = ["sh", str(ROOT / "setup" / "venv.sh"), "chat", ".venv", str(python)]
     alone = {**os.environ, "PIP_NO_INDEX": "1", "PIP_RETRIES": "0"}
-    return subprocess.Popen(
-        command, cwd=checkout, env=alone, stderr=subprocess.PIPE, start_new_session=True
-    )
+    return subprocess.Popen(command, cwd=checkout, env=alone, stderr=seen, start_new_session=True)
 
 
 def test_what_a_failed_or_killed_set_up_leaves_is_removed(checkout: Path) -> None:
     (checkout / ".venv").mkdir()
     (checkout / ".venv" / "pyvenv.cfg").touch()  # killed before it could clean up
     (checkout / ".venv" / "half").touch()
-    (checkout / "requirements.lock").write_text(f"nothing-here==1 --hash=sha256:{'0' * 64}\n")
+    (checkout / "requirements-chat.lock").write_text(f"nothing-here==1 --hash=sha256:{'0' * 64}\n")
     making = make_environment(checkout)
     _, said = making.communicate(timeout=120)
     assert making.returncode != 0
@@ -263,12 +284,46 @@ def test_what_a_failed_or_killed_set_up_leaves_is_removed(checkout: Path) -> Non
     assert not (checkout / ".venv").exists()
 
 
+def test_whoever_watches_is_told_each_step_of_a_set_up_and_how_far_it_is(checkout: Path) -> None:
+    (checkout / "requirements-chat.lock").write_text(
+        f"""pip=={metadata.version("pip")} --hash=sha256:{"0" * 64}
+nothing-here==1 ; python_version < "3" --hash=sha256:{"0" * 64}
+"""
+    )
+    (checkout / "pyproject.toml").write_text(
+        """[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+[project]
+name = "sightline"
+version = "0"
+[tool.hatch.build.targets.wheel]
+include = ["python"]
+"""
+    )
+    screen, terminal = os.openpty()
+    making = make_environment(checkout, terminal)
+    os.close(terminal)
+    assert making.wait(timeout=120) == 0
+    with open(screen, "rb") as shown:  # noqa: PTH123 - a descriptor
+        lines = shown.read1(10_000).decode().split("\r\n")
+    assert [line.split("\r")[-1] for line in lines] == [
+        "setting up .venv: packages and a model of 98 MB, about half a minute",
+        "  an empty environment",
+        "  packages: 2 of 2",
+        "  a model of 98 MB",
+        "  sightline itself",
+        "",
+    ]
+    assert (checkout / ".venv" / ".ready").exists()
+
+
 @pytest.mark.parametrize("signal_", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_set_up_leaves_nothing(signal_: signal.Signals, checkout: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/slow-1-py3-none-any.whl"
         lock = f"slow @ {address} --hash=sha256:{'0' * 64}\n"
-        (checkout / "requirements.lock").write_text(lock)
+        (checkout / "requirements-chat.lock").write_text(lock)
         making = make_environment(checkout)
         silent.settimeout(120)
         with silent.accept()[0]:  # it is downloading now, and would for ever
@@ -276,6 +331,7 @@ def test_an_interrupted_set_up_leaves_nothing(signal_: signal.Signals, checkout:
             _, said = making.communicate(timeout=120)
     assert making.returncode == 128 + signal_
     assert said.startswith(b"setting up .venv: ")
+    assert b"environment" not in said  # nobody watches
     assert not (checkout / ".venv").exists()
 
 
