@@ -120,7 +120,7 @@ def forget(ledger: Ledger, found: Iterable[Traces]) -> None:
         raise LedgerUnavailable(f"cannot forget {error.filename}: {error.strerror}") from error
     if journal_path(ledger.path).exists():
         with closing(Journal(ledger.path)) as journal:
-            journal.forget([session.id for session in sessions])
+            journal.forget([one.id for one in sessions], [one.name for one in sessions])
     for session in reversed(sessions):
         ledger.sessions.delete(session.id, confirm=session.uuid)
 

@@ -10,8 +10,9 @@ import signal
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 import click
@@ -25,10 +26,12 @@ from sightline.errors import InvalidInput, MissingExtra, SightlineError
 
 if TYPE_CHECKING:
     from sightline.gateway.observer import Passed, Passing
+    from sightline.gateway.tail import LiveTail, Mode
 
 __all__ = ["gateway"]
 
 SECRET_BYTES: Final = 18
+TELLS: Final = "SIGHTLINE_GATEWAY"  # where it is set, the hook of `sightline mcp` is silent
 # upstream → (where it is if nobody says otherwise, the variable that leads there, what is added)
 UPSTREAMS: Final = {
     "anthropic": ("https://api.anthropic.com", "ANTHROPIC_BASE_URL", ""),
@@ -68,6 +71,10 @@ class _WithProgram(click.Group):
 @click.option(
     "--record", type=click.Choice(["on", "off"]), default="on", help="Keep requests in the ledger."
 )
+@click.option(
+    "--tail", type=click.Choice(["off", "whole", "session"]), default="off", show_default=True,
+    help="Put the state of apps behind each request: all of it, or once and then what changed.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Lines of JSON instead of words.")
 @click.pass_context
 def gateway(
@@ -77,20 +84,24 @@ def gateway(
     port: int,
     upstreams: tuple[str, ...],
     record: str,
+    tail: str,
     as_json: bool,
 ) -> None:
     """See what an agent asks its vendor, what of it was cached, and why the rest was not.
 
     Runs PROGRAM with the addresses of its vendors led through here, on this machine only; without
-    one it serves until interrupted. Nothing of a request or a reply is changed. One line for each
-    request goes to stderr; on a terminal that the program shares, when it has ended.
+    one it serves until interrupted. Nothing of a request or a reply is changed, but for --tail:
+    then what apps show stands behind the last message. One line for each request goes to stderr;
+    on a terminal that the program shares, when it has ended.
 
     \b
     sightline gateway -- claude
+    sightline gateway --tail session -- claude
     sightline gateway --record off -- codex exec 'what does this do?'
     """
     context.obj = {
-        "db": db, "port": port, "upstreams": upstreams, "record": record == "on", "json": as_json,
+        "db": db, "port": port, "upstreams": upstreams, "record": record == "on", "tail": tail,
+        "json": as_json,
     }  # fmt: skip
     if context.invoked_subcommand is None:
         context.exit(_start([], **context.obj))
@@ -199,33 +210,77 @@ async def _serve(
     port: int,
     upstreams: tuple[str, ...],
     record: bool,
+    tail: Literal["off", "whole", "session"],
     json: bool,
+) -> int:
+    ways = chosen(upstreams, os.environ)
+    async with AsyncExitStack() as stack:
+        ledger = _ledger(db) if record else None
+        if ledger is not None:
+            stack.callback(ledger.close)
+        live = None if tail == "off" else await _live_tail(stack, tail, ledger)
+        return await _pass_on(program, port, ways, ledger, live, as_json=json)
+
+
+async def _live_tail(stack: AsyncExitStack, mode: Mode, ledger: Ledger | None) -> LiveTail:
+    """Connect the apps that a chat would have, and remember in the wire file what is told."""
+    from sightline.agent.host.journal import Journal
+    from sightline.agent.host.sight import SightRules
+    from sightline.cli.mcp import READY_S, WHOLE_TOKENS, open_hub
+    from sightline.config import load
+    from sightline.context.tokens.tokens import ESTIMATE, counter_for
+    from sightline.gateway.tail import LiveTail
+
+    loaded = load(None, os.environ, {})
+    for line in loaded.refused:
+        notice(line)
+    settings = loaded.settings
+    hub = await stack.enter_async_context(open_hub(settings))
+    await hub.ready(READY_S)
+    journal = None
+    if ledger is not None:
+        try:
+            journal = Journal(ledger.path)
+            stack.callback(journal.close)
+        except SightlineError as error:
+            notice(f"what is told is not kept: {error}")
+    budget = settings.tail.max_tokens or WHOLE_TOKENS
+    rules = SightRules(budget, settings.tail.format, {}, budget)
+    return LiveTail(mode, lambda: hub.world, counter_for(ESTIMATE).count, rules, journal)
+
+
+async def _pass_on(
+    program: Sequence[str],
+    port: int,
+    ways: dict[str, str],
+    ledger: Ledger | None,
+    live: LiveTail | None,
+    *,
+    as_json: bool,
 ) -> int:
     from sightline.gateway.observer import Observer
     from sightline.gateway.proxy import Gateway, server_of
 
-    ways = chosen(upstreams, os.environ)
-    ledger = _ledger(db) if record else None
     agent = Path(program[0]).name if program else ""
     observer = Observer(ledger, project=str(Path.cwd()), agent=agent)
-    screen = _Screen(as_json=json, held=bool(program) and _shares_terminal())
+    screen = _Screen(as_json=as_json, held=bool(program) and _shares_terminal())
     listening = listen(port)
     secret = secrets.token_urlsafe(SECRET_BYTES)
     base = f"http://{LOOPBACK}:{listening.getsockname()[1]}/{secret}"
     seen: asyncio.Queue[Passing | None] = asyncio.Queue()
-    application = Gateway(secret, listening.getsockname()[1], ways, seen.put_nowait)
+    application = Gateway(secret, listening.getsockname()[1], ways, seen.put_nowait, live)
     server = server_of(application)
     watching = asyncio.create_task(_watch(seen, observer, screen))
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         if program:
-            code = await _child(program, base, ways)
+            code = await _child(program, base, ways, tells=live is not None)
         else:
             # The server raises a signal once more when it has ended: we would not see what passed.
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGHUP):
                 loop.add_signal_handler(number, server.handle_exit, number, None)
-            for line in _exports(base):
+            for line in _exports(base, tells=live is not None):
                 say(line)
             await serving
             code = 0
@@ -338,18 +393,21 @@ def _is_address(url: str) -> bool:
     return bool(known) and url.isprintable() and not set(url) & set(" ?#")
 
 
-def _addresses(base: str) -> dict[str, str]:
-    return {variable: f"{base}/{name}{end}" for name, (_, variable, end) in UPSTREAMS.items()}
+def _variables(base: str, *, tells: bool) -> dict[str, str]:
+    """Give the variables of a program that is led through here; a hook need not tell it twice."""
+    found = {variable: f"{base}/{name}{end}" for name, (_, variable, end) in UPSTREAMS.items()}
+    return {**found, TELLS: "1"} if tells else found
 
 
-def _exports(base: str) -> list[str]:
-    return [f"export {name}={shlex.quote(url)}" for name, url in _addresses(base).items()]
+def _exports(base: str, *, tells: bool) -> list[str]:
+    found = _variables(base, tells=tells)
+    return [f"export {name}={shlex.quote(text)}" for name, text in found.items()]
 
 
-async def _child(program: Sequence[str], base: str, ways: dict[str, str]) -> int:
+async def _child(program: Sequence[str], base: str, ways: dict[str, str], *, tells: bool) -> int:
     """Run the program with its vendors led through here; return its exit code."""
     words = [program[0], *_codex(program[0], base, ways), *program[1:]]
-    environment = {**os.environ, **_addresses(base)}
+    environment = {**os.environ, **_variables(base, tells=tells)}
     try:
         child = await asyncio.create_subprocess_exec(*words, env=environment)
     except OSError as error:

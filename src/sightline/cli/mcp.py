@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sightline.config import Settings
     from sightline.slop.hub.hub import Hub
 
-__all__ = ["mcp"]
+__all__ = ["READY_S", "WHOLE_TOKENS", "mcp", "open_hub"]
 
 LOOPBACK: Final = "127.0.0.1"
 TOKEN_BYTES: Final = 32
@@ -122,7 +122,7 @@ async def _hook() -> None:
     if asked_by.hook_event_name == "SessionStart":
         return
     settings = load(None, os.environ, {}).settings
-    async with _hub(settings) as hub:
+    async with open_hub(settings) as hub:
         world = await hub.ready(READY_S)
     budget = settings.tail.max_tokens or WHOLE_TOKENS
     shown = memory.read(asked_by.session_id)
@@ -134,7 +134,7 @@ async def _hook() -> None:
 
 
 @asynccontextmanager
-async def _hub(settings: Settings) -> AsyncIterator[Hub]:
+async def open_hub(settings: Settings) -> AsyncIterator[Hub]:
     """Open a hub on the apps that the settings name and those that announce themselves."""
     from sightline.slop.discovery.directory import Discovery
     from sightline.slop.hub.hub import Hub
@@ -154,7 +154,7 @@ async def _serve(
 ) -> None:
     from sightline.adapters.mcp.server import AppsServer
 
-    async with _hub(settings) as hub:
+    async with open_hub(settings) as hub:
         await hub.ready(READY_S)
         server = AppsServer(
             hub, mode=mode, rules=settings.policy, deployed_names=deployed_names,

@@ -21,7 +21,18 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["APIS", "Api", "RequestBody", "Section", "Unit", "api_of", "pieces_of", "read_body"]
+__all__ = [
+    "APIS",
+    "Api",
+    "RequestBody",
+    "Section",
+    "Unit",
+    "api_of",
+    "message_units",
+    "pieces_of",
+    "read_body",
+    "read_fields",
+]
 
 Api: TypeAlias = Literal["anthropic", "openai-responses", "openai-chat", "gemini"]
 Section: TypeAlias = Literal["tools", "system", "messages"]
@@ -102,9 +113,14 @@ _PATHS: Final[dict[str, tuple[Api, bool]]] = {
 def read_body(api: Api, data: bytes, path: str = "") -> RequestBody | None:
     """Read a request; None for what is none."""
     try:
-        return _READERS[api](_fields.decode(data), path)
+        return read_fields(api, _fields.decode(data), path)
     except (msgspec.MsgspecError, TypeError, ValueError, AttributeError, RecursionError):
         return None
+
+
+def read_fields(api: Api, fields: Fields, path: str = "") -> RequestBody:
+    """Read a request from the fields of its body; raises what that raises."""
+    return _READERS[api](fields, path)
 
 
 _fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -120,7 +136,7 @@ def _anthropic(fields: Fields, _: str) -> RequestBody:
         settings=("tool_choice", "thinking", "output_config", "speed", "output_format"),
         tools=_units(fields, "tools", _tool),
         system=_system(fields.get("system")),
-        messages=_units(fields, "messages", _message),
+        messages=_units(fields, "messages", message_units),
     )
 
 
@@ -140,7 +156,7 @@ def _responses(fields: Fields, _: str) -> RequestBody:
         settings=("tool_choice", "reasoning", "text", *_OPENAI),
         tools=_units(fields, "tools", _tool),
         system=_system(fields.get("instructions")),
-        messages=_units({"input": given}, "input", _message),
+        messages=_units({"input": given}, "input", message_units),
     )
 
 
@@ -151,7 +167,7 @@ def _chat(fields: Fields, _: str) -> RequestBody:
         settings=("tool_choice", "reasoning_effort", "response_format", "verbosity", *_OPENAI),
         tools=_units(fields, "tools", _tool),
         system=[],
-        messages=_units(fields, "messages", _message),
+        messages=_units(fields, "messages", message_units),
     )
 
 
@@ -164,7 +180,7 @@ def _gemini(fields: Fields, path: str) -> RequestBody:
         settings=("toolConfig", "generationConfig", "cachedContent"),
         tools=_units(fields, "tools", _gemini_tools),
         system=_system(instruction),
-        messages=_units(fields, "contents", _message),
+        messages=_units(fields, "contents", message_units),
     )
 
 
@@ -261,7 +277,7 @@ def _gemini_tools(data: bytes) -> tuple[Unit, ...]:
 
 
 @lru_cache(KEPT_UNITS)
-def _message(data: bytes) -> tuple[Unit, ...]:
+def message_units(data: bytes) -> tuple[Unit, ...]:
     """Read one message, or one item, into the units of its content."""
     value = _values.decode(data)
     role = str(value.get("role", ""))

@@ -54,7 +54,8 @@ _LONG: Final = re.compile(rb'"ttl"\s*:\s*"1h"')
 class Passed(msgspec.Struct, frozen=True, omit_defaults=True):
     """A request that went through, and what is known of it.
 
-    `trouble` is why less is known, or kept, than there could be. One of a transcript has a
+    `trouble` is why less is known, or kept, than there could be. `tail` says what was
+    put into it. One of a transcript has a
     `source`: then status, size and times are not known.
     """
 
@@ -73,6 +74,7 @@ class Passed(msgspec.Struct, frozen=True, omit_defaults=True):
     exchange: int | None = None
     trouble: str = ""
     source: str = ""
+    tail: str = ""
 
 
 def passed_of(kept: Exchange) -> Passed:
@@ -109,6 +111,7 @@ class Passing:
     status: int = 0
     reply_headers: dict[str, str] = field(default_factory=dict)
     cut: bool = False
+    tail: str = ""
     _chunks: list[bytes] = field(default_factory=list)
     _size: int = 0
 
@@ -153,6 +156,7 @@ class Observer:
             len(passing.data),
             _ms(passing.sent, passing.first),
             _ms(passing.sent, passing.ended),
+            tail=passing.tail,
         )
         with self._lock:
             try:

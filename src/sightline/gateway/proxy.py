@@ -14,7 +14,7 @@ import contextlib
 import hmac
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx2
 import uvicorn
@@ -23,6 +23,9 @@ from websockets.asyncio.client import connect
 
 from sightline.gateway.bodies import api_of
 from sightline.gateway.observer import READ_BYTES, Passing
+
+if TYPE_CHECKING:
+    from sightline.gateway.tail import LiveTail, Spliced
 
 __all__ = ["Gateway", "server_of"]
 
@@ -41,7 +44,10 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class Gateway:
-    """The ASGI application. `ended` gets every request for an answer, once it has ended."""
+    """The ASGI application. `ended` gets every request for an answer, once it has ended.
+
+    `tail` puts the state of apps into requests; without one they go on as they came.
+    """
 
     def __init__(
         self,
@@ -49,11 +55,13 @@ class Gateway:
         port: int,
         upstreams: Mapping[str, str],
         ended: Callable[[Passing], None],
+        tail: LiveTail | None = None,
     ) -> None:
         self._secret = secret
         self._hosts = frozenset(f"{host}:{port}" for host in LOOPBACK)
         self._upstreams = dict(upstreams)
         self._ended = ended
+        self._tail = tail
         self._running: set[asyncio.Task[None]] = set()
         self._client = httpx2.AsyncClient(
             timeout=httpx2.Timeout(None, connect=CONNECT_S), follow_redirects=False
@@ -106,6 +114,7 @@ class Gateway:
         headers = _onward(scope["headers"])
         body = _Incoming(receive)
         passing: Passing | None = None
+        spliced: Spliced | None = None
         content: Any = body.rest()
         if not _has_body(scope["headers"]):
             await body.all(0)
@@ -116,6 +125,10 @@ class Gateway:
             if whole and known[1]:
                 plain = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
                 passing = Passing(known[0], path, plain, data, time.monotonic(), time.time())
+                if self._tail is not None:
+                    spliced = await self._tail.splice(passing, url)
+                    passing.tail, content = spliced.plan.words, spliced.data
+                    headers = _of_length(headers, len(content))
         origin, target = _cut_target(url)
         # Else the client would resolve `..`: the path is the vendor's to read, as it came.
         extensions = {"target": target.encode("latin-1")}
@@ -143,6 +156,8 @@ class Gateway:
             if passing is not None:
                 passing.ended = time.monotonic()
                 passing.cut = not answered.whole
+                if self._tail is not None and spliced is not None and _is_good(passing):
+                    self._tail.answered(spliced, passing)
                 self._ended(passing)
             await asyncio.gather(work, gone, return_exceptions=True)
 
@@ -172,6 +187,10 @@ class Gateway:
         await receive()
         if isinstance(found, int):
             await _refuse(send, found, kind="websocket.http")
+            return
+        if self._tail is not None and api_of(found[1]) is not None:
+            # RFC 9110 §15.5.22: state goes into requests, so the agent is led back to these.
+            await _refuse(send, 426, "state is told in requests alone", kind="websocket.http")
             return
         url = found[0].replace("http", "ws", 1)
         headers = [
@@ -311,6 +330,16 @@ def _cut_target(url: str) -> tuple[str, str]:
     scheme, _, rest = url.partition("://")
     host, slash, target = rest.partition("/")
     return f"{scheme}://{host}", slash + target
+
+
+def _of_length(headers: Headers, length: int) -> Headers:
+    """Say how long a body is that is not as it came."""
+    size = b"%d" % length
+    return [(key, size if key == b"content-length" else value) for key, value in headers]
+
+
+def _is_good(passing: Passing) -> bool:
+    return not passing.cut and 0 < passing.status < 400
 
 
 def _has_body(headers: Headers) -> bool:

@@ -44,6 +44,8 @@ def line_of(passed: Passed) -> list[str]:
         ]
     if passed.stop == "cut":
         parts.append("cut off")
+    if passed.tail:
+        parts.append(passed.tail)
     lines = [" · ".join(parts)]
     if passed.loss is not None:
         lines.append(f"  {loss_words(passed.loss)}")

@@ -175,6 +175,14 @@ class Journal:
         self._connection = open_journal(self.path, read_only=self._read_only)
         self._file = self.path.stat().st_ino
 
+    def _find_again(self) -> None:
+        """Begin a new file if the one that is open was deleted."""
+        with self._lock, translated(self.path):
+            if self.is_gone:
+                self._connection.close()
+                self._bases.clear()
+                self._open()
+
     @property
     def is_gone(self) -> bool:
         """Whether the file that is open here is no longer the one with its name."""
@@ -192,11 +200,7 @@ class Journal:
 
     def record(self, sent: Sent) -> int:
         """Write a request down, in a new file if the old one was deleted; return its number."""
-        with self._lock, translated(self.path):
-            if self.is_gone:
-                self._connection.close()
-                self._bases.clear()
-                self._open()
+        self._find_again()
         with self._writing() as db:
             base = self._base(db, sent.session_id)
             if base is None or base.depth >= CHAIN:
@@ -350,9 +354,30 @@ class Journal:
             )
         return requests, size
 
-    def forget(self, session_ids: Sequence[int]) -> None:
-        """Drop the requests of sessions, and leave nothing of anything dropped in the file."""
+    # Tails that a gateway put into requests of others: `gateway.tail`.
+
+    def keep_tail(self, session: str, sent_at: str, data: bytes) -> None:
+        """Keep what was put into a request of a session, by its name; the oldest are forgotten."""
+        self._find_again()
         with self._writing() as db:
+            row = (session, sent_at, data)
+            db.execute("INSERT INTO tails (session, sent_at, data) VALUES (?, ?, ?)", row)
+            oldest = db.last_insert_rowid() - self._retention.requests
+            db.execute("DELETE FROM tails WHERE id <= ?", (oldest,))
+
+    def tails(self, session: str) -> list[bytes]:
+        """Read what was put into requests of a session, in order."""
+        with self._lock, translated(self.path):
+            wanted = "SELECT data FROM tails WHERE session = ? ORDER BY id"
+            return [data for (data,) in fetch(self._connection, wanted, (session,))]
+
+    def forget(self, session_ids: Sequence[int], names: Sequence[str] = ()) -> None:
+        """Drop the requests of sessions, and leave nothing of anything dropped in the file.
+
+        `names` are those of sessions of a gateway, whose tails go with them.
+        """
+        with self._writing() as db:
+            db.execute(f"DELETE FROM tails WHERE session IN ({marks(names)})", names)
             db.execute(
                 f"DELETE FROM requests WHERE session_id IN ({marks(session_ids)})", session_ids
             )

@@ -29,6 +29,12 @@ CREATE INDEX requests_by_place ON requests (session_id, turn, number);
 CREATE INDEX requests_by_segment ON requests (segment);
 CREATE TABLE pieces (digest BLOB PRIMARY KEY, data BLOB) WITHOUT ROWID;
 """
+# Beside the requests, in files of before there were any too: nobody else looks for them.
+_TAILS: Final = """
+CREATE TABLE IF NOT EXISTS tails (
+    id INTEGER PRIMARY KEY, session TEXT, sent_at TEXT, data BLOB);
+CREATE INDEX IF NOT EXISTS tails_by_session ON tails (session);
+"""
 # Format 1 held what is in the ledger since its format 5 (`context.ledger.takeover`).
 _WITHOUT_WORK: Final = """
 DROP TABLE partials;
@@ -95,6 +101,7 @@ def _found(connection: apsw.Connection) -> None:
     [(version,)] = fetch(connection, "PRAGMA user_version")
     [(tables,)] = fetch(connection, "SELECT count(*) FROM sqlite_schema")
     if version == FORMAT:
+        connection.execute(_TAILS)
         return
     if version == 1:
         connection.execute(_WITHOUT_WORK)
@@ -103,4 +110,5 @@ def _found(connection: apsw.Connection) -> None:
     else:
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(_SCHEMA)
+    connection.execute(_TAILS)
     connection.execute(f"PRAGMA user_version = {FORMAT}")
