@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gateway.test_transcripts import Claude
+from sightline import App
 from sightline.cli.gateway import _Screen, chosen
 from sightline.errors import InvalidInput
 from sightline.gateway.observer import Passed
@@ -78,6 +80,41 @@ def test_a_transcript_is_imported_and_reported(tmp_path: Path, sightline: Run) -
     lines = sightline("gateway", "--db", db, "--json", "report").stdout.splitlines()
     assert [json.loads(line)["bytes"] for line in lines] == [None, None]
     assert sightline("gateway", "--db", db, "import", "/no/such/file").returncode == 2
+
+
+async def test_with_a_tail_the_state_of_apps_is_in_the_request_and_the_hook_is_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = App("board", "Board")
+    app.node("job")(lambda: {"type": "item", "props": {"state": "step 7"}})
+    hook = [PROGRAM, "mcp", "hook"]
+    told = json.dumps({"session_id": "s", "hook_event_name": "UserPromptSubmit"}).encode()
+    lines = [
+        "import subprocess, sys",
+        f"done = subprocess.run({hook!r}, input={told!r}, capture_output=True)",
+        "assert (done.returncode, done.stdout) == (0, b''), done",
+        ASKS.replace('SIGHTLINE_GATEWAY" not in', 'SIGHTLINE_GATEWAY" in').replace(
+            '"messages"', '"tools": [{"name": "t"}], "messages"'
+        ),
+    ]
+    apps = tmp_path / "apps"
+    apps.mkdir(mode=0o700)
+    monkeypatch.setenv("SLOP_PROVIDERS", str(apps))
+    async with app.serving(unix=apps / "board.sock"):
+        with Vendor(says("hello there")) as vendor:
+            environment = {**os.environ, **vendor.environment()}
+            done = await asyncio.to_thread(
+                subprocess.run,
+                [PROGRAM, "gateway", "--db", str(tmp_path / "l.db"), "--tail", "whole", "--",
+                 sys.executable, "-c", "\n".join(lines), "what is it?"],
+                env=environment, capture_output=True, check=False, timeout=60,
+            )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    assert b"state of" in done.stderr
+    asked, state = json.loads(vendor.requests[0].body)["messages"]
+    assert asked == {"role": "user", "content": "what is it?"}
+    assert "step 7" in state["content"][0]["text"]
+    assert b"step 7" not in (tmp_path / "l.db").read_bytes()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -13,6 +13,7 @@ import pytest
 from sightline.cli.inspect import listen
 from sightline.gateway.observer import Passing
 from sightline.gateway.proxy import Gateway, server_of
+from sightline.gateway.tail import LiveTail
 
 SECRET = "an-unguessable-part"
 
@@ -30,18 +31,20 @@ class Running:
         return f"http://127.0.0.1:{self.port}/{SECRET}"
 
 
-Start = Callable[[Mapping[str, str]], AbstractAsyncContextManager[Running]]
+Start = Callable[..., AbstractAsyncContextManager[Running]]
 
 
 @pytest.fixture
 def gateway() -> Start:
     @asynccontextmanager
-    async def start(upstreams: Mapping[str, str]) -> AsyncIterator[Running]:
+    async def start(
+        upstreams: Mapping[str, str], tail: LiveTail | None = None
+    ) -> AsyncIterator[Running]:
         listening = listen(0)
         port = listening.getsockname()[1]
         async with httpx2.AsyncClient(timeout=30, trust_env=False) as client:
             running = Running(port, client)
-            application = Gateway(SECRET, port, upstreams, running.passed.put_nowait)
+            application = Gateway(SECRET, port, upstreams, running.passed.put_nowait, tail)
             server = server_of(application)
             serving = asyncio.create_task(server.serve(sockets=[listening]))
             try:

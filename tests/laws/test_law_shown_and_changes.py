@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -21,41 +20,15 @@ from sightline.context.projection.select import select
 from sightline.context.projection.strip import strip_blocks
 from sightline.context.projection.tail import render_tail
 from sightline.slop.protocol.tree import Node
-from sightline.slop.protocol.world import AppState, AvailableApp, World
+from sightline.slop.protocol.world import AppState, World
 from support import lenient
 from support.blocks import body_of, hostile_world
-from support.edits import edited, grown
+from support.edits import grown, next_world
 from support.forgeries import random_text
 from support.share import share
 from support.shown import known, read, read_json
 
 AT = datetime(2026, 11, 16, 8, tzinfo=UTC)
-
-
-def next_world(rng: random.Random, world: World, catalogue: int) -> World:
-    """Apps change their trees, come, go, disconnect, and are called otherwise."""
-    apps: list[AppState] = []
-    for app in world.apps:
-        chance = rng.random()
-        if chance < 0.08:
-            continue
-        if chance < 0.16:
-            other = rng.choice(["connected", "awaiting", "disconnected"])
-            app = replace(app, status=other, last_seen=f"{rng.randrange(9)}")  # type: ignore[arg-type]  # a status
-        elif chance < 0.2:
-            app = replace(app, name=f"{app.name}!")
-        for _ in range(rng.choice([0, 0, 1, 2, 5])):
-            if app.tree is not None:
-                app = replace(app, tree=edited(rng, app.tree))
-        apps.append(app)
-    if rng.random() < 0.15:
-        name = f"app{rng.randrange(10**6)}"
-        danger = [{"action": "wipe", "dangerous": rng.random() < 0.5}]
-        tree = grown(rng, Node.of(name, "root", affordances=danger), 8)
-        apps.append(AppState(name, name, tree=tree))
-    rng.shuffle(apps)
-    available = tuple(AvailableApp(f"c{at}", f"C{at}") for at in range(catalogue))
-    return World(tuple(apps), available)
 
 
 @pytest.mark.parametrize("form", ["text", "json", "yaml"])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 from sightline.slop.protocol.path import join
 from sightline.slop.protocol.siblings import WIDE
 from sightline.slop.protocol.tree import Node
+from sightline.slop.protocol.world import AppState, AvailableApp, World
 
 # Few different ones, so that many subtrees score the same.
 SALIENCES = [None, None, 0.5, 0.49, 0.3, 1, 0]
@@ -104,3 +106,29 @@ def with_copy(rng: random.Random, tree: Node, path: str) -> Node:
     """One object in two places, at two distances from the root."""
     inner = tree.at(path).with_child_list(tree.at(any_path(rng, tree)).child_list)
     return tree.change(path, lambda _: inner)
+
+
+def next_world(rng: random.Random, world: World, catalogue: int) -> World:
+    """Apps change their trees, come, go, disconnect, and are called otherwise."""
+    apps: list[AppState] = []
+    for app in world.apps:
+        chance = rng.random()
+        if chance < 0.08:
+            continue
+        if chance < 0.16:
+            other = rng.choice(["connected", "awaiting", "disconnected"])
+            app = replace(app, status=other, last_seen=f"{rng.randrange(9)}")  # type: ignore[arg-type]  # a status
+        elif chance < 0.2:
+            app = replace(app, name=f"{app.name}!")
+        for _ in range(rng.choice([0, 0, 1, 2, 5])):
+            if app.tree is not None:
+                app = replace(app, tree=edited(rng, app.tree))
+        apps.append(app)
+    if rng.random() < 0.15:
+        name = f"app{rng.randrange(10**6)}"
+        danger = [{"action": "wipe", "dangerous": rng.random() < 0.5}]
+        tree = grown(rng, Node.of(name, "root", affordances=danger), 8)
+        apps.append(AppState(name, name, tree=tree))
+    rng.shuffle(apps)
+    available = tuple(AvailableApp(f"c{at}", f"C{at}") for at in range(catalogue))
+    return World(tuple(apps), available)

@@ -216,8 +216,6 @@ async def _serve(
     ways = chosen(upstreams, os.environ)
     async with AsyncExitStack() as stack:
         ledger = _ledger(db) if record else None
-        if ledger is not None:
-            stack.callback(ledger.close)
         live = None if tail == "off" else await _live_tail(stack, tail, ledger)
         return await _pass_on(program, port, ways, ledger, live, as_json=json)
 

@@ -54,9 +54,8 @@ _LONG: Final = re.compile(rb'"ttl"\s*:\s*"1h"')
 class Passed(msgspec.Struct, frozen=True, omit_defaults=True):
     """A request that went through, and what is known of it.
 
-    `trouble` is why less is known, or kept, than there could be. `tail` says what was
-    put into it. One of a transcript has a
-    `source`: then status, size and times are not known.
+    `trouble` is why less is known, or kept, than there could be. `tail` says what was put
+    into it. One of a transcript has a `source`: then status, size and times are not known.
     """
 
     session: str

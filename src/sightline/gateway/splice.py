@@ -21,7 +21,7 @@ import msgspec
 from sightline.context.dialects.profile import TailRules
 from sightline.gateway.bodies import DIGEST_BYTES, Api, RequestBody, message_units, read_fields
 
-__all__ = ["Conversation", "aside", "held_by", "last_of", "message_of", "read_conversation"]
+__all__ = ["MessageList", "aside", "held_by", "last_of", "message_of", "read_messages"]
 
 _LISTS: Final[dict[Api, str]] = {
     "anthropic": "messages", "openai-responses": "input", "openai-chat": "messages",
@@ -30,11 +30,12 @@ _LISTS: Final[dict[Api, str]] = {
 _NAME: Final = re.compile(rb'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')
 _BETWEEN: Final = re.compile(rb"[\s,]*")
 _END: Final = re.compile(rb"\s*\}\s*")
+_bodies: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _lists: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _values: Final = msgspec.json.Decoder()
 
 
-class Conversation:
+class MessageList:
     """The messages of a request as they were written, and where each of them ends in its body.
 
     A text alone (OpenAI's Responses take one) is a message: `bare` is where it begins.
@@ -101,27 +102,27 @@ class Conversation:
         return b"".join(part for pair in zip(kept, ours, strict=True) for part in pair)
 
 
-def read_conversation(api: Api, data: bytes, path: str = "") -> Conversation | None:
+def read_messages(api: Api, data: bytes, path: str = "") -> MessageList | None:
     """Find the messages of a body; None where there are none, or it is no such body."""
     try:
-        return _conversation(api, data, path)
+        return _messages(api, data, path)
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
         return None
 
 
-def _conversation(api: Api, data: bytes, path: str) -> Conversation | None:
-    fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+def _messages(api: Api, data: bytes, path: str) -> MessageList | None:
+    fields = _bodies.decode(data)
     start, raw = _found(data, fields, _LISTS[api])
     if raw[:1] == b'"' and api == "openai-responses":
         message = b'{"role":"user","content":' + raw + b"}"
-        return Conversation(api, data, fields, start, [message], [start + len(raw)], path)
+        return MessageList(api, data, fields, start, [message], [start + len(raw)], path)
     items = [bytes(item) for item in _lists.decode(raw)]
     ends, at = [], start + 1
     for item in items:
         between = _BETWEEN.match(data, at)
         at = (at if between is None else between.end()) + len(item)
         ends.append(at)
-    return Conversation(api, data, fields, None, items, ends, path) if items else None
+    return MessageList(api, data, fields, None, items, ends, path) if items else None
 
 
 def _found(data: bytes, fields: Mapping[str, msgspec.Raw], wanted: str) -> tuple[int, bytes]:
@@ -154,7 +155,7 @@ def message_of(api: Api, text: str, filler: str = "") -> bytes:
     return (between if filler else b"") + msgspec.json.encode(message)
 
 
-def last_of(talk: Conversation, rules: TailRules) -> tuple[int, str] | str:
+def last_of(talk: MessageList, rules: TailRules) -> tuple[int, str] | str:
     """Find the message that state may stand behind, and the filler between; or say why not."""
     last = len(talk) - 1
     if talk.api == "anthropic":
@@ -181,7 +182,7 @@ def last_of(talk: Conversation, rules: TailRules) -> tuple[int, str] | str:
 _GIVEN: Final = frozenset({"additional_tools", "mcp_approval_response"})
 
 
-def held_by(talk: Conversation) -> tuple[str, str]:
+def held_by(talk: MessageList) -> tuple[str, str]:
     """Name the history that the vendor holds for a request: by which field, and its id."""
     # OpenAI, "Conversation state": what is sent stays in the history that it is added to.
     for name in ("previous_response_id", "conversation") * (talk.api == "openai-responses"):
@@ -193,7 +194,7 @@ def held_by(talk: Conversation) -> tuple[str, str]:
     return "", ""
 
 
-def aside(headers: Mapping[str, str], talk: Conversation) -> str:
+def aside(headers: Mapping[str, str], talk: MessageList) -> str:
     """Say why a request is not of the agent's main line; empty if it is."""
     # Claude Code and Codex name their sub-agents in headers.
     if any(headers.get(name) for name in _SUB_AGENTS):

@@ -40,12 +40,12 @@ from sightline.context.projection.unchanged import timeless
 from sightline.errors import SightlineError
 from sightline.gateway.observer import Passing, name_of
 from sightline.gateway.splice import (
-    Conversation,
+    MessageList,
     aside,
     held_by,
     last_of,
     message_of,
-    read_conversation,
+    read_messages,
 )
 from sightline.gateway.traffic import session_key
 from sightline.slop.protocol.world import World
@@ -67,7 +67,9 @@ _FIRST: Final = f"""\
 _LATER: Final = "Data from apps:"
 # OpenAI, Responses: a reply begins with its own id, by which a later request goes on from it.
 _REPLY_ID: Final = re.compile(rb'"id"\s*:\s*"(resp_[^"]+)"')
-_REPLY_BEGINS: Final = 8_192
+# Both vendors: a stream that was accepted may still end in an error, which agents try again.
+_FAILED: Final = re.compile(rb"(?m)^event: ?(?:error|response\.failed)")
+_REPLY_ENDS: Final = 8_192  # where either is looked for
 _HOSTS: Final = {
     urlsplit(vendor.base_url).hostname: name
     for name, vendor in VENDORS.items()
@@ -100,7 +102,7 @@ class TailFile(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SplicePlan:
     """What is put into a request, by the message that it stands behind, and in words.
 
     `shown` is what the model knows of the apps then, and `held` the conversation that keeps it.
@@ -117,7 +119,7 @@ class Spliced:
     """A request as it goes on, and what was put into it; `digest` is that of the one that came."""
 
     data: bytes
-    plan: Plan
+    plan: SplicePlan
     digest: bytes = b""
 
 
@@ -144,7 +146,7 @@ class LiveTail:
         self._clock = clock
         self._worlds = SafeWorlds()
         self._inserts: OrderedDict[str, list[Insert]] = OrderedDict()
-        self._open: OrderedDict[bytes, tuple[datetime, Plan]] = OrderedDict()
+        self._open: OrderedDict[bytes, tuple[datetime, SplicePlan]] = OrderedDict()
         self._held: OrderedDict[str, bytes] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -160,25 +162,27 @@ class LiveTail:
                 return self._spliced(world, passing, url)
             except Exception as error:  # noqa: BLE001 - the request goes on all the same
                 why = f"no state: {type(error).__name__}: {error}"
-                return Spliced(passing.data, Plan({}, why))
+                return Spliced(passing.data, SplicePlan({}, why))
 
     def answered(self, spliced: Spliced, passing: Passing) -> None:
         """Take note that a request was answered: the same one again is no retry."""
-        plan = spliced.plan
+        plan, reply = spliced.plan, passing.reply or b""
+        if _FAILED.search(reply[-_REPLY_ENDS:]):
+            return
         with self._lock:
             self._open.pop(spliced.digest, None)
             if not plan.shown or passing.api != "openai-responses":
                 return
-            found = _REPLY_ID.search((passing.reply or b"")[:_REPLY_BEGINS])
+            found = _REPLY_ID.search(reply[:_REPLY_ENDS])
             for name in filter(None, (plan.held, found[1].decode() if found else "")):
                 _remember(self._held, name, plan.shown, KEPT)
 
     def _spliced(self, world: World, passing: Passing, url: str) -> Spliced:
         if passing.headers.get("content-encoding", "identity") != "identity":
-            return Spliced(passing.data, Plan({}, "no state: the request is packed"))
-        talk = read_conversation(passing.api, passing.data, passing.path)
+            return Spliced(passing.data, SplicePlan({}, "no state: the request is packed"))
+        talk = read_messages(passing.api, passing.data, passing.path)
         if talk is None:
-            return Spliced(passing.data, Plan({}, "no state: the request could not be read"))
+            return Spliced(passing.data, SplicePlan({}, "no state: the request could not be read"))
         session, now = session_key(passing.headers, talk.head), self._clock()
         digest = blake2b(session.encode() + passing.data, digest_size=16).digest()
         sent, plan = self._open.get(digest, (now - 2 * RETRY, None))
@@ -191,10 +195,10 @@ class LiveTail:
         self,
         world: World,
         headers: Mapping[str, str],
-        talk: Conversation,
+        talk: MessageList,
         profile: Profile,
         session: str,
-    ) -> Plan:
+    ) -> SplicePlan:
         kind, held = held_by(talk)
         stays = self._mode == "session" or bool(held) or _marks_the_end(profile, talk)
         line = _line(self._known(session), talk) if stays and not held else []
@@ -203,17 +207,17 @@ class LiveTail:
         keeper = held if kind == "conversation" else ""
         found = aside(headers, talk) or last_of(talk, profile.tail)
         if isinstance(found, str):
-            return Plan(added, f"no state: {found}", shown, keeper)
+            return SplicePlan(added, f"no state: {found}", shown, keeper)
         index, filler = found
         if line and line[-1].after >= index:
-            return Plan(added, _AS_TOLD, shown, keeper)
+            return SplicePlan(added, _AS_TOLD, shown, keeper)
         if not shown and not world.apps and not world.available:
-            return Plan(added, "no state: no app is there")
+            return SplicePlan(added, "no state: no app is there")
         now = self._clock()
         sight = look(self._worlds.of(world), now, self._rules, self._count)
         text, is_whole = _text(sight, shown, _since_whole(line), stays=stays)
         if not text:
-            return Plan(added, _AS_TOLD, shown, keeper)
+            return SplicePlan(added, _AS_TOLD, shown, keeper)
         shown = _packed(sight.shown)
         insert = Insert(
             index,
@@ -224,7 +228,7 @@ class LiveTail:
         )
         words = f"{'state' if is_whole else 'changes'} of {len(insert.message):,} bytes"
         trouble = self._keep(session, insert, now)
-        return Plan({**added, index: insert.message}, words + trouble, shown, keeper)
+        return SplicePlan({**added, index: insert.message}, words + trouble, shown, keeper)
 
     def _known(self, session: str) -> list[Insert]:
         """What a session was told, by this gateway or an earlier one."""
@@ -269,7 +273,7 @@ def _packed(shown: ShownState) -> bytes:
     return zlib.compress(msgspec.json.encode(shown))
 
 
-def _line(known: list[Insert], talk: Conversation) -> list[Insert]:
+def _line(known: list[Insert], talk: MessageList) -> list[Insert]:
     """Find what was told on the way that a conversation took, in order."""
     line: list[Insert] = []
     for one in sorted(known, key=attrgetter("after")):
@@ -308,7 +312,7 @@ def _text(sight: Sight, known: bytes, since: int, *, stays: bool) -> tuple[str, 
     return f"{_FIRST}\n{whole}", True
 
 
-def _marks_the_end(profile: Profile, talk: Conversation) -> bool:
+def _marks_the_end(profile: Profile, talk: MessageList) -> bool:
     """Whether a state that leaves again would cost more than itself: reasoning, or the cache."""
     # Anthropic, "Preserved thinking": a block is void once anything before it has changed.
     if profile.reasoning.bound:
@@ -321,7 +325,7 @@ def _marks_the_end(profile: Profile, talk: Conversation) -> bool:
     return profile.cache.style == "breakpoint" and b'"prompt_cache_breakpoint"' not in talk.data
 
 
-def _profile(talk: Conversation, url: str) -> Profile:
+def _profile(talk: MessageList, url: str) -> Profile:
     """Find what is known of who answers, by the address and the model."""
     model = talk.head.model
     if talk.api != "openai-chat":
