@@ -4,8 +4,8 @@
 #   sh setup/system.sh chat|test [PYTHON] [VENV]
 #
 # As root with apt it installs that. Otherwise it prints the one line that does, and exits with 1.
-# `test` needs more than `chat`: git, a library of the browser driver's, and a browser and a
-# sandbox, without which only the tests in one are skipped. A VENV that is ready needs nothing to be made with.
+# `test` needs more than `chat`: git, a library of the browser driver's, and a browser, a
+# sandbox and a database, without which only the tests in one are skipped. A VENV that is ready needs nothing to be made with.
 set -eu
 purpose=${1:?usage: system.sh chat|test [PYTHON] [VENV]}
 python=${2:-python3}
@@ -58,6 +58,11 @@ lacks_browser() {
         ! command -v chromium >/dev/null 2>&1 &&
         ! command -v chromium-browser >/dev/null 2>&1 &&
         ! command -v google-chrome >/dev/null 2>&1
+}
+
+lacks_database() {
+    [ "$purpose" = test ] && ! command -v initdb >/dev/null 2>&1 &&
+        ! [ -x "$(echo /usr/lib/postgresql/*/bin/initdb | cut -d ' ' -f 1)" ]
 }
 
 lacks_sandbox() { [ "$purpose" = test ] && ! command -v bwrap >/dev/null 2>&1; }
@@ -121,7 +126,7 @@ tell() {
 
 found=$(missing)
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-    if [ -n "$found" ] || lacks_browser || lacks_sandbox; then
+    if [ -n "$found" ] || lacks_browser || lacks_sandbox || lacks_database; then
         apt update || true # one broken source of many is no reason to stop
     fi
     if [ -n "$found" ]; then
@@ -135,6 +140,15 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     if lacks_sandbox; then
         echo "installing a sandbox for the tests: bubblewrap" >&2
         apt install -y --no-install-recommends bubblewrap || true
+    fi
+    if lacks_database; then
+        echo "installing a database for the tests: postgresql" >&2
+        # Its programs are enough: no server of the system's is made and started.
+        if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+            mkdir -p /etc/postgresql-common
+            echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
+        fi
+        apt install -y --no-install-recommends postgresql || true
     fi
 fi
 [ -z "$found" ] && exit

@@ -129,7 +129,10 @@ SQL = re.compile(
     r"\s*(SELECT|INSERT|UPDATE|DELETE|PRAGMA|CREATE|ALTER|DROP|BEGIN|COMMIT|ROLLBACK|ATTACH)\b"
 )
 # The engine, and the file of requests that may be deleted beside a ledger.
-ENGINES = ("context/ledger/sqlite/", "agent/host/journal.py", "agent/host/wirefile.py")
+ENGINES = (
+    "context/ledger/sqlite/", "context/ledger/postgres/", "agent/host/journal.py",
+    "agent/host/wirefile.py",
+)  # fmt: skip
 # What the ledger's nouns say to any engine: questions, in words that every engine takes.
 ASKING = "context/ledger/"
 OWN_WORDS = re.compile(
@@ -142,9 +145,12 @@ OWN_WORDS = re.compile(
 )
 
 
+DATABASES = ("apsw", "sqlite3", "psycopg")
+
+
 def sql_in(source: str) -> list[str]:
     """Return the statements of a module, and its imports of a database."""
-    found = [name for name in imports_of(source) if name.split(".")[0] in ("apsw", "sqlite3")]
+    found = [name for name in imports_of(source) if name.split(".")[0] in DATABASES]
     texts = (node.value for node in nodes_of(source) if isinstance(node, ast.Constant))
     return found + [text for text in texts if isinstance(text, str) and SQL.match(text)]
 
@@ -167,12 +173,14 @@ def test_nothing_of_the_ledger_but_its_door_imports_the_engine() -> None:
         for path in ROOT.rglob("*.py")
         if not path.relative_to(ROOT).as_posix().startswith(ENGINES)
         and any(
-            name.startswith("sightline.context.ledger.sqlite")
+            name.startswith(
+                ("sightline.context.ledger.sqlite", "sightline.context.ledger.postgres")
+            )
             for name in imports_of(path.read_text(encoding="utf-8"))
         )
     }
     # `doctor` tells which SQLite there is.
-    assert importers == {"context/ledger/ledger.py", "cli/doctor.py"}
+    assert importers == {"context/ledger/engines.py", "cli/doctor.py"}
 
 
 @pytest.mark.parametrize(

@@ -160,9 +160,11 @@ def _model(settings: Settings) -> Finding:
 
 def _ledger(settings: Settings, *, verify: bool) -> Finding:
     from sightline.context.ledger import Ledger
+    from sightline.context.ledger.paths import database_url
 
     path = configured_path(settings)
-    if not path.exists():
+    is_file = database_url(path) is None
+    if is_file and not path.exists():
         above = next(parent for parent in path.parents if parent.exists())
         if os.access(above, os.W_OK):
             return Finding("ledger", "ok", f"none yet; it will be made at {path}")
@@ -173,9 +175,9 @@ def _ledger(settings: Settings, *, verify: bool) -> Finding:
                 ledger.verify().raise_if_damaged()
     except SightlineError as error:
         return Finding("ledger", "fail", str(error), "see docs/ledger.md", error.exit_code)
-    if path.stat().st_mode & 0o077:
+    if is_file and path.stat().st_mode & 0o077:
         return Finding("ledger", "warn", f"others may read {path}", f"chmod 600 {path}")
-    return Finding("ledger", "ok", f"{path}{', every row verified' if verify else ''}")
+    return Finding("ledger", "ok", f"{ledger.name}{', every row verified' if verify else ''}")
 
 
 def _discovery() -> Iterator[Finding]:

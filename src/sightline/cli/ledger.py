@@ -15,6 +15,8 @@ from sightline.cli.commands.lines import columns
 from sightline.cli.ledger_path import DB_HELP, ledger_path
 from sightline.cli.out import confirm, say, tell, write_json_lines
 from sightline.context.ledger import Ledger, SearchHit, Session, SessionOverview
+from sightline.context.ledger.address import address_of
+from sightline.context.ledger.paths import database_url
 from sightline.context.ledger.retrieval import QueryLimits
 from sightline.context.ledger.store import Mode
 from sightline.errors import InvalidInput, LedgerUnusable
@@ -43,7 +45,8 @@ def _open(db: Path | None, mode: Mode = "read") -> Ledger:
 
 def _open_existing(db: Path | None) -> Ledger:
     """Open a ledger to change what is in it; one that is not there is not made for that."""
-    return _open(db, "write" if ledger_path(db).exists() else "read")
+    path = ledger_path(db)
+    return _open(db, "write" if path.exists() or database_url(path) else "read")
 
 
 def _json_line(value: object) -> None:
@@ -69,7 +72,9 @@ def ledger() -> None:
 @_db
 def path(db: Path | None) -> None:
     """Print where the ledger is."""
-    say(str(ledger_path(db)))
+    path = ledger_path(db)
+    url = database_url(path)
+    say(str(path) if url is None else address_of(url).name)
 
 
 @ledger.command(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,8 @@ from typing import Any
 import apsw
 
 from sightline.context.ledger import Ledger
+from sightline.context.ledger.address import address_of
+from sightline.context.ledger.postgres.connect import connect
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.sqlite.store import SqliteStore
 from sightline.context.messages.entries import Draft
@@ -64,29 +68,45 @@ def group_ids(ledger: Ledger, session_id: int) -> list[int]:
     return [group.id for group in ledger.groups.recent(session_id)]
 
 
-def contents(path: Path, *, session_id: int | None = None) -> dict[str, list[tuple[Any, ...]]]:
+def contents(
+    where: str | Path, *, session_id: int | None = None
+) -> dict[str, list[tuple[Any, ...]]]:
     """Every row of every table, or every row of one session."""
-    connection = apsw.Connection(str(path))
-    try:
+    with behind(where) as execute:
         dump = {}
         for table in TABLES:
             own = "id" if table == "sessions" else "session_id"
+            if table == "ledger" and isinstance(where, str):
+                continue  # which a database has not
             if session_id is None:
                 sql = f"SELECT * FROM {table} ORDER BY 1"
             elif table in ("ledger", "llm_memos", "calibrations", "trusted"):
                 continue
             else:
                 sql = f"SELECT * FROM {table} WHERE {own} = {session_id:d} ORDER BY 1"
-            dump[table] = connection.execute(sql).fetchall()
+            dump[table] = execute(sql).fetchall()
         return dump
-    finally:
-        connection.close()
 
 
-def tamper(path: Path, sql: str, values: tuple[Any, ...] = ()) -> None:
+def tamper(where: str | Path, sql: str, values: tuple[Any, ...] = ()) -> None:
     """Change a ledger behind its back."""
-    connection = apsw.Connection(str(path))
+    with behind(where) as execute:
+        execute(sql, *([values] if values else []))
+
+
+@contextmanager
+def behind(where: str | Path) -> Iterator[Callable[..., Any]]:
+    """Give what runs SQL on a ledger, past all that the ledger does."""
+    if isinstance(where, str):
+        address = address_of(where)
+        with connect(address) as database, database.transaction():
+            settings = "SELECT set_config('sightline.tenant', %s, true)"
+            database.execute(settings, (address.tenant,))
+            database.execute("SET LOCAL search_path = sightline")
+            yield database.execute
+        return
+    connection = apsw.Connection(str(where))
     try:
-        connection.execute(sql, values)
+        yield connection.execute
     finally:
         connection.close()

@@ -187,6 +187,7 @@ def test_integers_of_any_size_within_the_rule_are_exact(ledger: Ledger, session:
     assert ledger.message(entry.id).message == message  # from the file, not from what is at hand
 
 
+@pytest.mark.of_a_file
 def test_ten_megabytes_are_stored_once_and_whole(ledger: Ledger, session: Session) -> None:
     content = "größe " * 1_700_000
     message = Message("tool", (ToolResult("c", content),))

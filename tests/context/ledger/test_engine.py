@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from context.ledger.helpers import FakeClock, fill, group_ids, prompts, turn
 from context.ledger.strict import CHANGING, READING, STORE, StrictStore
 from sightline.context.ledger import Ledger, StoredUsage
+from sightline.context.ledger.copying import copy_ledger
 from sightline.context.ledger.owner import Owner, hold_on
 from sightline.context.ledger.threads import Checkpoint, CheckpointKey, CheckpointWrite
 from sightline.context.messages.parts import Message
@@ -135,4 +137,6 @@ def test_a_second_engine_needs_what_the_interface_names_and_all_of_that(tmp_path
         seen = whole(tmp_path / "l.db", ledger)
     with Ledger(tmp_path / "plain" / "l.db", clock=FakeClock()) as plain:
         assert whole(tmp_path / "plain" / "l.db", plain) == seen
+        with closing(StrictStore(tmp_path / "copy.db")) as copy:
+            assert copy_ledger(plain._store, copy).copied == 3  # two sessions and a memo
     assert StrictStore.used == {*READING, *CHANGING, *STORE}

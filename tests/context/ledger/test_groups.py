@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -55,11 +57,11 @@ def test_undo_in_an_empty_session_says_so(ledger: Ledger, session: Session) -> N
         ledger.groups.undo(session.id)
 
 
-def test_undo_survives_a_restart(ledger: Ledger, session: Session) -> None:
+def test_undo_survives_a_restart(ledger: Ledger, session: Session, where: str | Path) -> None:
     fill(ledger, session.id, 2)
     ledger.groups.undo(session.id)
     ledger.close()
-    with Ledger(ledger.path) as again:
+    with Ledger(where) as again:
         again.groups.redo(session.id)
         assert prompts(again, session.id) == ["question 1", "question 2"]
 
@@ -75,11 +77,11 @@ def test_undo_passes_over_a_dropped_last_group(ledger: Ledger, session: Session)
 
 
 def test_an_undone_group_that_was_altered_is_not_brought_back(
-    ledger: Ledger, session: Session
+    ledger: Ledger, session: Session, where: str | Path
 ) -> None:
     fill(ledger, session.id, 1)
     ledger.groups.undo(session.id)
-    tamper(ledger.path, "UPDATE undone SET body = replace(body, 'question', 'answers!')")
+    tamper(where, "UPDATE undone SET body = replace(body, 'question', 'answers!')")
     with pytest.raises(LedgerDamaged, match="was altered"):
         ledger.groups.redo(session.id)
 
@@ -120,6 +122,7 @@ def test_the_state_of_a_group_that_goes_is_no_longer_in_force(
     assert goal(ledger, session) == "2"
 
 
+@pytest.mark.of_a_file
 def test_what_was_removed_is_gone_for_good_and_from_the_file(
     ledger: Ledger, session: Session
 ) -> None:

@@ -30,12 +30,12 @@ def test_the_sessions_own_window_is_the_default(ledger: Ledger, session: Session
 
 
 def test_slack_lets_the_window_grow_and_folds_it_back_after_a_restart_too(
-    ledger: Ledger, session: Session
+    ledger: Ledger, session: Session, where: str | Path
 ) -> None:
     sizes = []
     for number in range(1, 11):
         fill(ledger, session.id, 1, first=number)
-        with Ledger(ledger.path, mode="read") as fresh:
+        with Ledger(where, mode="read") as fresh:
             assert fresh.window(session.id, Window(3, slack=2)) == ledger.window(
                 session.id, Window(3, slack=2)
             )
@@ -58,35 +58,39 @@ def test_the_newest_group_is_shown_even_if_it_is_over_the_budget(
     assert prompts(ledger, session.id, TokenWindow(5)) == ["question 2"]
 
 
-def test_a_group_that_grows_is_read_again(ledger: Ledger, session: Session) -> None:
+def test_a_group_that_grows_is_read_again(
+    ledger: Ledger, session: Session, where: str | Path
+) -> None:
     ledger.append(session.id, [Message.of("user", "q")], strategy="s")
     assert len(ledger.window(session.id)) == 1
-    with Ledger(ledger.path) as other:
+    with Ledger(where) as other:
         other.append(session.id, [Message.of("assistant", "a")], strategy="s")
     assert [entry.message.text for entry in ledger.window(session.id)] == ["q", "a"]
 
 
-def test_what_others_drop_is_seen_at_once(ledger: Ledger, session: Session) -> None:
+def test_what_others_drop_is_seen_at_once(
+    ledger: Ledger, session: Session, where: str | Path
+) -> None:
     fill(ledger, session.id, 3)
     assert len(prompts(ledger, session.id)) == 3
-    with Ledger(ledger.path) as other:
+    with Ledger(where) as other:
         other.groups.drop(session.id, group_ids(ledger, session.id)[1])
     assert prompts(ledger, session.id) == ["question 1", "question 3"]
 
 
 @pytest.mark.parametrize("size", [0, 1, 3])
 def test_a_window_kept_up_with_appends_is_the_one_a_fresh_reader_sees(
-    ledger: Ledger, session: Session, size: int
+    ledger: Ledger, session: Session, size: int, where: str | Path
 ) -> None:
     window = Window(size, slack=1)
     other_session = ledger.sessions.create("other")
 
     def agree() -> None:
-        with Ledger(ledger.path, mode="read") as fresh:
+        with Ledger(where, mode="read") as fresh:
             assert ledger.window(session.id, window) == fresh.window(session.id, window)
 
     def by_another(role: Role, text: str) -> None:
-        with Ledger(ledger.path) as other:
+        with Ledger(where) as other:
             other.append(session.id, [Message.of(role, text)], strategy="s")
 
     for number in range(6):
@@ -155,11 +159,13 @@ def test_what_is_not_there_is_named(ledger: Ledger) -> None:
         ledger.message(9)
 
 
-def test_a_window_over_lost_messages_says_damaged(ledger: Ledger, session: Session) -> None:
+def test_a_window_over_lost_messages_says_damaged(
+    ledger: Ledger, session: Session, where: str | Path
+) -> None:
     fill(ledger, session.id, 2)
-    tamper(ledger.path, "DELETE FROM messages WHERE seq >= 4")
+    tamper(where, "DELETE FROM messages WHERE seq >= 4")
     with (
-        Ledger(ledger.path, mode="read") as fresh,
+        Ledger(where, mode="read") as fresh,
         pytest.raises(LedgerDamaged, match="lost messages"),
     ):
         fresh.window(session.id)

@@ -127,6 +127,7 @@ def test_a_prompt_is_never_read_as_a_search_language(memos: Ledger, prompt: str)
     memos.memos.search(prompt)
 
 
+@pytest.mark.of_a_file
 def test_the_words_of_a_deleted_or_edited_memo_are_nowhere_in_the_file(memos: Ledger) -> None:
     memo = memos.memos.save("the xylophone is out of tune", ["quixotic"])
     edited = memos.memos.save("zeppelins are slow", ["transport"])

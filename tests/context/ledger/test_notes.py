@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from context.ledger.helpers import fill, group_ids
@@ -105,11 +107,11 @@ def test_a_scratchpad_over_its_limit_is_refused_and_stays(ledger: Ledger, sessio
 
 
 def test_the_scratchpad_survives_restarts_and_model_switches(
-    ledger: Ledger, session: Session
+    ledger: Ledger, session: Session, where: str | Path
 ) -> None:
     ledger.scratchpad.replace(session.id, "plan")
     ledger.append(session.id, [Message.of("user", "q")], strategy="openai")
     ledger.append(session.id, [Message.of("assistant", "a")], strategy="gemini")
     ledger.close()
-    with Ledger(ledger.path) as again:
+    with Ledger(where) as again:
         assert again.scratchpad.read(session.id) == "plan"

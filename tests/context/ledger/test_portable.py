@@ -251,8 +251,10 @@ def test_a_backup_never_overwrites(ledger: Ledger, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("busy")
-def test_a_damaged_ledger_makes_no_backup(ledger: Ledger, tmp_path: Path) -> None:
-    tamper(ledger.path, "UPDATE messages SET content = 'forged' WHERE id = 1")
+def test_a_damaged_ledger_makes_no_backup(
+    ledger: Ledger, where: str | Path, tmp_path: Path
+) -> None:
+    tamper(where, "UPDATE messages SET content = 'forged' WHERE id = 1")
     with pytest.raises(LedgerDamaged):
         ledger.backup(tmp_path / "copy.db")
     assert not (tmp_path / "copy.db").exists()

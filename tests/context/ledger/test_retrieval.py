@@ -23,6 +23,8 @@ from sightline.errors import QueryRefused
 
 SMALL = QueryLimits(rows=3, cell_chars=40, total_chars=10_000)
 
+pytestmark = pytest.mark.of_a_file  # where another engine runs queries, too
+
 
 def sql_of(hint: str) -> str:
     """The query inside a hint, as a model would copy it."""

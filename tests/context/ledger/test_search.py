@@ -135,6 +135,7 @@ def test_nothing_of_a_deleted_session_stays_in_the_index(tmp_path: Path) -> None
     assert b"xylophone" not in (tmp_path / "l.db").read_bytes()
 
 
+@pytest.mark.of_a_file
 def test_appending_does_not_touch_the_index(ledger: Ledger, session: Session) -> None:
     say(ledger, session.id, "alpha")
     ledger.search("alpha")

@@ -13,6 +13,7 @@ from sightline.context.messages.parts import Message
 CANARY = "sk-ant-" + "canary0123456789abcdef"
 
 
+@pytest.mark.of_a_file
 @pytest.mark.parametrize("way", WAYS)
 def test_a_planted_key_does_not_reach_the_file(ledger: Ledger, way: Way) -> None:
     way(ledger, ledger.sessions.create("s").id, CANARY)

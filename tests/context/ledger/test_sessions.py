@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from context.ledger.helpers import contents, fill, group_ids, prompts
+from context.ledger.helpers import contents, fill, group_ids, prompts, tamper
 from sightline.context.ledger import Ledger, Session, StoredUsage
 from sightline.context.messages.window import Window
 from sightline.errors import InvalidInput, NotFound, TooLarge
@@ -70,21 +68,24 @@ def test_a_session_is_found_by_number_name_or_uuid(ledger: Ledger, session: Sess
             ledger.sessions.resolve(nothing)
 
 
-def test_a_reference_that_fits_several_sessions_is_refused(ledger: Ledger) -> None:
+def test_a_reference_that_fits_several_sessions_is_refused(
+    ledger: Ledger, where: str | Path
+) -> None:
     for name in ("same", "other"):
         ledger.sessions.create(name)
     # As files of earlier versions may have it.
-    with closing(sqlite3.connect(ledger.path)) as file, file:
-        file.execute("UPDATE sessions SET name = 'same'")
+    tamper(where, "UPDATE sessions SET name = 'same'")
     with pytest.raises(InvalidInput, match="several sessions: 1, 2"):
         ledger.sessions.resolve("same")
 
 
-def test_a_renamed_session_survives_reopening(ledger: Ledger, session: Session) -> None:
+def test_a_renamed_session_survives_reopening(
+    ledger: Ledger, session: Session, where: str | Path
+) -> None:
     ledger.sessions.rename(session.id, "renamed")
     ledger.sessions.set_window(session.id, Window(7, slack=2))
     ledger.close()
-    with Ledger(ledger.path) as again:
+    with Ledger(where) as again:
         assert again.sessions.get(session.id).name == "renamed"
         assert again.sessions.get(session.id).window == Window(7, slack=2)
 
@@ -106,17 +107,19 @@ def test_a_clone_says_the_same_with_groups_of_its_own(ledger: Ledger, session: S
     assert ledger.verify().ok
 
 
-def test_nothing_done_in_a_clone_touches_the_original(ledger: Ledger, session: Session) -> None:
+def test_nothing_done_in_a_clone_touches_the_original(
+    ledger: Ledger, session: Session, where: str | Path
+) -> None:
     fill(ledger, session.id, 4)
     clone = ledger.sessions.clone(session.id)
-    before = contents(ledger.path, session_id=session.id)
+    before = contents(where, session_id=session.id)
     ledger.groups.undo(clone.id)
     ledger.groups.remove(clone.id, group_ids(ledger, clone.id)[0])
     ledger.scratchpad.replace(clone.id, "other")
     fill(ledger, clone.id, 1, first=9)
     with pytest.raises(NotFound):
         ledger.groups.drop(clone.id, group_ids(ledger, session.id)[0])
-    assert contents(ledger.path, session_id=session.id) == before
+    assert contents(where, session_id=session.id) == before
 
 
 def test_money_spent_is_not_counted_again_in_a_clone(ledger: Ledger, session: Session) -> None:
@@ -129,7 +132,9 @@ def test_money_spent_is_not_counted_again_in_a_clone(ledger: Ledger, session: Se
     assert ledger.accounts.totals().cost_nanousd == 99
 
 
-def test_deleting_needs_the_name_and_leaves_nothing(ledger: Ledger, session: Session) -> None:
+def test_deleting_needs_the_name_and_leaves_nothing(
+    ledger: Ledger, session: Session, where: str | Path
+) -> None:
     other = ledger.sessions.create("other")
     fill(ledger, session.id, 3)
     fill(ledger, other.id, 1)
@@ -139,11 +144,12 @@ def test_deleting_needs_the_name_and_leaves_nothing(ledger: Ledger, session: Ses
     ledger.sessions.delete(session.id, confirm="work")
     with pytest.raises(NotFound):
         ledger.sessions.get(session.id)
-    assert not any(contents(ledger.path, session_id=session.id).values())
+    assert not any(contents(where, session_id=session.id).values())
     assert ledger.verify().ok
     assert prompts(ledger, other.id) == ["question 1"]
 
 
+@pytest.mark.of_a_file
 def test_what_was_deleted_is_not_in_the_file_any_more(ledger: Ledger, session: Session) -> None:
     fill(ledger, session.id, 1)
     other = ledger.sessions.create("other")

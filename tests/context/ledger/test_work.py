@@ -21,8 +21,8 @@ TAIL = "<slop-state>\n[root] notes: secret-of-the-tail\n</slop-state>"
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> object:
-    with Ledger(tmp_path / "l.db") as ledger:
+def ledger(where: str | Path) -> object:
+    with Ledger(where) as ledger:
         ledger.sessions.create("s")
         yield ledger
 
@@ -58,6 +58,7 @@ def test_the_words_of_a_reply_are_noted_without_a_key_or_the_beginning_of_one() 
     assert gate.beginning("密码是这个") == "密码是这个"
 
 
+@pytest.mark.of_a_file
 def test_the_words_of_a_reply_are_noted_without_a_tail_or_the_beginning_of_one(
     tmp_path: Path, ledger: Ledger
 ) -> None:
@@ -67,7 +68,7 @@ def test_the_words_of_a_reply_are_noted_without_a_tail_or_the_beginning_of_one(
         ledger.work.note_words(1, said[:length], said[:length])
         assert "secret" not in str(ledger.work.open(1))
     assert ledger.work.open(1).text.startswith("I saw")
-    stored = b"".join(path.read_bytes() for path in tmp_path.glob("l.db*"))
+    stored = b"".join(path.read_bytes() for path in tmp_path.glob("ledger.db*"))
     assert b"secret-of-the-tail" not in stored
 
 
@@ -93,9 +94,9 @@ def test_what_was_learnt_is_kept_by_model_and_nobody_takes_what_another_learnt(
     assert kept.of("a") == one.of("a")
 
 
-def test_working_state_touches_nothing_that_is_sealed(tmp_path: Path, ledger: Ledger) -> None:
+def test_working_state_touches_nothing_that_is_sealed(where: str | Path, ledger: Ledger) -> None:
     fill(ledger, 1, 2)
-    before = contents(tmp_path / "l.db")
+    before = contents(where)
     work = ledger.work
     work.claim(1, "me", instead_of="")
     work.begin_reply(1, 1, 0, "s")
@@ -104,26 +105,27 @@ def test_working_state_touches_nothing_that_is_sealed(tmp_path: Path, ledger: Le
     work.learn(Calibrations().observe("a", 10, 20))
     work.trust("/p", agreed=True)
     ledger.exchanges.add(1, NewExchange("anthropic", "m", (b"{}",), {}, {}))
-    after = contents(tmp_path / "l.db")
-    changed = {name for name in TABLES if before[name] != after[name]}
+    after = contents(where)
+    changed = {name for name in before if before[name] != after[name]}
     assert changed == {name for name, table in TABLES.items() if not table.is_sealed}
     assert ledger.verify().ok
 
 
-def test_a_session_takes_all_that_is_its_own_with_it(tmp_path: Path, ledger: Ledger) -> None:
+def test_a_session_takes_all_that_is_its_own_with_it(where: str | Path, ledger: Ledger) -> None:
     fill(ledger, 1, 2)
     ledger.work.claim(1, "me", instead_of="")
     ledger.work.begin_reply(1, 1, 0, "s")
     ledger.work.note_call(1, 1, "c", "asked")
     ledger.strategy_states.set(1, 1, {"a": 1})
     ledger.sessions.delete(1, confirm="s")
-    assert not any(contents(tmp_path / "l.db", session_id=1).values())
+    assert not any(contents(where, session_id=1).values())
     assert ledger.verify().ok
 
 
-def test_who_reads_only_notes_nothing(ledger: Ledger) -> None:
+@pytest.mark.usefixtures("ledger")
+def test_who_reads_only_notes_nothing(where: str | Path) -> None:
     with (
-        Ledger(ledger.path, mode="read") as reader,
+        Ledger(where, mode="read") as reader,
         pytest.raises(LedgerUnusable, match="reading only"),
     ):
         reader.work.claim(1, "me", instead_of="")

@@ -26,6 +26,7 @@ from typing import Any, Final, Self
 
 from sightline._keywords import names_keywords
 from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
+from sightline.context.ledger.engines import engine_for
 from sightline.context.ledger.exchanges import Exchanges
 from sightline.context.ledger.groups import Groups, forget_undone
 from sightline.context.ledger.history import HistoryReader
@@ -35,7 +36,6 @@ from sightline.context.ledger.paths import expanded
 from sightline.context.ledger.portable import export_session, import_session
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit, describe
 from sightline.context.ledger.sessions import Session, Sessions, check_head
-from sightline.context.ledger.sqlite.store import SqliteStore
 from sightline.context.ledger.store import Clock, Mode, Store, now_utc
 from sightline.context.ledger.threads import Threads
 from sightline.context.ledger.transaction import Transaction
@@ -58,9 +58,10 @@ IN_MEMORY: Final = ":memory:"
 
 
 class Ledger:
-    """A ledger file, open. Its nouns are its attributes; its verbs are below.
+    """A ledger, open. Its nouns are its attributes; its verbs are below.
 
-    `:memory:` is one that is gone when it is closed.
+    The path of a file, or `postgresql://user@host/database?tenant=name`. `:memory:` is one
+    that is gone when it is closed.
     """
 
     sessions: Sessions
@@ -83,14 +84,14 @@ class Ledger:
         redact: bool = True,
         limits: LedgerLimits | None = None,
         clock: Clock = now_utc,
-        engine: Callable[..., Store] = SqliteStore,
+        engine: Callable[..., Store] | None = None,
     ) -> None:
         self._temporary = None
         if os.fspath(path) == IN_MEMORY:
             # A file all the same: `query` reads it from a process of its own.
             self._temporary = TemporaryDirectory(prefix="sightline-")
             path = Path(self._temporary.name) / "ledger.db"
-        self._store = engine(path, mode=mode, clock=clock)
+        self._store = (engine or engine_for(path))(path, mode=mode, clock=clock)
         self._gate = Gate(limits or LedgerLimits(), redact)
         self._history = HistoryReader(self._store)
         self.sessions = Sessions(self._store, self._gate)
@@ -106,7 +107,13 @@ class Ledger:
 
     @property
     def path(self) -> Path:
+        """The ledger's file; of one in a database the name for what this machine has beside it."""
         return self._store.path
+
+    @property
+    def name(self) -> str:
+        """What people are told that it is: its path, or its URL without a password."""
+        return self._store.name
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""Where a ledger's file is, if nobody says otherwise, and the wire file beside it."""
+"""Where a ledger is, if nobody says otherwise, and the wire file beside it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,18 @@ from platformdirs import user_data_path
 
 from sightline.errors import InvalidInput
 
-__all__ = ["checkpoints_path", "default_path", "expanded", "journal_path", "user_path"]
+__all__ = [
+    "checkpoints_path",
+    "database_url",
+    "default_path",
+    "expanded",
+    "journal_path",
+    "user_path",
+]
 
 # A path that begins with a scheme; `C:/` has one letter, and `Path` leaves one slash of two.
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(?=/)")
+_DATABASE: Final = re.compile(r"(postgres(?:ql)?):/(?:/)?(.*)")
 
 
 def default_path() -> Path:
@@ -26,17 +34,26 @@ def default_path() -> Path:
 def expanded(path: str | os.PathLike[str]) -> Path:
     """Replace `~` by the home directory.
 
-    Raises InvalidInput for a user that is not here, and for the URL of a database: there is one
-    engine, and it keeps a file.
+    The URL of a database stays as it is. Raises InvalidInput for a user that is not here, and
+    for the URL of a database that there is no engine for.
     """
+    if database_url(path) is not None:
+        return Path(path)
     if url := _URL.match(os.fspath(path)):
         raise InvalidInput(
-            f"{os.fspath(path)}: a ledger is a file, and there is no engine for {url[0]}//…"
+            f"{os.fspath(path)}: a ledger is a file or postgresql://…; "
+            f"there is no engine for {url[0]}//…"
         )
     try:
         return Path(path).expanduser()
     except RuntimeError:
         raise InvalidInput(f"{os.fspath(path)}: that home directory is not known here") from None
+
+
+def database_url(path: str | os.PathLike[str]) -> str | None:
+    """Give the URL of a database, if a path is one; a `Path` has lost one slash of two."""
+    found = _DATABASE.match(os.fspath(path))
+    return None if found is None else f"{found[1]}://{found[2]}"
 
 
 def user_path() -> Path:

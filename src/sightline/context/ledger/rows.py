@@ -15,7 +15,10 @@ from typing import Any, Final, Protocol, TypeAlias
 from sightline.context.ledger.seal import Value
 from sightline.errors import NotFound
 
-__all__ = ["NO_LIMIT", "Row", "RowReader", "RowWriter", "Values", "find_session", "first", "marks"]
+__all__ = [
+    "NO_LIMIT", "Row", "RowReader", "RowWriter", "Values", "find_session", "first", "marks",
+    "the_session",
+]  # fmt: skip
 
 # One row by column name. The engine decides the types; its tables hold it to them.
 Row: TypeAlias = dict[str, Any]
@@ -42,8 +45,17 @@ class RowReader(Protocol):
 class RowWriter(RowReader, Protocol):
     """A change of a ledger: all of it when its block ends, nothing if that raises."""
 
+    def lock_session(self, session_id: int) -> list[Row]:
+        """Read a session's row; nobody else changes that session until this change ends."""
+
+    def lock_names(self) -> None:
+        """Let nobody else look for a session's name to give until this change ends."""
+
     def next_id(self, table: str) -> int:
-        """Tell the id that the next row of a table gets; no id is ever used twice."""
+        """Give the id of a new row of a table; none is given twice, and later ones are larger."""
+
+    def count_from(self, table: str, number: int) -> None:
+        """Give no number up to this one any more: rows came with theirs. `activity` is one, too."""
 
     def next_activity(self) -> int:
         """Count one more change; what gets the number is the most recent."""
@@ -69,7 +81,11 @@ class RowWriter(RowReader, Protocol):
 
 def find_session(db: RowReader, session_id: int) -> Row:
     """Read a session's row, or raise `NotFound`."""
-    rows = db.rows("SELECT * FROM sessions WHERE id = ?", (session_id,))
+    return the_session(db.rows("SELECT * FROM sessions WHERE id = ?", (session_id,)), session_id)
+
+
+def the_session(rows: list[Row], session_id: int) -> Row:
+    """Give the one session that was found, or raise `NotFound`."""
     if not rows:
         raise NotFound(f"no session {session_id}")
     return rows[0]

@@ -15,7 +15,7 @@ import msgspec
 
 from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
 from sightline.context.ledger.notes import put_strategy_state
-from sightline.context.ledger.rows import NO_LIMIT, Row, RowReader, find_session
+from sightline.context.ledger.rows import NO_LIMIT, Row, RowReader, RowWriter, find_session
 from sightline.context.ledger.seal import ZERO
 from sightline.context.ledger.store import Store
 from sightline.context.ledger.transaction import Transaction
@@ -125,10 +125,9 @@ class Sessions:
         if parent is not None:
             parent = self._gate.line(parent, "a session's parent")
         with self._store.write() as tx:
-            number = tx.db.next_id("sessions")
-            name = name_for(tx.db, self._gate, name, f"session {number}")
             project = self._gate.text(project, "a session's project", 4096)
-            row = new_session(tx, name=name, project=project)
+            row = new_session(tx, name="", project=project)
+            row["name"] = name_for(tx.db, self._gate, name, f"session {row['id']}")
             row["parent"], row["title"] = parent, self._title(title)
             row["kind"] = self._gate.line(kind, "a session's kind") if kind else None
         return session_of(row)
@@ -144,6 +143,7 @@ class Sessions:
         if self._gate.line(name, "a session's name") != name:
             raise InvalidInput(f"a session cannot be called exactly {name[:80]!r}")
         with self._store.write() as tx:
+            tx.db.lock_names()
             rows = _called(tx.db, name) or [new_session(tx, name=name, project="")]
         return session_of(rows[0])
 
@@ -352,9 +352,10 @@ def nested(listed: list[_T], session: Callable[[_T], Session]) -> list[_T]:
     return ordered
 
 
-def name_for(db: RowReader, gate: Gate, given: str, otherwise: str) -> str:
+def name_for(db: RowWriter, gate: Gate, given: str, otherwise: str) -> str:
     """A name that no session has yet: the one given, or else one that begins as said."""
     name = gate.line(given or otherwise, "a session's name")
+    db.lock_names()
     if not (taken := _called(db, name)):
         return name
     if given:

@@ -1,7 +1,7 @@
 """The store: everything that a ledger asks of the engine that keeps it.
 
-A ledger's nouns know this class and nothing below it. SQLite's is `sqlite.store`; another
-engine is another subclass, and the nouns, the seals and the tests are the same.
+A ledger's nouns know this class and nothing below it. SQLite's is `sqlite.store`,
+PostgreSQL's `postgres.store`; the nouns, the seals and the tests are the same.
 
     read()     a point in time
     write()    a change of the record, sealed; durable when the block ends
@@ -44,8 +44,9 @@ class Store(ABC):
     # What reading rows raises where they are damaged, besides our own errors.
     damage: ClassVar[tuple[type[Exception], ...]] = ()
 
-    def __init__(self, path: Path, *, mode: Mode, clock: Clock) -> None:
+    def __init__(self, path: Path, *, mode: Mode, clock: Clock, name: str = "") -> None:
         self.path = path
+        self.name = name or str(path)  # what people are told
         self.mode = mode
         self._clock = clock
 
@@ -68,7 +69,7 @@ class Store(ABC):
         `write()` brings it to the disk with its own change.
         """
         if self.mode == "read":
-            raise LedgerUnusable(f"{self.path} was opened for reading only")
+            raise LedgerUnusable(f"{self.name} was opened for reading only")
         return self._change(durable=durable)
 
     @abstractmethod

@@ -200,6 +200,10 @@ class Threads:
             return tx.session(session_id)
         if self._gate.line(thread, "a thread's id") != thread:
             raise InvalidInput(f"a thread's id is the name of its session; not {thread[:60]!r}")
+        tx.db.lock_names()
+        session_id = _called(tx.db, thread)  # who came first made it meanwhile
+        if session_id is not None:
+            return tx.session(session_id)
         return new_session(tx, name=thread, project="")
 
     def _stored(self, tx: Transaction, session: Row, messages: Sequence[CleanMessage]) -> list[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sightline.context.ledger.rows import Row, RowWriter, Values, find_session
+from sightline.context.ledger.rows import Row, RowWriter, Values, the_session
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.seal import ZERO, Value, row_digest, tally_move
 from sightline.errors import NotFound
@@ -27,7 +27,7 @@ class Transaction:
     def session(self, session_id: int) -> Row:
         """Load a session's row; what is changed in it is sealed and stored at the end."""
         if session_id not in self._sessions:
-            row = find_session(self.db, session_id)
+            row = the_session(self.db.lock_session(session_id), session_id)
             self._sessions[session_id] = (row, row["digest"])
         return self._sessions[session_id][0]
 

@@ -53,6 +53,7 @@ class Work:
     def claim(self, session_id: int, owner: str, *, instead_of: str) -> bool:
         """Name who runs a turn, if it is still as the caller believes; say whether it was."""
         with self.store.work() as db:
+            db.lock_session(session_id)
             if _owner(db, session_id) != instead_of:
                 return False
             db.put("owners", {"session_id": session_id, "owner": owner})

@@ -42,7 +42,6 @@ class Writer:
         self._tx = transaction
         self._session = session
         self._max_message = max_message
-        self._next_message = transaction.db.next_id("messages")
         self._group: Row | None = None
         self._before = ZERO  # the chain of the group before the open one
         self._digest_before: bytes | None = None
@@ -121,8 +120,9 @@ class Writer:
             raise TooLarge(
                 f"a message of {size:,} bytes; the limit of the ledger is {self._max_message:,}"
             )
+        number = self._tx.db.next_id("messages")
         sealed: tuple[Value, ...] = (
-            self._next_message,
+            number,
             session["id"],
             group["id"],
             session["next_seq"],
@@ -144,7 +144,7 @@ class Writer:
         row = (*sealed, int(not live), group["content_digest"])
         self._tx.db.insert("messages", dict(zip(_MESSAGE, row, strict=True)))
         entry = Entry(
-            self._next_message,
+            number,
             session["id"],
             group["id"],
             session["next_seq"],
@@ -156,7 +156,6 @@ class Writer:
             created_at or self._tx.now,
             usage_id,
         )
-        self._next_message += 1
         self._size += size
         session["next_seq"] += 1
         session["largest"] = max(session["largest"], size)

@@ -14,7 +14,7 @@ from sightline.context.ledger.transaction import seal
 
 __all__ = ["SqliteReader", "SqliteWriter", "fetch"]
 
-_NEXT_ID: Final = "SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = ?"
+_LAST_ID: Final = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?"
 
 
 def fetch(connection: apsw.Connection, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
@@ -60,10 +60,24 @@ class SqliteWriter(SqliteReader):
     def __init__(self, connection: apsw.Connection) -> None:
         super().__init__(connection)
         self._ledger: Row | None = None
+        self._given: dict[str, int] = {}
+
+    def lock_session(self, session_id: int) -> list[Row]:
+        return self.rows("SELECT * FROM sessions WHERE id = ?", (session_id,))
+
+    def lock_names(self) -> None:
+        """Do nothing: a file has one writer at a time."""
 
     def next_id(self, table: str) -> int:
-        number: int = self._connection.execute(_NEXT_ID, (table,)).get
-        return number
+        last = self._given.get(table)
+        number: int = self._connection.execute(_LAST_ID, (table,)).get if last is None else last
+        self._given[table] = number + 1
+        return number + 1
+
+    def count_from(self, table: str, number: int) -> None:
+        if table == "activity":  # of tables SQLite knows the highest number by itself
+            row = self._row()
+            row["activity"] = max(row["activity"], number)
 
     def next_activity(self) -> int:
         row = self._row()

@@ -1,0 +1,109 @@
+"""Copy a ledger into another, whatever engines keep the two.
+
+Numbers and seals stay as they are, so the copy verifies as the original does. A session goes in
+one transaction: a copy that ended too soon is begun again and goes on where it was. What is under
+way stays where it is; nothing that the target has is overwritten by another ledger's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Final
+
+import msgspec
+
+from sightline.context.ledger.memos import index_memo
+from sightline.context.ledger.rows import Row, RowReader, RowWriter
+from sightline.context.ledger.schema import TABLES
+from sightline.context.ledger.seal import ZERO
+from sightline.context.ledger.store import Store
+from sightline.errors import InvalidInput
+
+__all__ = ["CopyReport", "copy_ledger"]
+
+# What a session has beside its row; not who runs a turn in it, and what is not stored yet.
+_HELD: Final = (
+    "groups", "messages", "session_state", "usage", "receipts", "undone", "strategy_states",
+    "checkpoints", "checkpoint_writes", "exchanges",
+)  # fmt: skip
+_COLUMNS: Final = {
+    table: tuple(name for name in TABLES[table].names if (table, name) != ("messages", "status"))
+    for table in (*_HELD, "sessions", "llm_memos", "calibrations", "trusted")
+}
+
+
+class CopyReport(msgspec.Struct, frozen=True):
+    """How many sessions and memos were copied, and how many were there already."""
+
+    copied: int
+    there: int
+
+
+def copy_ledger(source: Store, target: Store) -> CopyReport:
+    """Copy what the target lacks, as of one point in time.
+
+    Raise `InvalidInput` if the target has sessions or memos that are not the source's.
+    """
+    with closing(source.reader()) as reader, reader.read() as db:
+        return _Copying(db, target).run()
+
+
+class _Copying:
+    def __init__(self, source: RowReader, target: Store) -> None:
+        self._source = source
+        self._target = target
+        self._copied = self._there = 0
+
+    def run(self) -> CopyReport:
+        """Copy sessions one by one, then memos and what was learnt."""
+        for table, same in (("sessions", "uuid"), ("llm_memos", "created_at")):
+            seals = f"SELECT id, {same}, digest FROM {table}"
+            with self._target.read() as db:
+                there = {number: (name, digest) for number, name, digest in db.fetch(seals)}
+            for number, name, digest in self._source.fetch(f"{seals} ORDER BY id"):
+                known = there.pop(number, None)
+                if known is not None and known[0] != name:
+                    raise InvalidInput(f"{table}: number {number} is another one in the copy")
+                if known == (name, digest):
+                    self._there += 1
+                    continue
+                with self._target.work(durable=True) as db:
+                    self._replace(db, table, number, known[1] if known else ZERO)
+                self._copied += 1
+            if there:
+                numbers = ", ".join(map(str, sorted(there)[:5]))
+                raise InvalidInput(f"{table}: the copy has others than the original: {numbers}")
+        with self._target.work(durable=True) as db:
+            for table in ("calibrations", "trusted"):
+                for row in self._rows(table, "", ()):
+                    db.put(table, row)
+        return CopyReport(self._copied, self._there)
+
+    def _replace(self, db: RowWriter, table: str, number: int, digest: bytes) -> None:
+        """Bring one session or memo, in place of how it was when it was last copied."""
+        held = _HELD if table == "sessions" else ()
+        for name in held:
+            db.delete(name, "session_id = ?", (number,))
+        db.delete(table, "id = ?", (number,))
+        [row] = self._rows(table, "WHERE id = ?", (number,))
+        db.insert(table, row)
+        db.move_total(add=row["digest"], take=digest)
+        db.count_from(table, number)
+        db.count_from("activity", row["activity"])
+        if table == "llm_memos":
+            for name in ("memo_words", "memo_content_words"):
+                db.delete(name, "memo_id = ?", (number,))
+            index_memo(db, number, row["content"], row["tags"])
+        for name in held:
+            highest = 0
+            for one in self._rows(name, "WHERE session_id = ?", (number,)):
+                db.insert(name, one)
+                highest = max(highest, one.get("id") or 0)
+            if highest:
+                db.count_from(name, highest)
+
+    def _rows(self, table: str, where: str, values: tuple[int, ...]) -> Iterator[Row]:
+        names = _COLUMNS[table]
+        for row in self._source.scan(f"SELECT {', '.join(names)} FROM {table} {where}", values):
+            yield dict(zip(names, row, strict=True))

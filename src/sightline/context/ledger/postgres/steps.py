@@ -1,0 +1,229 @@
+"""A ledger's tables in PostgreSQL, and the numbered steps that made them so.
+
+All are in the schema `sightline`. `MIGRATIONS[n]` brings format n to n+1, in one transaction, and
+is never edited once released. Every row has a tenant, which leads every key; row-level security,
+forced on the owner of the tables too, shows and takes rows of the transaction's tenant alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import psycopg
+
+from sightline.errors import LedgerUnusable
+
+__all__ = ["FORMAT", "KEYS", "NUMBERED", "check_role", "format_of", "migrate"]
+
+# Once a transaction ends its tenant is '' and not null: that is nobody's either.
+_TENANT: Final = (
+    "tenant text NOT NULL DEFAULT current_setting('sightline.tenant') CHECK (tenant <> '')"
+)
+
+# Of `sessions` only what never changes has an index, and half a page is free: an append then
+# changes the row in its page, and no index with it (PostgreSQL's heap-only tuples).
+_TABLES: Final = f"""
+CREATE TABLE sessions (
+    id bigint NOT NULL, uuid text NOT NULL, name text COLLATE "C" NOT NULL, project text NOT NULL,
+    created_at text COLLATE "C" NOT NULL, updated_at text COLLATE "C" NOT NULL,
+    activity bigint NOT NULL, scratchpad text NOT NULL, context_size bigint NOT NULL,
+    context_slack bigint NOT NULL, next_seq bigint NOT NULL, next_group bigint NOT NULL,
+    live_groups bigint NOT NULL, tokens bigint NOT NULL, largest bigint NOT NULL,
+    cloned_from text, head bytea NOT NULL, tally bytea NOT NULL, digest bytea NOT NULL,
+    first_group bigint, parent text, title text, kind text, epoch bigint NOT NULL DEFAULT 0,
+    {_TENANT}, PRIMARY KEY (tenant, id), UNIQUE (tenant, uuid)
+) WITH (fillfactor = 50);
+CREATE INDEX sessions_by_name ON sessions (tenant, name);
+CREATE TABLE groups (
+    id bigint NOT NULL, session_id bigint NOT NULL, seq bigint NOT NULL,
+    status text NOT NULL CHECK (status IN ('live', 'dropped', 'undone', 'removed')),
+    first_seq bigint NOT NULL, messages bigint NOT NULL, tokens bigint NOT NULL,
+    created_at text NOT NULL, salt bytea, content_digest bytea NOT NULL, chain bytea NOT NULL,
+    digest bytea NOT NULL, tokens_before bigint NOT NULL,
+    {_TENANT}, PRIMARY KEY (tenant, session_id, seq)
+) WITH (fillfactor = 80);
+CREATE UNIQUE INDEX groups_by_id ON groups (tenant, id);
+CREATE INDEX groups_by_weight ON groups (tenant, session_id, tokens_before)
+    WHERE status = 'live';
+CREATE TABLE messages (
+    id bigint NOT NULL, session_id bigint NOT NULL, group_id bigint NOT NULL, seq bigint NOT NULL,
+    role text NOT NULL CHECK (role IN ('system', 'user', 'assistant', 'tool')),
+    content text NOT NULL, parts text, outcome text NOT NULL, dropped bigint NOT NULL,
+    parsing_strategy text NOT NULL, tool_call_id text, tokens bigint NOT NULL,
+    tokens_basis text NOT NULL, created_at text NOT NULL, append_key text COLLATE "C",
+    digest bytea NOT NULL, usage_id bigint,
+    status text GENERATED ALWAYS AS (CASE dropped WHEN 0 THEN outcome ELSE 'dropped' END) STORED,
+    {_TENANT}, PRIMARY KEY (tenant, session_id, seq)
+);
+CREATE UNIQUE INDEX messages_by_id ON messages (tenant, id);
+CREATE INDEX messages_by_key ON messages (tenant, session_id, append_key)
+    WHERE append_key IS NOT NULL;
+CREATE TABLE session_state (
+    group_id bigint NOT NULL, session_id bigint NOT NULL, content text NOT NULL,
+    created_at text NOT NULL, digest bytea NOT NULL, {_TENANT}, PRIMARY KEY (tenant, group_id)
+);
+CREATE INDEX session_state_in_order ON session_state (tenant, session_id, group_id);
+CREATE TABLE llm_memos (
+    id bigint NOT NULL, content text NOT NULL, tags text NOT NULL, created_at text NOT NULL,
+    updated_at text NOT NULL, activity bigint NOT NULL, digest bytea NOT NULL,
+    {_TENANT}, PRIMARY KEY (tenant, id)
+);
+CREATE TABLE memo_words (
+    word text COLLATE "C" NOT NULL, memo_id bigint NOT NULL,
+    {_TENANT}, PRIMARY KEY (tenant, word, memo_id)
+);
+CREATE INDEX memo_words_by_memo ON memo_words (tenant, memo_id);
+CREATE TABLE memo_content_words (
+    word text COLLATE "C" NOT NULL, memo_id bigint NOT NULL,
+    {_TENANT}, PRIMARY KEY (tenant, word, memo_id)
+);
+CREATE INDEX memo_content_words_by_memo ON memo_content_words (tenant, memo_id);
+CREATE TABLE usage (
+    id bigint NOT NULL, session_id bigint NOT NULL, group_id bigint, model text NOT NULL,
+    prompt_tokens bigint NOT NULL, completion_tokens bigint NOT NULL,
+    cached_tokens bigint NOT NULL, cost_nanousd bigint, basis text NOT NULL,
+    inherited bigint NOT NULL, created_at text COLLATE "C" NOT NULL, digest bytea NOT NULL,
+    cache_write_tokens bigint, cache_write_long_tokens bigint, reasoning_tokens bigint,
+    cache_miss text, cache_missed_tokens bigint, address text, outcome text, error text,
+    reported text, {_TENANT}, PRIMARY KEY (tenant, id)
+);
+CREATE INDEX usage_by_group ON usage (tenant, session_id, group_id);
+CREATE TABLE receipts (
+    id bigint NOT NULL, session_id bigint NOT NULL, group_id bigint, usage_id bigint,
+    prefix_digest text NOT NULL, body text NOT NULL, created_at text NOT NULL,
+    digest bytea NOT NULL, {_TENANT}, PRIMARY KEY (tenant, id)
+);
+CREATE INDEX receipts_by_session ON receipts (tenant, session_id, id);
+CREATE TABLE undone (
+    group_id bigint NOT NULL, session_id bigint NOT NULL, body text NOT NULL,
+    created_at text NOT NULL, digest bytea NOT NULL, {_TENANT}, PRIMARY KEY (tenant, group_id)
+);
+CREATE INDEX undone_by_session ON undone (tenant, session_id, group_id);
+CREATE TABLE strategy_states (
+    group_id bigint NOT NULL, session_id bigint NOT NULL, body text NOT NULL,
+    created_at text NOT NULL, digest bytea NOT NULL, {_TENANT}, PRIMARY KEY (tenant, group_id)
+);
+CREATE INDEX strategy_states_in_order ON strategy_states (tenant, session_id, group_id);
+CREATE TABLE checkpoints (
+    session_id bigint NOT NULL, namespace text COLLATE "C" NOT NULL,
+    checkpoint text COLLATE "C" NOT NULL, parent text, shown text, kind text NOT NULL,
+    body bytea NOT NULL, created_at text NOT NULL, digest bytea NOT NULL,
+    {_TENANT}, PRIMARY KEY (tenant, session_id, namespace, checkpoint)
+);
+CREATE TABLE checkpoint_writes (
+    session_id bigint NOT NULL, namespace text COLLATE "C" NOT NULL,
+    checkpoint text COLLATE "C" NOT NULL, task text COLLATE "C" NOT NULL, number bigint NOT NULL,
+    path text COLLATE "C" NOT NULL, channel text NOT NULL, kind text NOT NULL,
+    body bytea NOT NULL, created_at text NOT NULL, digest bytea NOT NULL,
+    {_TENANT}, PRIMARY KEY (tenant, session_id, namespace, checkpoint, task, number)
+);
+CREATE TABLE owners (
+    session_id bigint NOT NULL, owner text NOT NULL, {_TENANT}, PRIMARY KEY (tenant, session_id)
+);
+CREATE TABLE open_replies (
+    session_id bigint NOT NULL, group_id bigint NOT NULL, after_seq bigint NOT NULL,
+    strategy text NOT NULL, text text NOT NULL, reasoning text NOT NULL,
+    {_TENANT}, PRIMARY KEY (tenant, session_id)
+);
+CREATE TABLE open_calls (
+    session_id bigint NOT NULL, group_id bigint NOT NULL, call_id text COLLATE "C" NOT NULL,
+    state text NOT NULL, {_TENANT}, PRIMARY KEY (tenant, session_id, group_id, call_id)
+);
+CREATE TABLE calibrations (
+    model text COLLATE "C" NOT NULL, body text NOT NULL, {_TENANT}, PRIMARY KEY (tenant, model)
+);
+CREATE TABLE trusted (
+    path text COLLATE "C" NOT NULL, agreed bigint NOT NULL, created_at text NOT NULL,
+    {_TENANT}, PRIMARY KEY (tenant, path)
+);
+CREATE TABLE exchanges (
+    id bigint NOT NULL, session_id bigint NOT NULL, created_at text NOT NULL, api text NOT NULL,
+    model text NOT NULL, bytes bigint NOT NULL, base bigint, depth bigint NOT NULL,
+    request bytea NOT NULL, usage_id bigint, reply bytea NOT NULL, about text NOT NULL,
+    {_TENANT}, PRIMARY KEY (tenant, id)
+);
+CREATE INDEX exchanges_in_order ON exchanges (tenant, session_id, id);
+CREATE TABLE hosts (
+    name text COLLATE "C" NOT NULL, until timestamptz NOT NULL,
+    {_TENANT}, PRIMARY KEY (tenant, name)
+);
+CREATE SEQUENCE epochs;
+CREATE SEQUENCE sessions_ids;
+CREATE SEQUENCE groups_ids;
+CREATE SEQUENCE messages_ids;
+CREATE SEQUENCE llm_memos_ids;
+CREATE SEQUENCE usage_ids;
+CREATE SEQUENCE receipts_ids;
+CREATE SEQUENCE exchanges_ids;
+DO $$
+DECLARE name text;
+BEGIN
+    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'sightline' AND
+        tablename <> 'format' LOOP
+        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
+        EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', name);
+        EXECUTE format('CREATE POLICY tenants ON %I '
+            'USING (tenant = (SELECT current_setting(''sightline.tenant''))) '
+            'WITH CHECK (tenant = (SELECT current_setting(''sightline.tenant'')))', name);
+    END LOOP;
+END $$;
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_TABLES,)
+FORMAT: Final = len(MIGRATIONS)
+# The tables whose rows have a number that is given once.
+NUMBERED: Final = ("sessions", "groups", "messages", "llm_memos", "usage", "receipts", "exchanges")
+# What tells two rows of a table apart, where one may be put in place of the other.
+KEYS: Final = {
+    "owners": ("session_id",),
+    "open_replies": ("session_id",),
+    "open_calls": ("session_id", "group_id", "call_id"),
+    "calibrations": ("model",),
+    "trusted": ("path",),
+}
+_LOCK: Final = 0x5347_4C4E  # "SGLN", a number of our own among the database's advisory locks
+
+
+def check_role(connection: psycopg.Connection[Any], name: str) -> None:
+    """Raise `LedgerUnusable` for a role that row-level security does not bind."""
+    unbound = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
+    if connection.execute(unbound).fetchone() == (True,):
+        raise LedgerUnusable(
+            f"{name}: this role sees the rows of every tenant; connect as one that is no "
+            "superuser and has no BYPASSRLS"
+        )
+
+
+def migrate(connection: psycopg.Connection[Any], name: str, *, upto: int = FORMAT) -> None:
+    """Bring a database to the current format, one transaction for each step.
+
+    Raise `LedgerUnusable` for one of a newer format.
+    """
+    while (version := format_of(connection, name)) < upto:
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+            if format_of(connection, name) != version:
+                continue  # another host was quicker
+            if not version:
+                connection.execute("CREATE SCHEMA IF NOT EXISTS sightline")
+                connection.execute("CREATE TABLE sightline.format (version bigint NOT NULL)")
+                connection.execute("INSERT INTO sightline.format VALUES (0)")
+            connection.execute("SET LOCAL search_path = sightline")
+            connection.execute(MIGRATIONS[version])
+            connection.execute("UPDATE format SET version = %s", (version + 1,))
+
+
+def format_of(connection: psycopg.Connection[Any], name: str) -> int:
+    """Read the number of a database's format, 0 if there is no ledger in it.
+
+    Raise `LedgerUnusable` for a newer one.
+    """
+    if connection.execute("SELECT to_regclass('sightline.format')").fetchone() == (None,):
+        return 0
+    row = connection.execute("SELECT version FROM sightline.format").fetchone()
+    version = int(row[0]) if row else 0
+    if version > FORMAT:
+        raise LedgerUnusable(
+            f"{name} has format {version}; this version of sightline reads up to {FORMAT}"
+        )
+    return version

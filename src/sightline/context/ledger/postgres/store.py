@@ -1,0 +1,198 @@
+"""A ledger in PostgreSQL, for sessions that are opened on many hosts.
+
+A change of the record is one transaction with `synchronous_commit` on: when a `write()` block has
+ended it is on the server's disk; when it raises, nothing was acknowledged, and a retry with the
+same key stores nothing twice. Whoever changes a session holds its row until the end, so two change
+it one after the other, and nobody waits who changes another one. The tenant is set in every
+transaction and row-level security does the rest, so that a pooler of transactions may stand before
+the server.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar, Final, Self
+
+import psycopg
+
+from sightline.context.ledger.address import address_of
+from sightline.context.ledger.copying import copy_ledger
+from sightline.context.ledger.paths import database_url, user_path
+from sightline.context.ledger.postgres.connect import DAMAGE, connect, translated
+from sightline.context.ledger.postgres.lease import LEASE_S, Lease
+from sightline.context.ledger.postgres.queries import SessionCopies
+from sightline.context.ledger.postgres.rows import PostgresReader, PostgresWriter, Recency
+from sightline.context.ledger.postgres.search import search_messages
+from sightline.context.ledger.postgres.steps import FORMAT, NUMBERED, check_role, format_of, migrate
+from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit
+from sightline.context.ledger.rows import RowReader
+from sightline.context.ledger.sqlite.store import SqliteStore
+from sightline.context.ledger.store import Clock, Mode, Store, now_utc
+from sightline.errors import LedgerUnusable, SightlineError
+
+__all__ = ["PostgresStore"]
+
+_READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+class PostgresStore(Store):
+    """A connection to one tenant's rows in a database."""
+
+    damage: ClassVar[tuple[type[Exception], ...]] = DAMAGE
+
+    def __init__(
+        self, url: str | os.PathLike[str], *, mode: Mode = "write", clock: Clock = now_utc
+    ) -> None:
+        self._url = database_url(url) or os.fspath(url)
+        self._address = address_of(self._url)
+        # What is beside a ledger and can be deleted at any time is on this machine.
+        digest = sha256(self._address.name.encode()).hexdigest()[:16]
+        path = user_path().with_name(f"postgresql-{digest}.db")
+        super().__init__(path, mode=mode, clock=clock, name=self._address.name)
+        self._lock = threading.RLock()
+        self._connection: psycopg.Connection[Any] | None = None
+        self._block: PostgresReader | None = None
+        self._recency = Recency()
+        self._copies = SessionCopies(self)
+        try:
+            with translated(self.name):
+                self._prepare(self._connected())
+        except SightlineError:
+            self.close()
+            raise
+
+    def _prepare(self, connection: psycopg.Connection[Any]) -> None:
+        """Bring the tables to the current format; who only reads finds them so."""
+        check_role(connection, self.name)
+        if self.mode == "write":
+            migrate(connection, self.name)
+        elif (found := format_of(connection, self.name)) != FORMAT:
+            raise LedgerUnusable(
+                f"{self.name} has format {found}, not {FORMAT}; open it once for writing"
+            )
+
+    def reader(self) -> Self:
+        return type(self)(self._url, mode="read", clock=self._clock)
+
+    def close(self) -> None:
+        self._copies.close()
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _connected(self) -> psycopg.Connection[Any]:
+        """The connection; another one, where it was lost."""
+        if self._connection is None or self._connection.closed:
+            self._connection = connect(self._address)
+        return self._connection
+
+    @contextmanager
+    def read(self) -> Iterator[RowReader]:
+        with self._lock, translated(self.name):
+            if self._block is not None:  # a reader inside a reader sees the same
+                yield self._block
+                return
+            with self._transaction(
+                PostgresReader(self._connected(), self._address.tenant, _READING)
+            ) as block:
+                yield block
+
+    @contextmanager
+    def _change(self, *, durable: bool) -> Iterator[PostgresWriter]:
+        with self._lock, translated(self.name):
+            writer = PostgresWriter(
+                self._connected(),
+                self._address.tenant,
+                durable=durable,
+                now=self._clock(),
+                recency=self._recency,
+            )
+            with self._transaction(writer):
+                yield writer
+
+    @contextmanager
+    def _transaction(self, block: PostgresReader) -> Iterator[PostgresReader]:
+        self._block = block
+        try:
+            yield block
+            block.finish()
+        except BaseException:
+            with suppress(psycopg.Error):
+                block.abandon()
+            raise
+        finally:
+            self._block = None
+
+    def revision(self) -> int:
+        """Return a number that is another one after a change of any ledger on the server."""
+        with self.read() as db:
+            [(snapshot,)] = db.fetch("SELECT CAST(pg_current_snapshot() AS text)")
+        return int.from_bytes(sha256(snapshot.encode()).digest()[:6], "big")
+
+    def scrub(self, *, shrink: bool = False) -> None:
+        """Leave it to the server: its vacuum overwrites what was removed."""
+
+    def check(self) -> list[str]:
+        """Compare the highest number given with those in use."""
+        try:
+            with closing(self.reader()) as reader, reader.read() as db:
+                findings = []
+                for table in NUMBERED:
+                    [(last, highest)] = db.fetch(
+                        f"SELECT last_value, (SELECT coalesce(max(id), 0) FROM {table}) "
+                        f"FROM {table}_ids"
+                    )
+                    if highest > last:
+                        findings.append(f"{table}: number {highest} is in use, {last} was given")
+                return findings
+        except SightlineError as error:
+            return [str(error)]
+
+    def backup(self, target: Path, check: Callable[[Store], None]) -> None:
+        """Copy to a new file, which is one of SQLite's."""
+        if target.exists():
+            raise LedgerUnusable(f"{target} exists already; a backup never overwrites")
+        if not target.parent.is_dir():
+            raise LedgerUnusable(f"{target} cannot be made: there is no such directory")
+        with (
+            TemporaryDirectory(dir=target.parent) as beside,
+            closing(SqliteStore(Path(beside) / target.name)) as copy,
+        ):
+            copy_ledger(self, copy)
+            copy.backup(target, check)
+
+    def query(self, sql: str, session_id: int | None, limits: QueryLimits) -> QueryResult:
+        return self._copies.of(session_id).query(sql, session_id, limits)
+
+    def find(self, session_id: int, text: str, limit: int, chars: int) -> QueryResult:
+        return self._copies.of(session_id).find(session_id, text, limit, chars)
+
+    def search(self, text: str, session_id: int | None, limit: int) -> list[SearchHit]:
+        with self.read() as db:
+            return search_messages(db, text, session_id, limit)
+
+    def attend(self, name: str) -> Callable[[], None]:
+        def renew() -> None:
+            with self._change(durable=False) as db:
+                db.renew_lease(name, LEASE_S)
+
+        def give_up() -> None:
+            with self._change(durable=False) as db:
+                db.delete("hosts", "name = ?", (name,))
+
+        return Lease(renew, give_up).leave
+
+    def attends(self, name: str) -> bool:
+        with self.read() as db:
+            return bool(db.fetch("SELECT 1 FROM hosts WHERE name = ? AND until > now()", (name,)))
+
+    def bury(self, name: str) -> None:
+        with self.work() as db:
+            db.delete("hosts", "name = ? AND until <= now()", (name,))

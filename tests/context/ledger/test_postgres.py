@@ -1,0 +1,237 @@
+"""What a ledger in PostgreSQL has to keep that a file need not: tenants, other hosts, a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from context.ledger.helpers import fill, prompts
+from sightline.context.ledger import Ledger
+from sightline.context.ledger.address import address_of
+from sightline.context.ledger.owner import Owner, hold_on
+from sightline.context.ledger.postgres.connect import connect
+from sightline.context.ledger.postgres.steps import FORMAT
+from sightline.context.messages.parts import Message
+from sightline.errors import (
+    InvalidInput,
+    LedgerUnavailable,
+    LedgerUnusable,
+    NotFound,
+    SessionBusy,
+)
+from support import postgres
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[postgres.Server]:
+    if reason := postgres.lacks():
+        pytest.skip(reason)
+    with postgres.server() as running:
+        yield running
+
+
+@pytest.fixture
+def url(server: postgres.Server) -> str:
+    return server.url(uuid4().hex)
+
+
+def test_a_url_is_libpqs_with_a_tenant_and_shows_no_password() -> None:
+    address = address_of("postgresql://me:secret@h:1/db?sslmode=off&tenant=a&password=secret")
+    assert address.url == "postgresql://me:secret@h:1/db?sslmode=off&password=secret"
+    assert address.tenant == "a"
+    assert address.name == "postgresql://me@h:1/db?sslmode=off&tenant=a"
+    assert address_of("postgresql://me@h/db").tenant == "default"
+    with pytest.raises(InvalidInput, match="tenant"):
+        address_of("postgresql://me@h/db?tenant=")
+
+
+def test_a_path_that_is_a_url_is_the_same_ledger(url: str) -> None:
+    with Ledger(url) as ledger, Ledger(Path(url)) as same:
+        session = ledger.sessions.create("here")
+        assert same.sessions.get(session.id) == session
+        assert same.name == ledger.name == url
+        assert not ledger.path.exists()
+
+
+def test_where_nobody_is_the_ledger_is_unavailable_and_says_so_without_a_password() -> None:
+    with pytest.raises(LedgerUnavailable, match="postgresql://me@/db") as caught:
+        Ledger("postgresql://me:secret@/db?host=/nowhere")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_role_that_no_policy_binds_is_refused(server: postgres.Server) -> None:
+    with pytest.raises(LedgerUnusable, match="every tenant"):
+        Ledger(server.url("a").replace("sightline@", "postgres@"))
+
+
+def test_a_newer_format_is_refused_and_a_reader_makes_no_tables(server: postgres.Server) -> None:
+    with psycopg.connect(server.dsn("postgres", "postgres"), autocommit=True) as connection:
+        connection.execute("CREATE DATABASE fresh OWNER sightline")
+    fresh = server.url("a").replace("/ledgers?", "/fresh?")
+    with pytest.raises(LedgerUnusable, match="open it once for writing"):
+        Ledger(fresh, mode="read")
+    with ThreadPoolExecutor(4) as pool:  # who comes second finds it done
+        for opened in pool.map(Ledger, [fresh] * 4):
+            opened.close()
+    with connect(address_of(fresh)) as connection:
+        connection.execute("UPDATE sightline.format SET version = %s", (FORMAT + 1,))
+    with pytest.raises(LedgerUnusable, match="reads up to"):
+        Ledger(fresh)
+
+
+TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'sightline' AND tablename <> 'format'"
+TRIES = (
+    "SELECT * FROM sightline.{table}",
+    "SELECT 1 FROM sightline.{table} FOR UPDATE",
+    "UPDATE sightline.{table} SET tenant = tenant",
+    "DELETE FROM sightline.{table}",
+)
+
+
+def attempts(connection: psycopg.Connection[Any], mine: str, other: str) -> Iterator[int]:
+    """Try to read and to write another tenant's rows in every table; what each gave."""
+    for tenant in (mine, "", other.upper(), f"{other}%"):
+        for (table,) in connection.execute(TABLES).fetchall():
+            for statement in TRIES:
+                with connection.transaction(force_rollback=True):
+                    connection.execute("SELECT set_config('sightline.tenant', %s, true)", (tenant,))
+                    yield connection.execute(statement.format(table=table)).rowcount
+
+
+def test_no_tenant_reads_or_writes_a_row_of_another(server: postgres.Server) -> None:
+    mine, other = server.url(uuid4().hex), server.url(uuid4().hex)
+    with Ledger(other) as ledger:
+        session = ledger.sessions.create("secret").id
+        fill(ledger, session, 2)
+        memo = ledger.memos.save("secret", ["secret"]).id
+    with Ledger(mine) as ledger:
+        for look in (
+            lambda: ledger.sessions.get(session),
+            lambda: ledger.window(session),
+            lambda: ledger.append(session, [Message("user", "mine")]),
+            lambda: ledger.memos.delete(memo),
+        ):
+            with pytest.raises(NotFound):
+                look()
+        assert ledger.search("question") == []
+        assert ledger.query("SELECT * FROM messages", session_id=None).rows == ()
+        assert ledger.verify().sessions == 0
+    with connect(address_of(mine)) as connection:
+        tried = list(attempts(connection, address_of(mine).tenant, address_of(other).tenant))
+        assert len(tried) >= 200
+        assert set(tried) == {0}
+        forged = "INSERT INTO sightline.trusted (tenant, path, agreed, created_at) VALUES "
+        with connection.transaction(force_rollback=True):
+            connection.execute("SELECT set_config('sightline.tenant', 'mine', true)")
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(f"{forged} ('another', '/', 1, '')")
+    with Ledger(other) as ledger:
+        assert ledger.verify().ok
+        assert len(prompts(ledger, session)) == 2
+
+
+def test_many_hosts_append_to_one_session_in_one_order(url: str) -> None:
+    with Ledger(url) as ledger:
+        session = ledger.sessions.create("shared").id
+
+    def work(name: int) -> None:
+        with Ledger(url) as ledger:
+            for number in range(10):
+                for _ in range(2):  # each twice, as after a reply that was lost
+                    said = Message("user", f"{name} {number}")
+                    ledger.append(session, [said], key=f"{name}-{number}")
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(work, range(6)))
+    with Ledger(url) as ledger:
+        entries = ledger.window(session)
+        assert [entry.seq for entry in entries] == list(range(60))
+        assert [entry.id for entry in entries] == sorted(entry.id for entry in entries)
+        said = [tuple(map(int, entry.message.text.split())) for entry in entries]
+        for name in range(6):
+            assert [number for who, number in said if who == name] == list(range(10))
+        assert ledger.verify().findings == ()
+
+
+def test_who_asks_for_a_name_at_once_gets_the_same_session(url: str) -> None:
+    def ask(_: int) -> int:
+        with Ledger(url) as ledger:
+            return ledger.sessions.named("thread").id
+
+    Ledger(url).close()
+    with ThreadPoolExecutor(6) as pool:
+        assert len(set(pool.map(ask, range(12)))) == 1
+
+
+def test_of_many_who_claim_a_session_one_gets_it(url: str) -> None:
+    with Ledger(url) as ledger:
+        session = ledger.sessions.create("s").id
+
+    def claim(_: int) -> bool:
+        with Ledger(url) as ledger:
+            owner = Owner(ledger.work)
+            try:
+                owner.claim(session)
+            except SessionBusy:
+                owner.close()
+                return False
+            return True  # and it ends without a word: its lease goes on
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(claim, range(8))) == 1
+    with Ledger(url) as ledger:
+        assert hold_on(ledger.work, session) == "alive"
+        with connect(address_of(url)) as connection, connection.transaction():
+            tenant = address_of(url).tenant
+            connection.execute("SELECT set_config('sightline.tenant', %s, true)", (tenant,))
+            connection.execute("UPDATE sightline.hosts SET until = now()")
+        assert hold_on(ledger.work, session) == "dead"
+        owner = Owner(ledger.work)
+        assert owner.claim(session)
+        owner.release(session)
+        owner.close()
+        assert hold_on(ledger.work, session) == "none"
+
+
+@pytest.mark.usefixtures("server")  # which says if there can be none
+def test_a_server_that_was_killed_is_found_again_with_all_that_was_acknowledged() -> None:
+    # A server of its own: what a test starts ends with it.
+    with postgres.server() as server, Ledger(server.url("a")) as ledger:
+        session = ledger.sessions.create("s").id
+        for number in range(20):
+            ledger.append(session, [Message("user", f"{number}")], key=f"k{number}")
+        server.kill()
+        with pytest.raises(LedgerUnavailable):
+            ledger.append(session, [Message("user", "20")], key="k20")
+        server.start()
+        ledger.append(session, [Message("user", "20")], key="k20")
+        said = [entry.message.text for entry in ledger.window(session)]
+        assert said == [str(number) for number in range(21)]
+        assert ledger.verify().findings == ()
+
+
+def test_a_query_sees_what_was_just_stored_dropped_and_removed(url: str) -> None:
+    with Ledger(url) as ledger:
+        session = ledger.sessions.create("s").id
+        asked = "SELECT content FROM messages WHERE role = 'user' ORDER BY id"
+
+        def seen() -> list[str]:
+            return [content for (content,) in ledger.query(asked, session_id=session).rows]
+
+        fill(ledger, session, 3)
+        assert seen() == ["question 1", "question 2", "question 3"]
+        first, second, third = [group.id for group in ledger.groups.recent(session)]
+        ledger.groups.drop(session, first)
+        ledger.groups.remove(session, second)
+        ledger.append(session, [Message("user", "more")])
+        assert seen() == ["question 3", "more"]
+        ledger.groups.restore(session, first)
+        assert seen() == ["question 1", "question 3", "more"]
+        assert ledger.find(session, "QUESTION 3", limit=5, chars=20)[0][1] == "question 3"
+        assert third
