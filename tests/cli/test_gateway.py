@@ -79,6 +79,12 @@ def test_a_transcript_is_imported_and_reported(tmp_path: Path, sightline: Run) -
     assert b"are unknown" in told.stdout
     lines = sightline("gateway", "--db", db, "--json", "report").stdout.splitlines()
     assert [json.loads(line)["bytes"] for line in lines] == [None, None]
+    page = sightline("gateway", "--db", db, "report", "--html", str(tmp_path / "r.html"))
+    assert page.stdout.decode().strip() == str(tmp_path / "r.html")
+    shown = (tmp_path / "r.html").read_text()
+    assert "What is it?" in shown
+    assert "the cache&#x27;s lifetime ran out (6 min since the last request)" in shown
+    assert "are unknown" in shown
     assert sightline("gateway", "--db", db, "import", "/no/such/file").returncode == 2
 
 

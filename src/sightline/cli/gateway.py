@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 
 import click
 
-from sightline.cli.inspect import LOOPBACK, listen
+from sightline.cli.inspect import LOOPBACK, listen, save_page
 from sightline.cli.ledger_path import DB_HELP, ledger_path
 from sightline.cli.out import notice, say, tell, write_json_lines
-from sightline.context.ledger import Ledger
+from sightline.context.ledger import Ledger, Session
 from sightline.context.messages.gate import Gate, shown_text
 from sightline.errors import InvalidInput, MissingExtra, SightlineError
 
@@ -118,19 +118,33 @@ def _run(context: click.Context, program: tuple[str, ...]) -> None:
     epilog="""\b
 Examples:
   sightline gateway --db talk.db report 1
+  sightline gateway --db talk.db report 1 --html report.html
 """
 )
 @click.argument("session", required=False)
+@click.option(
+    "--html", type=click.Path(path_type=Path), metavar="FILE",
+    help="As one page that needs nothing else; - for stdout.",
+)  # fmt: skip
 @click.pass_context
-def report(context: click.Context, session: str | None) -> None:
+def report(context: click.Context, session: str | None, html: Path | None) -> None:
     """Say what a recorded session cost and lost, request by request; without one, the last."""
     from sightline.gateway.observer import passed_of
     from sightline.gateway.report import line_of, summarise, summary_lines
 
     with Ledger(ledger_path(context.obj["db"]), mode="read") as ledger:
         found = _recorded(ledger, session)
-        kept = sorted(ledger.exchanges.list(found), key=lambda one: one.sent_at)
+        kept = sorted(ledger.exchanges.list(found.id), key=lambda one: one.sent_at)
         passed = [passed_of(one) for one in kept]
+    if html is not None:
+        from sightline.gateway.page import report_page
+
+        about = f"session {found.id}, {found.kind or 'no gateway'}, {found.project}"
+        if any(one.source for one in passed):
+            about += f"; {FROM_TRANSCRIPT}"
+        sent = [(one.sent_at, each) for one, each in zip(kept, passed, strict=True)]
+        save_page(report_page(found.title or found.name, about, sent), html)
+        return
     if context.obj["json"]:
         write_json_lines(_plain(one) for one in passed)
         return
@@ -186,12 +200,12 @@ def import_(context: click.Context, paths: tuple[Path, ...]) -> None:
         say(f"sessions {', '.join(map(str, done.sessions))}; see one: sightline gateway report ID")
 
 
-def _recorded(ledger: Ledger, reference: str | None) -> int:
+def _recorded(ledger: Ledger, reference: str | None) -> Session:
     if reference is not None:
-        return ledger.sessions.resolve(reference).id
+        return ledger.sessions.resolve(reference)
     for session in ledger.sessions.recent():
         if session.kind.startswith("gateway"):
-            return session.id
+            return session
     raise InvalidInput("no session was recorded by a gateway here")
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sightline.inspector.door import PageDoor
     from sightline.inspector.reader import RecordReader
 
-__all__ = ["LOOPBACK", "inspect", "listen"]
+__all__ = ["LOOPBACK", "inspect", "listen", "save_page"]
 
 LOOPBACK: Final = "127.0.0.1"
 SECRET_BYTES: Final = 32
@@ -89,12 +89,13 @@ def inspect(
             notice(line)
         reader = RecordReader(ledger, loaded.settings, os.environ)
         if session is not None:
-            _write(reader.export(session), output or Path(f"sightline-session-{session}.html"))
+            save_page(reader.export(session), output or Path(f"sightline-session-{session}.html"))
             return
         asyncio.run(_serve(reader, port, opens=opens, allow_invoke=allow_invoke))
 
 
-def _write(page: Iterator[str], target: Path) -> None:
+def save_page(page: Iterator[str], target: Path) -> None:
+    """Write a page to a file and print its name; `-` is stdout."""
     if str(target) == "-":
         write_page(page)
         return

@@ -243,7 +243,9 @@ class Observer:
         """Find the ledger's session of an agent's session, or begin one."""
         assert self._ledger is not None  # noqa: S101 - its only caller has asked
         if key not in self._sessions:
-            question = next((u.text for u in body.messages if u.role == "user" and u.text), "")
+            texts = [u.text for u in body.messages if u.role == "user" and u.text]
+            # Agents put texts of their own, in tags, before what a person asked.
+            question = next((text for text in texts if not text.lstrip().startswith("<")), "")
             session = self._ledger.sessions.find(name_of(key)) or self._ledger.sessions.create(
                 name_of(key),
                 project=storable(self._project),
