@@ -124,9 +124,9 @@ def _table(caption: str, columns: Iterable[str]) -> Iterator[str]:
 
 def _request(number: int, at: str, passed: Passed) -> str:
     usage = passed.usage
-    said = passed.error or passed.stop or "no usage reported"
+    reason = passed.error or passed.stop or "no usage reported"
     tokens = (
-        _text(said)
+        _text(reason)
         if usage is None
         else f"{usage.cache_read_tokens:,} reused, {usage.evaluated_tokens:,} evaluated, "
         f"{usage.output_tokens:,} out"
@@ -160,11 +160,13 @@ def _bar(usage: Usage) -> str:
 def _loss(loss: Loss) -> str:
     money = "" if loss.cost is None else f", {_dollars(loss.cost)}"
     where = f" at <code>{_text(loss.path)}</code>" if loss.path else ""
-    said = f"<b>{loss.tokens:,} tokens{money}</b>: {_text(loss.words)}{where}; {_text(loss.advice)}"
+    words = (
+        f"<b>{loss.tokens:,} tokens{money}</b>: {_text(loss.words)}{where}; {_text(loss.advice)}"
+    )
     if not (loss.before or loss.now):
-        return said
+        return words
     changed = f"<pre>{_text(loss.before)}</pre><pre>{_text(loss.now)}</pre>"
-    return f"{said}<details><summary>before and now</summary>{changed}</details>"
+    return f"{words}<details><summary>before and now</summary>{changed}</details>"
 
 
 def _row(*cells: str) -> str:
