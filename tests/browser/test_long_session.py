@@ -135,7 +135,7 @@ def test_a_node_is_found_in_a_large_tree_and_the_address_keeps_it(long_page: Pag
     tree = long_page.get_by_role("treegrid", name="Nodes of Mail")
     chosen = tree.get_by_role("row", selected=True)
     expect(row_of(tree, "f7")).to_be_visible()
-    search = long_page.get_by_role("search")
+    search = long_page.get_by_role("region", name="State").get_by_role("search")
     search.get_by_role("searchbox").fill("message 42.7.1")
     search.get_by_role("searchbox").press("Enter")
     expect(search.get_by_role("status")).to_have_text("1 of 7")  # .1 and .10 to .15

@@ -60,7 +60,7 @@ class Held:
 
     query = verify = what_if = search = state = nodes = find_nodes = _held
 
-    def turns(self, _: int) -> dict[str, Any]:
+    def index(self, _: int, __: str) -> dict[str, Any]:
         return {"turns": []}
 
 
@@ -70,8 +70,13 @@ async def test_a_page_is_served_whatever_else_was_asked_of_it() -> None:
         origin = {"Origin": str(client.base_url).removesuffix("/room/")}
         one = "/api/sessions/1"
         asked = [
-            asyncio.create_task(client.get(f"{one}/{what}"))
-            for what in ("turns/1/1/state", "turns/1/1/state/0/find?q=x", "search?q=x") * 4
+            asyncio.create_task(client.get(what))
+            for what in (
+                f"{one}/turns/1/1/state",
+                f"{one}/turns/1/1/state/0/find?q=x",
+                "/api/search?q=x",
+            )
+            * 4
         ]
         asked += [
             asyncio.create_task(client.post(path, json=body, headers=origin))

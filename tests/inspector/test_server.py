@@ -46,6 +46,8 @@ async def test_a_number_that_no_row_has_is_not_there(reader: RecordReader, numbe
     async with browsing(reader) as client:
         for path in (
             f"/api/sessions/{number}/turns",
+            f"/api/sessions/{number}/overview",
+            f"/api/sessions/{number}/rows?of=1",
             f"/api/sessions/1/turns/{number}/1",
             f"/api/sessions/1/turns/1/1/state/{number}/nodes/0",
             f"/api/sessions/1/groups/{number}",
@@ -54,6 +56,14 @@ async def test_a_number_that_no_row_has_is_not_there(reader: RecordReader, numbe
         ):
             answer = await client.get(path)
             assert (answer.status_code, list(answer.json())) == (404, ["error"]), path[:60]
+
+
+@pytest.mark.parametrize("numbers", ["", "x", "1,,2", "1" * 5000, ",".join(["1"] * 500), "-1"])
+async def test_rows_are_asked_for_by_a_few_numbers(reader: RecordReader, numbers: str) -> None:
+    async with browsing(reader) as client:
+        answer = await client.get(f"/api/sessions/1/rows?of={numbers}")
+        assert (answer.status_code, list(answer.json())) == (400, ["error"])
+        assert (await client.get("/api/sessions/1/rows?of=1,9")).json()["rows"][0]["turn"] == 1
 
 
 async def test_a_number_in_a_body_is_one_of_a_row(reader: RecordReader) -> None:

@@ -18,8 +18,11 @@ from browser.eventful import (
     LATE,
     LOST,
     OTHER_WAY,
+    QUESTIONS,
+    REFUSED,
     RETRIED,
     SWITCHED,
+    TAKEN_BACK,
     happen,
 )
 from sightline.context.ledger import Ledger
@@ -80,3 +83,43 @@ def test_a_command_goes_where_the_request_went_failed_or_not(reader: RecordReade
         command = reader.request(1, turn, 1)["request"]["curl"]
         assert f"curl {ADDRESS}/chat/completions" in command
         assert "$API_KEY" in command, "the settings' key is for another address"
+
+
+def test_turns_are_found_by_what_became_of_them_what_they_cost_and_what_was_said(
+    reader: RecordReader,
+) -> None:
+    for text, found in {
+        "status:failed": [REFUSED, BROKEN],
+        "status:removed": [TAKEN_BACK],
+        "cache<50%": [FIRST, LOST, SWITCHED, LATE],
+        "tool:COUNT": [CALLS],
+        "tool:slop_invoke requests=2": [CALLS],
+        "tool:cou": [],
+        "requests>1 -tool:count": [RETRIED],
+        "model:luna": [SWITCHED, DROPPED, LATE, FOLDED],
+        "careful": [OTHER_WAY],
+        "time<1m -status:answered cost>0": [TAKEN_BACK],
+        f"turn>={FOLDED}": [FOLDED],
+    }.items():
+        index = reader.index(1, text)
+        assert (index["turns"], index["problem"]) == (found, ""), text
+        assert [row["turn"] for row in index["rows"]] == found
+    assert "number" in reader.index(1, "cost:x")["problem"]
+
+
+def test_rows_sums_and_chart_add_up(reader: RecordReader) -> None:
+    rows, overview = reader.turns(1)["turns"], reader.overview(1)
+    assert [row["turn"] for row in rows] == list(QUESTIONS)
+    assert reader.rows(1, [CALLS, LATE])["rows"] == [rows[CALLS - 1], rows[LATE - 1]]
+    for name in ("prompt_tokens", "cached_tokens", "requests"):
+        assert sum(row[name] for row in rows) == overview[name], name
+        assert sum(column[name] for column in overview["columns"]) == overview[name], name
+    known = [row["cost_usd"] for row in rows if row["cost_usd"] is not None]
+    assert sum(known) == pytest.approx(overview["cost_usd"])
+    assert len(rows) - len(known) == overview["unpriced"]
+
+
+def test_a_turn_is_found_by_what_was_said_in_it(reader: RecordReader) -> None:
+    [hit] = reader.search("nine incident")["found"]
+    assert (hit["session"], hit["turn"], hit["kind"]) == (1, BROKEN, "assistant")
+    assert reader.search("nothing of this")["found"] == []

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from sightline.agent.host.journal import Journal, Recorded, RequestLine
-from sightline.agent.host.status import by_group, status_of
+from sightline.agent.host.status import by_group
 from sightline.agent.models.choose import reach_of
 from sightline.agent.plugins.choose import choices, runner_of
 from sightline.config import Settings
@@ -24,7 +24,6 @@ from sightline.context.dialects import endpoints
 from sightline.context.dialects.request import Request, slot_names
 from sightline.context.dialects.usage import Usage, cost
 from sightline.context.ledger import Ledger
-from sightline.context.ledger.owner import Hold, hold_on
 from sightline.context.ledger.paths import journal_path
 from sightline.context.messages.parts import Message
 from sightline.context.slots.prompt import Prompt
@@ -36,7 +35,7 @@ from sightline.inspector.pages import Export
 from sightline.inspector.records import ROW_DIGITS, Records, parts_of, preview
 from sightline.inspector.timeline import timeline_of
 from sightline.inspector.trees import PAGE_LINES, AppTree, lay_out
-from sightline.inspector.turns import TurnRecords
+from sightline.inspector.turns import MOST_ROWS, TurnRecords
 from sightline.inspector.verdicts import CacheVerdict, SentFacts
 from sightline.inspector.whatif import assemble_again, read_wishes, sight_of, strategy_of
 from sightline.inspector.wires import again, compared, shown
@@ -103,33 +102,23 @@ class RecordReader:
         }
 
     def turns(self, session: int) -> dict[str, Any]:
-        """List the turns of a session in order."""
-        hold = hold_on(self._ledger.work, session)  # first: a turn that ends meanwhile was running
-        recorded = by_group(self._lines(session))
-        accounts = self._ledger.accounts
-        spent, outcomes = accounts.by_group(session), accounts.outcomes(session)
-        groups = self._ledger.groups.recent(session)
-        turns = []
-        for group in groups:
-            lines = recorded.get(group.id, [])
-            used = spent.get(group.id)
-            group_hold: Hold = hold if group is groups[-1] else "none"
-            outcome = outcomes.get(group.id, "")
-            status = status_of(lines, group_hold, replied=group.messages > 1, outcome=outcome)
-            turns.append(
-                {
-                    "turn": group.seq + 1,
-                    "group": group.id,
-                    "text": preview(group.prompt),
-                    "status": status if group.status == "live" else group.status,
-                    "requests": max((line.number for line in lines), default=0),
-                    "prompt_tokens": used.prompt_tokens if used else 0,
-                    "cached_tokens": used.cached_tokens if used else 0,
-                    "cost_usd": used.cost_nanousd / 1e9 if used and not used.unpriced else None,
-                    "duration_ms": timeline_of(lines).duration_ms,
-                }
-            )
-        return {"turns": turns}
+        """Describe all turns of a session in order."""
+        numbers = self._turns.index(session, "")["turns"]
+        return {"turns": self._turns.rows(session, numbers)}
+
+    def index(self, session: int, text: str) -> dict[str, Any]:
+        """List the turns that a filter admits: their numbers, and the rows of the last of them."""
+        return self._turns.index(session, text)
+
+    def rows(self, session: int, turns: Sequence[int]) -> dict[str, Any]:
+        """Describe some turns."""
+        if len(turns) > MOST_ROWS:
+            raise InvalidInput(f"at most {MOST_ROWS} turns are described at once")
+        return {"rows": self._turns.rows(session, turns)}
+
+    def overview(self, session: int) -> dict[str, Any]:
+        """Sum up a session over its turns."""
+        return self._turns.overview(session)
 
     def request(self, session: int, turn: int, number: int) -> dict[str, Any]:
         """Show one request: its receipt, messages, bytes, and what it shares with the last."""
@@ -186,9 +175,9 @@ class RecordReader:
         """Show the messages of a group."""
         return self._records.group(session, group)
 
-    def search(self, session: int, text: str) -> dict[str, Any]:
-        """Find a text in messages and memos."""
-        return self._records.search(session, text)
+    def search(self, text: str) -> dict[str, Any]:
+        """Find what was said in any session, and memos."""
+        return self._records.search(text)
 
     def query(self, sql: str, session: int) -> dict[str, Any]:
         """Run one read-only statement."""
@@ -239,7 +228,9 @@ class RecordReader:
         export = Export()
         about = {**self.sessions(), "sessions": chosen, "models": endpoints()}
         export.add("/api/sessions", {**about, "allow_invoke": False})
-        export.add(f"{root}/turns", turns)
+        index = {**self.index(session, ""), "rows": turns["turns"]}
+        export.add(f"{root}/turns", index)
+        export.add(f"{root}/overview", self.overview(session))
         for item in ledger["groups"]:
             export.add(f"{root}/groups/{item['id']}", self.group(session, item["id"]))
         last: _Sent | None = None

@@ -8,7 +8,6 @@ from typing import Any, Final
 import msgspec
 
 from sightline.context.ledger import Ledger
-from sightline.context.ledger.sessions import nested
 from sightline.context.messages.entries import Entry
 from sightline.context.messages.gate import guarded_text
 from sightline.context.messages.memos import Memo
@@ -38,17 +37,17 @@ class Records:
 
     def sessions(self) -> list[dict[str, Any]]:
         """List the sessions, the most recent first; what one began stands behind it."""
-        recent = self._ledger.sessions.recent()
         return [
             {
-                "id": session.id,
-                "name": f"{'↳ ' if session.parent else ''}{session.name}",
-                "project": session.project,
-                "updated_at": session.updated_at,
-                "groups": session.groups,
-                "tokens": session.tokens,
+                "id": one.session.id,
+                "name": one.session.name,
+                "title": f"{'↳ ' if one.session.parent else ''}{one.title or one.session.name}",
+                "project": one.session.project,
+                "updated_at": one.session.updated_at,
+                "groups": one.session.groups,
+                "tokens": one.session.tokens,
             }
-            for session in nested(recent, lambda one: one)
+            for one in self._ledger.sessions.overview(single=True)
         ]
 
     def session(self, session: int) -> dict[str, Any]:
@@ -87,20 +86,29 @@ class Records:
         """Show the messages of one group, whole."""
         return {"messages": [_entry(entry) for entry in self._ledger.groups.show(session, group)]}
 
-    def search(self, session: int, text: str) -> dict[str, Any]:
-        """Find messages of the session and memos that contain a text."""
-        if not text.strip():
-            raise InvalidInput("search for what? the text is empty")
-        messages = self._ledger.find(session, text, limit=FOUND, chars=PREVIEW_CHARS)
-        found = [
+    def search(self, text: str) -> dict[str, Any]:
+        """Find what was said in any session by its words, and memos; with where it was said."""
+        try:
+            hits = self._ledger.search(text, limit=FOUND)
+        except InvalidInput as error:
+            return {"found": [], "problem": str(error)}
+        seqs = self._ledger.groups.seqs([hit.group_id for hit in hits])
+        found: list[dict[str, Any]] = [
+            {
+                "kind": hit.role,
+                "id": hit.id,
+                "text": hit.excerpt,
+                "session": hit.session_id,
+                "turn": seqs[hit.group_id] + 1,
+            }
+            for hit in hits
+            if hit.group_id in seqs
+        ]
+        found += (
             {"kind": "memo", "id": memo.id, "text": preview(memo.content)}
             for memo in self._ledger.memos.search(text)
-        ]
-        found += [
-            {"kind": "message", "id": number, "text": preview(excerpt)}
-            for number, excerpt in messages
-        ]
-        return {"found": found}
+        )
+        return {"found": found, "problem": ""}
 
     def query(self, sql: str, session: int) -> dict[str, Any]:
         """Run one read-only statement, within the limits of `query_db`."""

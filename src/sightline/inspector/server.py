@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Protocol, TypeAlias, TypeVar
@@ -51,7 +51,9 @@ class Answers(Protocol):
         """Return a number that is another one whenever something new can be read."""
 
     def sessions(self) -> dict[str, Any]: ...
-    def turns(self, session: int) -> dict[str, Any]: ...
+    def index(self, session: int, text: str) -> dict[str, Any]: ...
+    def rows(self, session: int, turns: Sequence[int]) -> dict[str, Any]: ...
+    def overview(self, session: int) -> dict[str, Any]: ...
     def request(self, session: int, turn: int, number: int) -> dict[str, Any]: ...
     def state(self, session: int, turn: int, number: int) -> dict[str, Any]: ...
     def nodes(
@@ -66,7 +68,7 @@ class Answers(Protocol):
     def compare(self, session: int, old: str, new: str) -> dict[str, Any]: ...
     def ledger(self, session: int) -> dict[str, Any]: ...
     def group(self, session: int, group: int) -> dict[str, Any]: ...
-    def search(self, session: int, text: str) -> dict[str, Any]: ...
+    def search(self, text: str) -> dict[str, Any]: ...
     def exported(self, session: int) -> AsyncGenerator[bytes, None]: ...
     def verify(self) -> dict[str, Any]: ...
     def query(self, sql: str, session: int) -> dict[str, Any]: ...
@@ -85,12 +87,13 @@ class Lanes:
     """
 
     looks: Lane = field(default_factory=lambda: Lane("looks", 2, 30.0))
+    lists: Lane = field(default_factory=lambda: Lane("lists", 1, 30.0))
     trees: Lane = field(default_factory=lambda: Lane("trees", 1, 60.0))
     queries: Lane = field(default_factory=lambda: Lane("queries", 1, 30.0, most_waiting=8))
     works: Lane = field(default_factory=lambda: Lane("works", 1, 120.0, most_waiting=2))
 
     def close(self) -> None:
-        for lane in (self.looks, self.trees, self.queries, self.works):
+        for lane in (self.looks, self.lists, self.trees, self.queries, self.works):
             lane.close()
 
 
@@ -204,7 +207,21 @@ def inspector_app(
         Route("/", _page),
         Route("/static/{name:path}", _static),
         Route("/api/sessions", asks(about)),
-        Route(f"{session_path}/turns", asks(lambda r: answers.turns(number(r, "session")))),
+        Route(
+            f"{session_path}/turns",
+            asks(
+                lambda r: answers.index(number(r, "session"), r.query_params.get("filter", "")),
+                lanes.lists,
+            ),
+        ),
+        Route(
+            f"{session_path}/rows",
+            asks(lambda r: answers.rows(number(r, "session"), _numbers(r.query_params.get("of")))),
+        ),
+        Route(
+            f"{session_path}/overview",
+            asks(lambda r: answers.overview(number(r, "session")), lanes.lists),
+        ),
         Route(request_path, asks(lambda r: answers.request(*numbers(r)))),
         Route(f"{request_path}/state", asks(lambda r: answers.state(*numbers(r)), lanes.trees)),
         Route(
@@ -245,11 +262,8 @@ def inspector_app(
             asks(lambda r: answers.group(number(r, "session"), number(r, "group"))),
         ),
         Route(
-            f"{session_path}/search",
-            asks(
-                lambda r: answers.search(number(r, "session"), r.query_params.get("q", "")),
-                lanes.queries,
-            ),
+            "/api/search",
+            asks(lambda r: answers.search(r.query_params.get("q", "")), lanes.queries),
         ),
         Route("/api/verify", works(verify), methods=["POST"]),
         Route("/api/query", works(query), methods=["POST"]),
@@ -416,6 +430,14 @@ def _read(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
         return decoder.decode(body)
     except msgspec.DecodeError as error:
         raise InvalidInput(f"the body: {error}") from error
+
+
+def _numbers(text: str | None) -> list[int]:
+    """Read the numbers of turns, which stand behind each other with commas."""
+    words = (text or "").split(",")
+    if not all(word.isascii() and word.isdigit() and len(word) <= ROW_DIGITS for word in words):
+        raise InvalidInput("turns are asked for by their numbers, like of=1,2,3")
+    return [int(word) for word in words]
 
 
 def _json(value: dict[str, Any], status: int = 200) -> Response:

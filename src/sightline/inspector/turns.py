@@ -1,32 +1,47 @@
-"""The turns of a session, as the inspector lists and judges them.
+"""The turns of a session, as the inspector lists, filters, sums up and judges them.
 
 Whatever is asked costs what is shown: rows are read by their numbers, a verdict by the few
-requests before it.
+requests before it. Only a filter goes through a whole session, by sums and by indexes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from sightline.agent.host.journal import Journal, RequestLine
-from sightline.agent.host.status import by_group
-from sightline.context.ledger import Ledger
+from sightline.agent.host.status import by_group, status_of
+from sightline.context.ledger import Group, Ledger, Totals
+from sightline.context.ledger.groups import GroupStatus
+from sightline.context.ledger.owner import hold_on
+from sightline.errors import InvalidInput, SightlineError
+from sightline.inspector.filters import FilterTerm, TurnFigures, TurnFilter, parse_filter
+from sightline.inspector.records import preview
+from sightline.inspector.timeline import timeline_of
 from sightline.inspector.verdicts import (
     CacheVerdict,
     KeptReceipt,
     SentFacts,
     cache_verdict,
+    reason_of,
     used_by,
 )
 
-__all__ = ["TurnRecords"]
+__all__ = ["MOST_ROWS", "TurnRecords"]
 
 LOOKED_BACK: Final = 8  # requests before one, among which its cache is looked for
+FIRST_ROWS: Final = 50  # that come with a list: what can be seen of it
+MOST_ROWS: Final = 200
+MOST_HITS: Final = 100_000
+COLUMNS: Final = 120  # of the chart of a session
+_NANO: Final = 1_000_000_000
+_GONE: Final = ("undone", "removed")
 # Made once, at import: msgspec crashes where two threads are the first to read a type.
 _receipts: Final = msgspec.json.Decoder(KeptReceipt)
+_NOTHING: Final = Totals(0, 0, 0, 0, 0, 0)
+Listed: TypeAlias = tuple[int, int, GroupStatus, int]
 
 
 class TurnRecords:
@@ -35,6 +50,160 @@ class TurnRecords:
     def __init__(self, ledger: Ledger, journal: Callable[[], Journal | None]) -> None:
         self._ledger = ledger
         self._journal = journal
+
+    def index(self, session: int, text: str) -> dict[str, Any]:
+        """List the numbers of the turns that a filter admits, with their requests and last rows.
+
+        A `problem` is what is wrong with a filter that is being typed: an answer, not a failure.
+        """
+        every, problem = self._ledger.groups.every(session), ""
+        try:
+            wanted = parse_filter(text)
+            if wanted.terms:
+                every = self._admitted(session, wanted, every)
+        except InvalidInput as error:
+            every, problem = [], str(error)
+        journal = self._journal()
+        counts = {} if journal is None else journal.counts(session)
+        turns = [seq + 1 for seq, *_ in every]
+        return {
+            "turns": turns,
+            "requests": [counts.get(turn, 0) for turn in turns],
+            "rows": self.rows(session, turns[-FIRST_ROWS:]),
+            "problem": problem,
+        }
+
+    def rows(self, session: int, turns: Sequence[int]) -> list[dict[str, Any]]:
+        """Describe some turns, each as a row of the list."""
+        hold = hold_on(self._ledger.work, session)  # first: a turn that ends meanwhile was running
+        accounts, groups = self._ledger.accounts, self._ledger.groups
+        newest = groups.recent(session, 1)
+        listed = groups.at(session, [turn - 1 for turn in turns])
+        lines = by_group(self._lines(session, turns))
+        spent = accounts.of_groups(session, [group.id for group in listed])
+        rows = []
+        for group in listed:
+            own_lines, usages = lines.get(group.id, []), spent[group.id]
+            status = status_of(
+                own_lines,
+                hold if newest and group.id == newest[0].id else "none",
+                replied=group.messages > 1,
+                outcome=usages[-1].outcome or "" if usages else "",
+            )
+            judged = self.judged(own_lines)
+            costs = [usage.cost_nanousd for usage in usages]
+            known = [cost for cost in costs if cost is not None]
+            rows.append(
+                {
+                    "turn": group.seq + 1,
+                    "group": group.id,
+                    "text": preview(group.prompt or self._sent_input(group, own_lines)),
+                    "status": status if group.status == "live" else group.status,
+                    "reason": reason_of(group.status, status, judged, usages),
+                    "requests": max((line.number for line in own_lines), default=0),
+                    "prompt_tokens": sum(usage.prompt_tokens for usage in usages),
+                    "cached_tokens": sum(usage.cached_tokens for usage in usages),
+                    "cost_usd": sum(known) / _NANO if usages and len(known) == len(costs) else None,
+                    "duration_ms": timeline_of(own_lines).duration_ms,
+                }
+            )
+        return rows
+
+    def overview(self, session: int) -> dict[str, Any]:
+        """Sum up a session: in all, and over its turns in so many columns at most."""
+        spent = self._ledger.accounts.by_group(session)
+        every = self._ledger.groups.every(session)
+        size = max(1, -(-len(every) // COLUMNS))
+        columns = []
+        for start in range(0, len(every), size):
+            part = every[start : start + size]
+            sums = sum((spent.get(group, _NOTHING) for _, group, *_ in part), _NOTHING)
+            columns.append({"first": part[0][0] + 1, "last": part[-1][0] + 1, **_figures(sums)})
+        total = sum((spent.get(group, _NOTHING) for _, group, *_ in every), _NOTHING)
+        beside = self._ledger.accounts.totals(session).cost_nanousd - total.cost_nanousd
+        return {
+            "turns": len(every),
+            "columns": columns,
+            **_figures(total),
+            "beside_usd": max(0, beside) / _NANO,
+        }
+
+    def _admitted(self, session: int, wanted: TurnFilter, every: Sequence[Listed]) -> list[Listed]:
+        """Keep the turns that a filter admits, reading only what it asks about."""
+        found: dict[FilterTerm, frozenset[int]] = {}
+        for term in wanted.of(""):
+            hits = self._ledger.search(str(term.value), session_id=session, limit=MOST_HITS)
+            found[term] = frozenset(hit.group_id for hit in hits)
+        for term in wanted.of("tool"):
+            found[term] = self._ledger.groups.calling(session, str(term.value))
+        figures = self._figures(session, wanted, every)
+        return [
+            listed
+            for listed, figure in zip(every, figures, strict=True)
+            if wanted.admits(figure, listed[1], found)
+        ]
+
+    def _figures(
+        self, session: int, wanted: TurnFilter, every: Sequence[Listed]
+    ) -> list[TurnFigures]:
+        spent: dict[int, Totals] = {}
+        models: dict[int, set[str]] = {}
+        if wanted.of("cache", "cost", "tokens", "model"):
+            for group, model, totals in self._ledger.accounts.by_turn_and_model(session):
+                if group is not None:
+                    spent[group] = spent.get(group, _NOTHING) + totals
+                    models.setdefault(group, set()).add(model)
+        lines: dict[int, list[RequestLine]] = {}
+        outcomes: dict[int, str] = {}
+        hold = hold_on(self._ledger.work, session)
+        if wanted.of("status", "time", "requests"):
+            lines = by_group(self._lines(session))
+            outcomes = self._ledger.accounts.outcomes(session)
+        has_time, has_status = bool(wanted.of("time")), bool(wanted.of("status"))
+        newest = next((group for _, group, status, _ in reversed(every) if status == "live"), None)
+        figures = []
+        for seq, group, group_status, messages in every:
+            own_lines, totals = lines.get(group, []), spent.get(group, _NOTHING)
+            status: str = group_status
+            if status == "live" and has_status:
+                status = status_of(
+                    own_lines,
+                    hold if group == newest else "none",
+                    replied=messages > 1,
+                    outcome=outcomes.get(group, ""),
+                )
+            prompt = totals.prompt_tokens
+            figures.append(
+                TurnFigures(
+                    status=status,
+                    models=frozenset(models.get(group, ())),
+                    cache=100 * totals.cached_tokens / prompt if prompt else None,
+                    cost=None if totals.unpriced else totals.cost_nanousd / _NANO,
+                    time=timeline_of(own_lines).duration_ms / 1000 if has_time else None,
+                    tokens=prompt,
+                    requests=max((line.number for line in own_lines), default=0),
+                    turn=seq + 1,
+                )
+            )
+        return figures
+
+    def _lines(self, session: int, turns: Sequence[int] | None = None) -> list[RequestLine]:
+        journal = self._journal()
+        if journal is None:
+            return []
+        return journal.requests(session) if turns is None else journal.of_turns(session, turns)
+
+    def _sent_input(self, group: Group, lines: Sequence[RequestLine]) -> str:
+        """What the user said in a turn that the ledger no longer has, as it was sent."""
+        journal = self._journal()
+        if journal is None or not lines or group.status not in _GONE:
+            return ""
+        try:
+            prompt = journal.recorded(lines[0].id).prompt
+        except SightlineError:
+            return ""
+        before_tail = reversed(prompt.messages[: prompt.boundary])
+        return next((message.text for message in before_tail if message.role == "user"), "")
 
     def judged(self, lines: Sequence[RequestLine]) -> list[tuple[SentFacts, CacheVerdict]]:
         """Gather what is known of all requests of a turn, and judge what of each was reused."""
@@ -68,10 +237,20 @@ class TurnRecords:
                 line,
                 used[line.id],
                 _receipt(texts.get(line.receipt_id or 0)),
-                statuses.get(line.group_id) in ("undone", "removed"),
+                statuses.get(line.group_id) in _GONE,
             )
             for line in lines
         ]
+
+
+def _figures(totals: Totals) -> dict[str, Any]:
+    return {
+        "requests": totals.requests,
+        "prompt_tokens": totals.prompt_tokens,
+        "cached_tokens": totals.cached_tokens,
+        "cost_usd": totals.cost_nanousd / _NANO,
+        "unpriced": totals.unpriced,
+    }
 
 
 def _receipt(text: str | None) -> KeptReceipt | None:

@@ -22,7 +22,9 @@ from sightline.context.dialects.profile import Profile
 from sightline.context.ledger import StoredUsage
 from sightline.inspector.timeline import ms_between
 
-__all__ = ["CacheVerdict", "KeptReceipt", "SentFacts", "cache_verdict", "used_by"]
+__all__ = [
+    "CacheVerdict", "KeptReceipt", "SentFacts", "cache_verdict", "reason_of", "used_by",
+]  # fmt: skip
 
 # Vendors cache in blocks of up to 128 tokens; two of them are no loss.
 SLACK_TOKENS: Final = 256
@@ -78,6 +80,40 @@ class CacheVerdict(msgspec.Struct, frozen=True):
     reported: int | None = None
     expected: int | None = None
     loss: Loss | None = None
+
+
+def reason_of(
+    group: str,
+    status: str,
+    judged: Sequence[tuple[SentFacts, CacheVerdict]],
+    usages: Sequence[StoredUsage],
+) -> str:
+    """Say in a line what is to know of a turn: why it failed, or why it cost more than it could.
+
+    `group` is what became of it in the ledger, `status` how it ended.
+    """
+    if group != "live":
+        return _OF_GROUPS[group]
+    failures = [usage for usage in usages if usage.error]
+    ended = judged[-1][0].line.ended if judged else None
+    code = ended.code if ended is not None else ""
+    if status in _UNHAPPY:
+        last = failures[-1] if failures else None
+        code = code or (last.outcome or "" if last else "")
+        tries = f" ({len(failures)} times)" if len(failures) > 1 else ""
+        return ": ".join(filter(None, [f"{code}{tries}", last.error or "" if last else ""]))
+    if failures:
+        return f"after {failures[-1].outcome}: {failures[-1].error}"
+    losses = [verdict.loss for _, verdict in judged if verdict.loss is not None]
+    return max(losses, key=lambda loss: loss.tokens).words if losses else ""
+
+
+_UNHAPPY: Final = frozenset({"failed", "limit", "cancelled", "interrupted"})
+_OF_GROUPS: Final = {
+    "dropped": "you took it out of the conversation",
+    "undone": "taken back: /redo brings it back until the next turn",
+    "removed": "taken back, or removed for good",
+}
 
 
 def used_by(

@@ -290,6 +290,27 @@ class Journal:
             )
         return [_line(row) for row in rows]
 
+    def of_turns(self, session_id: int, turns: Sequence[int]) -> list[RequestLine]:
+        """List the requests of some turns that are still known, in order."""
+        with self._lock, translated(self.path):
+            rows = fetch(
+                self._connection,
+                f"SELECT {_LINE} FROM requests WHERE session_id = ? AND turn IN ({marks(turns)}) "
+                "ORDER BY id",
+                (session_id, *turns),
+            )
+        return [_line(row) for row in rows]
+
+    def counts(self, session_id: int) -> dict[int, int]:
+        """Count the requests of every turn of a session."""
+        with self._lock, translated(self.path):
+            rows = fetch(
+                self._connection,
+                "SELECT turn, max(number) FROM requests WHERE session_id = ? GROUP BY turn",
+                (session_id,),
+            )
+        return dict(rows)
+
     def earlier(self, line: RequestLine, most: int) -> list[RequestLine]:
         """List the requests of a session that were sent before one, the nearest first."""
         with self._lock, translated(self.path):
@@ -342,6 +363,13 @@ class Journal:
         """Read a turn's request whole, by its latest sending. Raises `NotFound`."""
         with self._lock, translated(self.path):
             return self._read(self._connection, self.row(session_id, turn, number))
+
+    def recorded(self, row: int) -> Recorded:
+        """Read a request whole by its row id. Raises `NotFound`."""
+        with self._lock, translated(self.path):
+            if _one(self._connection, "SELECT id FROM requests WHERE id = ?", (row,)) is None:
+                raise NotFound(f"request {row} is not in {self.path}")
+            return self._read(self._connection, row)
 
     def weight(self, session_ids: Sequence[int]) -> tuple[int, int]:
         """Count the requests of sessions and the bytes that are kept of them."""

@@ -10,6 +10,7 @@ from its end, and nothing stays behind.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeAlias
 
@@ -27,13 +28,23 @@ from sightline.context.messages.entries import Entry
 from sightline.context.messages.state import extract_state
 from sightline.errors import InvalidInput, LedgerDamaged, NotFound
 
-__all__ = ["Group", "Groups", "forget_undone"]
+__all__ = ["Group", "GroupStatus", "Groups", "forget_undone"]
 
 GroupStatus: TypeAlias = Literal["live", "dropped", "undone", "removed"]
 
 _STORED: Final = tuple(name for name in TABLES["messages"].names if name != "status")
 _RANGE: Final = "session_id = ? AND seq >= ? AND seq < ?"
 _PREVIEW: Final = 200
+_LISTED: Final = (
+    "id, seq, status, messages, tokens, created_at, "
+    "(SELECT prompt_tokens + completion_tokens FROM usage "
+    " WHERE usage.session_id = groups.session_id AND usage.group_id = groups.id "
+    " AND prompt_tokens + completion_tokens > 0 "
+    " ORDER BY usage.id DESC LIMIT 1) AS snapshot, "
+    "coalesce((SELECT substr(content, 1, ?) FROM messages "
+    " WHERE messages.session_id = groups.session_id AND messages.seq = first_seq"
+    "), '') AS prompt"
+)
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -80,21 +91,52 @@ class Groups:
         ]
         return [str(row["content"]) for row in stored if row["role"] == "user"]
 
+    def every(self, session_id: int) -> list[tuple[int, int, GroupStatus, int]]:
+        """List all groups of a session in order, gone ones too: seq, id, status, messages."""
+        with self._store.read() as db:
+            find_session(db, session_id)
+            return db.fetch(
+                "SELECT seq, id, status, messages FROM groups WHERE session_id = ? ORDER BY seq",
+                (session_id,),
+            )
+
+    def at(self, session_id: int, seqs: Sequence[int]) -> list[Group]:
+        """List some groups by their places, gone ones too; of those, no prompt is left."""
+        if not seqs:
+            return []
+        with self._store.read() as db:
+            find_session(db, session_id)
+            rows = db.rows(
+                f"SELECT {_LISTED} FROM groups WHERE session_id = ? AND seq IN ({marks(seqs)}) "
+                "ORDER BY seq",
+                (_PREVIEW, session_id, *seqs),
+            )
+        return [Group(**row) for row in rows]
+
+    def calling(self, session_id: int, name: str) -> frozenset[int]:
+        """Find the groups in which a tool, or an app's action, of this name was called."""
+        wanted = name.casefold()
+        words = re.sub(r"([%_!])", r"!\1", name)
+        with self._store.read() as db:
+            calls = db.scan(
+                f"SELECT {ENTRY_COLUMNS} FROM messages WHERE session_id = ? "
+                "AND outcome = 'tool_call' AND content LIKE ? ESCAPE '!'",
+                (session_id, f"%{words}%"),
+            )
+            return frozenset(
+                entry.group_id
+                for entry in map(entry_of, calls)
+                for call in entry.message.tool_calls
+                if wanted in (call.name.casefold(), str(call.arguments.get("action")).casefold())
+            )
+
     def recent(self, session_id: int, last: int = -1, *, dropped: bool = True) -> list[Group]:
         """List the newest groups of a session in order, with their weights; all by default."""
         shown = "('live', 'dropped')" if dropped else "('live')"
         with self._store.read() as db:
             find_session(db, session_id)
             rows = db.rows(
-                "SELECT id, seq, status, messages, tokens, created_at, "
-                "(SELECT prompt_tokens + completion_tokens FROM usage "
-                " WHERE usage.session_id = groups.session_id AND usage.group_id = groups.id "
-                " AND prompt_tokens + completion_tokens > 0 "
-                " ORDER BY usage.id DESC LIMIT 1) AS snapshot, "
-                "(SELECT substr(content, 1, ?) FROM messages "
-                " WHERE messages.session_id = groups.session_id AND messages.seq = first_seq"
-                ") AS prompt "
-                f"FROM groups WHERE session_id = ? AND status IN {shown} "
+                f"SELECT {_LISTED} FROM groups WHERE session_id = ? AND status IN {shown} "
                 "ORDER BY seq DESC LIMIT ?",
                 (_PREVIEW, session_id, NO_LIMIT if last < 0 else last),
             )
@@ -111,6 +153,15 @@ class Groups:
                 (session_id, *group_ids),
             )
         return dict(rows)
+
+    def seqs(self, group_ids: Sequence[int]) -> dict[int, int]:
+        """Tell where in their sessions some groups stand, as `seq`."""
+        if not group_ids:
+            return {}
+        with self._store.read() as db:
+            return dict(
+                db.fetch(f"SELECT id, seq FROM groups WHERE id IN ({marks(group_ids)})", group_ids)
+            )
 
     def goes_on(self, session_id: int) -> bool:
         """Tell whether a reply that is stored next joins a group, or has to be one of its own."""

@@ -4,6 +4,7 @@ import { isExport, post, useAnswer } from "app/api";
 import { count, html, tokens } from "app/html";
 import { VirtualList } from "app/list";
 import { route, setOption } from "app/route";
+import { Found, useFound } from "app/search";
 
 const ROW = 44;
 const LINE = 24;
@@ -102,23 +103,13 @@ const Sql = ({ session }) => {
   </form>`;
 };
 
-const Search = ({ session }) => {
+const Search = () => {
   const wanted = route.value.options.q ?? "";
-  const { data, error } = useAnswer(
-    wanted ? `/api/sessions/${session}/search?q=${encodeURIComponent(wanted)}` : null,
-  );
+  const { data, error } = useFound(wanted);
   return html`<form role="search" onSubmit=${(event) => event.preventDefault()}>
-    <label>Search messages and memos <input type="search" value=${wanted}
+    <label>Search what was said, and memos <input type="search" value=${wanted}
       onChange=${(event) => setOption("q", event.target.value)} /></label>
-    ${error && html`<p class="error" role="alert">${error}</p>`}
-    ${
-      wanted &&
-      data &&
-      html`<ul aria-label="Found">${data.found.map(
-        (item) => html`<li key=${`${item.kind}${item.id}`}>
-      <b>${item.kind} ${item.id}</b> ${item.text}</li>`,
-      )}${data.found.length === 0 && html`<li class="quiet">nothing</li>`}</ul>`
-    }
+    ${wanted && html`<${Found} data=${data} error=${error} />`}
   </form>`;
 };
 
@@ -135,7 +126,7 @@ export const LedgerView = ({ fresh }) => {
   return html`<section aria-label="Ledger">
     <p class="lead"><code>${data.path}</code> ${count(data.groups.length)} groups</p>
     ${!isExport && html`<${Verify} />`}
-    ${!isExport && html`<${Search} session=${session} />`}
+    ${!isExport && html`<${Search} />`}
     <h3>Groups</h3>
     <${VirtualList} id="groups" label="Groups" count=${data.groups.length}
       height=${ROW} fit selected=${chosen.value}

@@ -7,9 +7,10 @@ import { LedgerView } from "app/ledger";
 import { Picture } from "app/picture";
 import { PromptView } from "app/prompt";
 import { address, go, route, VIEWS } from "app/route";
+import { SearchDialog } from "app/search";
 import { TraceView } from "app/trace";
 import { StateView } from "app/tree";
-import { TurnList } from "app/turns";
+import { Filter, Overview, TurnList, useTurns } from "app/turns";
 import { WhatIf } from "app/whatif";
 import { render } from "preact";
 import { useEffect, useLayoutEffect } from "preact/hooks";
@@ -27,6 +28,7 @@ const KEYS = [
   ["g / G", "first, last turn"],
   ["1 – 6", "the views"],
   ["[ / ]", "previous, next request of the turn"],
+  ["/", "search everything said"],
   ["f", "follow the newest turn"],
   ["?", "this help"],
 ];
@@ -76,69 +78,83 @@ const View = ({ turn, requests, about, fresh }) => {
 };
 
 // Whoever sees a turn chosen may press the next key: it must not meet the keys of the page before.
-const useKeys = (turns, selected, choose, help) =>
+const useKeys = (turns, selected, current, choose, help) =>
   useLayoutEffect(() => {
     const press = (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
-      const turn = turns[selected];
       const moves = {
         j: () => choose(Math.min(selected + 1, turns.length - 1)),
         k: () => choose(Math.max(selected - 1, 0)),
         g: () => choose(0),
         G: () => choose(turns.length - 1),
         f: () => (follow.value = !follow.value),
+        "/": () => go({ find: "" }, { replace: true }),
         "?": () => (help.value = !help.value),
         Escape: () => (help.value = false),
-        "[": () => turn && go({ request: Math.max(1, route.value.request - 1) }),
-        "]": () => turn && go({ request: Math.min(turn.requests, route.value.request + 1) }),
+        "[": () => current && go({ request: Math.max(1, route.value.request - 1) }),
+        "]": () => current && go({ request: Math.min(current.requests, route.value.request + 1) }),
       };
-      if (/^[1-6]$/.test(event.key)) go({ view: VIEWS[Number(event.key) - 1], options: {} });
+      if (VIEWS[Number(event.key) - 1]) go({ view: VIEWS[Number(event.key) - 1], options: {} });
       else if (moves[event.key]) moves[event.key]();
       else return;
       event.preventDefault();
     };
     addEventListener("keydown", press);
     return () => removeEventListener("keydown", press);
-  }, [turns, selected]);
+  }, [turns, selected, current]);
+
+const titleOf = (turn, title) => [turn && `${turn.turn} · ${turn.text}`, title, "Sightline"];
 
 const Session = ({ about }) => {
-  const { session, turn } = route.value;
+  const { session, turn, filter, find, view } = route.value;
   const fresh = news.value.turns;
-  const { data, error } = useAnswer(`/api/sessions/${session}/turns`, fresh);
-  const turns = data?.turns ?? [];
+  const list = useTurns(session, fresh);
+  const { turns, data } = list;
   const help = useSignal(false);
-  const selected = turns.findIndex((item) => item.turn === turn);
+  const selected = turns.indexOf(turn);
   const choose = (index) =>
-    index >= 0 && turns[index] && go({ turn: turns[index].turn, request: 1, options: {} });
+    index >= 0 && turns[index] && go({ turn: turns[index], request: 1, options: {} });
+  const isLost = turn === null || (selected < 0 && !filter);
   useEffect(() => {
-    if (turns.length && (selected < 0 || follow.value)) {
-      const last = turns[turns.length - 1];
-      if (last.turn !== turn) go({ turn: last.turn, request: 1 }, { replace: true });
-    }
-  }, [turns.length, follow.value, selected < 0]);
-  useKeys(turns, selected, choose, help);
-  const current = turns[selected];
+    const last = turns[turns.length - 1];
+    if (turns.length && (isLost || follow.value) && last !== turn)
+      go({ turn: last, request: 1 }, { replace: true });
+  }, [turns, follow.value, isLost]);
+  useEffect(() => {
+    if (data && turn !== null) list.want([turn]);
+  }, [data, turn]);
+  const current = list.rows.get(turn);
+  useKeys(turns, selected, current, choose, help);
+  const title = about.sessions.find((item) => item.id === session)?.title;
+  useEffect(() => {
+    document.title = titleOf(current, title).filter(Boolean).join(" · ");
+  }, [current, title]);
   // A turn that has ended stays as it is; the ledger does not.
-  const changes = route.value.view === "ledger" || current?.status === "running";
-  const requests = turns.flatMap((item) =>
-    Array.from({ length: item.requests }, (_, at) => `${item.turn}.${at + 1}`),
-  );
+  const changes = view === "ledger" || current?.status === "running";
+  const isComing = !current && data && turns.length > 0 && view !== "ledger";
   return html`<main>
     <aside aria-label="Turns of the session">
-      ${error && html`<p class="error" role="alert">${error}</p>`}
-      <${TurnList} turns=${turns} selected=${selected} onSelect=${choose} />
+      <${Overview} session=${session} fresh=${fresh} />
+      <${Filter} list=${list} />
+      <${TurnList} list=${list} selected=${selected} onSelect=${choose} />
     </aside>
     <div class="view">
       <${Tabs} />
-      ${current && route.value.view !== "ledger" && html`<${Requests} turn=${current} />`}
-      <${View} turn=${current} requests=${requests} about=${about} fresh=${changes ? fresh : 0} />
+      ${current && view !== "ledger" && html`<${Requests} turn=${current} />`}
+      ${
+        isComing
+          ? html`<p class="quiet">Loading…</p>`
+          : html`<${View} turn=${current} requests=${list.requests} about=${about}
+            fresh=${changes ? fresh : 0} />`
+      }
     </div>
     ${help.value && html`<${Help} open=${help} />`}
+    ${find !== null && html`<${SearchDialog} />`}
   </main>`;
 };
 
-const openSession = (session) => go({ session, turn: null, request: 1, options: {} });
+const openSession = (session) => go({ session, turn: null, request: 1, filter: "", options: {} });
 
 const Page = () => {
   const { data, error } = useAnswer("/api/sessions", news.value.sessions);
@@ -156,7 +172,7 @@ const Page = () => {
         onChange=${(event) => openSession(Number(event.target.value))}>
         ${data.sessions.map(
           (item) => html`<option key=${item.id} value=${item.id}>
-          ${item.id} · ${item.name || "unnamed"}</option>`,
+          ${item.id} · ${item.title}</option>`,
         )}
       </select></label>`
       }

@@ -1,4 +1,5 @@
 // The address holds the view: #/s/SESSION/t/TURN/REQUEST/VIEW?key=value. Nothing else does.
+// `filter` and `find` stay while one goes from turn to turn; the other options are a view's own.
 import { signal } from "@preact/signals";
 
 export const VIEWS = ["picture", "prompt", "state", "trace", "whatif", "ledger"];
@@ -9,12 +10,15 @@ const parse = (hash) => {
   const after = (key) => (parts.includes(key) ? parts[parts.indexOf(key) + 1] : undefined);
   const number = (text) => (/^\d+$/.test(text ?? "") ? Number(text) : null);
   const view = parts[parts.length - 1];
+  const { filter = "", find = null, ...options } = Object.fromEntries(new URLSearchParams(query));
   return {
     session: number(after("s")),
     turn: number(after("t")),
     request: number(parts[parts.indexOf("t") + 2]) ?? 1,
     view: VIEWS.includes(view) ? view : "picture",
-    options: Object.fromEntries(new URLSearchParams(query)),
+    filter,
+    find, // null while nobody searches
+    options,
   };
 };
 
@@ -25,7 +29,12 @@ addEventListener("hashchange", read);
 export const address = (change) => {
   const next = { ...route.value, ...change };
   const turn = next.turn === null ? "" : `/t/${next.turn}/${next.request}`;
-  const query = new URLSearchParams(next.options).toString();
+  const kept = {
+    ...next.options,
+    ...(next.filter ? { filter: next.filter } : {}),
+    ...(next.find === null ? {} : { find: next.find }),
+  };
+  const query = new URLSearchParams(kept).toString();
   return `#/s/${next.session}${turn}/${next.view}${query ? `?${query}` : ""}`;
 };
 

@@ -1,24 +1,166 @@
-// The turns of a session, newest last, whatever their number.
+// The turns of a session as a table, newest last, whatever their number; filtered, and summed up.
+import { useSignal } from "@preact/signals";
+import { get, isExport, useAnswer } from "app/api";
 import { count, dollars, html, seconds, share } from "app/html";
 import { VirtualList } from "app/list";
+import { address, go, route } from "app/route";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 
-const ROW = 62;
-
-// What a turn cost is left out where nobody knows: the row is narrow.
-const figures = (turn) => [
-  `${count(turn.prompt_tokens)} tokens`,
-  `${share(turn.cached_tokens, turn.prompt_tokens)} reused`,
-  seconds(turn.duration_ms),
-  ...(turn.cost_usd === null ? [] : [dollars(turn.cost_usd)]),
-  ...(turn.requests > 1 ? [`${turn.requests} requests`] : []),
+const ROW = 46;
+const MOST_ASKED = 100; // rows in one request
+const PAUSE_MS = 200; // after the last key, before a filter is tried
+const HEIGHT = 40; // of the chart
+const CHIPS = [
+  ["failed", "status:failed"],
+  ["cache missed", "cache<50%"],
 ];
+/** @type {number[]} */
+const NONE = [];
+const LOOKS = {
+  answered: "good",
+  failed: "bad",
+  removed: "gone",
+  undone: "gone",
+  dropped: "gone",
+};
 
-const Turn = (turn) => html`<span class="turn">
-  <span class="line"><b>${turn.turn}</b>
-    ${" "}<span class=${`tag ${turn.status}`}>${turn.status}</span> ${turn.text}</span>
-  <span class="quiet line">${figures(turn).join(" · ")}</span></span>`;
+/**
+ * The turns that the filter admits: their numbers, and rows by number. Rows are asked for when
+ * they are first seen, and again when something changed; until then the old ones stay.
+ */
+export const useTurns = (session, fresh) => {
+  const { filter } = route.value;
+  const query = filter && !isExport ? `?filter=${encodeURIComponent(filter)}` : "";
+  const { data, error } = useAnswer(`/api/sessions/${session}/turns${query}`, fresh);
+  const rows = useSignal(new Map());
+  const asked = useRef(new Set());
+  const keep = (found) => {
+    rows.value = new Map([...rows.peek(), ...found.map((row) => [row.turn, row])]);
+  };
+  useEffect(() => {
+    if (!data) return;
+    asked.current = new Set(data.rows.map((row) => row.turn));
+    keep(data.rows);
+  }, [data]);
+  const want = (turns) => {
+    const missing = turns.filter((turn) => !asked.current.has(turn)).slice(0, MOST_ASKED);
+    if (isExport || missing.length === 0) return;
+    const asking = asked.current;
+    for (const turn of missing) asking.add(turn);
+    get(`/api/sessions/${session}/rows?of=${missing.join(",")}`).then(
+      (answer) => keep(answer.rows),
+      () => {
+        for (const turn of missing) asking.delete(turn);
+      },
+    );
+  };
+  const names = useMemo(
+    () =>
+      (data?.turns ?? []).flatMap((turn, at) =>
+        Array.from({ length: data.requests[at] }, (_, n) => `${turn}.${n + 1}`),
+      ),
+    [data],
+  );
+  const problem = error || data?.problem;
+  return { turns: data?.turns ?? NONE, rows: rows.value, want, requests: names, data, problem };
+};
 
-export const TurnList = ({ turns, selected, onSelect }) => html`<${VirtualList}
-  id="turns" label="Turns" count=${turns.length} height=${ROW}
-  selected=${selected} onSelect=${onSelect}
-  row=${(index) => Turn(turns[index])} />`;
+const Meter = ({ turn }) => {
+  const reused = share(turn.cached_tokens, turn.prompt_tokens);
+  const about = `${reused} of ${count(turn.prompt_tokens)} tokens reused`;
+  return html`<span class="meter" title=${about}>
+    <i style=${{ width: `${(100 * turn.cached_tokens) / Math.max(1, turn.prompt_tokens)}%` }}></i>
+    <span class="unseen">${about}</span></span>`;
+};
+
+const Turn = (turn) => html`<span class=${`turn ${LOOKS[turn.status] ?? "odd"}`}>
+  <b>${turn.turn}</b>
+  <span class="line">${turn.text || "(its words are gone)"}</span>
+  ${turn.prompt_tokens ? html`<${Meter} turn=${turn} />` : html`<span></span>`}
+  <span class="figure">${turn.cost_usd === null ? "?" : dollars(turn.cost_usd)}</span>
+  <span class="figure">${seconds(turn.duration_ms)}</span>
+  <span class="line about"><span class=${`tag ${turn.status}`}>${turn.status}</span>
+    ${turn.requests > 1 && ` ${turn.requests} requests`}
+    ${turn.reason && ` ${turn.reason}`}</span></span>`;
+
+const Unread = (turn) =>
+  html`<span class="turn"><b>${turn}</b> <span class="quiet">…</span></span>`;
+
+export const TurnList = ({ list, selected, onSelect }) => html`<div class="turns">
+  <div class="turn heads quiet" aria-hidden="true"><span>#</span><span>asked</span>
+    <span>cached</span><span class="figure">cost</span><span class="figure">time</span></div>
+  <${VirtualList}
+    id="turns" label="Turns" count=${list.turns.length} height=${ROW}
+    selected=${selected} onSelect=${onSelect}
+    seen=${(first, last) => list.want(list.turns.slice(first, last))}
+    row=${(index) => {
+      const row = list.rows.get(list.turns[index]);
+      return row ? Turn(row) : Unread(list.turns[index]);
+    }} />
+</div>`;
+
+export const Filter = ({ list }) => {
+  const { filter } = route.value;
+  const timer = useRef(0);
+  const tryIt = (event) => {
+    const wanted = event.target.value.trim();
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => go({ filter: wanted }, { replace: true }), PAUSE_MS);
+  };
+  return html`<form role="search" class="filter" onSubmit=${(event) => event.preventDefault()}>
+    <input type="search" aria-label="Filter turns" value=${filter} spellcheck=${false}
+      placeholder="text, status:failed, cache<50%, tool:…, cost>0.1" onInput=${tryIt} />
+    ${CHIPS.map(
+      ([name, wanted]) => html`<a key=${name} class="tag" aria-current=${filter === wanted}
+        href=${address({ filter: filter === wanted ? "" : wanted })}>${name}</a>`,
+    )}
+    ${list.problem && html`<p class="error" role="alert">${list.problem}</p>`}
+    ${
+      filter &&
+      list.data?.problem === "" &&
+      html`<p class="quiet" role="status">${count(list.turns.length)}
+        ${list.turns.length === 1 ? " turn" : " turns"}</p>`
+    }
+  </form>`;
+};
+
+const Column = (column, at, tallest) => {
+  const high = (tokens) => (HEIGHT * tokens) / tallest;
+  const fresh = column.prompt_tokens - column.cached_tokens;
+  const turns = column.first === column.last ? column.first : `${column.first}–${column.last}`;
+  return html`<g key=${at} class="column" onClick=${() => go({ turn: column.first, request: 1 })}>
+    <title>turn ${turns}: ${count(column.prompt_tokens)} tokens,
+      ${" "}${count(column.cached_tokens)} reused, ${dollars(column.cost_usd)}</title>
+    <rect class="back" x=${at} y="0" width="1" height=${HEIGHT} />
+    <rect class="cached" x=${at} y=${HEIGHT - high(column.cached_tokens)} width="0.8"
+      height=${high(column.cached_tokens)} />
+    <rect class="fresh" x=${at} y=${HEIGHT - high(column.prompt_tokens)} width="0.8"
+      height=${high(fresh)} /></g>`;
+};
+
+const line = (columns, dearest) =>
+  columns
+    .map(({ cost_usd }, at) => `${at + 0.4},${HEIGHT - (HEIGHT * cost_usd) / dearest}`)
+    .join(" ");
+
+// What a session cost and reused, in all and over its turns.
+export const Overview = ({ session, fresh }) => {
+  const { data } = useAnswer(`/api/sessions/${session}/overview`, fresh);
+  if (!data || data.turns === 0) return null;
+  const tallest = Math.max(1, ...data.columns.map((column) => column.prompt_tokens));
+  const dearest = Math.max(1e-9, ...data.columns.map((column) => column.cost_usd));
+  const label = `Tokens, cache and cost over ${count(data.turns)} turns`;
+  return html`<section class="overview" aria-label="The session">
+    <p><b>${dollars(data.cost_usd)}</b>
+      ${data.unpriced > 0 && html` <span class="quiet">+ ${count(data.unpriced)} unpriced</span>`}
+      ${data.beside_usd > 0 && ` + ${dollars(data.beside_usd)} beside the turns`}
+      ${" "}· ${count(data.turns)} turns · ${count(data.requests)} requests ·
+      ${" "}${count(data.prompt_tokens)} tokens,
+      ${" "}${share(data.cached_tokens, data.prompt_tokens)} from cache</p>
+    <svg class="chart" role="img" aria-label=${label} preserveAspectRatio="none"
+      viewBox=${`0 0 ${data.columns.length} ${HEIGHT}`}>
+      ${data.columns.map((column, at) => Column(column, at, tallest))}
+      <polyline class="cost" points=${line(data.columns, dearest)} />
+    </svg>
+  </section>`;
+};

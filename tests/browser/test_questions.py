@@ -1,0 +1,109 @@
+"""The questions that people bring to the inspector, each answered in two clicks or fewer.
+
+One page of one session in which much went wrong (`browser.eventful`); what it says is text,
+whatever is in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from browser.conftest import _PATH, Inspector
+from browser.eventful import (
+    BROKEN,
+    CALLS,
+    DROPPED,
+    HOSTILE,
+    LOST,
+    OTHER_WAY,
+    QUESTIONS,
+    REFUSED,
+    RETRIED,
+    SWITCHED,
+    TAKEN_BACK,
+)
+
+
+@pytest.fixture(scope="module")
+def eventful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inspector]:
+    ledger = Path(tmp_path_factory.mktemp("eventful")) / "work.db"
+    run = [sys.executable, "-m", "browser.eventful", str(ledger)]
+    subprocess.run(run, check=True, env={**os.environ, "PYTHONPATH": _PATH})
+    started = Inspector(ledger)
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def page(visit: Callable[..., Page], eventful: Inspector) -> Page:
+    opened: Page = visit(eventful.address)
+    expect(turns(opened)).to_have_count(len(QUESTIONS))
+    return opened
+
+
+def turns(page: Page) -> Locator:
+    return page.get_by_role("listbox", name="Turns").get_by_role("option")
+
+
+def turn(page: Page, number: int) -> Locator:
+    return turns(page).filter(has=page.get_by_text(str(number), exact=True))
+
+
+def test_the_list_says_what_became_of_every_turn_and_why(page: Page) -> None:
+    expect(turn(page, REFUSED)).to_contain_text("failed unauthorized: Incorrect API key provided")
+    expect(turn(page, REFUSED)).to_contain_text(HOSTILE)
+    expect(turn(page, BROKEN)).to_contain_text("the stream ended before the reply did")
+    expect(turn(page, RETRIED)).to_contain_text("2 requests after rate_limited: slow down")
+    expect(turn(page, LOST)).to_contain_text("the vendor lost it (0 of")
+    expect(turn(page, SWITCHED)).to_contain_text("the model was switched")
+    expect(turn(page, OTHER_WAY)).to_contain_text("a turn was taken back")
+    expect(turn(page, TAKEN_BACK)).to_contain_text(QUESTIONS[TAKEN_BACK])
+    expect(turn(page, TAKEN_BACK)).to_contain_text("removed taken back")
+    expect(turn(page, DROPPED)).to_contain_text("dropped you took it out")
+    expect(turn(page, CALLS)).to_contain_text("90 % of 5,592 tokens reused")
+    expect(page).to_have_title(re.compile(rf"^{len(QUESTIONS)} · And now\?"))
+    session = page.get_by_role("region", name="The session")
+    expect(session).to_contain_text(f"{len(QUESTIONS)} turns")
+    expect(session.get_by_role("img", name="Tokens, cache and cost")).to_be_visible()
+    expect(page.get_by_role("combobox", name="session")).to_contain_text("Good morning. What is on")
+
+
+def test_where_something_was_is_found_by_a_filter_or_by_words(page: Page) -> None:
+    box = page.get_by_role("searchbox", name="Filter turns")
+    for wanted, found in (
+        ("status:failed", [REFUSED, BROKEN]),
+        ("tool:count", [CALLS]),
+        ("cache<50% model:luna cost>0", []),
+        ("careful plan", [OTHER_WAY]),
+    ):
+        box.fill(wanted)
+        expect(turns(page)).to_have_count(len(found))
+        for number in found:
+            expect(turn(page, number)).to_be_visible()
+    page.reload()
+    expect(turn(page, OTHER_WAY)).to_be_visible()
+    expect(turns(page)).to_have_count(1)
+    for wanted, said in (("statsu:failed", "did you mean 'status'?"), ("?", "needs a word")):
+        box.fill(wanted)
+        expect(page.get_by_role("alert")).to_contain_text(said)
+    page.get_by_role("link", name="failed", exact=True).click()
+    expect(turns(page)).to_have_count(2)
+    turn(page, BROKEN).click()
+    expect(page).to_have_url(re.compile(rf"/t/{BROKEN}/1/.*filter=status%3Afailed"))
+    page.keyboard.press("/")
+    page.get_by_role("dialog", name="Search").get_by_role("searchbox").fill("counted onerror")
+    hit = page.get_by_role("list", name="Found").get_by_role("link")
+    expect(hit).to_contain_text(f"Counted. {HOSTILE}")
+    hit.click()
+    expect(page).to_have_url(re.compile(rf"/t/{CALLS}/1/"))
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.go_back()
+    expect(page.get_by_role("dialog", name="Search")).to_be_visible()
