@@ -253,3 +253,8 @@ def visit(
 def page(visit: Callable[..., Page], inspector: Inspector) -> Page:
     """A page of the recorded session, let in by the launch address."""
     return visit(inspector.address)
+
+
+def view(page: Page, name: str) -> None:
+    """Go to a view by its link."""
+    page.get_by_role("navigation", name="Views").get_by_role("link", name=name).click()

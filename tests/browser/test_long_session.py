@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from browser.conftest import Inspector
+from browser.conftest import Inspector, view
 from browser.long import FOLDERS, NODES, THREADS, TURNS
 
 MOST_ROWS = 100
@@ -84,7 +84,7 @@ def test_a_thousand_turns_are_listed_by_a_few_rows_and_the_keys_reach_them_all(
 
 
 def test_a_tree_of_fifty_thousand_nodes_is_folded_opened_and_walked(long_page: Page) -> None:
-    long_page.keyboard.press("3")
+    view(long_page, "State")
     state = long_page.get_by_role("region", name="State")
     expect(state).to_contain_text(f"of {NODES:,} nodes shown")
     expect(state).to_contain_text("/f7/properties/unread")
@@ -131,7 +131,7 @@ def test_a_tree_of_fifty_thousand_nodes_is_folded_opened_and_walked(long_page: P
 
 
 def test_a_node_is_found_in_a_large_tree_and_the_address_keeps_it(long_page: Page) -> None:
-    long_page.keyboard.press("3")
+    view(long_page, "State")
     tree = long_page.get_by_role("treegrid", name="Nodes of Mail")
     chosen = tree.get_by_role("row", selected=True)
     expect(row_of(tree, "f7")).to_be_visible()
@@ -155,16 +155,16 @@ def test_a_node_is_found_in_a_large_tree_and_the_address_keeps_it(long_page: Pag
 def test_every_other_view_of_a_long_session_stays_small(long_page: Page) -> None:
     slots = long_page.get_by_role("table", name="Slots in prompt order")
     bar = long_page.get_by_role("group", name="The context window, in prompt order")
-    bar.get_by_role("button", name=re.compile("^history:")).hover()
+    bar.get_by_role("button", name=re.compile("^history:")).click()
     expect(slots.get_by_role("button", name="history")).to_have_attribute("aria-pressed", "true")
     messages = long_page.get_by_role("listbox", name="Messages of the chosen slot")
     expect(messages.get_by_role("option", selected=True)).to_contain_text("assistant")
-    slots.get_by_role("row").filter(has_text="input").hover()
+    slots.get_by_role("button", name="input").click()
     expect(long_page.get_by_role("region", name="The chosen message")).to_contain_text(
         f"Question {TURNS}"
     )
     assert long_page.locator("*").count() < MOST_ELEMENTS
-    long_page.keyboard.press("6")
+    view(long_page, "Ledger")
     ledger = long_page.get_by_role("region", name="Ledger")
     groups = ledger.get_by_role("listbox", name="Groups")
     assert groups.get_by_role("option").first.get_attribute("aria-setsize") == str(TURNS)
@@ -174,7 +174,7 @@ def test_every_other_view_of_a_long_session_stays_small(long_page: Page) -> None
         "Looked again."
     )
     assert long_page.locator("*").count() < MOST_ELEMENTS
-    long_page.keyboard.press("2")
+    view(long_page, "Prompt")
     section = long_page.get_by_role("region", name="Prompt")
     expect(section).to_contain_text("byte for byte as sent")
     section.get_by_label("turn.request").select_option(f"{TURNS // 2}.1")

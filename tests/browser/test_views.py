@@ -9,8 +9,11 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from browser.chatting import HOSTILE
-from browser.conftest import LINES, Chat, Inspector
+from browser.conftest import LINES, Chat, Inspector, view
 from sightline.context.ledger import Ledger
+from sightline.context.ledger.owner import Owner
+from sightline.context.messages.entries import Draft
+from sightline.context.messages.parts import Message, ToolCall
 from support.live import LiveApp, announced_app
 
 BRIEF = """
@@ -20,10 +23,6 @@ def on_context_build(ctx):
     ctx.slots.add("rule", "Be brief.", role="system")
     ctx.slots.add("input", ctx.input)
 """
-
-
-def view(page: Page, name: str) -> None:
-    page.get_by_role("navigation", name="Views").get_by_role("link", name=name).click()
 
 
 def choose(page: Page, line: str) -> None:
@@ -77,18 +76,86 @@ def test_a_key_goes_on_from_what_the_key_before_it_left(page: Page) -> None:
 def test_the_picture_shows_slots_in_prompt_order_and_the_boundary(page: Page) -> None:
     bar = page.get_by_role("group", name="The context window, in prompt order")
     expect(bar.get_by_role("separator", name=re.compile("boundary"))).to_be_visible()
-    expect(bar.get_by_text("reserve")).to_be_visible()
+    expect(page.get_by_role("img", name=re.compile("reserve for the answer"))).to_be_visible()
     expect(page.get_by_role("region", name="Picture")).to_contain_text("reported")
     slots = page.get_by_role("table", name="Slots in prompt order")
     names = slots.get_by_role("rowheader").all_inner_texts()
     order = [name.split("\n")[0].removesuffix("tail").strip() for name in names]
     assert order.index("system") < order.index("history") < order.index("input")
     assert order.index("input") < order.index("state")
-    bar.get_by_role("button", name=re.compile("^state:")).hover()
+    bar.get_by_role("button", name=re.compile("^state:")).click()
     expect(slots.get_by_role("button", name="state")).to_have_attribute("aria-pressed", "true")
+    assert "slot=state" in page.url
+    slots.get_by_role("button", name="history").hover()
     messages = page.get_by_role("listbox", name="Messages of the chosen slot")
     expect(messages).to_contain_text("user")
     expect(page.get_by_role("region", name="The chosen message")).to_contain_text("<slop-state")
+
+
+def number(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+def test_the_figures_of_the_prompt_add_up_to_those_above_them(page: Page) -> None:
+    picture = page.get_by_role("region", name="Picture")
+    words = r"([\d,]+) of ([\d,]+) tokens, ([\d,]+) free .*; ([\d,]+) of a window of ([\d,]+) are"
+    lead = re.search(words, picture.locator(".lead").inner_text())
+    assert lead is not None
+    total, budget, free, reserve, window = map(number, lead.groups())
+    assert (total + free, budget + reserve) == (budget, window)
+    same, evaluated = map(
+        number, re.findall(r"(?:before|evaluated): ([\d,]+)", picture.inner_text())
+    )
+    assert same + evaluated == total
+    table = picture.get_by_role("table", name="Slots in prompt order")
+    *rows, last = [
+        [number(cell) for cell in row.get_by_role("cell").all_inner_texts()[:4]]
+        for row in table.get_by_role("row").all()[1:]
+    ]
+    assert last == [sum(column) for column in zip(*rows, strict=True)]
+    assert (last[1], last[3]) == (total, same)
+    assert all(offered == kept + cut for offered, kept, cut, _ in rows)
+    blocks = picture.get_by_role("group", name=re.compile("^The context window")).locator("small")
+    assert sum(map(number, blocks.all_inner_texts())) == total
+
+
+def test_the_conversation_has_words_calls_and_results_in_order(page: Page) -> None:
+    choose(page, "do count")
+    view(page, "Conversation")
+    steps = page.get_by_role("region", name="Conversation").get_by_role("listitem")
+    expect(steps).to_have_count(4)
+    expect(steps.nth(0)).to_contain_text("do count")
+    expect(steps.nth(1)).to_contain_text("Counting.")
+    expect(steps.nth(2).get_by_label("Parameters of slop_invoke")).to_contain_text('"count"')
+    expect(steps.nth(2).get_by_label("Result of slop_invoke")).not_to_be_empty()
+    expect(steps.nth(3)).to_contain_text(HOSTILE)
+    page.get_by_role("listbox", name="Turns").get_by_role("option").last.click()
+    expect(steps.first).to_contain_text("<b>bold</b> & plain")
+
+
+def test_a_turn_is_seen_while_it_runs(
+    visit: Callable[..., Page], inspect: Callable[..., Inspector], tmp_path: Path
+) -> None:
+    call = ToolCall("c1", "deploy", {"where": HOSTILE})
+    with Ledger(tmp_path / "work.db") as ledger:
+        session = ledger.sessions.create("live").id
+        [asked] = ledger.append(session, [Draft(Message.of("user", "Ship it."), 3)])
+        owner = Owner(ledger.work)
+        owner.claim(session)
+        ledger.work.begin_reply(session, asked.group_id, asked.seq, "openai-chat")
+        page = visit(inspect(tmp_path / "work.db").address)
+        view(page, "Conversation")
+        section = page.get_by_role("region", name="Conversation")
+        expect(section.get_by_role("status")).to_contain_text("waiting for the model")
+        ledger.work.note_words(session, f"On my way {HOSTILE}", "First I think.")
+        expect(section.get_by_role("listitem").last).to_contain_text("<img src=x onerror=")
+        expect(section).to_contain_text("First I")
+        expect(section.get_by_role("status")).to_contain_text("answering")
+        ledger.append(session, [Draft(Message("assistant", (call,)), 5)])
+        ledger.work.note_call(session, asked.group_id, "c1", "asked")
+        expect(section.get_by_role("status")).to_contain_text("waiting for your approval")
+        expect(section.get_by_label("Parameters of deploy")).to_contain_text("onerror")
+        owner.close()
 
 
 def test_the_prompt_is_the_request_byte_for_byte_with_its_difference(page: Page) -> None:
@@ -198,7 +265,7 @@ def test_the_keyboard_goes_everywhere_and_the_address_holds_the_view(page: Page)
     page.keyboard.press("k")
     page.keyboard.press("G")
     expect(selected).to_contain_text("bold")
-    page.keyboard.press("4")
+    page.keyboard.press("5")
     expect(page.get_by_role("region", name="Trace")).to_be_visible()
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
@@ -269,7 +336,7 @@ def test_an_export_opens_from_disk_and_shows_the_same_hostile_text_as_text(
     saved = visit(target.as_uri(), offline=True)
     turns = saved.get_by_role("listbox", name="Turns").get_by_role("option")
     expect(turns).to_have_count(len(LINES))
-    for name in ("Picture", "Prompt", "State", "Trace", "Ledger"):
+    for name in ("Picture", "Conversation", "Prompt", "State", "Trace", "Ledger"):
         view(saved, name)
         expect(saved.get_by_role("region", name=name).first).to_be_visible()
     expect(saved.get_by_role("region", name="Ledger")).to_contain_text("Only those that stood in")

@@ -3,6 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Folds } from "app/folds";
 import { count, dollars, seconds, share } from "app/html";
+import { colourOf, rowsOf, sumOf } from "app/map";
+import { doing, stepsOf } from "app/steps";
 
 // A tree by the depths of its lines, and how many lines are below each.
 const DEPTHS = [0, 1, 2, 3, 2, 1, 2, 2, 1];
@@ -39,4 +41,49 @@ test("a figure that nobody knows is never a zero", () => {
     [count(0), share(1, 3), dollars(0.0042), seconds(1499)],
     ["0", "33 %", "$0.00420", "1.5 s"],
   );
+});
+
+test("rows of the map add up to the prompt, whatever was cut and reused", () => {
+  for (const [overhead, tools, total, common] of [
+    [3, 40, 143, 60],
+    [0, 0, 100, 0],
+    [1, 2, 200, 10_000],
+  ]) {
+    const slots = [
+      { name: "system", offered: 70, kept: 70, cut: 0 },
+      { name: "state", offered: 90, kept: 30, cut: 60 },
+    ];
+    const rows = rowsOf({ overhead, tools, total, slots }, common);
+    assert.equal(sumOf(rows, "kept"), total);
+    assert.equal(sumOf(rows, "same"), Math.min(common, total));
+    assert.ok(rows.every((row) => row.offered === row.kept + row.cut));
+  }
+});
+
+test("a name has its colour wherever it stands", () => {
+  const names = ["system", "history", "state", "my own slot"];
+  assert.deepEqual(names.map(colourOf), names.toReversed().map(colourOf).toReversed());
+  assert.equal(new Set(names.map(colourOf)).size, names.length);
+});
+
+test("a call has its result beside it, or what it waits for", () => {
+  const call = (id) => ({ kind: "call", id, name: id, params: "{}", text: "" });
+  const messages = [
+    { role: "user", status: "complete", parts: [{ kind: "text", text: "Go." }] },
+    { role: "assistant", status: "tool_call", parts: [call("a"), call("b"), call("c")] },
+    { role: "tool", status: "complete", parts: [{ kind: "result", id: "a", text: "done" }] },
+  ];
+  const steps = stepsOf(messages, { text: "", reasoning: "", calls: { b: "asked" } });
+  assert.deepEqual(
+    steps.map((step) => [step.who, step.result?.text ?? step.state ?? step.text]),
+    [
+      ["you", "Go."],
+      ["model", "done"],
+      ["model", "waiting for your approval"],
+      ["model", "no result"],
+    ],
+  );
+  assert.equal(doing(steps), "waiting for your approval");
+  assert.equal(doing(stepsOf(messages.slice(0, 1), null)), "waiting for the model");
+  assert.equal(doing(stepsOf([], { text: "So", reasoning: "", calls: {} })), "answering");
 });

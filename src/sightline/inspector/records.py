@@ -83,8 +83,13 @@ class Records:
         ]
 
     def group(self, session: int, group: int) -> dict[str, Any]:
-        """Show the messages of one group, whole."""
-        return {"messages": [_entry(entry) for entry in self._ledger.groups.show(session, group)]}
+        """Show the messages of one group, whole, and what is under way in it."""
+        work = self._ledger.work.open(session)  # behind a stored reply it is of no group
+        open_work = {"text": work.text, "reasoning": work.reasoning, "calls": work.calls}
+        return {
+            "messages": [_entry(entry) for entry in self._ledger.groups.show(session, group)],
+            "open": open_work if work.group_id in (0, group) else None,
+        }
 
     def search(self, text: str) -> dict[str, Any]:
         """Find what was said in any session by its words, and memos; with where it was said."""
@@ -130,9 +135,9 @@ class Records:
         return {"ok": report.ok, "summary": summary}
 
 
-def parts_of(message: Message) -> list[dict[str, str]]:
-    """Show the parts of a message as texts."""
-    return [{"kind": _kind(part), "text": _text(part)} for part in message.parts]
+def parts_of(message: Message) -> list[dict[str, Any]]:
+    """Show the parts of a message as texts; calls and results with the id they share."""
+    return [{"kind": _kind(part), "text": _text(part), **_call(part)} for part in message.parts]
 
 
 def preview(text: str) -> str:
@@ -154,6 +159,17 @@ def _forms(memo: Memo) -> tuple[str, str]:
 def _kind(part: Part) -> str:
     kinds = {Text: "text", ToolCall: "call", ToolResult: "result", Reasoning: "reasoning"}
     return kinds.get(type(part), "file")
+
+
+def _call(part: Part) -> dict[str, Any]:
+    match part:
+        case ToolCall(id=call_id, name=name, arguments=arguments):
+            params = msgspec.json.format(msgspec.json.encode(arguments), indent=2).decode()
+            return {"id": call_id, "name": name, "params": params}
+        case ToolResult(call_id=call_id, is_error=is_error):
+            return {"id": call_id, "error": is_error}
+        case _:
+            return {}
 
 
 def _text(part: Part) -> str:

@@ -49,30 +49,34 @@ export const post = async (path, body) => {
   return answer;
 };
 
-/** @typedef {{ data: any, error: string | null, loading: boolean }} Answer */
+/** @typedef {{ path: string | null, data: any, error: string | null }} Answer */
+
+/** @type {Answer} */
+const NONE = { path: null, data: null, error: null };
 
 /**
- * The answer at an address, asked anew when the address or `fresh` changes.
- * While a new answer is on its way the old one stays on the screen.
+ * The answer at an address, asked anew when the address or `fresh` changes. While it is asked
+ * anew the old one stays on the screen; that of another address never does.
  * @param {string | null} path
  * @returns {Answer}
  */
 export const useAnswer = (path, fresh = 0) => {
-  const answer = useSignal(/** @type {Answer} */ ({ data: null, error: null, loading: true }));
+  const answer = useSignal(NONE);
   useEffect(() => {
     if (!path) return undefined;
     let wanted = true;
-    answer.value = { ...answer.peek(), loading: true };
     const show = (data, error) => {
-      if (wanted) answer.value = { data, error, loading: false };
+      if (wanted) answer.value = { path, data, error };
     };
     get(path).then(
       (data) => show(data, null),
       (error) => show(null, error.message),
     );
-    return () => (wanted = false);
+    return () => {
+      wanted = false;
+    };
   }, [path, fresh]);
-  return answer.value;
+  return answer.value.path === path ? answer.value : NONE;
 };
 
 export const listen = () => {

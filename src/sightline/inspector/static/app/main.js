@@ -2,6 +2,7 @@
 
 import { signal, useSignal } from "@preact/signals";
 import { isExport, listen, news, useAnswer } from "app/api";
+import { Conversation } from "app/conversation";
 import { html } from "app/html";
 import { LedgerView } from "app/ledger";
 import { Picture } from "app/picture";
@@ -17,6 +18,7 @@ import { useEffect, useLayoutEffect } from "preact/hooks";
 
 const TITLES = {
   picture: "Picture",
+  conversation: "Conversation",
   prompt: "Prompt",
   state: "State",
   trace: "Trace",
@@ -26,7 +28,7 @@ const TITLES = {
 const KEYS = [
   ["j / k", "next, previous turn"],
   ["g / G", "first, last turn"],
-  ["1 – 6", "the views"],
+  [`1 – ${VIEWS.length}`, "the views"],
   ["[ / ]", "previous, next request of the turn"],
   ["/", "search everything said"],
   ["f", "follow the newest turn"],
@@ -59,13 +61,17 @@ const Requests = ({ turn }) =>
 
 const View = ({ turn, requests, about, fresh }) => {
   const { session, request, view } = route.value;
-  const path = turn ? `/api/sessions/${session}/turns/${turn.turn}/${request}` : null;
-  const { data, error } = useAnswer(view === "ledger" || view === "state" ? null : path, fresh);
+  const path = turn?.requests ? `/api/sessions/${session}/turns/${turn.turn}/${request}` : null;
+  const own = ["ledger", "state", "conversation"].includes(view); // asks for what it shows itself
+  const { data, error } = useAnswer(own ? null : path, fresh);
   const key = `${session}.${turn?.turn}.${request}`;
   if (view === "ledger") return html`<${LedgerView} fresh=${fresh} />`;
   if (!turn)
     return html`<p class="quiet">No turn yet. Start one with <code>sightline chat</code>;
       ${" "}it appears here.</p>`;
+  if (view === "conversation")
+    return html`<${Conversation} key=${key} session=${session} turn=${turn} fresh=${fresh} />`;
+  if (!path) return html`<p class="quiet">No request of this turn was recorded.</p>`;
   if (view === "state")
     return html`<${StateView} key=${key} allowInvoke=${about.allow_invoke} fresh=${fresh} />`;
   if (error) return html`<p class="error" role="alert">${error}</p>`;

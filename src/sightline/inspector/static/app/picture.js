@@ -1,52 +1,47 @@
-// The context window in prompt order: slots, their messages, the boundary, what is free.
+// The prompt on two scales: the window, and the slots in prompt order with their messages.
 import { useSignal } from "@preact/signals";
 import { count, html, share } from "app/html";
 import { VirtualList } from "app/list";
+import { rowsOf, sumOf } from "app/map";
+import { route, setOption } from "app/route";
 
 const ROW = 24;
-const COLOURS = 10;
-const colourOf = (index) => `c${index % COLOURS}`;
 
-const Block = ({ line, index, budget, lit, onLight }) => html`<button
-  type="button" class=${`block ${colourOf(index)} ${lit ? "lit" : ""}`}
-  style=${{ flexGrow: line.kept, flexBasis: 0 }}
+const Strip = ({ receipt, window, reserve }) => {
+  const part = (tokens) => ({ width: `${(100 * tokens) / Math.max(1, window)}%` });
+  return html`<div class="strip" role="img"
+    aria-label=${
+      `The window of ${count(window)} tokens: prompt ${share(receipt.total, window)}, ` +
+      `free ${share(receipt.free, window)}, reserve for the answer ${share(reserve, window)}`
+    }><i class="prompt" style=${part(receipt.total)}></i>
+    <i class="reserve" style=${part(reserve)}></i></div>`;
+};
+
+const Block = ({ row, total, chosen, onChoose }) => html`<button
+  type="button" class=${`block ${row.colour} ${chosen ? "lit" : ""}`} disabled=${row.slot < 0}
+  style=${{ flexGrow: row.kept, flexBasis: 0 }} title=${`${row.name}: ${count(row.kept)} tokens`}
   aria-label=${
-    `${line.name}: ${count(line.kept)} of ${count(line.offered)} tokens, ` +
-    `${share(line.kept, budget)} of the budget`
+    `${row.name}: ${count(row.kept)} of ${count(row.offered)} tokens, ` +
+    `${share(row.kept, total)} of the prompt`
   }
-  title=${line.name} onMouseEnter=${onLight} onFocus=${onLight}><span>${line.name}</span></button>`;
+  aria-pressed=${row.slot < 0 ? undefined : chosen} onClick=${onChoose}>
+  <span>${row.name}<small>${count(row.kept)}</small></span>
+  <i class="same" style=${{ width: `${(100 * row.same) / row.kept}%` }}></i></button>`;
 
-const Bar = ({ receipt, reserve, lit }) => {
-  const fixed = receipt.overhead + receipt.tools;
-  const shown = receipt.slots
-    .map((line, index) => ({ line, index }))
-    .filter(({ line }) => line.kept > 0);
-  const stable = shown.filter(({ line }) => line.stability !== "volatile");
-  const tail = shown.filter(({ line }) => line.stability === "volatile");
-  const block = ({ line, index }) => html`<${Block}
-    key=${index} line=${line} index=${index} budget=${receipt.budget}
-    lit=${lit.value === index} onLight=${() => (lit.value = index)} />`;
+const Bar = ({ rows, total, chosen, choose }) => {
+  const shown = rows.filter((row) => row.kept > 0);
+  const block = (row) => html`<${Block} key=${row.name} row=${row} total=${total}
+    chosen=${chosen === row.slot && row.slot >= 0} onChoose=${() => choose(row)} />`;
+  const volatile = (row) => row.line?.stability === "volatile";
   return html`<div class="bar" role="group" aria-label="The context window, in prompt order">
-    ${
-      fixed > 0 &&
-      html`<span class="block fixed" style=${{ flexGrow: fixed, flexBasis: 0 }}
-      title=${`tools and frame: ${count(fixed)} tokens`}><span>tools</span></span>`
-    }
-    ${stable.map(block)}
+    ${shown.filter((row) => !volatile(row)).map(block)}
     <span class="boundary" role="separator"
       aria-label="boundary: the stable prefix ends here"></span>
-    ${tail.map(block)}
-    <span class="block free" style=${{ flexGrow: receipt.free, flexBasis: 0 }}
-      title=${`free: ${count(receipt.free)} tokens`}><span>free</span></span>
-    ${
-      reserve > 0 &&
-      html`<span class="block reserve" style=${{ flexGrow: reserve, flexBasis: 0 }}
-      title=${`reserve for the answer: ${count(reserve)} tokens`}><span>reserve</span></span>`
-    }
+    ${shown.filter(volatile).map(block)}
   </div>`;
 };
 
-const Limits = ({ line, budget }) => {
+const limitsOf = (line, budget) => {
   const parts = [];
   if (line.minimum > 0) parts.push(`at least ${count(line.minimum)}`);
   if (line.maximum < budget) parts.push(`at most ${count(line.maximum)}`);
@@ -59,16 +54,34 @@ const whatHappened = (line, rules) => {
   return line.offered === 0 ? "empty" : "";
 };
 
-const Messages = ({ texts, lit }) => {
-  const own = texts.filter((message) => message.slot_index === lit.value);
+const Row = ({ row, budget, rules, chosen, onChoose }) => {
+  const { line } = row;
+  const name = html`<i class=${`dot ${row.colour}`}></i>${row.name}`;
+  return html`<tr class=${chosen ? "lit" : ""}>
+    <th scope="row">${
+      line
+        ? html`<button type="button" class="plain" aria-pressed=${chosen}
+            onClick=${onChoose}>${name}</button>`
+        : name
+    }
+      ${line?.stability === "volatile" && html`<span class="tag">tail</span>`}</th>
+    <td>${count(row.offered)}</td><td>${count(row.kept)}</td><td>${count(row.cut)}</td>
+    <td>${count(row.same)}</td>
+    <td>${line && `${line.messages.filter((m) => m.kept > 0).length}/${line.messages.length}`}</td>
+    <td>${line && limitsOf(line, budget)}</td>
+    <td>${line && whatHappened(line, rules)}</td></tr>`;
+};
+
+const Messages = ({ texts, slot }) => {
+  const own = texts.filter((message) => message.slot_index === slot);
   const wanted = useSignal({ slot: -1, at: 0 });
-  const at = wanted.value.slot === lit.value ? wanted.value.at : own.length - 1;
+  const at = wanted.value.slot === slot ? wanted.value.at : own.length - 1;
   const message = own[at];
   if (!message) return html`<p class="quiet">Nothing of it is in the prompt.</p>`;
   return html`<div>
     <${VirtualList} id="messages" label="Messages of the chosen slot" count=${own.length}
       height=${ROW} fit selected=${at}
-      onSelect=${(index) => (wanted.value = { slot: lit.value, at: index })}
+      onSelect=${(index) => (wanted.value = { slot, at: index })}
       row=${(index) => html`<span class="line"><b>${own[index].role}</b>
         ${" "}<span class="figure">${count(own[index].tokens)} tokens</span>
         <span class="quiet"> ${own[index].preview}</span></span>`} />
@@ -79,14 +92,22 @@ const Messages = ({ texts, lit }) => {
   </div>`;
 };
 
+const ESTIMATED = "Counted by a rule of thumb that learns from what the vendor reports.";
+
 export const Picture = ({ data }) => {
   const { receipt, messages, rules, reported } = data;
+  const { slots } = receipt;
   const reserve = data.window_tokens - receipt.budget;
-  const lit = useSignal(receipt.slots.findIndex((line) => line.kept > 0));
+  const rows = rowsOf(receipt, data.drift?.common_tokens ?? 0);
+  const wanted = slots.findIndex((line) => line.name === route.value.options.slot);
+  const chosen = wanted < 0 ? slots.findIndex((line) => line.kept > 0) : wanted;
+  const choose = (row) => setOption("slot", row.name);
   const basis = receipt.provenance;
+  const same = sumOf(rows, "same");
   return html`<section aria-label="Picture">
     <p class="lead"><b>${count(receipt.total)}</b> of ${count(receipt.budget)} tokens,
-      ${" "}${count(receipt.free)} free <span class=${`tag ${basis}`}>${basis}</span>
+      ${" "}${count(receipt.free)} free <span class=${`tag ${basis}`}
+        title=${basis === "estimated" ? ESTIMATED : undefined}>${basis}</span>
       ${" "}<span class="quiet">by ${receipt.counter}; ${count(reserve)} of a window of
       ${" "}${count(data.window_tokens)} are reserve</span></p>
     ${
@@ -95,28 +116,26 @@ export const Picture = ({ data }) => {
       ${" "}${count(reported.cached_tokens)} of them cached
       ${" "}<span class="tag reported">reported</span></p>`
     }
-    <${Bar} receipt=${receipt} reserve=${reserve} lit=${lit} />
+    <${Strip} receipt=${receipt} window=${data.window_tokens} reserve=${reserve} />
+    <${Bar} rows=${rows} total=${receipt.total} chosen=${chosen} choose=${choose} />
+    <p class="quiet"><i class="key same"></i> as in the request before: ${count(same)}
+      ${" "}<i class="key"></i> evaluated: ${count(receipt.total - same)}</p>
     <div class="wide"><table class="slots">
       <caption>Slots in prompt order</caption>
       <thead><tr><th scope="col">slot</th><th scope="col">offered</th><th scope="col">kept</th>
-        <th scope="col">cut</th><th scope="col">messages</th><th scope="col">limits</th>
-        <th scope="col">why</th></tr></thead>
-      <tbody>${receipt.slots.map(
-        (line, index) => html`<tr
-        key=${index} class=${lit.value === index ? "lit" : ""}
-        onMouseEnter=${() => (lit.value = index)}>
-        <th scope="row"><button type="button" class="plain" aria-pressed=${lit.value === index}
-          onClick=${() => (lit.value = index)}>
-          <i class=${`dot ${colourOf(index)}`}></i>${line.name}</button>
-          ${line.stability === "volatile" && html`<span class="tag">tail</span>`}</th>
-        <td>${count(line.offered)}</td><td>${count(line.kept)}</td><td>${count(line.cut)}</td>
-        <td>${line.messages.filter((m) => m.kept > 0).length}/${line.messages.length}</td>
-        <td><${Limits} line=${line} budget=${receipt.budget} /></td>
-        <td>${whatHappened(line, rules)}</td></tr>`,
+        <th scope="col">cut</th><th scope="col">as before</th><th scope="col">messages</th>
+        <th scope="col">limits</th><th scope="col">why</th></tr></thead>
+      <tbody>${rows.map(
+        (row, index) => html`<${Row} key=${index} row=${row} budget=${receipt.budget}
+        rules=${rules} chosen=${row.slot >= 0 && row.slot === chosen}
+        onChoose=${() => choose(row)} />`,
       )}</tbody>
+      <tfoot><tr><th scope="row">prompt</th><td>${count(sumOf(rows, "offered"))}</td>
+        <td>${count(sumOf(rows, "kept"))}</td><td>${count(sumOf(rows, "cut"))}</td>
+        <td>${count(same)}</td><td>${count(messages.length)}</td><td></td><td></td></tr></tfoot>
     </table></div>
     ${receipt.warnings.map(({ message }) => html`<p class="warning" key=${message}>${message}</p>`)}
-    <h3>${receipt.slots[lit.value]?.name ?? ""}</h3>
-    <${Messages} texts=${messages} lit=${lit} />
+    <h3>${slots[chosen]?.name ?? ""}</h3>
+    <${Messages} texts=${messages} slot=${chosen} />
   </section>`;
 };
