@@ -67,7 +67,7 @@ test("a name has its colour wherever it stands", () => {
 });
 
 test("a call has its result beside it, or what it waits for", () => {
-  const call = (id) => ({ kind: "call", id, name: id, params: "{}", text: "" });
+  const call = (id) => ({ kind: "call", id, name: id, text: `${id}({"n":12345678901234567890})` });
   const messages = [
     { role: "user", status: "complete", parts: [{ kind: "text", text: "Go." }] },
     { role: "assistant", status: "tool_call", parts: [call("a"), call("b"), call("c")] },
@@ -83,6 +83,7 @@ test("a call has its result beside it, or what it waits for", () => {
       ["model", "no result"],
     ],
   );
+  assert.equal(steps[1].params, '{"n":12345678901234567890}');
   assert.equal(doing(steps), "waiting for your approval");
   assert.equal(doing(stepsOf(messages.slice(0, 1), null)), "waiting for the model");
   assert.equal(doing(stepsOf([], { text: "So", reasoning: "", calls: {} })), "answering");

@@ -163,9 +163,8 @@ def _kind(part: Part) -> str:
 
 def _call(part: Part) -> dict[str, Any]:
     match part:
-        case ToolCall(id=call_id, name=name, arguments=arguments):
-            params = msgspec.json.format(msgspec.json.encode(arguments), indent=2).decode()
-            return {"id": call_id, "name": name, "params": params}
+        case ToolCall(id=call_id, name=name):
+            return {"id": call_id, "name": name}
         case ToolResult(call_id=call_id, is_error=is_error):
             return {"id": call_id, "error": is_error}
         case _:

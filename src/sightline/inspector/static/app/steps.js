@@ -6,6 +6,13 @@
 const WHO = { user: "you", assistant: "model", tool: "tool", system: "system" };
 const STATES = { asked: "waiting for your approval", running: "running" };
 
+// The parameters of a call that is written name(JSON): laid out, unless that would change them.
+const paramsOf = ({ name, text }) => {
+  const json = text.slice(name.length + 1, -1);
+  const value = JSON.parse(json);
+  return JSON.stringify(value) === json ? JSON.stringify(value, null, 2) : json;
+};
+
 /**
  * @param {any[]} messages of the turn's group
  * @param {Open | null} open what of it is under way
@@ -25,7 +32,7 @@ export const stepsOf = (messages, open) => {
         const result = results.get(part.id);
         if (result) shown.add(result);
         const state = result ? "" : (STATES[open?.calls[part.id] ?? ""] ?? "no result");
-        return { ...part, who, status, result, state };
+        return { ...part, params: paramsOf(part), who, status, result, state };
       }),
   );
   const words = [
