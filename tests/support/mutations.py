@@ -52,6 +52,13 @@ class Mutation(NamedTuple):
 
 
 MUTATIONS: Final = (
+    Mutation(
+        "trace-from-elsewhere",
+        "telemetry.py",
+        "_context_of(parent) if parent else None",
+        "None",
+        "agent/host/test_spans.py",
+    ),
     # slop
     Mutation(
         "patch-order",
