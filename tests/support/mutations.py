@@ -57,7 +57,7 @@ MUTATIONS: Final = (
         "telemetry.py",
         "_context_of(parent) if parent else None",
         "None",
-        "agent/host/test_spans.py",
+        "gateway/test_observer.py",
     ),
     # slop
     Mutation(
