@@ -34,24 +34,26 @@ class Running:
 Start = Callable[..., AbstractAsyncContextManager[Running]]
 
 
+@asynccontextmanager
+async def running(
+    upstreams: Mapping[str, str], tail: LiveTail | None = None
+) -> AsyncIterator[Running]:
+    """Run a gateway for as long as a block takes."""
+    listening = listen(0)
+    port = listening.getsockname()[1]
+    async with httpx2.AsyncClient(timeout=30, trust_env=False) as client:
+        found = Running(port, client)
+        application = Gateway(SECRET, port, upstreams, found.passed.put_nowait, tail)
+        server = server_of(application)
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        try:
+            yield found
+        finally:
+            server.should_exit = True
+            await serving
+            await application.close()
+
+
 @pytest.fixture
 def gateway() -> Start:
-    @asynccontextmanager
-    async def start(
-        upstreams: Mapping[str, str], tail: LiveTail | None = None
-    ) -> AsyncIterator[Running]:
-        listening = listen(0)
-        port = listening.getsockname()[1]
-        async with httpx2.AsyncClient(timeout=30, trust_env=False) as client:
-            running = Running(port, client)
-            application = Gateway(SECRET, port, upstreams, running.passed.put_nowait, tail)
-            server = server_of(application)
-            serving = asyncio.create_task(server.serve(sockets=[listening]))
-            try:
-                yield running
-            finally:
-                server.should_exit = True
-                await serving
-                await application.close()
-
-    return start
+    return running

@@ -11,11 +11,13 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from support.vendors.answers import Fails, Refuses, Says, Trouble
 
 Frames = Callable[[Says], Iterator[bytes]]
+_NUMBERS = count(1)  # Claude Code takes two messages with one id for one
 
 
 def sse(value: Any, event: str = "") -> bytes:
@@ -99,8 +101,8 @@ def anthropic(answer: Says) -> Iterator[bytes]:
     usage = {"input_tokens": fresh, "cache_read_input_tokens": used.cache_read_tokens,
              "cache_creation_input_tokens": 0, "output_tokens": 1}  # fmt: skip
     message: dict[str, Any] = {
-        "id": "msg_1", "type": "message", "role": "assistant", "content": [], "model": "m",
-        "stop_reason": None, "stop_sequence": None, "usage": usage,
+        "id": f"msg_{next(_NUMBERS)}", "type": "message", "role": "assistant", "content": [],
+        "model": "m", "stop_reason": None, "stop_sequence": None, "usage": usage,
     }  # fmt: skip
     yield event("message_start", message=message)
     yield event("ping")
