@@ -35,7 +35,9 @@ FILES = {
     "htm.mjs": "htm/dist/htm.mjs",
     "signals-core.mjs": "@preact/signals-core/dist/signals-core.mjs",
     "signals.mjs": "@preact/signals/dist/signals.mjs",
+    "diff.mjs": "diff/dist/diff.min.js",
     "LICENSE.preact": "preact/LICENSE",
+    "LICENSE.diff": "diff/LICENSE",
     "LICENSE.htm": "htm/LICENSE",
     "LICENSE.signals": "@preact/signals/LICENSE",
 }

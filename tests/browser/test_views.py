@@ -172,6 +172,22 @@ def test_the_prompt_is_the_request_byte_for_byte_with_its_difference(page: Page)
     assert "with=1.1" in page.url
 
 
+def test_changes_are_told_by_slot_path_and_word_against_any_request(page: Page) -> None:
+    view(page, "Changes")
+    section = page.get_by_role("region", name="Changes", exact=True)
+    expect(section.get_by_label("against request")).to_have_value("3.1")
+    history = section.get_by_role("region", name="Changes of history")
+    expect(history.locator("ins").last).to_contain_text(HOSTILE)
+    state = section.get_by_role("region", name="Changes of state")
+    expect(state.locator("code").first).to_have_text("/")
+    assert "4" in state.locator("ins").all_inner_texts()
+    assert "3" in state.locator("del").all_inner_texts()
+    section.get_by_label("against request").fill("1.1")
+    section.get_by_label("against request").press("Enter")
+    expect(state.locator("del").filter(has_text=re.compile("^1$"))).to_be_visible()
+    assert "with=1.1" in page.url
+
+
 def test_the_state_shows_nodes_changes_and_the_tail(page: Page) -> None:
     view(page, "State")
     nodes = page.get_by_role("treegrid", name=re.compile("^Nodes of"))
@@ -265,7 +281,7 @@ def test_the_keyboard_goes_everywhere_and_the_address_holds_the_view(page: Page)
     page.keyboard.press("k")
     page.keyboard.press("G")
     expect(selected).to_contain_text("bold")
-    page.keyboard.press("5")
+    page.keyboard.press("6")
     expect(page.get_by_role("region", name="Trace")).to_be_visible()
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
@@ -336,7 +352,7 @@ def test_an_export_opens_from_disk_and_shows_the_same_hostile_text_as_text(
     saved = visit(target.as_uri(), offline=True)
     turns = saved.get_by_role("listbox", name="Turns").get_by_role("option")
     expect(turns).to_have_count(len(LINES))
-    for name in ("Picture", "Conversation", "Prompt", "State", "Trace", "Ledger"):
+    for name in ("Picture", "Conversation", "Changes", "Prompt", "State", "Trace", "Ledger"):
         view(saved, name)
         expect(saved.get_by_role("region", name=name).first).to_be_visible()
     expect(saved.get_by_role("region", name="Ledger")).to_contain_text("Only those that stood in")

@@ -1,6 +1,7 @@
 // The modules of the page that need no browser.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { differencesOf, hunksOf, pathOf, totalsOf } from "app/differences";
 import { Folds } from "app/folds";
 import { count, dollars, seconds, share } from "app/html";
 import { colourOf, rowsOf, sumOf } from "app/map";
@@ -87,4 +88,72 @@ test("a call has its result beside it, or what it waits for", () => {
   assert.equal(doing(steps), "waiting for your approval");
   assert.equal(doing(stepsOf(messages.slice(0, 1), null)), "waiting for the model");
   assert.equal(doing(stepsOf([], { text: "So", reasoning: "", calls: {} })), "answering");
+});
+
+const TREE = ["[root] app: App", "  [list] inbox: Inbox", "    [item] m1 (n=1)", "  [note] x"];
+
+test("a line of a tree is found by the path of its node", () => {
+  const paths = ["/", "/inbox", "/inbox/m1", "/x"];
+  assert.deepEqual(
+    TREE.map((_, at) => pathOf(TREE, at)),
+    paths,
+  );
+  assert.equal(pathOf(["<state>", ...TREE], 0), "");
+});
+
+test("what hunks keep and remove is of the old text, what they keep and add of the new", () => {
+  const now = TREE.with(2, "    [item] m1 (n=2)").toSpliced(3, 1, "  [note] y", "  [note] z");
+  const texts = [TREE, now, [], TREE.slice(1), ["a b c", "d"], Array(3_000).fill("x")];
+  for (const before of texts)
+    for (const after of texts) {
+      const hunks = hunksOf(before.join("\n"), after.join("\n"));
+      assert.equal(hunks.length === 0, before === after || before.join() === after.join());
+      const all = (unwanted) =>
+        hunks.map((hunk) => hunk.pieces.map((p) => (p.kind === unwanted ? "" : p.text)).join(""));
+      for (const text of all("added")) assert.ok(before.join("\n").includes(text));
+      for (const text of all("removed")) assert.ok(after.join("\n").includes(text));
+    }
+  const [one, two] = hunksOf(TREE.join("\n"), now.join("\n"));
+  assert.equal(two, undefined); // lines beside each other are one place
+  assert.equal(one.path, "/inbox/m1");
+  assert.deepEqual(
+    one.pieces.slice(0, 3).map(({ kind, text }) => [kind, text.trim()]),
+    [
+      ["same", "[item] m1 (n="],
+      ["removed", "1"],
+      ["added", "2"],
+    ],
+  );
+});
+
+test("messages are compared slot by slot, and a change of words is no new message", () => {
+  const message = (slot, role, text) => ({ slot, role, parts: [{ kind: "text", text }] });
+  const request = (tools) => ({ body: JSON.stringify({ tools }) });
+  const before = {
+    request: request([{ name: "a" }]),
+    messages: [
+      message("history", "user", "one"),
+      message("history", "user", "two"),
+      message("state", "user", "n is 1"),
+    ],
+  };
+  const after = {
+    request: request([{ name: "a" }]),
+    messages: [
+      message("history", "user", "two"),
+      message("history", "assistant", "three"),
+      message("state", "user", "n is 2"),
+    ],
+  };
+  const slots = differencesOf(before, after);
+  assert.deepEqual(totalsOf(slots), { removed: 1, added: 1, changed: 1 });
+  assert.deepEqual(
+    slots.map((slot) => [slot.name, slot.changes.map((change) => change.kind).join(" ")]),
+    [
+      ["tools", "same"],
+      ["history", "removed same added"],
+      ["state", "changed"],
+    ],
+  );
+  assert.deepEqual(totalsOf(differencesOf(after, after)), { removed: 0, added: 0, changed: 0 });
 });

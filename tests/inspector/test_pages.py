@@ -83,7 +83,7 @@ def test_every_import_of_every_module_is_in_the_map_and_every_address_is_served(
         name = address.removeprefix("./static/")
         found = static_file(name)
         assert found is not None, name
-        wanted = re.findall(r'from\s*"([^"]+)"', found[0].decode())
+        wanted = re.findall(r'from\s*"([@\w/.-]+)"', found[0].decode())
         assert set(wanted) <= set(imports), name
 
 

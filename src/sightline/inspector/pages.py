@@ -29,6 +29,7 @@ VENDORED: Final = {
     "preact": "vendor/preact.mjs",
     "preact/hooks": "vendor/preact-hooks.mjs",
     "htm": "vendor/htm.mjs",
+    "diff": "vendor/diff.mjs",
     "@preact/signals-core": "vendor/signals-core.mjs",
     "@preact/signals": "vendor/signals.mjs",
 }

@@ -139,6 +139,7 @@ class RecordReader:
                 reach_of(line.model, self._settings, self._env),
             ),
             "drift": None if before is None else compared(before.request, request),
+            "before": None if before is None else _name(before.recorded.line),
             "reported": self._reported(recorded),
             "verdicts": {"cache": cache},
             "trace": self._trace(line),
@@ -384,6 +385,10 @@ def _with_memos(messages: Sequence[Message]) -> Iterator[str]:
         for part in parts_of(message):
             if "memo " in part["text"]:
                 yield part["text"]
+
+
+def _name(line: RequestLine) -> str:
+    return f"{line.turn}.{line.number}"
 
 
 def _request_numbers(name: str) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 import { signal, useSignal } from "@preact/signals";
 import { isExport, listen, news, useAnswer } from "app/api";
+import { ChangesView } from "app/changes";
 import { Conversation } from "app/conversation";
 import { html } from "app/html";
 import { LedgerView } from "app/ledger";
@@ -19,6 +20,7 @@ import { useEffect, useLayoutEffect } from "preact/hooks";
 const TITLES = {
   picture: "Picture",
   conversation: "Conversation",
+  changes: "Changes",
   prompt: "Prompt",
   state: "State",
   trace: "Trace",
@@ -78,6 +80,7 @@ const View = ({ turn, requests, about, fresh }) => {
   if (!data) return html`<p class="quiet">Loading…</p>`;
   if (view === "prompt")
     return html`<${PromptView} key=${key} data=${data} requests=${requests} />`;
+  if (view === "changes") return html`<${ChangesView} key=${key} data=${data} />`;
   if (view === "trace") return html`<${TraceView} key=${key} trace=${data.trace} />`;
   if (view === "whatif") return html`<${WhatIf} key=${key} data=${data} choices=${about} />`;
   return html`<${Picture} key=${key} data=${data} />`;

@@ -2,7 +2,16 @@
 // `filter` and `find` stay while one goes from turn to turn; the other options are a view's own.
 import { signal } from "@preact/signals";
 
-export const VIEWS = ["picture", "conversation", "prompt", "state", "trace", "whatif", "ledger"];
+export const VIEWS = [
+  "picture",
+  "conversation",
+  "changes",
+  "prompt",
+  "state",
+  "trace",
+  "whatif",
+  "ledger",
+];
 
 const parse = (hash) => {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");

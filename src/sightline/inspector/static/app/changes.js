@@ -1,0 +1,82 @@
+// What changed since the request before, or between any two: by slot, message, path and word.
+import { useAnswer } from "app/api";
+import { differencesOf, totalsOf } from "app/differences";
+import { count, html } from "app/html";
+import { colourOf } from "app/map";
+import { DriftNote } from "app/prompt";
+import { route, setOption } from "app/route";
+
+const Piece = ({ piece }) => {
+  if (piece.kind === "removed") return html`<del>${piece.text}</del>`;
+  if (piece.kind === "added") return html`<ins>${piece.text}</ins>`;
+  return piece.text;
+};
+
+const Hunk = ({ hunk }) => html`<div class="hunk">
+  ${hunk.path && html`<code class="path">${hunk.path}</code>`}
+  <pre tabindex="0">${hunk.pieces.map(
+    (piece, at) => html`<${Piece} key=${at} piece=${piece} />`,
+  )}</pre>
+</div>`;
+
+const Change = ({ change }) => {
+  if (change.kind === "same")
+    return html`<li class="quiet">unchanged: ${count(change.count)}
+      ${" "}${change.count === 1 ? "message" : "messages"}</li>`;
+  const piece = { kind: change.kind, text: change.text };
+  const hunks = change.hunks ?? [{ path: "", pieces: [piece] }];
+  return html`<li><b>${change.kind}</b> <span class="quiet">${change.role}</span>
+    ${hunks.map((hunk, at) => html`<${Hunk} key=${at} hunk=${hunk} />`)}</li>`;
+};
+
+const isSame = ({ changes }) => changes.every((change) => change.kind === "same");
+
+const Slots = ({ slots }) =>
+  html`<div>${slots
+    .filter((slot) => !isSame(slot))
+    .map(
+      (slot) => html`<section key=${slot.name} aria-label=${`Changes of ${slot.name}`}>
+    <h3><i class=${`dot ${colourOf(slot.name)}`}></i>${slot.name}</h3>
+    <ul class="changes">${slot.changes.map(
+      (change, at) => html`<${Change} key=${at} change=${change} />`,
+    )}</ul></section>`,
+    )}</div>`;
+
+const Between = ({ before, after, drift, label }) => {
+  const slots = differencesOf(before, after);
+  const { removed, added, changed } = totalsOf(slots);
+  const same = slots.filter(isSame).map((slot) => slot.name);
+  return html`<div>
+    <p class="lead"><b>− ${count(removed)}, + ${count(added)}, ${count(changed)} changed</b>
+      ${same.length > 0 && html`${" "}<span class="quiet">the same: ${same.join(", ")}</span>`}</p>
+    <${Slots} slots=${slots} />
+    ${
+      drift &&
+      html`<details><summary>the first byte</summary>
+      <${DriftNote} drift=${drift} label=${label} /></details>`
+    }
+  </div>`;
+};
+
+export const ChangesView = ({ data }) => {
+  const { session, turn, request, options } = route.value;
+  const wanted = options.with ?? data.before;
+  const [, otherTurn, otherRequest] = /^(\d+)\.(\d+)$/.exec(wanted ?? "") ?? [];
+  const path = otherTurn ? `/api/sessions/${session}/turns/${otherTurn}/${otherRequest}` : null;
+  const other = useAnswer(path);
+  const label = `From ${wanted} to ${turn}.${request}`;
+  return html`<section aria-label="Changes">
+    <label>against request <input name="with" size="8" pattern="\\d+\\.\\d+" value=${wanted ?? ""}
+      placeholder="turn.request" onChange=${(event) => setOption("with", event.target.value)} />
+    </label>
+    ${!wanted && html`<p class="quiet">The first request to its model: nothing before it.</p>`}
+    ${wanted && !path && html`<p class="error" role="alert">Requests are named turn.request.</p>`}
+    ${other.error && html`<p class="error" role="alert">${other.error}</p>`}
+    ${path && !other.data && !other.error && html`<p class="quiet">Loading…</p>`}
+    ${
+      other.data &&
+      html`<${Between} key=${label} before=${other.data} after=${data} label=${label}
+      drift=${wanted === data.before ? data.drift : null} />`
+    }
+  </section>`;
+};
