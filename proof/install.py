@@ -23,9 +23,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Installed", "extras", "main", "plan"]
+__all__ = ["PROGRAMS", "Installed", "extras", "main", "plan"]
 
 ROOT = Path(__file__).parent.parent
+PROGRAMS = ("chat", "ask", "inspect", "mcp", "gateway")
 # CPU seconds of an import, an empty interpreter taken off: the best of some processes.
 IMPORT_MS = """
 import json, resource, subprocess, sys
@@ -64,10 +65,9 @@ def extras() -> tuple[str, ...]:
 
 def plan(others: list[str]) -> Iterator[tuple[str, str]]:
     """What is tried: interpreters with extras, `""` for none of them."""
-    together = ",".join(extras())
-    yield from ((sys.executable, extra) for extra in ("", *extras(), together))
+    yield from ((sys.executable, extra) for extra in ("", *extras()))
     for other in others:
-        yield from ((other, extra) for extra in ("", together))
+        yield from ((other, extra) for extra in ("", "all"))
 
 
 def install(python: str, wheel: Path, extra: str) -> Installed:
@@ -92,6 +92,9 @@ def install(python: str, wheel: Path, extra: str) -> Installed:
         shown = _run(home, program, "demo", "--print")
         tree = _run(home, program, "demo", "--json")
         assert _run(home, program, "tree", "format", stdin=tree) == shown
+        if extra == "all":
+            for command in PROGRAMS:
+                _run(home, program, command, "--help")
         version = _run(home, own, "-c", "import platform; print(platform.python_version())")
         alone, every = json.loads(_run(home, own, "-c", IMPORT_MS))
         return Installed(version.decode().strip(), extra, weight / 1e6, alone, every)
@@ -134,7 +137,7 @@ def main(arguments: list[str] | None = None) -> int:
         _run(ROOT, sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", place)
         [wheel] = Path(place).glob("*.whl")
         for python, extra in plan(others):
-            name = "all" if "," in extra else extra or "none"
+            name = extra or "none"
             try:
                 made = install(python, wheel, extra)
             except subprocess.CalledProcessError as error:

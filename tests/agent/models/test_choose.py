@@ -20,7 +20,7 @@ from sightline.agent.models.choose import (
     profile_of,
     usable,
 )
-from sightline.agent.models.extras import EXTRAS, OptionalPackage, is_installed
+from sightline.agent.models.extras import EXTRAS, OptionalPackage, install, is_installed
 from sightline.agent.models.vendors import VENDORS
 from sightline.config import EndpointSettings, Settings
 from sightline.errors import (
@@ -167,10 +167,27 @@ def test_every_extra_of_the_package_is_known_with_all_that_it_brings() -> None:
     root = Path(__file__).parents[3]
     project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
     declared = project["optional-dependencies"]
+    assert declared.pop("all") == [f"sightline[{','.join(declared)}]"]
     assert set(EXTRAS) == set(declared)
     assert {name: len(extra.modules) for name, extra in EXTRAS.items()} == {
         name: len(packages) for name, packages in declared.items()
     }
+
+
+@pytest.mark.parametrize(
+    ("mark", "command"),
+    [
+        ("pyvenv.cfg", "pip install 'sightline[pdf]'"),
+        ("pipx_metadata.json", "pipx runpip {home.name} install 'sightline[pdf]'"),
+        ("uv-receipt.toml", "uv pip install --python {home} 'sightline[pdf]'"),
+    ],
+)
+def test_an_extra_is_brought_by_the_tool_that_made_the_environment(
+    mark: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / mark).touch()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert install("pdf") == command.format(home=tmp_path)
 
 
 def test_an_extra_that_is_half_there_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["EXTRAS", "OptionalPackage", "install", "is_installed"]
+__all__ = ["EXTRAS", "OptionalPackage", "install", "installer", "is_installed"]
 
 
 class OptionalPackage(NamedTuple):
@@ -49,4 +51,14 @@ def is_installed(extra: str) -> bool:
 
 def install(extra: str) -> str:
     """Write the command that brings an extra."""
-    return f"pip install 'sightline[{extra}]'"
+    return f"{installer()} 'sightline[{extra}]'"
+
+
+def installer() -> str:
+    """Write what a command that installs into this environment begins with: whose tool made it."""
+    home = Path(sys.prefix)
+    if (home / "pipx_metadata.json").exists():
+        return f"pipx runpip {home.name} install"
+    if (home / "uv-receipt.toml").exists():
+        return f"uv pip install --python {home}"
+    return "pip install"

