@@ -35,6 +35,11 @@ EXTRAS: Final = {
     "gateway": OptionalPackage(("uvicorn", "httpx2"), "no gateway"),
     "mcp": OptionalPackage(("mcp",), "no MCP server"),
     "local": OptionalPackage(("xllamacpp",), "no embedded model"),
+    "otel": OptionalPackage(
+        ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
+        "spans and metrics are sent nowhere",
+    ),
+    "postgres": OptionalPackage(("psycopg",), "no ledger in PostgreSQL"),
     "openai-agents": OptionalPackage(("agents",), "no adapter for the OpenAI Agents SDK"),
     "pydantic-ai": OptionalPackage(("pydantic_ai",), "no adapter for Pydantic AI"),
     "langchain": OptionalPackage(("langchain", "langgraph"), "no adapter for LangChain"),
