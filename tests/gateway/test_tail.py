@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.conftest import Start
+from gateway.test_observer import passing as answered_request
 from gateway.test_proxy import UPGRADE
 from sightline.agent.host.journal import Journal
 from sightline.agent.host.sight import SightRules
 from sightline.context.ledger import Ledger
 from sightline.context.projection.tail import render_state
+from sightline.errors import Unreachable
 from sightline.gateway.bodies import APIS, Api
 from sightline.gateway.observer import Observer, Passing
 from sightline.gateway.report import line_of
 from sightline.gateway.tail import LiveTail, Mode, Spliced
+from sightline.slop.hub.address import dial_address
+from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World
 from support.edits import grown, next_world
+from support.loopback import listening
 from support.share import share
 from support.shown import known, read
 from support.vendors.answers import Fails, Refuses, says
@@ -278,6 +284,22 @@ def test_no_app_no_state_and_an_app_that_is_gone_or_silent_is_labelled() -> None
     assert "status: disconnected, last seen 8:00" in text
 
 
+async def test_an_app_that_crashed_or_says_nothing_holds_no_request_up() -> None:
+    async def mute(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async def crashed(*_: object) -> NoReturn:
+        raise Unreachable("it crashed")
+
+    async with listening(mute) as port, Hub() as hub:
+        hub.add("mute", dial_address(f"ws://127.0.0.1:{port}/slop"))
+        hub.add("crashed", crashed)
+        live = LiveTail("whole", lambda: hub.world, len, RULES)
+        passing = Passing("anthropic", "", {}, json.dumps(body()).encode(), 0, 0)
+        [text] = states("anthropic", (await live.splice(passing, "http://127.0.0.1")).data)
+    assert text.count("\nstatus: ") == 2
+
+
 def test_whatever_goes_wrong_costs_the_state_and_not_the_request() -> None:
     live = Live("whole", World((None,)))  # type: ignore[arg-type]  # what no hub gives
     given = json.dumps(body()).encode()
@@ -312,11 +334,12 @@ def test_behind_a_tool_s_result_mistral_is_given_a_word_between() -> None:
     ],
 )
 def test_where_what_was_sent_must_stay_it_stays_and_what_changed_is_told(
-    api: Api, more: dict[str, Any]
+    api: Api, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("sightline.gateway.tail.MOST_INSERTS", 8)
     live, given = Live("whole", one_app()), body(api, **more)
     first = states(api, live.send(api, given).data)
-    for number in (2, 2, 3):
+    for number in (2, 2, 3, 4, 5, 6):
         live.world, live.now = one_app(number), live.now + timedelta(seconds=1)
         given[LISTS[api]] += [{"role": "assistant", "content": "yes"}, given[LISTS[api]][0]]
         texts = states(api, live.send(api, given).data)
@@ -396,3 +419,18 @@ async def test_a_retry_of_an_agent_gets_the_same_and_a_socket_is_led_to_requests
     assert [states("anthropic", one)[0].count("n=4") for one in (answered, later)] == [0, 1]
     assert counted == given
     assert upgrade.status_code == 426
+
+
+@pytest.mark.parametrize(("leaves", "read", "cause"), [
+    (0, 16_000, "lost"), (0.25, 16_000, None), (0.25, 8_000, "tail"),
+])  # fmt: skip
+def test_a_state_that_left_is_not_blamed_on_the_vendor(
+    leaves: float, read: int, cause: str | None
+) -> None:
+    observer, first = Observer(), body("openai-responses", instructions="x" * 9_000)
+    second = {**first, "input": [*first["input"], {"role": "assistant", "content": "yes"}]}
+    before = answered_request("openai-responses", first)
+    before.leaves = round(leaves * len(before.data))
+    observer.observe(before)
+    loss = observer.observe(answered_request("openai-responses", second, read=read)).loss
+    assert (loss.cause if loss else None) == cause

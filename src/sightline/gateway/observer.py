@@ -54,8 +54,9 @@ _LONG: Final = re.compile(rb'"ttl"\s*:\s*"1h"')
 class Passed(msgspec.Struct, frozen=True, omit_defaults=True):
     """A request that went through, and what is known of it.
 
-    `trouble` is why less is known, or kept, than there could be. `tail` says what was put
-    into it. One of a transcript has a `source`: then status, size and times are not known.
+    `trouble` is why less is known, or kept, than there could be. `tail` says what was put into
+    it, and `leaves` counts the bytes of that which the next one will not have. One of a transcript
+    has a `source`: then status, size and times are not known.
     """
 
     session: str
@@ -74,6 +75,7 @@ class Passed(msgspec.Struct, frozen=True, omit_defaults=True):
     trouble: str = ""
     source: str = ""
     tail: str = ""
+    leaves: int = 0
 
 
 def passed_of(kept: Exchange) -> Passed:
@@ -111,6 +113,7 @@ class Passing:
     reply_headers: dict[str, str] = field(default_factory=dict)
     cut: bool = False
     tail: str = ""
+    leaves: int = 0
     _chunks: list[bytes] = field(default_factory=list)
     _size: int = 0
 
@@ -156,6 +159,7 @@ class Observer:
             _ms(passing.sent, passing.first),
             _ms(passing.sent, passing.ended),
             tail=passing.tail,
+            leaves=passing.leaves,
         )
         with self._lock:
             try:
@@ -190,7 +194,7 @@ class Observer:
         )
         number, trouble = self._keep(known, body, data, matched, stopped, session)
         if passing.status < 400:
-            self._traffic.add(session, Earlier(body, passing.at, usage, number))
+            self._traffic.add(session, _earlier(body, passing.at, known, number))
         return msgspec.structs.replace(known, exchange=number, trouble=gone or trouble)
 
     def _begin_again(self) -> str:
@@ -271,9 +275,18 @@ class Observer:
                 known = passed_of(one)
                 at = datetime.fromisoformat(one.sent_at).timestamp()
                 if body is not None and known.status < 400:
-                    self._traffic.add(key, Earlier(body, at, known.usage, one.id))
+                    self._traffic.add(key, _earlier(body, at, known, one.id))
         except (SightlineError, msgspec.ValidationError):
             return
+
+
+def _earlier(body: RequestBody, at: float, known: Passed, exchange: int | None) -> Earlier:
+    """Remember a request as far as the next one can be like it."""
+    usage = known.usage
+    if usage is not None and known.leaves:
+        stays = known.bytes / (known.bytes + known.leaves)
+        usage = msgspec.structs.replace(usage, input_tokens=round(usage.input_tokens * stays))
+    return Earlier(body, at, usage, exchange, bool(known.leaves))
 
 
 def _file_of(ledger: Ledger) -> tuple[int, int] | None:
@@ -324,7 +337,7 @@ def _loss(
     lifetime = lifetime_s(profile.cache.ttl)
     if body.api == "anthropic":
         lifetime = HOUR_S if _LONG.search(data) else ANTHROPIC_S
-    return verdict(
+    loss = verdict(
         compared,
         was=earlier.usage,
         usage=usage,
@@ -334,6 +347,9 @@ def _loss(
         least_tokens=profile.cache.min_tokens,
         extra_price=extra_price(profile.prices),
     )
+    if loss is not None and loss.cause == "lost" and earlier.left:
+        return msgspec.structs.replace(loss, cause="tail")
+    return loss
 
 
 def profile_of(body: RequestBody) -> Profile:

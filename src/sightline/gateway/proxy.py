@@ -127,7 +127,8 @@ class Gateway:
                 passing = Passing(known[0], path, plain, data, time.monotonic(), time.time())
                 if self._tail is not None:
                     spliced = await self._tail.splice(passing, url)
-                    passing.tail, content = spliced.plan.words, spliced.data
+                    passing.tail, passing.leaves = spliced.plan.words, spliced.plan.leaves
+                    content = spliced.data
                     headers = _of_length(headers, len(content))
         origin, target = _cut_target(url)
         # Else the client would resolve `..`: the path is the vendor's to read, as it came.

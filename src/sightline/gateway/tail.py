@@ -20,6 +20,7 @@ import threading
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -106,12 +107,14 @@ class SplicePlan:
     """What is put into a request, by the message that it stands behind, and in words.
 
     `shown` is what the model knows of the apps then, and `held` the conversation that keeps it.
+    `leaves` counts the bytes that the next request will not have.
     """
 
     added: Mapping[int, bytes]
     words: str
     shown: bytes = b""
     held: str = ""
+    leaves: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,13 +231,16 @@ class LiveTail:
         )
         words = f"{'state' if is_whole else 'changes'} of {len(insert.message):,} bytes"
         trouble = self._keep(session, insert, now)
-        return SplicePlan({**added, index: insert.message}, words + trouble, shown, keeper)
+        leaves = 0 if stays else len(insert.message)
+        return SplicePlan({**added, index: insert.message}, words + trouble, shown, keeper, leaves)
 
     def _known(self, session: str) -> list[Insert]:
         """What a session was told, by this gateway or an earlier one."""
         if session not in self._inserts:
-            found = [] if self._file is None else self._file.tails(name_of(session))
-            known = [_insert_of.decode(zlib.decompress(data)) for data in found]
+            known: list[Insert] = []
+            with suppress(SightlineError, zlib.error, msgspec.MsgspecError):
+                found = [] if self._file is None else self._file.tails(name_of(session))
+                known = [_insert_of.decode(zlib.decompress(data)) for data in found]
             _remember(self._inserts, session, [one for one in known if one.shown], SESSIONS)
         self._inserts.move_to_end(session)
         return self._inserts[session]
@@ -243,7 +249,7 @@ class LiveTail:
         """Remember what a session was told; return what is wrong with that."""
         if insert.shown:
             known = self._known(session)
-            del known[: len(known) + 1 - MOST_INSERTS]
+            del known[: max(0, len(known) + 1 - MOST_INSERTS)]
             known.append(insert)
         if self._file is None:
             return ""

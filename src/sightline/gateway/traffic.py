@@ -29,12 +29,16 @@ _HEADERS: Final = ("x-claude-code-session-id", "session-id", "session_id", "thre
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """A request that a later one can be held against; `at` is when it was sent, in seconds."""
+    """A request that a later one can be held against; `at` is when it was sent, in seconds.
+
+    `usage` is without what `left` it: state of apps that the next request does not have.
+    """
 
     body: RequestBody
     at: float
     usage: Usage | None = None
     exchange: int | None = None
+    left: bool = False
 
 
 @dataclass(slots=True)

@@ -106,6 +106,10 @@ CAUSES: Final[dict[str, tuple[str, str]]] = {
         "mark more often in long tool loops",
     ),
     "lost": ("the vendor lost it", "nothing to do: the request was the same"),
+    "tail": (
+        "the state of apps that stood there has left",
+        "let the gateway's tail stay: `--tail session`",
+    ),
     "unknown": (
         "the transcript does not tell why",
         "run the agent through `sightline gateway`: it sees the requests",
