@@ -179,14 +179,31 @@ def test_what_went_wrong_is_said_once_where_a_program_had_the_terminal(
 
 
 def test_where_requests_go_is_said_or_as_the_environment_has_it() -> None:
-    found = chosen(["openai=http://127.0.0.1:9/v1"], {"ANTHROPIC_BASE_URL": "http://there/"})
-    assert found["openai"] == "http://127.0.0.1:9"
+    found = chosen(["openai=http://127.0.0.1:9/v2"], {"ANTHROPIC_BASE_URL": "http://there/"})
+    assert found["openai"] == "http://127.0.0.1:9/v2"
     assert found["anthropic"] == "http://there"
     assert found["gemini"].startswith("https://")
+    assert chosen(["http://127.0.0.1:9"], {})["openai"] == "http://127.0.0.1:9/v1"
+    assert chosen([], {"OPENAI_BASE_URL": "http://a/b/"})["openai"] == "http://a/b"
     nowhere = ("http://", "http://[::1", "http://a:b", "http://a\r\nb: c", "https://a/?key=b")
     for wrong in ("nowhere=http://x", "file:///etc", *nowhere):
         with pytest.raises(InvalidInput):
             chosen([wrong], {})
+
+
+@pytest.mark.parametrize("end", ["/v1", "/v1beta/openai"])
+def test_an_address_that_does_not_end_as_usual_is_kept_as_it_is(end: str) -> None:
+    asks = """
+import os, urllib.error, urllib.request
+with contextlib.suppress(urllib.error.HTTPError):
+    urllib.request.urlopen(os.environ["OPENAI_BASE_URL"] + "/models")
+"""
+    with Vendor() as vendor:
+        environment = {**os.environ, "OPENAI_BASE_URL": vendor.url + end}
+        agent = [sys.executable, "-c", f"import contextlib{asks}"]
+        command = [PROGRAM, "gateway", "--record", "off", "--", *agent]
+        subprocess.run(command, env=environment, check=True, timeout=60, stderr=subprocess.DEVNULL)
+        assert [request.path for request in vendor.requests] == [f"{end}/models"]
 
 
 def test_without_a_recorded_session_the_report_says_so(sightline: Run, tmp_path: Path) -> None:

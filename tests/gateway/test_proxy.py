@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import json
 import random
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -14,67 +16,110 @@ from typing import Any
 import httpx2
 import pytest
 import websockets
+from benchmarks.faults import Layout, session
 
-from gateway.conftest import SECRET, Start
+from gateway.conftest import SECRET, Running, Start
+from gateway.test_observer import WIRE
 from sightline.context.dialects.usage import Usage
 from sightline.context.ledger import Ledger
 from sightline.gateway.observer import Observer
 from support.loopback import listening
+from support.share import WHOLE
 from support.vendors.answers import Ignores, Refuses, says
+from support.vendors.apis import APIS as WIRES
 from support.vendors.server import Vendor
 
 MESSAGES = "/anthropic/v1/messages"
 
 
-async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer every request with its own body, in chunks of odd sizes."""
-    while True:
-        try:
-            head = await reader.readuntil(b"\r\n\r\n")
-        except (asyncio.IncompleteReadError, ConnectionError):
-            return
-        lines = head.lower().split(b"\r\n")
-        length = next((line for line in lines if line.startswith(b"content-length:")), b":0")
-        body = await reader.readexactly(int(length.partition(b":")[2]))
-        writer.write(b"HTTP/1.1 200 OK\r\nx-given: 1\r\ntransfer-encoding: chunked\r\n\r\n")
-        rng = random.Random(len(body))
-        at = 0
-        while at < len(body):
-            size = rng.randrange(1, 5_000)
-            part = body[at : at + size]
-            writer.write(b"%x\r\n%s\r\n" % (len(part), part))
-            at += size
-        writer.write(b"0\r\n\r\n")
-        await writer.drain()
+class Echo:
+    """A vendor that notes every body, and answers each with another, in pieces of odd sizes."""
+
+    def __init__(self, replies: Mapping[bytes, bytes] | None = None) -> None:
+        self.replies = replies or {}
+        self.bodies: list[bytes] = []
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                found = re.search(rb"content-length: *(\d+)", head.lower())
+                body = await reader.readexactly(int(found[1]) if found else 0)
+                self.bodies.append(body)
+                writer.write(reply_of(self.replies.get(body, body), random.Random(len(body))))
+                await writer.drain()
 
 
-def bodies(rng: random.Random, count: int) -> list[bytes]:
-    """Bodies as agents write them, and as nobody would."""
-    found = []
-    for _ in range(count):
-        kind = rng.randrange(4)
-        if kind == 0:
-            found.append(rng.randbytes(rng.randrange(40_000)))
-        elif kind == 1:
-            said = {"role": "user", "content": "ä\u2028\ud83d\ude00" * rng.randrange(99)}
-            found.append(json.dumps({"messages": [said], "tools": []}, indent=1).encode())
-        elif kind == 2:
-            found.append(b'{"messages": [{"role":"user","content":"cut o')
-        else:
-            found.append(gzip.compress(b'{"messages":[]}'))
-    return found
+def reply_of(data: bytes, rng: random.Random) -> bytes:
+    """A reply on the wire, chunked."""
+    parts = [b"HTTP/1.1 200 OK\r\nx-given: 1\r\ntransfer-encoding: chunked\r\n\r\n"]
+    at = 0
+    while at < len(data):
+        size = rng.randrange(1, 5_000)
+        part = data[at : at + size]
+        parts.append(b"%x\r\n%s\r\n" % (len(part), part))
+        at += size
+    return b"".join([*parts, b"0\r\n\r\n"])
 
 
+Case = tuple[str, bytes, bytes]  # a path, what is sent there, and what comes back
+
+
+def recorded(rng: random.Random) -> Iterator[Case]:
+    """Requests as agents make them one after the other, and streams as vendors answer."""
+    ways: dict[Layout, str] = {
+        "anthropic": "/anthropic/v1/messages",
+        "openai-responses": "/openai/v1/responses",
+    }
+    for layout, path in ways.items():
+        stream = b"".join(WIRES[WIRE[layout]].frames(says("well " * rng.randrange(1, 200))))
+        for body in session(rng, layout, 8):
+            data = json.dumps(body, indent=rng.choice([None, 2])).encode()
+            yield path, data, stream
+            yield path, gzip.compress(data), gzip.compress(stream)
+            yield path, data[: rng.randrange(len(data))], stream[: rng.randrange(len(stream))]
+
+
+def fuzzed(rng: random.Random) -> Iterator[Case]:
+    """What nobody would send, to any path."""
+    spelled = json.dumps({"messages": [{"role": "user", "content": "\u2028\ud83d"}]}).encode()
+    for path in ("/anthropic/v1/messages", "/openai/v1/chat/completions", "/openai/v1/files"):
+        noise = rng.randbytes(rng.randrange(20_000))
+        yield path, noise, rng.randbytes(rng.randrange(20_000))
+        at = rng.randrange(len(spelled))
+        yield path, spelled[:at] + noise[:9] + spelled[at:], b"data: " + noise + b"\n\n"
+        yield path, b'{"input": [' + b"[" * rng.randrange(3_000), b"event: \x00\r\n\r\n" + noise
+
+
+def cases(rng: random.Random, count: int) -> list[Case]:
+    found: list[Case] = []
+    while len(found) < count:
+        found += [*recorded(rng), *fuzzed(rng)]
+    return found[:count]
+
+
+@pytest.mark.timeout(1200 if WHOLE else 120)
 async def test_bodies_go_on_and_come_back_as_they_were(gateway: Start) -> None:
-    async with listening(_echo) as port, gateway({"anthropic": f"http://127.0.0.1:{port}"}) as run:
-        for body in bodies(random.Random(1), 150):
-            reply = await run.client.post(f"{run.base}{MESSAGES}", content=body)
+    tried = cases(random.Random(1), 10_000 if WHOLE else 150)
+    echo = Echo({body: reply for _, body, reply in tried})
+    left = iter(tried)
+
+    async def agent(run: Running) -> None:
+        for path, body, _ in left:
+            async with run.client.stream("POST", f"{run.base}{path}", content=body) as reply:
+                given = [part async for part in reply.aiter_raw()]
             assert reply.status_code == 200
-            assert reply.content == body
+            assert b"".join(given) == echo.replies[body]
             assert reply.headers["x-given"] == "1"
-            passed = await run.passed.get()
-            assert passed.data == body
-        await run.client.aclose()
+
+    async with listening(echo) as port:
+        vendor = f"http://127.0.0.1:{port}"
+        async with gateway({"anthropic": vendor, "openai": vendor}) as run:
+            await asyncio.gather(*(agent(run) for _ in range(16)))
+            await run.client.aclose()
+    assert sorted(echo.bodies) == sorted(body for _, body, _ in tried)
+    seen = [body for path, body, _ in tried if not path.endswith("/files")]
+    assert sorted(run.passed.get_nowait().data for _ in seen) == sorted(seen)
 
 
 async def test_a_body_that_comes_in_pieces_and_waits_to_be_asked_for_is_passed(
@@ -103,7 +148,7 @@ async def _echo_any(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
 
 
 async def test_a_length_beside_chunks_is_no_length(gateway: Start) -> None:
-    async with listening(_echo) as port, gateway({"anthropic": f"http://127.0.0.1:{port}"}) as run:
+    async with listening(Echo()) as port, gateway({"anthropic": f"http://127.0.0.1:{port}"}) as run:
         reader, writer = await asyncio.open_connection("127.0.0.1", run.port)
         head = f"POST /{SECRET}{MESSAGES} HTTP/1.1\r\nhost: 127.0.0.1:{run.port}\r\n"
         both = "connection: close\r\ncontent-length: 99\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -249,6 +294,53 @@ async def test_a_websocket_is_passed_on_both_ways(gateway: Start) -> None:
             with pytest.raises(websockets.WebSocketException):
                 async with websockets.connect(f"ws://127.0.0.1:{run.port}/openai/v1/responses"):
                     pass
+
+
+async def test_requests_over_a_websocket_are_looked_at_as_if_each_said_everything(
+    gateway: Start,
+) -> None:
+    def ask(words: str, **more: Any) -> str:
+        said = {"type": "message", "role": "user", "content": words}
+        body = {"type": "response.create", "model": "gpt-5.5", "tools": [TOOL], "input": [said]}
+        return json.dumps({**body, **more})
+
+    used = Usage(input_tokens=50_000, output_tokens=9, cache_read_tokens=49_000)
+    lost = Usage(input_tokens=50_000, output_tokens=9)
+    answers = (
+        says("one", usage=used),
+        says("two", usage=used),
+        Refuses("rate"),
+        says("3", usage=lost),
+    )
+    with Vendor(*answers) as vendor:
+        async with gateway({"openai": vendor.url}) as run:
+            address = f"{run.base}/openai/v1/responses".replace("http", "ws", 1)
+            sent = [
+                ask("hello " * 99),
+                ask("and now?", previous_response_id="resp_1"),
+                ask("more", previous_response_id="resp_2"),
+                ask("more", previous_response_id="resp_2", model="gpt-5.4"),
+                ask("what is not known", previous_response_id="resp_x"),
+            ]
+            async with websockets.connect(address, additional_headers={"session-id": "s"}) as agent:
+                for message in sent:
+                    await agent.send(message)
+                    while json.loads(await agent.recv())["type"] not in (
+                        "response.completed",
+                        "error",
+                    ):
+                        pass
+            assert [request.body.decode() for request in vendor.requests] == sent
+            observer = Observer()
+            passed = [observer.observe(await run.passed.get()) for _ in sent]
+    assert [one.status for one in passed] == [200, 200, 429, 200, 200]
+    assert "Rate limit" in passed[2].error
+    assert [one.usage for one in passed[:2]] == [used, used]
+    causes = [one.loss and one.loss.cause for one in passed]
+    assert causes == [None, None, None, "model", None]
+
+
+TOOL = {"type": "function", "name": "look", "description": "Look at it.", "parameters": {}}
 
 
 async def test_a_vendor_s_refusal_or_close_of_a_websocket_is_the_agent_s(gateway: Start) -> None:

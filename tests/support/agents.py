@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from support.vendors.answers import Answer, Call, says
-from support.vendors.server import Vendor
+from support.vendors.server import KEY, Vendor
 
 _INSTALLED = Path(sys.prefix) / "agents"
 _MODULES = _INSTALLED / "node_modules"
@@ -73,6 +73,14 @@ class Agent:
         )  # fmt: skip
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
         return done.stdout
+
+    def begin(self, vendor: Vendor, text: str, *through: str) -> subprocess.Popen[str]:
+        """Say something, and wait for nothing; `through` is a program that runs the agent."""
+        return subprocess.Popen(
+            [*through, *self.command(vendor, text)], env=self.environment | vendor.environment(),
+            cwd=self.home, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
 
     def turn(self, text: str, *steps: Step) -> list[dict[str, Any]]:
         """Say something; the model calls a tool in each of its replies, then it is done."""
@@ -165,6 +173,19 @@ class Codex(Agent):
     def results(self, body: dict[str, Any]) -> list[Any]:
         outputs = (item for item in body["input"] if item["type"] == "function_call_output")
         return [json.loads(item["output"].partition("Output:\n")[2]) for item in outputs]
+
+
+class PlainCodex(Codex):
+    """Codex with a key, and no vendor configured but its own: it asks over a WebSocket."""
+
+    def command(self, vendor: Vendor, text: str) -> list[str]:
+        login = {"auth_mode": "apikey", "OPENAI_API_KEY": KEY}
+        (self.home / "codex" / "auth.json").write_text(json.dumps(login))
+        words = super().command(vendor, text)
+        own = [word for word in words if "model_provider" not in word]
+        first, *rest = (word for word in own if word != "-c")
+        settings = ["-c", f'openai_base_url="{vendor.url}/v1"', "-c"]
+        return [first, *rest[:1], *settings, *rest[1:]]
 
 
 def _text(content: Any) -> str:

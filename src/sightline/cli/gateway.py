@@ -8,7 +8,6 @@ import secrets
 import shlex
 import signal
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from sightline.cli.codex import codex_way, led_codex
 from sightline.cli.inspect import LOOPBACK, listen, save_page
 from sightline.cli.ledger_path import DB_HELP, ledger_path
 from sightline.cli.out import notice, say, tell, write_json_lines
@@ -32,10 +32,10 @@ __all__ = ["gateway"]
 
 SECRET_BYTES: Final = 18
 TELLS: Final = "SIGHTLINE_GATEWAY"  # where it is set, the hook of `sightline mcp` is silent
-# upstream → (where it is if nobody says otherwise, the variable that leads there, what is added)
+# upstream → (where it is if nobody says otherwise, the variable that leads there, its usual end)
 UPSTREAMS: Final = {
     "anthropic": ("https://api.anthropic.com", "ANTHROPIC_BASE_URL", ""),
-    "openai": ("https://api.openai.com", "OPENAI_BASE_URL", "/v1"),
+    "openai": ("https://api.openai.com/v1", "OPENAI_BASE_URL", "/v1"),
     "gemini": ("https://generativelanguage.googleapis.com", "GOOGLE_GEMINI_BASE_URL", ""),
 }
 
@@ -227,7 +227,7 @@ async def _serve(
     tail: Literal["off", "whole", "session"],
     json: bool,
 ) -> int:
-    ways = chosen(upstreams, os.environ)
+    ways = chosen(upstreams, {**os.environ, **codex_way(program)})
     async with AsyncExitStack() as stack:
         ledger = _ledger(db) if record else None
         live = None if tail == "off" else await _live_tail(stack, tail, ledger)
@@ -280,7 +280,8 @@ async def _pass_on(
     secret = secrets.token_urlsafe(SECRET_BYTES)
     base = f"http://{LOOPBACK}:{listening.getsockname()[1]}/{secret}"
     seen: asyncio.Queue[Passing | None] = asyncio.Queue()
-    application = Gateway(secret, listening.getsockname()[1], ways, seen.put_nowait, live)
+    starts = {name: url.removesuffix(UPSTREAMS[name][2]) for name, url in ways.items()}
+    application = Gateway(secret, listening.getsockname()[1], starts, seen.put_nowait, live)
     server = server_of(application)
     watching = asyncio.create_task(_watch(seen, observer, screen))
     serving = asyncio.create_task(server.serve(sockets=[listening]))
@@ -292,7 +293,7 @@ async def _pass_on(
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGHUP):
                 loop.add_signal_handler(number, server.handle_exit, number, None)
-            for line in _exports(base, tells=live is not None):
+            for line in _exports(base, ways, tells=live is not None):
                 say(line)
             await serving
             code = 0
@@ -381,8 +382,8 @@ def _shares_terminal() -> bool:
 def chosen(given: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
     """Tell where each API's requests go: as said, as the environment has it, or to the vendor."""
     found = {}
-    for name, (vendor, variable, end) in UPSTREAMS.items():
-        found[name] = environment.get(variable, "").rstrip("/").removesuffix(end) or vendor
+    for name, (vendor, variable, _) in UPSTREAMS.items():
+        found[name] = environment.get(variable, "").rstrip("/") or vendor
     for text in given:
         name, equals, url = text.partition("=")
         if not equals or "/" in name:
@@ -392,7 +393,9 @@ def chosen(given: Sequence[str], environment: Mapping[str, str]) -> dict[str, st
         if not _is_address(url):
             raise InvalidInput(f"an upstream is an http or https address; not {url!r}")
         for one in [name] if name else UPSTREAMS:
-            found[one] = url.rstrip("/").removesuffix(UPSTREAMS[one][2])
+            # A server without a path has the API where its vendor has it.
+            usual = UPSTREAMS[one][2] if urlsplit(url).path in ("", "/") else ""
+            found[one] = url.rstrip("/") + usual
     return found
 
 
@@ -405,21 +408,28 @@ def _is_address(url: str) -> bool:
     return bool(known) and url.isprintable() and not set(url) & set(" ?#")
 
 
-def _variables(base: str, *, tells: bool) -> dict[str, str]:
-    """Give the variables of a program that is led through here; a hook need not tell it twice."""
-    found = {variable: f"{base}/{name}{end}" for name, (_, variable, end) in UPSTREAMS.items()}
+def _variables(base: str, ways: Mapping[str, str], *, tells: bool) -> dict[str, str]:
+    """Give the variables of a program that is led through here; a hook need not tell it twice.
+
+    An address ends as the one that it stands for does.
+    """
+    found = {
+        variable: f"{base}/{name}{end if ways[name].endswith(end) else ''}"
+        for name, (_, variable, end) in UPSTREAMS.items()
+    }
     return {**found, TELLS: "1"} if tells else found
 
 
-def _exports(base: str, *, tells: bool) -> list[str]:
-    found = _variables(base, tells=tells)
+def _exports(base: str, ways: Mapping[str, str], *, tells: bool) -> list[str]:
+    found = _variables(base, ways, tells=tells)
     return [f"export {name}={shlex.quote(text)}" for name, text in found.items()]
 
 
 async def _child(program: Sequence[str], base: str, ways: dict[str, str], *, tells: bool) -> int:
     """Run the program with its vendors led through here; return its exit code."""
-    words = [program[0], *_codex(program[0], base, ways), *program[1:]]
-    environment = {**os.environ, **_variables(base, tells=tells)}
+    variables = _variables(base, ways, tells=tells)
+    words = led_codex(program, variables["OPENAI_BASE_URL"])
+    environment = {**os.environ, **variables}
     try:
         child = await asyncio.create_subprocess_exec(*words, env=environment)
     except OSError as error:
@@ -431,25 +441,3 @@ async def _child(program: Sequence[str], base: str, ways: dict[str, str], *, tel
         loop.add_signal_handler(number, child.send_signal, number)
     code = await child.wait()
     return code if code >= 0 else 128 - code
-
-
-def _codex(program: str, base: str, ways: dict[str, str]) -> list[str]:
-    """Return the words that lead Codex here: it takes no address from the environment.
-
-    A provider of its own is led through here too, to where its configuration says.
-    """
-    if Path(program).name != "codex":
-        return []
-    home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
-    try:
-        config = tomllib.loads((home / "config.toml").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        config = {}
-    name = config.get("model_provider", "openai")
-    address = f"{base}/openai/v1"
-    if name == "openai":
-        return ["-c", f'openai_base_url="{address}"']
-    upstream = config.get("model_providers", {}).get(name, {}).get("base_url")
-    if isinstance(upstream, str):
-        ways["openai"] = upstream.rstrip("/").removesuffix("/v1")
-    return ["-c", f'model_providers.{name}.base_url="{address}"']

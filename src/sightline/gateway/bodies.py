@@ -32,6 +32,7 @@ __all__ = [
     "pieces_of",
     "read_body",
     "read_fields",
+    "replied_units",
 ]
 
 Api: TypeAlias = Literal["anthropic", "openai-responses", "openai-chat", "gemini"]
@@ -62,7 +63,10 @@ class Unit(msgspec.Struct, frozen=True):
 
 
 class RequestBody(msgspec.Struct, frozen=True):
-    """A request: what is asked of the vendor besides its units, and the units by section."""
+    """A request: what is asked of the vendor besides its units, and the units by section.
+
+    `follows` names what the vendor holds before it, `warms` is for a request for no answer.
+    """
 
     api: Api
     model: str
@@ -71,6 +75,8 @@ class RequestBody(msgspec.Struct, frozen=True):
     system: tuple[Unit, ...] = ()
     messages: tuple[Unit, ...] = ()
     paths: tuple[str, ...] = ()
+    follows: str = ""
+    warms: bool = False
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -87,6 +93,12 @@ class RequestBody(msgspec.Struct, frozen=True):
     def marked(self) -> bool:
         """Whether anything in it is marked for the cache."""
         return any(unit.marked for unit in self.units)
+
+    def behind(self, held: tuple[Unit, ...]) -> RequestBody:
+        """Return the request with the messages that the vendor holds before its own."""
+        at = len(self.tools) + len(self.system)
+        paths = (*self.paths[:at], *(["held"] * len(held)), *self.paths[at:])
+        return msgspec.structs.replace(self, messages=held + self.messages, paths=paths)
 
 
 def api_of(path: str) -> tuple[Api, bool] | None:
@@ -150,13 +162,19 @@ def _responses(fields: Fields, _: str) -> RequestBody:
     given = fields.get("input", msgspec.Raw(b"[]"))
     if bytes(given)[:1] == b'"':
         given = msgspec.Raw(msgspec.json.encode([{"role": "user", "content": _value(given)}]))
-    return _body(
+    follows = fields.get("previous_response_id") or fields.get("conversation")
+    body = _body(
         "openai-responses",
         fields,
         settings=("tool_choice", "reasoning", "text", *_OPENAI),
         tools=_units(fields, "tools", _tool),
         system=_system(fields.get("instructions")),
         messages=_units({"input": given}, "input", message_units),
+    )
+    return msgspec.structs.replace(
+        body,
+        follows="" if follows is None else str(_value(follows) or ""),
+        warms="generate" in fields and _value(fields["generate"]) is False,
     )
 
 
@@ -282,9 +300,12 @@ def message_units(data: bytes) -> tuple[Unit, ...]:
     value = _values.decode(data)
     role = str(value.get("role", ""))
     units: list[Unit] = []
-    if value.get("type", "message") != "message" and "content" not in value:
-        # OpenAI's Responses: what is no message has no role, and a maker all the same.
-        return (_block("tool" if str(value["type"]).endswith("_output") else "assistant", value),)
+    if value.get("type", "message") != "message":
+        # OpenAI's Responses: what is no message has no role, and a maker all the same. Its id and
+        # its state are not the model's to read; Codex adds a note of its own, which is neither.
+        maker = "tool" if str(value["type"]).endswith("_output") else "assistant"
+        unread = ("id", "status", "internal_chat_message_metadata_passthrough")
+        return (_block(maker, {k: v for k, v in value.items() if k not in unread}),)
     parts = [*_blocks(value), *(value.get("tool_calls") or ())]
     units += [_block(role, part) for part in parts]
     rest = {k: v for k, v in value.items() if k not in _MESSAGE_FIELDS}
@@ -368,6 +389,24 @@ def _unit(
     data = msgspec.json.encode([role, kind, value])
     digest = blake2b(data, digest_size=DIGEST_BYTES).digest()
     return Unit(digest, kind, role, name, text, len(data), marked)
+
+
+class _Done(msgspec.Struct):
+    item: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_done: Final = msgspec.json.Decoder(_Done)
+
+
+def replied_units(reply: bytes) -> tuple[Unit, ...]:
+    """Read what OpenAI's Responses said, streamed or whole, as a later request would repeat it."""
+    if reply[:1] == b"{":
+        items = _lists.decode(_fields.decode(reply).get("output", msgspec.Raw(b"[]")))
+    else:
+        lines = (line[5:] for line in reply.splitlines() if line.startswith(b"data:"))
+        done = (line for line in lines if b'"response.output_item.done"' in line)
+        items = [_done.decode(line).item for line in done]
+    return tuple(unit for item in items for unit in message_units(bytes(item)))
 
 
 def pieces_of(data: bytes) -> tuple[bytes, ...]:

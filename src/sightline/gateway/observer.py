@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
@@ -29,7 +29,7 @@ from sightline.context.ledger.exchanges import Exchange, NewExchange
 from sightline.context.ledger.usage import StoredUsage
 from sightline.context.messages.gate import guarded_text, storable
 from sightline.errors import InvalidInput, NotFound, SightlineError
-from sightline.gateway.bodies import Api, RequestBody, pieces_of, read_body
+from sightline.gateway.bodies import Api, RequestBody, Unit, pieces_of, read_body, replied_units
 from sightline.gateway.losses import Comparison, verdict
 from sightline.gateway.traffic import Earlier, Traffic, session_key
 
@@ -44,6 +44,8 @@ READ_BYTES: Final = 64 * 1024 * 1024  # of one reply, or one request, that are r
 ERROR_CHARS: Final = 2_000
 TITLE_CHARS: Final = 60
 TITLE_READ: Final = 4_000
+HELD: Final = 64  # replies that a request can go on from by their id alone
+BASES: Final = 16  # requests of a session of which the next can be kept as what is new
 RECALLED: Final = 8  # requests of a session that the first one after a restart is compared with
 # Anthropic, "Prompt caching": five minutes unless a mark asks for an hour.
 ANTHROPIC_S: Final = 300.0
@@ -141,6 +143,8 @@ class Observer:
         self._agent = agent
         self._traffic = Traffic()
         self._sessions: dict[str, int] = {}
+        self._held: dict[str, tuple[Unit, ...]] = {}
+        self._bases: dict[str, dict[int, dict[int, int]]] = {}
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -178,10 +182,11 @@ class Observer:
         self._recall(session)
         stopped, usage = _answer(passing, body)
         profile = profile_of(body)
-        matched = self._traffic.match(session, body)
+        whole = self._whole(body)
+        matched = None if whole is None else self._traffic.match(session, whole)
         loss = None
-        if matched is not None:
-            loss = _loss(*matched, body, usage, passing, profile, data)
+        if matched is not None and not body.warms:
+            loss = _loss(*matched, whole or body, usage, passing, profile, data)
         known = msgspec.structs.replace(
             known,
             session=session,
@@ -192,9 +197,11 @@ class Observer:
             stop=_stop(passing, stopped),
             error=_error(passing),
         )
-        number, trouble = self._keep(known, body, data, matched, stopped, session)
-        if passing.status < 400:
-            self._traffic.add(session, _earlier(body, passing.at, known, number))
+        number, trouble = self._keep(known, body, data, stopped, session)
+        if passing.status < 400 and whole is not None:
+            if not body.warms:
+                self._traffic.add(session, _earlier(whole, passing.at, known))
+            self._hold(passing, whole, stopped)
         return msgspec.structs.replace(known, exchange=number, trouble=gone or trouble)
 
     def _begin_again(self) -> str:
@@ -205,6 +212,7 @@ class Observer:
         self._ledger.close()
         self._ledger = None
         self._sessions.clear()
+        self._bases.clear()
         try:
             self._ledger = Ledger(path)
         except SightlineError as error:
@@ -212,24 +220,37 @@ class Observer:
         self._file = _file_of(self._ledger)
         return f"the ledger was deleted or replaced; what follows is recorded in a new {path}"
 
+    def _whole(self, body: RequestBody) -> RequestBody | None:
+        """Put what the vendor holds before what is new; None where we have not seen it."""
+        if not body.follows:
+            return body
+        held = self._held.get(body.follows)
+        return None if held is None else body.behind(held)
+
+    def _hold(self, passing: Passing, body: RequestBody, stopped: Stopped | None) -> None:
+        if body.api == "openai-responses" and stopped is not None and stopped.response_id:
+            self._held[stopped.response_id] = body.messages + replied_units(passing.reply or b"")
+            while len(self._held) > HELD:
+                del self._held[next(iter(self._held))]
+
     def _keep(
         self,
         known: Passed,
         body: RequestBody,
         data: bytes,
-        matched: tuple[Earlier, Comparison] | None,
         stopped: Stopped | None,
         session: str,
     ) -> tuple[int | None, str]:
         if self._ledger is None:
             return None, ""
+        pieces = pieces_of(data)
         new = NewExchange(
             body.api,
             body.model,
-            pieces_of(data),
+            pieces,
             {} if stopped is None else msgspec.to_builtins(stopped),
             about_of(known),
-            None if matched is None else matched[0].exchange,
+            self._base(session, pieces),
             stored_usage(known),
         )
         exchanges = self._ledger.exchanges
@@ -241,7 +262,23 @@ class Observer:
                 number = exchanges.add(self._session(session, body), new)
         except SightlineError as error:
             return None, f"not kept: {error}"
+        self._add_base(session, number, pieces)
         return number, ""
+
+    def _base(self, key: str, pieces: Sequence[bytes]) -> int | None:
+        """Find the kept request of a session with most of these pieces, of equals the latest."""
+        sizes = _sizes(pieces)
+        found = {
+            number: sum(known[piece] for piece in known.keys() & sizes.keys())
+            for number, known in self._bases.get(key, {}).items()
+        }
+        return max(found, key=lambda number: (found[number], number), default=None)
+
+    def _add_base(self, key: str, number: int, pieces: Sequence[bytes]) -> None:
+        known = self._bases.setdefault(key, {})
+        known[number] = _sizes(pieces)
+        while len(known) > BASES:
+            del known[next(iter(known))]
 
     def _session(self, key: str, body: RequestBody) -> int:
         """Find the ledger's session of an agent's session, or begin one."""
@@ -269,24 +306,25 @@ class Observer:
             self._sessions[key] = session.id
             for one in kept:
                 api = cast(Api, one.api)
-                body = read_body(
-                    api, self._ledger.exchanges.request(one.id), f"/models/{one.model}"
-                )
+                data = self._ledger.exchanges.request(one.id)
+                self._add_base(key, one.id, pieces_of(data))
+                body = read_body(api, data, f"/models/{one.model}")
+                whole = None if body is None else self._whole(body)
                 known = passed_of(one)
                 at = datetime.fromisoformat(one.sent_at).timestamp()
-                if body is not None and known.status < 400:
-                    self._traffic.add(key, _earlier(body, at, known, one.id))
+                if whole is not None and known.status < 400:
+                    self._traffic.add(key, _earlier(whole, at, known))
         except (SightlineError, msgspec.ValidationError):
             return
 
 
-def _earlier(body: RequestBody, at: float, known: Passed, exchange: int | None) -> Earlier:
+def _earlier(body: RequestBody, at: float, known: Passed) -> Earlier:
     """Remember a request as far as the next one can be like it."""
     usage = known.usage
     if usage is not None and known.leaves:
         stays = known.bytes / (known.bytes + known.leaves)
         usage = msgspec.structs.replace(usage, input_tokens=round(usage.input_tokens * stays))
-    return Earlier(body, at, usage, exchange, bool(known.leaves))
+    return Earlier(body, at, usage, bool(known.leaves))
 
 
 def _file_of(ledger: Ledger) -> tuple[int, int] | None:
@@ -296,6 +334,10 @@ def _file_of(ledger: Ledger) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+def _sizes(pieces: Sequence[bytes]) -> dict[int, int]:
+    return {hash(piece): len(piece) for piece in pieces}
 
 
 def name_of(key: str) -> str:

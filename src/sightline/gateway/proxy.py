@@ -17,11 +17,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx2
+import msgspec
 import uvicorn
 import websockets
 from websockets.asyncio.client import connect
 
-from sightline.gateway.bodies import api_of
+from sightline.gateway.bodies import Api, api_of
 from sightline.gateway.observer import READ_BYTES, Passing
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class Gateway:
             data, whole = await body.all(READ_BYTES)
             content = data if whole else body.rest(data)
             if whole and known[1]:
-                plain = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
+                plain = _plain(scope["headers"])
                 passing = Passing(known[0], path, plain, data, time.monotonic(), time.time())
                 if self._tail is not None:
                     spliced = await self._tail.splice(passing, url)
@@ -171,7 +172,7 @@ class Gateway:
             if passing is not None:
                 passing.status = response.status_code
                 passing.first = time.monotonic()
-                passing.reply_headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in back}
+                passing.reply_headers = _plain(back)
             await answered.start(response.status_code, back)
             async for chunk in response.aiter_raw():
                 if passing is not None:
@@ -194,6 +195,7 @@ class Gateway:
             await _refuse(send, 426, "state is told in requests alone", kind="websocket.http")
             return
         url = found[0].replace("http", "ws", 1)
+        copy = _SocketCopy(api_of(found[1]), found[1], _plain(scope["headers"]), self._ended)
         headers = [
             (k.decode("latin-1"), v.decode("latin-1"))
             for k, v in _onward(scope["headers"])
@@ -204,11 +206,11 @@ class Gateway:
         try:
             async with _Connect(
                 url, additional_headers=headers, subprotocols=subprotocols, max_size=None,
-                user_agent_header=None, compression=None,
+                user_agent_header=None, compression=None, ping_interval=None,
             ) as vendor:  # fmt: skip
                 accepted = True
                 await send({"type": "websocket.accept", "subprotocol": vendor.subprotocol})
-                await _pump(vendor, receive, send)
+                await _pump(vendor, receive, send, copy)
         except (OSError, websockets.WebSocketException) as error:
             with contextlib.suppress(Exception):
                 if accepted:
@@ -218,6 +220,8 @@ class Gateway:
                 else:
                     why = f"the gateway could not reach the vendor: {_why(error)}"
                     await _refuse(send, 502, why, kind="websocket.http")
+        finally:
+            copy.end(cut=True)
 
 
 class _Connect(connect):
@@ -239,6 +243,7 @@ def server_of(application: Gateway) -> uvicorn.Server:
         lifespan="off",
         ws="websockets-sansio",
         ws_max_size=2**31 - 1,
+        ws_ping_interval=None,  # how long to wait for the other is theirs to say
         timeout_graceful_shutdown=1,
     )
     return uvicorn.Server(config)
@@ -343,16 +348,94 @@ def _is_good(passing: Passing) -> bool:
     return not passing.cut and 0 < passing.status < 400
 
 
+def _plain(headers: Headers) -> dict[str, str]:
+    return {key.decode("latin-1"): value.decode("latin-1") for key, value in headers}
+
+
 def _has_body(headers: Headers) -> bool:
     """Whether a request says that it has a body (RFC 9112 §6.3)."""
     return any(key in (b"content-length", b"transfer-encoding") for key, _ in headers)
 
 
-async def _pump(vendor: Any, receive: Any, send: Any) -> None:
+class _Message(msgspec.Struct):
+    """What a WebSocket's message says that it is."""
+
+    type: str = ""
+    status: int = 200
+
+
+_messages: Final = msgspec.json.Decoder(_Message)
+# OpenAI, "Responses": with one of these a reply is over.
+_LAST: Final = frozenset(f"response.{end}" for end in ("completed", "failed", "incomplete"))
+
+
+class _SocketCopy:
+    """What is copied of a WebSocket: OpenAI's Responses are asked for by a message, one at a time.
+
+    The events of a reply are those of a stream, and copied as one.
+    """
+
+    def __init__(
+        self,
+        known: tuple[Api, bool] | None,
+        path: str,
+        headers: Mapping[str, str],
+        ended: Callable[[Passing], None],
+    ) -> None:
+        self._known = known
+        self._path = path
+        self._headers = headers
+        self._ended = ended
+        self._passing: Passing | None = None
+
+    def from_agent(self, text: str) -> None:
+        """Look at what the agent sent."""
+        if self._known is None or _read(text).type != "response.create":
+            return
+        self.end(cut=True)
+        now, day = time.monotonic(), time.time()
+        self._passing = Passing(self._known[0], self._path, self._headers, text.encode(), now, day)
+
+    def from_vendor(self, text: str) -> None:
+        """Look at what the vendor sent."""
+        passing = self._passing
+        if passing is None:
+            return
+        message = _read(text)
+        if not passing.status:
+            passing.first = time.monotonic()
+            passing.status = message.status
+            passing.reply_headers = {"content-type": "text/event-stream"}
+        refused = passing.status >= 400
+        passing.feed(text.encode() if refused else f"data: {text}\n\n".encode())
+        if refused or message.type in _LAST or message.type == "error":
+            self.end(cut=False)
+
+    def end(self, *, cut: bool) -> None:
+        """Say that a request has ended, if one was on its way."""
+        passing, self._passing = self._passing, None
+        if passing is not None:
+            passing.ended = time.monotonic()
+            passing.cut = cut
+            self._ended(passing)
+
+
+def _read(text: str) -> _Message:
+    try:
+        return _messages.decode(text)
+    except msgspec.MsgspecError:
+        return _Message()
+
+
+async def _pump(vendor: Any, receive: Any, send: Any, copy: _SocketCopy) -> None:
     async def onward() -> None:
         while (message := await receive())["type"] == "websocket.receive":
             text = message.get("text")
-            await vendor.send(message["bytes"] if text is None else text)
+            if text is None:
+                await vendor.send(message["bytes"])
+            else:
+                copy.from_agent(text)
+                await vendor.send(text)
         code = message.get("code", 1000)
         await vendor.close(1000 if code in NEVER_SENT else code, message.get("reason") or "")
 
@@ -361,6 +444,8 @@ async def _pump(vendor: Any, receive: Any, send: Any) -> None:
             async for data in vendor:
                 key = "text" if isinstance(data, str) else "bytes"
                 await send({"type": "websocket.send", key: data})
+                if isinstance(data, str):
+                    copy.from_vendor(data)
         code, reason = vendor.close_code, vendor.close_reason
         if code not in NEVER_SENT:
             await send({"type": "websocket.close", "code": code, "reason": reason})

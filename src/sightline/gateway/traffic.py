@@ -37,7 +37,6 @@ class Earlier:
     body: RequestBody
     at: float
     usage: Usage | None = None
-    exchange: int | None = None
     left: bool = False
 
 

@@ -13,10 +13,15 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
+
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Request
+from websockets.server import ServerProtocol
 
 from support.vendors.answers import Answer, Fails, Ignores, Refuses, Says, Sends
 from support.vendors.apis import APIS, api_of, refusal_headers, refusal_status
@@ -142,6 +147,8 @@ class Vendor:
             name.lower(): value.strip()
             for name, _, value in (line.partition(":") for line in lines if line)
         }
+        if "upgrade" in headers:
+            return await self._socket(path, headers, head, reader, writer)
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         self.requests.append(Seen(method, path, headers, body))
         self.arrived.set()
@@ -149,8 +156,64 @@ class Vendor:
             return await self._named(method, path, body, writer)
         if why := self._wrong_name(body):
             return await _whole(writer, *why, {})
-        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-        return await self._answer(api_of(path), answer, reader, writer)
+        if (name := api_of(path)) is None:
+            return await _whole(writer, 404, b'{"error":{"message":"no such path"}}', {})
+        return await self._answer(name, self._next(), reader, writer)
+
+    def _next(self) -> Answer:
+        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+
+    async def _socket(
+        self,
+        path: str,
+        headers: dict[str, str],
+        head: bytes,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> bool:
+        """OpenAI's Responses over a WebSocket: a message asks, the events of a reply answer."""
+        socket = ServerProtocol()
+        socket.receive_data(head)
+        [request] = socket.events_received()
+        assert isinstance(request, Request)
+        socket.send_response(socket.accept(request))
+        while True:
+            writer.write(b"".join(socket.data_to_send()))
+            await writer.drain()
+            if not (data := await reader.read(2**16)):
+                return False
+            socket.receive_data(data)
+            for event in socket.events_received():
+                if not isinstance(event, Frame) or event.opcode is not Opcode.TEXT:
+                    continue
+                self.requests.append(Seen("SOCKET", path, headers, bytes(event.data)))
+                warming = b'"generate":false' in event.data
+                if not warming:
+                    self.arrived.set()
+                for message in self._messages(Says() if warming else self._next()):
+                    if message is None:
+                        writer.write(b"".join(socket.data_to_send()))
+                        return False
+                    if message == b"":
+                        writer.write(b"".join(socket.data_to_send()))
+                        return await self._hold(reader, writer, b"")
+                    socket.send_text(message)
+
+    def _messages(self, answer: Answer) -> Iterator[bytes | None]:
+        """Yield the messages of an answer; None breaks the connection, an empty one holds it."""
+        api = APIS["responses"]
+        if isinstance(answer, Refuses):
+            status = refusal_status("responses", answer)
+            yield json.dumps({"type": "error", "status": status, **api.refusal(answer)}).encode()
+            return
+        assert isinstance(answer, Says), "said by no WebSocket here"
+        number = b"resp_%d" % len(self.requests)
+        for at, frame in enumerate(api.frames(answer)):
+            if answer.cut == at:
+                yield None
+            if answer.stall == at:
+                yield b""
+            yield frame.partition(b"data: ")[2].strip().replace(b"resp_1", number)
 
     async def _named(
         self, method: str, path: str, body: bytes, writer: asyncio.StreamWriter
@@ -181,13 +244,11 @@ class Vendor:
 
     async def _answer(
         self,
-        name: str | None,
+        name: str,
         answer: Answer,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> bool:
-        if name is None:
-            return await _whole(writer, 404, b'{"error":{"message":"no such path"}}', {})
         api = APIS[name]
         if isinstance(answer, Ignores):
             return await self._hold(reader, writer, b"")

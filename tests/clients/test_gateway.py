@@ -1,0 +1,119 @@
+"""Claude Code and Codex through the gateway: they notice nothing, and everything is kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import Iterator, Sequence
+from itertools import cycle, islice
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from sightline.context.ledger import Ledger
+from sightline.gateway.bodies import api_of, pieces_of
+from support.agents import LONGEST_S, Agent, Claude, Codex, PlainCodex, installed
+from support.share import WHOLE
+from support.shell import PROGRAM
+from support.vendors.answers import Answer, Call, Refuses, says
+from support.vendors.server import Seen, Vendor
+
+TURNS = 30 if WHOLE else 3
+# What an agent makes up anew in every run.
+CHANCE = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{6,64}|[0-9]+(?:\.[0-9]+)?")
+DONE = says("All is done.")
+
+
+class Turn(NamedTuple):
+    """What a vendor answers in a turn, and whether somebody interrupts it."""
+
+    answers: tuple[Answer, ...]
+    interrupted: bool = False
+
+
+class Outcome(NamedTuple):
+    """What a person saw of a turn, and what the vendor was sent in it."""
+
+    code: int
+    said: str
+    requests: list[tuple[str, str, str]]
+
+
+def turns(agent: type[Agent]) -> list[Turn]:
+    """A working day: tools, an interruption, a vendor that is overloaded, breaks off, refuses."""
+    names = ("Bash", "command") if agent is Claude else ("exec_command", "cmd")
+    tool = Call(names[0], {names[1]: "echo it is here"})
+    kinds = (
+        Turn((says("", tool), DONE)),
+        Turn((says("never heard", stall=2),), interrupted=True),
+        Turn((Refuses("overloaded"), says("half of it is", cut=5), DONE)),
+        Turn((Refuses("rate", retry_after="1"), DONE)),
+        Turn((says("Two at once.", tool), says("", tool), says("and then", cut=4), DONE)),
+        Turn((DONE,)),
+    )
+    return list(islice(cycle(kinds), TURNS))
+
+
+def talk(agent: Agent, vendor: Vendor, *through: str) -> Iterator[Outcome]:
+    for number, turn in enumerate(turns(type(agent))):
+        before = len(vendor.requests)
+        vendor.add(*turn.answers)
+        vendor.arrived.clear()
+        running = agent.begin(vendor, f"This is turn {number}.", *through)
+        if turn.interrupted:
+            assert vendor.arrived.wait(LONGEST_S)
+            os.killpg(running.pid, signal.SIGINT)  # as a terminal does
+        said, _ = running.communicate(timeout=LONGEST_S)
+        code = running.returncode
+        agent.turns += 1
+        seen = [(one.method, one.path, plain(one.body)) for one in vendor.requests[before:]]
+        # How far an interrupted agent comes with its last words is chance.
+        words = "" if turn.interrupted else CHANCE.sub("~", said)
+        yield Outcome(128 - code if code < 0 else code, words, seen)
+
+
+def plain(body: bytes) -> str:
+    """A body without what is chance in it: ids, times, the order of names."""
+    text = json.dumps(json.loads(body), sort_keys=True) if body else ""
+    return CHANCE.sub("~", text)
+
+
+def asked(requests: Sequence[Seen]) -> list[bytes]:
+    """The bodies of the requests for an answer."""
+    known = ((api_of(one.path), one) for one in requests if one.method != "GET")
+    return [one.body for api, one in known if api is not None and api[1]]
+
+
+@installed
+@pytest.mark.timeout(3600 if WHOLE else 300)
+@pytest.mark.parametrize("agent", [Claude, Codex, PlainCodex] if WHOLE else [Claude, PlainCodex])
+def test_an_agent_notices_nothing_and_all_of_it_is_kept(agent: type[Agent], tmp_path: Path) -> None:
+    home, apps, db = tmp_path / "home", tmp_path / "apps", tmp_path / "l.db"
+    with Ledger(db):
+        pass
+    empty = db.stat().st_size
+
+    def day(*through: str) -> list[Outcome]:
+        home.mkdir()
+        outcomes = list(talk(agent(home, apps), vendor, *through))
+        home.rename(tmp_path / f"home {len(through)}")  # the other run has the same paths
+        return outcomes
+
+    with Vendor() as vendor:
+        passed = day(PROGRAM, "gateway", "--db", str(db), "--json", "--")
+        sent = asked(vendor.requests)
+        if WHOLE:
+            for one, direct in zip(passed, day(), strict=True):
+                assert one == direct
+    for turn, outcome in zip(turns(agent), passed, strict=True):
+        refused = any(isinstance(one, Refuses) and one.trouble == "rate" for one in turn.answers)
+        if not turn.interrupted and not (refused and agent is PlainCodex):  # which gives up then
+            assert (outcome.code, outcome.said) == (0, "All is done.\n")
+    with Ledger(db, mode="read") as ledger:
+        kept = [one for s in ledger.sessions.recent() for one in ledger.exchanges.list(s.id)]
+        assert sorted(ledger.exchanges.request(one.id) for one in kept) == sorted(sent)
+    new = {piece for body in sent for piece in pieces_of(body)}
+    assert db.stat().st_size - empty <= 1.2 * sum(map(len, new))
