@@ -31,6 +31,7 @@ from sightline.context.slots.receipt import RULES, Receipt
 from sightline.context.slots.strategies import DEFAULT
 from sightline.errors import InvalidInput, NotFound
 from sightline.inspector.beside import exported_beside
+from sightline.inspector.exchanges import AgentRecords
 from sightline.inspector.pages import Export
 from sightline.inspector.records import ROW_DIGITS, Records, parts_of, preview
 from sightline.inspector.timeline import timeline_of
@@ -83,6 +84,7 @@ class RecordReader:
         self._settings = settings or Settings()
         self._env = env
         self._records = Records(ledger)
+        self._agents = AgentRecords(ledger)
         self._turns = TurnRecords(ledger, self._open_journal)
         self._journal: Journal | None = None
         self._states: dict[int, _State] = {}
@@ -176,6 +178,14 @@ class RecordReader:
         """Show the messages of a group."""
         return self._records.group(session, group)
 
+    def exchanges(self, session: int) -> dict[str, Any]:
+        """List the requests of another agent's session."""
+        return self._agents.requests(session)
+
+    def exchange(self, session: int, number: int) -> dict[str, Any]:
+        """Show one request of another agent's session."""
+        return self._agents.request(session, number)
+
     def search(self, text: str) -> dict[str, Any]:
         """Find what was said in any session, and memos."""
         return self._records.search(text)
@@ -234,6 +244,10 @@ class RecordReader:
         export.add(f"{root}/overview", self.overview(session))
         for item in ledger["groups"]:
             export.add(f"{root}/groups/{item['id']}", self.group(session, item["id"]))
+        exchanges = self.exchanges(session)
+        export.add(f"{root}/exchanges", exchanges)
+        for item in exchanges["requests"]:
+            export.add(f"{root}/exchanges/{item['id']}", self.exchange(session, item["id"]))
         last: _Sent | None = None
         with_memos: set[str] = set()
         for item in turns["turns"]:

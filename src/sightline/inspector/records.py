@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.context.ledger import Ledger
+from sightline.context.ledger import Ledger, Session
 from sightline.context.messages.entries import Entry
 from sightline.context.messages.gate import guarded_text
 from sightline.context.messages.memos import Memo
@@ -41,6 +41,7 @@ class Records:
             {
                 "id": one.session.id,
                 "name": one.session.name,
+                "agent": _agent_of(one.session),
                 "title": f"{'↳ ' if one.session.parent else ''}{one.title or one.session.name}",
                 "project": one.session.project,
                 "updated_at": one.session.updated_at,
@@ -133,6 +134,15 @@ class Records:
             else "; ".join(report.findings[:5])
         )
         return {"ok": report.ok, "summary": summary}
+
+
+def _agent_of(session: Session) -> str:
+    """Name the agent whose session this is; nothing for one of our own."""
+    kind, _, agent = session.kind.partition(" ")
+    if kind != "gateway" or not session.is_foreign:
+        return ""
+    name = agent.removeprefix("import ")
+    return f"{name}, imported" if name != agent else name or "another agent"
 
 
 def parts_of(message: Message) -> list[dict[str, Any]]:

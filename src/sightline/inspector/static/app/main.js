@@ -4,6 +4,7 @@ import { signal, useSignal } from "@preact/signals";
 import { isExport, listen, news, useAnswer } from "app/api";
 import { ChangesView } from "app/changes";
 import { Conversation } from "app/conversation";
+import { AgentSession } from "app/exchanges";
 import { html } from "app/html";
 import { LedgerView } from "app/ledger";
 import { Picture } from "app/picture";
@@ -163,11 +164,14 @@ const Session = ({ about }) => {
   </main>`;
 };
 
+const called = (item) => (item.agent ? `${item.agent}: ${item.title}` : item.title);
+
 const openSession = (session) => go({ session, turn: null, request: 1, filter: "", options: {} });
 
 const Page = () => {
   const { data, error } = useAnswer("/api/sessions", news.value.sessions);
   const { session } = route.value;
+  const agent = data?.sessions.find((item) => item.id === session)?.agent;
   useEffect(() => {
     if (data && route.value.session === null && data.sessions.length)
       go({ session: data.sessions[0].id }, { replace: true });
@@ -181,7 +185,7 @@ const Page = () => {
         onChange=${(event) => openSession(Number(event.target.value))}>
         ${data.sessions.map(
           (item) => html`<option key=${item.id} value=${item.id}>
-          ${item.id} · ${item.title}</option>`,
+          ${item.id} · ${called(item)}</option>`,
         )}
       </select></label>`
       }
@@ -201,7 +205,14 @@ const Page = () => {
     </header>
     ${error && html`<p class="error" role="alert">${error}</p>`}
     ${data?.sessions.length === 0 && html`<p class="quiet">This ledger has no session yet.</p>`}
-    ${data && session !== null && html`<${Session} key=${session} about=${data} />`}
+    ${
+      data &&
+      session !== null &&
+      (agent
+        ? html`<${AgentSession} key=${session} session=${session} agent=${agent}
+          fresh=${news.value.turns} />`
+        : html`<${Session} key=${session} about=${data} />`)
+    }
   </div>`;
 };
 

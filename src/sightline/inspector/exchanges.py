@@ -1,0 +1,133 @@
+"""What other agents asked their vendors, as the page shows it: recorded by a gateway, or imported.
+
+The ledger keeps what was found out about each request when it passed. Here it is only read.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from sightline.context.dialects.drift import common_start
+from sightline.context.dialects.events import Stopped
+from sightline.context.dialects.missed import Loss
+from sightline.context.dialects.usage import Usage
+from sightline.context.ledger import Ledger
+from sightline.context.ledger.exchanges import Exchange
+from sightline.errors import NotFound
+from sightline.inspector.records import parts_of
+
+__all__ = ["AgentRecords"]
+
+NEAR: Final = 8  # earlier requests among which the one is looked for that a request goes on from
+SHARED_BYTES: Final = 200
+EXCERPT_BYTES: Final = 400
+
+
+class _Known(msgspec.Struct):
+    """What was found out about a request."""
+
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    loss: Loss | None = None
+    status: int = 0
+    stop: str = ""
+    error: str = ""
+    source: str = ""
+    total_ms: int = 0
+
+
+class AgentRecords:
+    """The exchanges of other agents in a ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def requests(self, session: int) -> dict[str, Any]:
+        """List the requests of a session as they were sent: what each used, cost and lost."""
+        listed = sorted(self._ledger.exchanges.list(session), key=lambda one: one.sent_at)
+        return {"requests": [_figures(one) for one in listed]}
+
+    def request(self, session: int, number: int) -> dict[str, Any]:
+        """Show one request as it was sent, its reply, and where it departs from the one before."""
+        listed = self._ledger.exchanges.list(session)
+        at = next((at for at, one in enumerate(listed) if one.id == number), None)
+        if at is None:
+            raise NotFound(f"session {session} has no exchange {number}")
+        data = self._ledger.exchanges.request(number)
+        return {
+            **_figures(listed[at]),
+            "request": _pretty(data) if data else None,
+            "reply": _reply(self._ledger.exchanges.reply(number)),
+            "drift": self._drift(data, listed[max(0, at - NEAR) : at]) if data else None,
+        }
+
+    def _drift(self, data: bytes, near: list[Exchange]) -> dict[str, Any] | None:
+        """Find the earlier request that this one begins most like, and where they part."""
+        earlier = [(one.id, self._ledger.exchanges.request(one.id)) for one in reversed(near)]
+        if not earlier:
+            return None
+        common, number, old = max(
+            ((common_start(data, old), number, old) for number, old in earlier),
+            key=lambda found: found[0],
+        )
+        return {
+            "with": number,
+            "common_bytes": common,
+            "shared": _text(data[max(0, common - SHARED_BYTES) : common]),
+            "old": _text(old[common : common + EXCERPT_BYTES]),
+            "new": _text(data[common : common + EXCERPT_BYTES]),
+        }
+
+
+def _figures(one: Exchange) -> dict[str, Any]:
+    known = msgspec.convert(one.about, _Known)
+    usage, loss = known.usage, known.loss
+    return {
+        "id": one.id,
+        "sent_at": one.sent_at,
+        "api": one.api,
+        "model": one.model,
+        # A transcript tells neither.
+        "bytes": None if known.source else one.bytes,
+        "duration_ms": None if known.source else known.total_ms,
+        "prompt_tokens": None if usage is None else usage.input_tokens,
+        "cached_tokens": None if usage is None else usage.cache_read_tokens,
+        "written_tokens": None if usage is None else usage.cache_write_tokens,
+        "output_tokens": None if usage is None else usage.output_tokens,
+        "cost_usd": known.cost_usd,
+        "ended": known.error or known.stop,
+        "loss": None
+        if loss is None
+        else {
+            "tokens": loss.tokens,
+            "cost_usd": loss.cost,
+            "words": loss.words,
+            "advice": loss.advice,
+            "path": loss.path,
+            "before": loss.before,
+            "now": loss.now,
+        },
+    }
+
+
+def _reply(kept: dict[str, Any]) -> list[dict[str, Any]]:
+    """Show a reply's parts; as JSON where it cannot be read."""
+    if not kept:
+        return []
+    try:
+        return list(parts_of(msgspec.convert(kept, Stopped).message))
+    except msgspec.ValidationError:
+        return [{"kind": "json", "text": _pretty(msgspec.json.encode(kept))}]
+
+
+def _pretty(data: bytes) -> str:
+    try:
+        return _text(msgspec.json.format(data))
+    except msgspec.DecodeError:
+        return _text(data)
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace")

@@ -1,0 +1,96 @@
+// Another agent's session: its requests with what they used, cost and lost; one as it was sent.
+
+import { useAnswer } from "app/api";
+import { count, dollars, html, seconds, share } from "app/html";
+import { VirtualList } from "app/list";
+import { Excerpt } from "app/prompt";
+import { route, setOption } from "app/route";
+
+const ROW = 62;
+
+const figures = (item) =>
+  item.prompt_tokens === null
+    ? [item.ended || "no usage reported"]
+    : [
+        `${count(item.prompt_tokens)} tokens`,
+        `${share(item.cached_tokens, item.prompt_tokens)} reused`,
+        ...(item.duration_ms === null ? [] : [seconds(item.duration_ms)]),
+        dollars(item.cost_usd),
+      ];
+
+const Row = (item, at) => html`<span class="turn">
+  <span class="line"><b>${at + 1}</b> ${item.model}
+    ${" "}${item.loss && html`<span class="tag bad">${item.loss.words}</span>`}</span>
+  <span class="quiet line">${figures(item).join(" · ")}</span></span>`;
+
+const paid = (loss) => [
+  `${count(loss.tokens)} tokens`,
+  ...(loss.cost_usd === null ? [] : [dollars(loss.cost_usd)]),
+];
+
+const Loss = ({ loss }) => html`<section aria-label="What was lost">
+  <h3>What was lost</h3>
+  <p><b>${paid(loss).join(", ")}</b>:
+    ${" "}${loss.words}${loss.path && html` at <code>${loss.path}</code>`}; ${loss.advice}</p>
+  ${
+    (loss.before || loss.now) &&
+    html`<div class="pair">
+      <${Excerpt} label="before" before="" text=${loss.before} />
+      <${Excerpt} label="now" before="" text=${loss.now} />
+    </div>`
+  }
+</section>`;
+
+const Drift = ({ drift }) => html`<section aria-label="Where it departs">
+  <h3>Against the earlier request that it begins most like</h3>
+  <p>${count(drift.common_bytes)} bytes in common; marks of the cache are bytes, too</p>
+  <div class="pair">
+    <${Excerpt} label="before" before=${drift.shared} text=${drift.old} />
+    <${Excerpt} label="now" before=${drift.shared} text=${drift.new} />
+  </div>
+</section>`;
+
+const Exchange = ({ session, number }) => {
+  const { data, error } = useAnswer(`/api/sessions/${session}/exchanges/${number}`);
+  if (error) return html`<p class="error" role="alert">${error}</p>`;
+  if (!data) return html`<p class="quiet">Loading…</p>`;
+  return html`<section aria-label="Exchange">
+    <p class="lead">${data.sent_at} <code>${data.api}</code> ${data.model}
+      ${" "}<span class="figure">${figures(data).join(" · ")}</span></p>
+    ${data.loss ? html`<${Loss} loss=${data.loss} />` : html`<p>Nothing was lost.</p>`}
+    ${data.drift && html`<${Drift} drift=${data.drift} />`}
+    <h3>Reply</h3>
+    ${data.reply.length === 0 && html`<p class="quiet">${data.ended || "not kept"}</p>`}
+    ${data.reply.map(
+      (part, at) => html`<div class="part" key=${at}><span class="tag">${part.kind}</span>
+      <pre tabindex="0">${part.text}</pre></div>`,
+    )}
+    <h3>Request</h3>
+    ${
+      data.request === null
+        ? html`<p class="quiet">Unknown: a transcript does not hold what was sent.</p>`
+        : html`<pre class="body" tabindex="0" aria-label="Request body">${data.request}</pre>`
+    }
+  </section>`;
+};
+
+export const AgentSession = ({ session, agent, fresh }) => {
+  const { data, error } = useAnswer(`/api/sessions/${session}/exchanges`, fresh);
+  const requests = data?.requests ?? [];
+  const wanted = requests.findIndex((item) => String(item.id) === route.value.options.exchange);
+  const at = wanted < 0 ? requests.length - 1 : wanted;
+  const chosen = requests[at];
+  return html`<main>
+    <aside aria-label="Requests of the session">
+      ${error && html`<p class="error" role="alert">${error}</p>`}
+      <${VirtualList} id="exchanges" label="Requests" count=${requests.length} height=${ROW}
+        selected=${at} onSelect=${(index) => setOption("exchange", String(requests[index].id))}
+        row=${(index) => Row(requests[index], index)} />
+    </aside>
+    <div class="view">
+      <p class="quiet">A session of another agent's: ${agent}. It can be looked at, and not gone on
+        ${" "}with.</p>
+      ${chosen && html`<${Exchange} key=${chosen.id} session=${session} number=${chosen.id} />`}
+    </div>
+  </main>`;
+};

@@ -1,0 +1,64 @@
+"""Another agent's session as the page gets it: recorded by a gateway, or imported."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from benchmarks.faults import session
+
+from gateway.test_observer import passing
+from gateway.test_transcripts import Claude
+from sightline.context.ledger import Ledger
+from sightline.errors import NotFound
+from sightline.gateway.imports import import_transcripts
+from sightline.gateway.observer import Observer
+from sightline.inspector.reader import RecordReader
+
+
+def agents_ledger(folder: Path) -> Path:
+    """A ledger with a session of our own, a recorded one with a loss, and an imported one."""
+    path = folder / "agents.db"
+    talk = Claude("imported")
+    talk.turn(0, 20_000)
+    talk.turn(0, 20_500, after=400)
+    first, second = session(random.Random(2), "anthropic", 2)[:2]
+    second["tools"].reverse()
+    with Ledger(path) as ledger:
+        ledger.sessions.create("ours")
+        observer = Observer(ledger, agent="claude")
+        for body, read in ((first, 15_000), (second, 0)):
+            observer.observe(passing("anthropic", body, read=read))
+        import_transcripts(ledger, [talk.write(folder)])
+    return path
+
+
+def test_sessions_say_whose_they_are_and_requests_what_became_of_them(tmp_path: Path) -> None:
+    with Ledger(agents_ledger(tmp_path), mode="read") as ledger:
+        reader = RecordReader(ledger)
+        listed = {one["id"]: one["agent"] for one in reader.sessions()["sessions"]}
+        assert listed == {1: "", 2: "claude", 3: "claude, imported"}
+        first, second = reader.exchanges(2)["requests"]
+        assert (first["loss"], first["cached_tokens"]) == (None, 15_000)
+        assert second["loss"]["words"].startswith("the tools came in another order")
+        assert second["loss"]["advice"]
+        shown = reader.exchange(2, second["id"])
+        assert '"claude-opus-5-5"' in shown["request"]
+        assert shown["reply"] == [{"kind": "text", "text": "well then"}]
+        assert shown["drift"]["with"] == first["id"]
+        assert shown["drift"]["old"] != shown["drift"]["new"]
+        assert reader.exchange(2, first["id"])["drift"] is None
+        assert reader.exchanges(1) == {"requests": []}
+
+
+def test_what_a_transcript_does_not_tell_is_unknown(tmp_path: Path) -> None:
+    with Ledger(agents_ledger(tmp_path), mode="read") as ledger:
+        reader = RecordReader(ledger)
+        last = reader.exchanges(3)["requests"][-1]
+        assert (last["bytes"], last["duration_ms"]) == (None, None)
+        assert last["loss"]["words"].startswith("the cache's lifetime ran out")
+        shown = reader.exchange(3, last["id"])
+        assert (shown["request"], shown["reply"], shown["drift"]) == (None, [], None)
+        with pytest.raises(NotFound):
+            reader.exchange(2, last["id"])
