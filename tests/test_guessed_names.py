@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 import sightline
-from sightline import App, Budget, Host, Hub, Ledger, Message, Messages, NodeDescriptor, Slots
+from sightline import App, Budget, Host, Hub, Ledger, Message, Messages, Node, NodeDescriptor, Slots
 from sightline.cli.main import cli
 from sightline.config import Settings, TailSettings
-from sightline.context import Options, Text
+from sightline.context import Options, Prompt, Text
 from sightline.errors import InvalidInput
 from sightline.slop.app import descriptor
 
@@ -85,6 +85,24 @@ def test_an_unknown_keyword_is_answered_with_the_one_that_was_meant(
 ) -> None:
     with pytest.raises(TypeError, match=f"nexpected keyword .* did you mean '{meant}'"):
         make(**{slip: None})
+
+
+@pytest.mark.parametrize(
+    ("slip", "meant"), [("propertis", "properties"), ("prop", "props"), ("childern", "children")]
+)
+def test_a_slip_of_the_pen_in_a_node_is_seen_and_other_fields_are_kept(
+    slip: str, meant: str
+) -> None:
+    given: dict[str, Any] = {slip: {}}
+    with pytest.raises(InvalidInput, match=f"{slip}.* did you mean '{meant}'"):
+        Node.of("a", "item", **given)
+    assert Node.of("a", "item", colour="red").unknown == {"colour": "red"}
+
+
+@pytest.mark.parametrize("make", [Node, Message, Prompt])
+def test_what_is_made_by_the_thousand_names_the_keyword_that_it_does_not_have(make: Any) -> None:
+    with pytest.raises(TypeError, match="keyword argument 'ids'"):
+        make(ids="a")
 
 
 def test_the_typed_descriptor_has_every_key_of_a_descriptor() -> None:

@@ -174,14 +174,15 @@ class Node(
     ) -> Node:
         """Make a node from Python values. Raises InvalidTree naming every broken rule.
 
-        `props` is short for `properties`. Other words of descriptors are refused: a field that
-        the protocol does not know would say nothing to anybody.
+        `props` is short for `properties`. Other words of descriptors are refused, and slips of
+        the pen: a field that the protocol does not know would say nothing to anybody.
         """
         if props is not UNSET and properties is not UNSET:
             raise InvalidTree([Violation("/props", "is given twice, as 'properties' too")])
-        for word in _DESCRIPTOR_WORDS.keys() & unknown if unknown else ():
-            rule = f"is a descriptor's word: a Node has {_DESCRIPTOR_WORDS[word]!r}"
-            raise InvalidTree([Violation(f"/{word}", rule)])
+        for word in unknown:
+            rule = _why_not(word)
+            if rule is not None:
+                raise InvalidTree([Violation(f"/{word}", rule)])
         fields = {
             "properties": properties if props is UNSET else props,
             "meta": meta,
@@ -540,6 +541,16 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain_part(item) for item in value]
     return _plain_part(value)
+
+
+def _why_not(word: str) -> str | None:
+    """Say why a node has no such field; None for one that the protocol leaves to others."""
+    if word in _DESCRIPTOR_WORDS:
+        return f"is a descriptor's word: a Node has {_DESCRIPTOR_WORDS[word]!r}"
+    from difflib import get_close_matches  # for slips of the pen only
+
+    close = get_close_matches(word, ("props", "children", *TEXT_FIELDS), n=1, cutoff=0.8)
+    return f"is no field of a node; did you mean {close[0]!r}?" if close else None
 
 
 def _plain_part(value: Any) -> Any:
