@@ -10,13 +10,13 @@ from typing import Any
 
 from mcp import Client
 
-from clients.test_plugins import AT, TURNS, Board
 from sightline import Hub
 from sightline.adapters.hook import addition
 from sightline.adapters.mcp import AppsServer
 from sightline.context.projection.changes import ShownState
 from sightline.context.tokens.tokens import default_counter
 from sightline.slop.app.local import local_dial
+from support.board import AT, TURNS, Board
 
 PAGE = Path(__file__).parents[2] / "docs" / "mcp.md"
 ROW = re.compile(r"^\| [^|]+\| ([\d,]+) \| ([\d,]+) \| ([\d.]+) \|", re.MULTILINE)

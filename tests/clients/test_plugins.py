@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sightline import App
 from sightline.adapters.hook import addition
 from sightline.context.projection.changes import ShownState
 from sightline.context.projection.tail import render_state
@@ -20,47 +18,27 @@ from sightline.slop.app.local import local_dial
 from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.world import AppState, World
 from support.agents import Agent, Claude, Codex, installed
+from support.board import AT, TURNS, Board
 from support.share import WHOLE
-from support.shown import known, read
+from support.shown import Apps, known, read
 
-TURNS = 50
-ITEMS = 180
-PART = ITEMS // 20  # change in a turn
+FEWEST = 80  # some 1,650 tokens; below that the frames of what changed weigh too much
 MOST_SNAPSHOTS = 5
-AT = datetime(2026, 11, 16, 8, tzinfo=UTC)
-
-
-class Board:
-    """An app of which a part changes in every turn."""
-
-    def __init__(self) -> None:
-        self.rng = random.Random(7)
-        self.counts = [0] * ITEMS
-        self.app = App("board", "Board", coalesce_s=0)
-
-        @self.app.node("jobs")
-        def jobs() -> dict[str, Any]:
-            items = [
-                {"id": f"job-{at}", "props": {"label": f"Job number {at}", "state": f"step {n}"}}
-                for at, n in enumerate(self.counts)
-            ]
-            return {"type": "collection", "props": {"label": "Jobs"}, "items": items}
-
-    def change(self) -> None:
-        for at in self.rng.sample(range(ITEMS), PART):
-            self.counts[at] += 1
-        self.app.refresh()
 
 
 def blocks(texts: list[str]) -> list[str]:
     return [re.findall(r"<slop-state .*</slop-state>", text, re.DOTALL)[0] for text in texts]
 
 
-def state_told(texts: list[str]) -> Any:
-    """What a reader of these texts knows, who has nothing else."""
-    apps: Any = {}
+def told(texts: list[str], before: Apps | None = None) -> Apps:
+    """What a reader of these texts knows, who has nothing else but what was told before."""
+    apps = before or {}
     for block in blocks(texts):
         apps = read(apps, block)
+    return apps
+
+
+def state_of(apps: Apps) -> Any:
     return {key: (known(app), below) for key, (app, below) in apps.items()}
 
 
@@ -70,8 +48,9 @@ def snapshots(texts: list[str]) -> float:
 
 
 async def test_fifty_turns_cost_five_snapshots_at_most_and_each_knows_all() -> None:
-    board, texts = Board(), list[str]()
+    board, texts = Board(FEWEST), list[str]()
     shown: ShownState | None = None
+    apps: Apps = {}
     async with Hub() as hub:
         hub.add("board", local_dial(board.app))
         await hub.ready()
@@ -80,8 +59,8 @@ async def test_fifty_turns_cost_five_snapshots_at_most_and_each_knows_all() -> N
             text, shown = addition(hub.world, shown, now, 4_000, default_counter().count)
             assert addition(hub.world, shown, now, 4_000, default_counter().count) == ("", shown)
             texts.append(text)
-            whole = render_state(hub.world, now)
-            assert state_told(texts) == state_told([whole])
+            apps = told([text], apps)
+            assert state_of(apps) == state_of(told([render_state(hub.world, now)]))
             board.change()
             await hub.query("board")
     assert snapshots(texts) <= MOST_SNAPSHOTS
@@ -108,7 +87,7 @@ async def test_a_real_agent_is_told_what_changed_and_nothing_twice(
             requests = await asyncio.to_thread(one.turn, f"Turn {turn}.")
             texts = one.hooked(requests[-1])
             assert len(texts) == turn + 1
-            assert state_told(texts) == state_told([whole_of(board)])
+            assert state_of(told(texts)) == state_of(told([whole_of(board)]))
             board.change()
         assert snapshots(texts) <= MOST_SNAPSHOTS
         # The gateway shows the state: then the hook says nothing, and without news neither.

@@ -2,8 +2,8 @@
 
     whatever it was shown, with the changes applied, is what is there now
 
-    <slop-state generated_at="2026-04-28T10:30:07Z" format="text/tree" since="2026-04-28T10:30:00Z">
-    (what changed; all else is as it was)
+    <slop-state generated_at="2026-04-28T10:30:07Z" format="text/tree" since="10:30:00Z">
+    (only what changed)
     ### Mail (mail-app)
     below /inbox:
       [item] thread-42: Launch plan (unread=false)  actions: {reply(body: string)}
@@ -15,9 +15,10 @@
     </slop-state>
 
 A node that is named stands as it is now; what is below it is as it was, unless it is new: then
-all of it is there. A new node comes last among its siblings, or where the line before it says;
-so does one that moved. A node that is gone is gone with all below it. An app that is new, or of
-which more changed than its nodes, is shown as a whole.
+all of it is there. A new node comes last among its siblings, or where the line before it says; so
+does one that moved. A node that is gone is gone with all below it; what is not named is as it
+was. `since` is the time of the block before, without the date where that is the same. An app that
+is new, or of which more changed than its nodes, is shown as a whole.
 
 `ShownState` is what a block showed, line by line, in its format: a value that can be kept as JSON
 by whoever has no memory between two requests. Lines are kept as `body` marks them and revealed in
@@ -58,7 +59,7 @@ from sightline.slop.protocol.world import AppState, World
 __all__ = ["ChangedNode", "ShownApp", "ShownState", "changed_nodes", "render_changes"]
 
 _ROOT: Final = "/"
-_SINCE: Final = "(what changed; all else is as it was)"
+_SINCE: Final = "(only what changed)"
 _NOTHING: Final = "(nothing has changed)"
 _WHOLE: Final = "(as a whole)"
 _GONE: Final = "(gone)"
@@ -105,9 +106,9 @@ def render_changes(shown: ShownState, current: ShownState) -> Tail:
     gone = [app for app in shown.apps if app.id not in present]
     write = _text_body if current.form == "text" else _json_body
     body = write([change for change in changes if change is not None], gone)
-    attributes = (
-        f'generated_at="{current.at}" format="{MEDIA_TYPES[current.form]}" since="{shown.at}"'
-    )
+    day = current.at.partition("T")[0]
+    since = shown.at.removeprefix(f"{day}T")
+    attributes = f'generated_at="{current.at}" format="{MEDIA_TYPES[current.form]}" since="{since}"'
     state = sealed(STATE, attributes, reveal(body, far=current.form == "yaml"))
     if timeless(shown.available) == timeless(current.available):
         return Tail(state)
