@@ -244,6 +244,7 @@ def body(api: Api = "anthropic", **more: Any) -> dict[str, Any]:
         ("anthropic", {}, {"x-claude-code-agent-id": "a1"}, "a sub-agent's"),
         ("openai-responses", {}, {"x-openai-subagent": "review"}, "a sub-agent's"),
         ("anthropic", {}, {"x-claude-code-request-class": "compaction"}, "'compaction'"),
+        ("openai-responses", {}, {"x-codex-turn-metadata": '{"request_kind":"x"}'}, "kind 'x'"),
         ("anthropic", {"tools": []}, {}, "no tools"),
         ("anthropic", {"max_tokens": 1}, {}, "one token"),
         ("anthropic", {"messages": []}, {}, "could not be read"),

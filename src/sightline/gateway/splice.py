@@ -199,8 +199,9 @@ def aside(headers: Mapping[str, str], talk: MessageList) -> str:
     # Claude Code and Codex name their sub-agents in headers.
     if any(headers.get(name) for name in _SUB_AGENTS):
         return "it is a sub-agent's"
-    kind = headers.get("x-claude-code-request-class", "main")
-    if kind != "main":
+    # So they do the kinds of their requests, where they do.
+    kind = headers.get("x-claude-code-request-class") or _codex_kind(headers) or "main"
+    if kind not in ("main", "turn"):
         return f"it is of the kind {kind!r}"
     # Titles, summaries, probes of a quota and checks of a word are asked without tools.
     if not any(talk.has(name) for name in ("tools", "cachedContent")):
@@ -213,6 +214,18 @@ def aside(headers: Mapping[str, str], talk: MessageList) -> str:
     return ""
 
 
+def _codex_kind(headers: Mapping[str, str]) -> str:
+    try:
+        return _turns.decode(headers.get("x-codex-turn-metadata", "{}")).request_kind
+    except msgspec.MsgspecError:
+        return ""
+
+
+class _CodexTurn(msgspec.Struct, frozen=True):
+    request_kind: str = ""
+
+
+_turns: Final = msgspec.json.Decoder(_CodexTurn)
 _SUB_AGENTS: Final = (
     "x-claude-code-agent-id", "x-openai-subagent", "x-codex-parent-thread-id",
 )  # fmt: skip
