@@ -168,17 +168,19 @@ class LiveTail:
                 return Spliced(passing.data, SplicePlan({}, why))
 
     def answered(self, spliced: Spliced, passing: Passing) -> None:
-        """Take note that a request was answered: the same one again is no retry."""
+        """Take note that a request was answered: the same one again is no retry.
+
+        It waits for nothing, and so not for another request either.
+        """
         plan, reply = spliced.plan, passing.reply or b""
         if _FAILED.search(reply[-_REPLY_ENDS:]):
             return
-        with self._lock:
-            self._open.pop(spliced.digest, None)
-            if not plan.shown or passing.api != "openai-responses":
-                return
-            found = _REPLY_ID.search(reply[:_REPLY_ENDS])
-            for name in filter(None, (plan.held, found[1].decode() if found else "")):
-                _remember(self._held, name, plan.shown, KEPT)
+        self._open.pop(spliced.digest, None)
+        if not plan.shown or passing.api != "openai-responses":
+            return
+        found = _REPLY_ID.search(reply[:_REPLY_ENDS])
+        for name in filter(None, (plan.held, found[1].decode() if found else "")):
+            _remember(self._held, name, plan.shown, KEPT)
 
     def _spliced(self, world: World, passing: Passing, url: str) -> Spliced:
         if passing.headers.get("content-encoding", "identity") != "identity":
@@ -269,8 +271,8 @@ _V = TypeVar("_V")
 
 
 def _remember(kept: OrderedDict[_K, _V], key: _K, value: _V, most: int) -> None:
+    kept.pop(key, None)
     kept[key] = value
-    kept.move_to_end(key)
     while len(kept) > most:
         kept.popitem(last=False)
 
