@@ -149,7 +149,12 @@ def test_a_turn_is_seen_while_it_runs(
         view(page, "Conversation")
         section = page.get_by_role("region", name="Conversation")
         expect(section.get_by_role("status")).to_contain_text("waiting for the model")
-        ledger.work.note_words(session, f"On my way {HOSTILE}", "First I think.")
+        asked_for: list[str] = []
+        page.on("request", lambda request: asked_for.append(request.url))
+        for words in range(4):
+            ledger.work.note_words(session, f"On my way {words} {HOSTILE}", "First I think.")
+            expect(section.get_by_role("listitem").last).to_contain_text(f"On my way {words}")
+        assert asked_for == []  # the words came by themselves
         expect(section.get_by_role("listitem").last).to_contain_text("<img src=x onerror=")
         expect(section).to_contain_text("First I")
         expect(section.get_by_role("status")).to_contain_text("answering")

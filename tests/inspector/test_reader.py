@@ -13,8 +13,10 @@ import pytest
 from agent.host.helpers import hosted, invoke, turn
 from sightline.agent.models.scripted import ScriptedModel
 from sightline.context.dialects.profiles import profile_for
-from sightline.context.ledger import Ledger
-from sightline.context.messages.parts import ToolCall
+from sightline.context.ledger import Ledger, StoredUsage
+from sightline.context.ledger.owner import Owner
+from sightline.context.messages.entries import Draft
+from sightline.context.messages.parts import Message, ToolCall
 from sightline.context.tokens.tokens import ESTIMATES
 from sightline.errors import DoesNotFit, InvalidInput, NotFound
 from sightline.inspector import wires
@@ -222,3 +224,37 @@ def test_a_session_without_a_journal_is_listed_and_says_what_is_missing(
         assert [item["requests"] for item in reader.turns(1)["turns"]] == [0, 0, 0]
         with pytest.raises(NotFound, match="nothing was recorded"):
             reader.request(1, 1, 1)
+
+
+def test_news_are_of_what_is_kept_and_words_that_arrive_are_told_as_they_are(
+    tmp_path: Path,
+) -> None:
+    with Ledger(tmp_path / "work.db") as ledger:
+        reader = RecordReader(ledger)
+        session, other = (ledger.sessions.create(name).id for name in ("one", "two"))
+        [entry] = ledger.append(session, [Draft(Message.of("user", "hello"), 1)])
+        seen = reader.news(session)
+        ledger.work.begin_reply(session, entry.group_id, entry.seq, "openai-chat")
+        ledger.work.note_words(session, "some words ", "")
+        ledger.work.note_call(session, entry.group_id, "c1", "asked")
+        arriving = reader.news(session)
+        assert arriving["open"] == {"text": "some words ", "reasoning": "", "calls": {"c1": "asked"}}
+        assert arriving | {"open": None} == seen | {"open": None}
+
+        def changed() -> list[bool]:
+            nonlocal seen
+            before, seen = seen, reader.news(session)
+            return [seen[name] != before[name] for name in ("sessions", "turns")]
+
+        ledger.append(other, [Draft(Message.of("user", "hello"), 1)])
+        assert changed() == [True, False]
+        ledger.append(session, [Draft(Message.of("assistant", "hi"), 1)])
+        assert changed() == [True, True]
+        ledger.memos.save("The door is blue.", ["door"])
+        assert changed() == [False, True]
+        ledger.accounts.record(session, StoredUsage("m", 1, 1), group_id=entry.group_id)
+        assert changed() == [True, True]
+        ledger.groups.drop(session, entry.group_id)
+        assert changed() == [True, True]
+        Owner(ledger.work).claim(session)
+        assert changed() == [False, True]

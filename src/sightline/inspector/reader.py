@@ -95,6 +95,17 @@ class RecordReader:
         journal = self._open_journal()
         return self._ledger.revision() + (0 if journal is None else journal.revision())
 
+    def news(self, session: int) -> dict[str, Any]:
+        """Say what to ask for again, by names that are others then, and what is under way."""
+        journal = self._open_journal()
+        sessions, kept = self._ledger.seals(session)
+        sent = 0 if journal is None else journal.revision()
+        return {
+            "sessions": sessions,
+            "turns": f"{kept} {sent} {self._ledger.work.owner(session)}",
+            "open": self._records.under_way(session),
+        }
+
     def sessions(self) -> dict[str, Any]:
         """List sessions, and what a what-if can choose from."""
         return {

@@ -84,13 +84,13 @@ class Records:
         ]
 
     def group(self, session: int, group: int) -> dict[str, Any]:
-        """Show the messages of one group, whole, and what is under way in it."""
-        work = self._ledger.work.open(session)  # behind a stored reply it is of no group
-        open_work = {"text": work.text, "reasoning": work.reasoning, "calls": work.calls}
-        return {
-            "messages": [_entry(entry) for entry in self._ledger.groups.show(session, group)],
-            "open": open_work if work.group_id in (0, group) else None,
-        }
+        """Show the messages of one group, whole."""
+        return {"messages": [_entry(entry) for entry in self._ledger.groups.show(session, group)]}
+
+    def under_way(self, session: int) -> dict[str, Any]:
+        """Show the words of a reply that is not stored yet, and calls without results."""
+        work = self._ledger.work.open(session)
+        return {"text": work.text, "reasoning": work.reasoning, "calls": work.calls}
 
     def search(self, text: str) -> dict[str, Any]:
         """Find what was said in any session by its words, and memos; with where it was said."""

@@ -50,6 +50,7 @@ class Answers(Protocol):
     def revision(self) -> int:
         """Return a number that is another one whenever something new can be read."""
 
+    def news(self, session: int) -> dict[str, Any]: ...
     def sessions(self) -> dict[str, Any]: ...
     def index(self, session: int, text: str) -> dict[str, Any]: ...
     def rows(self, session: int, turns: Sequence[int]) -> dict[str, Any]: ...
@@ -194,7 +195,8 @@ def inspector_app(
         return {"result": await invoke(wanted.app, wanted.path, wanted.action, wanted.params)}
 
     async def events(request: Request) -> Response:
-        news = _news(answers, lanes.looks, request)
+        [session, *_] = _numbers(request.query_params.get("session", "0"))
+        news = _news(answers, lanes.looks, request, session)
         return StreamingResponse(news, media_type="text/event-stream")
 
     @asynccontextmanager
@@ -403,16 +405,20 @@ async def _static(request: Request) -> Response:
     return Response(content, media_type=kind)
 
 
-async def _news(answers: Answers, lane: Lane, request: Request) -> AsyncIterator[bytes]:
-    """Tell the page when there is something new; look twice a second, say it once."""
+async def _news(
+    answers: Answers, lane: Lane, request: Request, session: int
+) -> AsyncIterator[bytes]:
+    """Tell the page what is new of a session; look twice a second, say it once."""
     seen = revision = -1
     quiet = 0
     while not await request.is_disconnected():
         with suppress(Unreachable):  # a busy lane is no news
             revision = await lane.run(answers.revision)
         if revision != seen:
-            seen, quiet = revision, 0
-            yield b"event: changed\ndata: " + msgspec.json.encode({"revision": seen}) + b"\n\n"
+            with suppress(Unreachable):
+                news = {"revision": revision, **await lane.run(answers.news, session)}
+                seen, quiet = revision, 0
+                yield b"event: changed\ndata: " + msgspec.json.encode(news) + b"\n\n"
         elif quiet >= HEARTBEAT_POLLS:
             quiet = 0
             # WHATWG HTML, server-sent events: a line with a colon first is a comment.

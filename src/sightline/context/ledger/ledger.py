@@ -19,6 +19,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -239,6 +240,18 @@ class Ledger:
     def revision(self) -> int:
         """Return a number that is another one after a change, whoever made it."""
         return self._store.revision()
+
+    def seals(self, session_id: int) -> tuple[str, str]:
+        """Name the state of all sessions, and that of one of them and of the memos.
+
+        A name is another one after a change of what is kept; what is under way is in neither.
+        """
+        with self._store.read() as db:
+            sessions = db.fetch("SELECT id, digest FROM sessions ORDER BY id")
+            memos = db.fetch("SELECT count(*), max(activity) FROM llm_memos")
+        seal = [bytes(digest) for number, digest in sessions if number == session_id]
+        every = b"".join(bytes(digest) for _, digest in sessions)
+        return sha256(every).hexdigest(), sha256(repr((seal, memos)).encode()).hexdigest()
 
     def verify(self) -> VerifyReport:
         """Check every row against its seal, and let the engine check what is its own."""

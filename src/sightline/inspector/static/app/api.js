@@ -17,7 +17,12 @@ const joined = (runs) => {
 };
 
 export const isExport = recorded !== null;
-export const news = signal({ sessions: 0, turns: 0, state: isExport ? "recorded" : "connecting" });
+export const news = signal({
+  sessions: "",
+  turns: "",
+  open: null,
+  state: isExport ? "recorded" : "connecting",
+});
 
 const problem = async (response) => {
   const body = await response.json().catch(() => ({}));
@@ -60,7 +65,7 @@ const NONE = { path: null, data: null, error: null };
  * @param {string | null} path
  * @returns {Answer}
  */
-export const useAnswer = (path, fresh = 0) => {
+export const useAnswer = (path, fresh = "") => {
   const answer = useSignal(NONE);
   useEffect(() => {
     if (!path) return undefined;
@@ -79,14 +84,21 @@ export const useAnswer = (path, fresh = 0) => {
   return answer.value.path === path ? answer.value : NONE;
 };
 
-export const listen = () => {
-  if (recorded) return;
-  const source = new EventSource(here("/api/events"));
-  const tell = (change) => (news.value = { ...news.peek(), ...change });
+/**
+ * Hear what is new of a session; returns how to stop.
+ * @param {number | null} session
+ */
+export const listen = (session) => {
+  if (recorded) return undefined;
+  const source = new EventSource(here(`/api/events?session=${session ?? 0}`));
+  const tell = (change) => {
+    news.value = { ...news.peek(), ...change };
+  };
   source.onopen = () => tell({ state: "live" });
   source.onerror = () => tell({ state: "waiting for the server" });
   source.addEventListener("changed", (event) => {
-    const { revision } = JSON.parse(event.data);
-    tell({ sessions: revision, turns: revision, state: "live" });
+    const { sessions, turns, open } = JSON.parse(event.data);
+    tell({ sessions, turns, open, state: "live" });
   });
+  return () => source.close();
 };

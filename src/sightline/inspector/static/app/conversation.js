@@ -1,6 +1,6 @@
 // What was said and done in a turn: words, reasoning, calls with their results, as they happen.
 import { useSignal } from "@preact/signals";
-import { useAnswer } from "app/api";
+import { news, useAnswer } from "app/api";
 import { html, seconds } from "app/html";
 import { doing, stepsOf } from "app/steps";
 import { useEffect } from "preact/hooks";
@@ -51,7 +51,7 @@ export const Conversation = ({ session, turn, fresh }) => {
   const { data, error } = useAnswer(`/api/sessions/${session}/groups/${turn.group}`, fresh);
   if (error) return html`<p class="error" role="alert">${error}</p>`;
   if (!data) return html`<p class="quiet">Loading…</p>`;
-  const steps = stepsOf(data.messages, data.open);
+  const steps = stepsOf(data.messages, turn.status === "running" ? news.value.open : null);
   return html`<section aria-label="Conversation">
     <ol class="said-and-done">${steps.map(
       (step, at) => html`<li key=${at} class=${step.who}>

@@ -34,7 +34,7 @@ const KEYS = [
   [`1 – ${VIEWS.length}`, "the views"],
   ["[ / ]", "previous, next request of the turn"],
   ["/", "search everything said"],
-  ["f", "follow the newest turn"],
+  ["f", "follow the newest request"],
   ["?", "this help"],
 ];
 
@@ -135,6 +135,10 @@ const Session = ({ about }) => {
     if (data && turn !== null) list.want([turn]);
   }, [data, turn]);
   const current = list.rows.get(turn);
+  useEffect(() => {
+    if (follow.value && current?.requests > route.value.request)
+      go({ request: current.requests }, { replace: true });
+  }, [follow.value, current]);
   useKeys(turns, selected, current, choose, help);
   const title = about.sessions.find((item) => item.id === session)?.title;
   useEffect(() => {
@@ -156,7 +160,7 @@ const Session = ({ about }) => {
         isComing
           ? html`<p class="quiet">Loading…</p>`
           : html`<${View} turn=${current} requests=${list.requests} about=${about}
-            fresh=${changes ? fresh : 0} />`
+            fresh=${changes ? fresh : ""} />`
       }
     </div>
     ${help.value && html`<${Help} open=${help} />`}
@@ -172,6 +176,7 @@ const Page = () => {
   const { data, error } = useAnswer("/api/sessions", news.value.sessions);
   const { session } = route.value;
   const agent = data?.sessions.find((item) => item.id === session)?.agent;
+  useEffect(() => listen(session), [session]);
   useEffect(() => {
     if (data && route.value.session === null && data.sessions.length)
       go({ session: data.sessions[0].id }, { replace: true });
@@ -218,5 +223,4 @@ const Page = () => {
 
 const root = /** @type {HTMLElement} */ (document.getElementById("root"));
 root.textContent = ""; // what stood there until now would stay beside the page
-listen();
 render(html`<${Page} />`, root);
