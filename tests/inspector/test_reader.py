@@ -238,7 +238,8 @@ def test_news_are_of_what_is_kept_and_words_that_arrive_are_told_as_they_are(
         ledger.work.note_words(session, "some words ", "")
         ledger.work.note_call(session, entry.group_id, "c1", "asked")
         arriving = reader.news(session)
-        assert arriving["open"] == {"text": "some words ", "reasoning": "", "calls": {"c1": "asked"}}
+        calls = {"c1": "asked"}
+        assert arriving["open"] == {"text": "some words ", "reasoning": "", "calls": calls}
         assert arriving | {"open": None} == seen | {"open": None}
 
         def changed() -> list[bool]:
