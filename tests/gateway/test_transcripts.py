@@ -315,6 +315,20 @@ _VALUES = st.recursive(
 )
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"type":"user","sessionId":"x","message":' + b"[" * 99_999 + b"]" * 99_999 + b"}",
+        b'{"type":"user","sessionId":"x","uuid":"u","timestamp":"9999-12-31T23:59:59-23:59"}',
+        b'{"type":"assistant","sessionId":"x","uuid":"u","message":{"id":"\\ud800"}}',
+    ],
+)
+def test_a_line_that_no_agent_writes_is_counted(line: bytes) -> None:
+    reader = Reader()
+    reader.feed(line)
+    assert (reader.unread, reader.requests) == (1, [])
+
+
 @given(st.data())
 def test_nothing_in_a_line_makes_reading_fail(data: st.DataObject) -> None:
     talk = data.draw(st.sampled_from([Claude, Codex]))()

@@ -32,6 +32,7 @@ APIS: Final[dict[Agent, Api]] = {"claude": "anthropic", "codex": "openai-respons
 KEPT_LINES: Final = 20_000  # whose place in the conversation is remembered
 KEPT_SHAPES: Final = 64
 COPIED_S: Final = 1.0  # a fork's copies of earlier lines bear the moment of the fork
+LATEST: Final = 4_102_444_800.0  # the year 2100
 LIFETIMES: Final = {"5m": 300.0, "1h": 3_600.0}
 
 
@@ -271,7 +272,7 @@ class _Claude:
         at, params, shape_hash = self._sent.get(line.request_ref or "", (0.0, b"", ""))
         given = _params.decode(params) if params else _Params(output_config=_effort(line.effort))
         shape = self._shapes.get(shape_hash, _Shape())
-        at = at or min(self._last or float("inf"), _moment(line.timestamp))
+        at = at or min(filter(None, (self._last, _moment(line.timestamp))), default=0.0)
         return at, _body("anthropic", {
             "model": given.model or message.model, "thinking": given.thinking,
             "output_config": given.output_config, "system": shape.system, "tools": shape.tools,
@@ -394,8 +395,11 @@ def _codex_usage(reported: Any) -> Usage | None:
 
 
 def _moment(text: str) -> float:
-    """Read a time of day; 0 where there is none."""
-    return datetime.fromisoformat(text).timestamp() if text else 0.0
+    """Read a time of day; 0 where there is none. Raise ValueError for what no file could hold."""
+    moment = datetime.fromisoformat(text).timestamp() if text else 0.0
+    if not 0 <= moment < LATEST:
+        raise ValueError(f"no time of day: {text[:40]}")
+    return moment
 
 
 def _question(content: msgspec.Raw) -> str:
