@@ -17,23 +17,24 @@ import os
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from sightline._keywords import names_keywords
+from sightline.agent.host.apps import end_task, first_sight, reach_configured, tell_changes
 from sightline.agent.host.asking import SideModel
 from sightline.agent.host.compose import Composed
 from sightline.agent.host.delegate import Delegates
+from sightline.agent.host.directory import HostDirectory
 from sightline.agent.host.hooks import TurnHooks
 from sightline.agent.host.journal import Ended
 from sightline.agent.host.planning import accepted, plan_of
 from sightline.agent.host.questions import UserQuestions
 from sightline.agent.host.running import TurnRun
 from sightline.agent.host.session import Current, OpenSession
-from sightline.agent.host.spending import DelegateSpending, Spending, is_priced
+from sightline.agent.host.spending import DelegateSpending, Spending
 from sightline.agent.host.stage import HostStage
 from sightline.agent.host.watching import Line, Watching
 from sightline.agent.host.writing import Scribe
@@ -45,37 +46,28 @@ from sightline.agent.toolbox import Bench, SessionRecords, Toolbox
 from sightline.agent.toolbox.results import Ran
 from sightline.agent.turn.machine import TurnLimits
 from sightline.agent.turn.steps import Spent
-from sightline.agent.workspace.guidance import Guidance, find_guidance, instructions_text
+from sightline.agent.workspace.guidance import Guidance
 from sightline.config import Settings
-from sightline.config.load import user_file
-from sightline.config.mcp_files import read_mcp_file
 from sightline.context.ledger import Ledger, Memos, MemoShelf, Session
-from sightline.context.ledger.paths import checkpoints_path, default_path, expanded
+from sightline.context.ledger.paths import default_path, expanded
 from sightline.context.ledger.store import Clock, now_utc
 from sightline.context.messages.entries import Entry
 from sightline.context.messages.gate import guarded_text
 from sightline.context.messages.parts import File, Input, Message, ToolCall
 from sightline.context.messages.state import StateRebuild, strip_state
 from sightline.context.messages.window import Window
-from sightline.context.projection.temporal import change_note, changed_signal, pin_snapshot
-from sightline.errors import InvalidInput, NotFound, SightlineError, Unreachable
-from sightline.events import AppChanged, HostEvent, Noticed, SpendingAsked, TurnEnded
+from sightline.context.projection.temporal import changed_signal, pin_snapshot
+from sightline.errors import InvalidInput, NotFound, Unreachable
+from sightline.events import HostEvent, Noticed, SpendingAsked, TurnEnded
 from sightline.slop.discovery.directory import Discovery
 from sightline.slop.hub.client import Outcome
 from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.world import World
 
 if TYPE_CHECKING:
-    from sightline.agent.workspace.changes import FileChange
-    from sightline.agent.workspace.checkpoints import Checkpoints, Restoration
-    from sightline.agent.workspace.workspace import Workspace
+    from sightline.agent.workspace.checkpoints import Restoration
 
 __all__ = ["Host"]
-
-FIRST_SIGHT_S: Final = 2.0
-# Waiting for a command and stopping it are the model's as starting it was: nobody is asked again.
-WORKSPACE_READS: Final = ("read", "search", "read_content", "wait", "stop")
-WORKSPACE_COMMANDS: Final = ("run", "wait")
 
 
 class Host:
@@ -122,7 +114,6 @@ class Host:
         self._stage.delegates = self._delegates
         if parent is not None:
             self._stage.follow(parent._stage, lambda: parent._open.remembered)
-        self._unpriced: set[str] = set()  # the models of which it was told
         self._now: Current | None = None
         self._is_new = False
         self._run: TurnRun | None = None
@@ -130,9 +121,10 @@ class Host:
         self._busy = False
         self._driver: asyncio.Task[None] | None = None
         self._cancelled: str | None = None
-        self._workspace: Workspace | None = None
-        self._guidance: tuple[Guidance, Guidance] | None = None
-        self._own_invoke_s: dict[str, float] = {}
+        self._directory = HostDirectory(
+            settings, ledger, self._stage, env, self._tell, lambda: self._current,
+            lambda: None if self._run is None else self._current,
+        )  # fmt: skip
         self._mode_before: Mode = "ask"
         self.questions = UserQuestions(hub, self._tell)
 
@@ -187,15 +179,12 @@ class Host:
                 stack.callback(setattr, hub, "ask", None)
             await host._open_session(session)
             if settings.apps.workspace:
-                await host._open_workspace(stack)
+                await host._directory.open(hub, stack)
             if is_ours:  # only now: our own apps have their seats before anybody is looked for
                 await hub.__aenter__()
-            watch = asyncio.create_task(host._watch_apps())
-            stack.push_async_callback(_ended, watch)
-            for address in settings.apps.connect:
-                await host._connect_or_tell(address)
-            for file in settings.apps.mcp_files:
-                await host._add_or_tell(file)
+            watch = asyncio.create_task(tell_changes(hub, host._tell))
+            stack.push_async_callback(end_task, watch)
+            await reach_configured(hub, settings.apps, env, host._tell)
             yield host
 
     # The conversation.
@@ -361,34 +350,12 @@ class Host:
 
     async def restoration(self, groups: Collection[int], *, forward: bool = False) -> Restoration:
         """Find out what would take back what turns did to files, or do it again with `forward`."""
-        from sightline.agent.workspace.checkpoints import Restoration
-
-        if self._workspace is None:
-            return Restoration()
-        work = partial(self._workspace.restoration, forward=forward)
-        return await asyncio.to_thread(work, self._checkpoints(), groups)
+        return await self._directory.restoration(groups, forward=forward)
 
     async def restore(self, restoration: Restoration) -> None:
         """Bring files back, all or none. Raises `ActionError` if one changed meanwhile."""
         self._refuse_while_busy("bring files back")
-        if self._workspace is not None:
-            await asyncio.to_thread(self._workspace.restore, restoration.changes)
-            await self._workspace.refresh()
-
-    def _checkpoints(self) -> Checkpoints:
-        from sightline.agent.workspace.checkpoints import Checkpoints
-
-        return Checkpoints(checkpoints_path(), self._open.row.uuid)
-
-    def _keep_changes(self, loop: asyncio.AbstractEventLoop, changes: Sequence[FileChange]) -> None:
-        """Note, in the thread that did it, what the turn that is under way did to files."""
-        if self._run is None or self._workspace is None:
-            return
-        try:
-            self._checkpoints().keep(self._current.turn.group_id, self._workspace.root, changes)
-        except OSError as error:
-            message = f"what was changed cannot be taken back by /undo: {error.strerror or error}"
-            loop.call_soon_threadsafe(self._tell, Noticed(code="checkpoint", message=message))
+        await self._directory.restore(restoration)
 
     # The model.
 
@@ -462,50 +429,21 @@ class Host:
     @property
     def guidance(self) -> tuple[Guidance, ...]:
         """What is told: the user's own files, and the directory's if the user agreed."""
-        users, directory = self._guidance or (None, None)
-        return tuple(found for found in (users, directory if self.follows else None) if found)
+        return self._directory.guidance
 
     @property
     def offered_guidance(self) -> Guidance | None:
         """What the directory would tell; None if it has nothing to say, or is not listened to."""
-        return (self._guidance[1] or None) if self._guidance else None
+        return self._directory.offered_guidance
 
     @property
     def follows(self) -> bool | None:
         """Whether the directory's instructions are followed; None while nobody was asked."""
-        offered = self.offered_guidance
-        if offered is None:
-            return None
-        if self.settings.workspace.instructions == "always":
-            return True
-        return self.ledger.work.trusts(str(offered.root))
+        return self._directory.follows
 
     def follow(self, agreed: bool) -> None:
         """Follow the directory's instructions from now on, or do not. Raises `NotFound`."""
-        if (offered := self.offered_guidance) is None:
-            raise NotFound("this directory has no instructions, commands or skills")
-        self.ledger.work.trust(str(offered.root), agreed=agreed)
-        self._tell_model()
-
-    def _read_guidance(self) -> None:
-        """Read the files anew, and tell what in them makes the prompt begin otherwise."""
-        here = Path.cwd()
-        users = find_guidance(user_file(self._env).parent, of_user=True)
-        before, self._guidance = self._guidance, (users, find_guidance(here))
-        if before is None or before[1].problems != self._guidance[1].problems:
-            for problem in self._guidance[1].problems:
-                self._tell(Noticed(code="instructions", message=problem))
-        self._tell_model()
-
-    def _tell_model(self) -> None:
-        text = instructions_text(*self.guidance)
-        if self._stage.instructions and text != self._stage.instructions and self._open.wire:
-            changed = "the instructions changed: the next request is evaluated anew behind them"
-            self._tell(Noticed(code="instructions", message=changed))
-        self._stage.instructions = text
-        if self._workspace is not None:
-            skills = {one.name: one for found in self.guidance for one in found.skills}
-            self._workspace.show_skills(tuple(skills.values()))
+        self._directory.follow(agreed)
 
     # Apps.
 
@@ -597,15 +535,6 @@ class Host:
 
     # Inside.
 
-    def _changes(self, seen: World) -> str | None:
-        """What the settings have the conversation say of changes since the last request."""
-        match self.settings.tail.changes:
-            case "note":
-                return change_note(seen, self.world)
-            case "signal":
-                return changed_signal(seen, self.world)
-        return None
-
     @property
     def _current(self) -> Current:
         assert self._now is not None  # noqa: S101 - `open` opens one before anybody has the host
@@ -626,17 +555,19 @@ class Host:
             about = {"session_id": now.session.row.uuid, "mode": self.mode}
             hooks = self._hooks = TurnHooks(self.settings.hooks, about, self._tell)
             added = await hooks.before_ask(message.text)
-            await self._look_around()
-            await self._first_sight()
+            await self._directory.look_around(self.hub)
+            await first_sight(self.hub)
             counter = self._stage.counter(model.profile)
             found, turn, mended = await asyncio.to_thread(
-                scribe.begin, now.session, message, model.profile, counter, self._changes
-            )
+                scribe.begin, now.session, message, model.profile, counter,
+                self._stage.changes_since,
+            )  # fmt: skip
             now.keep(now.session.begun(found), turn.hear("before_ask", added))
             begun, self._is_new = True, False
             self._tell_problem()
             await asyncio.to_thread(self._spending.begin_turn)
-            self._tell_unpriced(model)
+            if unpriced := self._spending.unpriced_notice(model.label, model.profile.prices):
+                self._tell(Noticed(code="unpriced", message=unpriced))
             if mended:
                 self._tell(Noticed(code="recovered", message=str(mended)))
             limits = self.settings.limits
@@ -661,18 +592,6 @@ class Host:
             await asyncio.to_thread(scribe.keep_state, now.session, now.turn, left.state)
             if left.failure is not None:
                 self._tell(Noticed(code="strategy", message=str(left.failure)))
-
-    def _tell_unpriced(self, model: Model) -> None:
-        """Say once of a model that limits in money do not count what it costs."""
-        if not self._spending.is_limited or is_priced(model.profile.prices):
-            return
-        if model.label not in self._unpriced:
-            self._unpriced.add(model.label)
-            message = (
-                f"the price of {model.label} is not known: limits in money do not count it "
-                f'(profiles."{model.label}" takes prices.input and prices.output)'
-            )
-            self._tell(Noticed(code="unpriced", message=message))
 
     def _tell_problem(self) -> None:
         if problem := self._stage.scribe.take_problem():
@@ -707,7 +626,7 @@ class Host:
         limits = self.settings.limits
         bench = Bench(
             self.hub, SessionRecords(self.ledger, row.id, self.memos), invoke_s=limits.invoke_s,
-            own_invoke_s=self._own_invoke_s,
+            own_invoke_s=self._directory.invoke_s,
             delegate=self._delegate if self.settings.delegate.offer else None,
         )  # fmt: skip
         toolbox = Toolbox(bench, self.settings.tools.style)
@@ -731,8 +650,7 @@ class Host:
             settings, self.ledger, self.hub, await self.model(), self._clock, self._project,
             self._env, self.memos, "delegate", self,
         )  # fmt: skip
-        child._workspace, child._own_invoke_s = self._workspace, self._own_invoke_s
-        child._unpriced = self._unpriced
+        child._directory.share(self._directory)
         try:
             await child._open_session(None)
             yield child
@@ -768,77 +686,6 @@ class Host:
         if self.busy:
             raise InvalidInput(f"a turn is under way; wait for its end to {what}")
 
-    async def _open_workspace(self, stack: AsyncExitStack) -> None:
-        """Show the current directory as an app; its reads need no approval, it is our own."""
-        from sightline.agent.workspace.workspace import APP_ID, MAX_WAIT_S, Workspace
-
-        chosen = self.settings.workspace
-        workspace = await asyncio.to_thread(
-            Workspace, Path.cwd(), env=self._env, also_passed=chosen.env, wait_s=chosen.wait_s,
-            max_run_s=chosen.max_run_s, sandbox=chosen.sandbox,
-            writable=[expanded(Path(path)) for path in chosen.writable],
-            tell=lambda text: self._tell(Noticed(code="run_ended", message=text)),
-        )  # fmt: skip
-        self._own_invoke_s[APP_ID] = MAX_WAIT_S + self.settings.limits.invoke_s
-        stack.push_async_callback(workspace.close)
-        self.hub.add(APP_ID, workspace.dial, own=True)
-        stack.push_async_callback(self.hub.remove, APP_ID)
-        stack.push_async_callback(_ended, asyncio.create_task(workspace.watch()))
-        self._stage.trust(APP_ID, WORKSPACE_READS, WORKSPACE_COMMANDS)
-        self._stage.plan_with(workspace)
-        workspace.on_change = partial(self._keep_changes, asyncio.get_running_loop())
-        self._workspace = workspace
-        if self.settings.workspace.instructions != "never":
-            await asyncio.to_thread(self._read_guidance)
-
-    async def _look_around(self) -> None:
-        """See the directory as it is now, before the first request of a turn is made."""
-        if self._workspace is None:
-            return
-        if self._guidance is not None:
-            await asyncio.to_thread(self._read_guidance)
-        await self._workspace.refresh()
-        with suppress(SightlineError):  # who let go of it sees nothing of it
-            # An answer comes after the patches of what was seen: until then they may wait.
-            await self.hub.query(self._workspace.app.info.id, depth=0)
-
-    async def _connect_or_tell(self, address: str) -> None:
-        try:
-            await self.connect(address)
-        except SightlineError as error:
-            self._tell(Noticed(code="not_connected", message=f"{address}: {error}"))
-
-    async def _add_or_tell(self, file: str) -> None:
-        """Want the MCP servers of a file that the user's settings name."""
-        try:
-            for entry in await asyncio.to_thread(read_mcp_file, expanded(Path(file)), self._env):
-                self.hub.add_mcp(entry.target)
-        except SightlineError as error:
-            self._tell(Noticed(code="not_connected", message=f"{file}: {error}"))
-
-    async def _watch_apps(self) -> None:
-        known: dict[str, AppChanged] = {}
-        async for world in self.hub.changes():
-            now = {
-                app.id: AppChanged(app=app.id, name=app.name, status=app.status, reason=app.reason)
-                for app in world.apps
-            }
-            for app_id, change in now.items():
-                if known.get(app_id) != change:
-                    self._tell(change)
-            for app_id, change in known.items():
-                if app_id not in now:
-                    self._tell(msgspec.structs.replace(change, status="gone", reason=""))
-            known = now
-
-    async def _first_sight(self) -> None:
-        """Give apps that have just been found a moment to show themselves."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(FIRST_SIGHT_S):
-                async for world in self.hub.changes():
-                    if all(app.status != "awaiting" for app in world.apps):
-                        return
-
     async def _close(self) -> None:
         if self._driver is not None and not self._driver.done():
             self.cancel("the host is closed")
@@ -848,11 +695,6 @@ class Host:
         for model in self._own_models:
             await model.close()
         await asyncio.to_thread(self._stage.scribe.close)
-
-
-async def _ended(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
 
 
 def _shelf(ledger: Ledger, path: Path, clock: Clock, stack: ExitStack) -> MemoShelf | None:

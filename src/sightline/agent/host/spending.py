@@ -45,11 +45,22 @@ class Spending:
         self._sessions: set[int] = set()
         self._began = self._midnight = ""
         self._last_id = 0
+        self._told_unpriced: set[str] = set()  # models
 
     @property
     def is_limited(self) -> bool:
         """Whether there is any limit in money."""
         return any(self._limits.values())
+
+    def unpriced_notice(self, model: str, prices: Prices) -> str:
+        """Say, once of a model, that limits in money do not count what it costs; empty if not."""
+        if not self.is_limited or is_priced(prices) or model in self._told_unpriced:
+            return ""
+        self._told_unpriced.add(model)
+        return (
+            f"the price of {model} is not known: limits in money do not count it "
+            f'(profiles."{model}" takes prices.input and prices.output)'
+        )
 
     def open_session(self, session_id: int) -> None:
         """Count what was spent in a session from its beginning, and no longer another one's."""
@@ -139,6 +150,7 @@ class DelegateSpending(Spending):
         super().__init__(parent._ledger, LimitSettings(), parent._clock)
         self._limits["delegate"] = limit_usd
         self._parent = parent
+        self._told_unpriced = parent._told_unpriced
 
     @property
     def is_limited(self) -> bool:

@@ -44,6 +44,7 @@ from sightline.context.messages.gate import guarded_text
 from sightline.context.messages.parts import Input, Message, ToolCall
 from sightline.context.messages.redact import redact
 from sightline.context.messages.truncate import Tiers
+from sightline.context.projection.temporal import change_note, changed_signal
 from sightline.context.projection.tools import ToolTarget
 from sightline.context.slots.budget import Budget
 from sightline.context.slots.standing import guidelines_text, system_text
@@ -151,6 +152,15 @@ class HostStage:
     def world(self) -> World:
         """What the apps show now, with keys blanked and walls of text cut."""
         return self.safe(self._hub.world)
+
+    def changes_since(self, seen: World) -> str | None:
+        """What the settings have the conversation say of changes since the last request."""
+        match self._settings.tail.changes:
+            case "note":
+                return change_note(seen, self.world)
+            case "signal":
+                return changed_signal(seen, self.world)
+        return None
 
     async def compose(self, now: Current, model: Model, draft: Input | None = None) -> Composed:
         """Make the next request of the turn, or the one that a draft would make.
