@@ -88,7 +88,7 @@ def test_requests_of_then_are_replayed(old: Path) -> None:
         known = journal.request(1, number)
         assert len(encode(known.prompt, known.profile, known.options).data) == known.line.bytes
     tables = journal._connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
-    assert {name for (name,) in tables} == {"requests", "pieces"}
+    assert {name for (name,) in tables} == {"requests", "pieces", "tails"}
     journal.close()
 
 

@@ -74,7 +74,7 @@ class TurnSpans:
 
     def __init__(self, conversation: str) -> None:
         self._conversation = {"gen_ai.conversation.id": conversation}
-        self._turn: Any = None
+        self._turn_span: Any = None
         self._chat: Any = None
         self._calls: dict[str, Any] = {}
         self._request: Attributes = {}
@@ -89,7 +89,9 @@ class TurnSpans:
         match event:
             case events.TurnStarted():
                 named = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": AGENT}
-                self._turn = self._begin(f"invoke_agent {AGENT}", {**named, **self._conversation})
+                self._turn_span = self._begin(
+                    f"invoke_agent {AGENT}", {**named, **self._conversation}
+                )
             case events.RequestBuilt(model=label):
                 self._end_chat()
                 self._begin_chat(label)
@@ -134,7 +136,7 @@ class TurnSpans:
         return telemetry.current(self._calls.get(call_id))
 
     def _begin(self, name: str, attributes: Attributes, **options: Any) -> Any:
-        with telemetry.current(self._turn):
+        with telemetry.current(self._turn_span):
             return telemetry.started(name, attributes, **options)
 
     def _begin_chat(self, label: str) -> None:
@@ -164,11 +166,11 @@ class TurnSpans:
             telemetry.fail(call, event.outcome)
             call.end()
         self._calls = {}
-        if self._turn is not None:
+        if self._turn_span is not None:
             if failed:
-                telemetry.fail(self._turn, event.code)
-            self._turn.end()
-            self._turn = None
+                telemetry.fail(self._turn_span, event.code)
+            self._turn_span.end()
+            self._turn_span = None
 
     def _fill(self, event: HostEvent) -> None:
         """Set the attributes that an event has for its span."""
@@ -192,7 +194,7 @@ class TurnSpans:
             case events.CallStarted(call_id=call_id) | events.CallFinished(call_id=call_id):
                 return self._calls.get(call_id)
             case events.TurnStarted() | events.TurnEnded():
-                return self._turn
+                return self._turn_span
             case events.RequestBuilt() | events.UsageReported() | events.ReplyEnded():
                 return self._chat
             case _:
