@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clients.test_plugins import Board, whole_of
+from clients.test_plugins import whole_of
 from gateway.conftest import Running, running
 from gateway.test_tail import LISTS, check_bytes, known_from, states
 from sightline.agent.host.sight import SightRules
@@ -21,6 +21,7 @@ from sightline.gateway.tail import LiveTail, Mode
 from sightline.slop.app.local import local_dial
 from sightline.slop.hub.hub import Hub
 from support.agents import LONGEST_S, Agent, Claude, Codex, installed
+from support.board import Board
 from support.share import WHOLE
 from support.vendors.answers import Call, says
 from support.vendors.server import Vendor
