@@ -8,7 +8,10 @@ import pytest
 from benchmarks.harness import LeftOut
 from benchmarks.local import QUICK_TURNS, run, state
 
+from support.share import WHOLE
 
+
+@pytest.mark.skipif(not WHOLE, reason="18 s; LAWS=whole runs it")
 def test_a_tail_keeps_the_history_warm_and_state_before_it_does_not() -> None:
     *turns, whole, _ = run(quick=True)
     assert [row.slug for row in turns] == [f"turn-{at}" for at in range(1, QUICK_TURNS + 1)]

@@ -17,6 +17,7 @@ from benchmarks.pictures import PICTURES
 from benchmarks.results import RESULTS, Part, load, save
 
 from sightline.slop.protocol import codec
+from support.share import WHOLE
 
 ROOT = Path(__file__).parent.parent.parent
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -107,6 +108,7 @@ def test_a_module_that_fails_is_reported_and_loses_no_figures(
     assert output.read_bytes() == before
 
 
+@pytest.mark.skipif(not WHOLE, reason="10 s; LAWS=whole runs it")
 def test_several_modules_run_one_after_the_other_each_in_a_process_of_its_own(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

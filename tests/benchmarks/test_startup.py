@@ -9,6 +9,7 @@ from benchmarks import keystrokes
 from support.share import WHOLE
 
 
+@pytest.mark.skipif(not WHOLE, reason="6 s; LAWS=whole runs it")
 def test_the_start_is_measured_against_an_interpreter_and_the_promises() -> None:
     rows = {row.slug: row for row in run(quick=True)}
     bare, promise = rows["chat"], rows["chat-promise"]

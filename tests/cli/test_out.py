@@ -13,8 +13,10 @@ import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import pytest
@@ -27,7 +29,9 @@ from sightline import ActionError, App
 from sightline.agent.workspace.command import _plain
 from sightline.cli import out
 from sightline.cli.clean import clean_json, harmless
+from sightline.cli.main import run
 from sightline.slop.protocol.jsontext import escape_controls
+from support.shell import here, streams
 from support.terminal_attacks import ATTACKS, FORBIDDEN
 
 CONTROLS = frozenset({chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))} - {"\t", "\n"})
@@ -186,6 +190,31 @@ def printed(args: list[str], *, terminal: bool) -> str:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env)
     os.close(theirs)
+    shown = screen(ours)
+    process.wait(timeout=60)
+    return shown
+
+
+def printed_here(args: list[str], *, terminal: bool) -> str:
+    """Run a command that connects to nobody in this process, to the same ends."""
+    env = {**os.environ, "NO_COLOR": "1"}
+    if not terminal:
+        done = here(Path.cwd(), *args, env=env)
+        return (done.stdout + done.stderr).decode()
+    ours, theirs = pty.openpty()
+    with ThreadPoolExecutor(1) as reader:
+        reading = reader.submit(screen, ours)
+        with (
+            open(theirs, "r+b", buffering=0) as end,  # noqa: PTH123 - a descriptor
+            patch.dict(os.environ, env),
+            streams(end, end, end),
+        ):
+            run(args)
+        return reading.result()
+
+
+def screen(ours: int) -> str:
+    """Read what is written to a terminal until nobody has it any more."""
     read = io.BytesIO()
     while True:
         try:
@@ -193,18 +222,13 @@ def printed(args: list[str], *, terminal: bool) -> str:
         except OSError:  # the last of its readers and writers is gone
             break
     os.close(ours)
-    process.wait(timeout=60)
     return read.getvalue().decode(errors="replace").replace("\r\n", "\n")
 
 
-async def check(args: list[str], *, clears: bool = False) -> None:
-    for terminal in (False, True):
-        text = await asyncio.to_thread(printed, args, terminal=terminal)
-        if clears and terminal:
-            text = text.replace("\x1b[H\x1b[2J\x1b[3J", "")
-        assert any(sign in text for sign in ("\\u009b", "\ufffd")), f"{args} had no attack in it"
-        forbidden = FORBIDDEN if terminal else CONTROLS
-        assert not forbidden.intersection(text), (args, terminal, text)
+def check(args: list[str], text: str, *, terminal: bool) -> None:
+    assert any(sign in text for sign in ("\\u009b", "\ufffd")), f"{args} had no attack in it"
+    forbidden = FORBIDDEN if terminal else CONTROLS
+    assert not forbidden.intersection(text), (args, terminal, text)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +245,12 @@ async def check(args: list[str], *, clears: bool = False) -> None:
     ids=lambda args: " ".join(args)[:24],
 )
 async def test_nothing_of_an_app_controls_a_terminal(address: str, args: list[str]) -> None:
-    await check([args[0], address, *args[1:]], clears=args[0] == "watch")
+    for terminal in (False, True):
+        command = [args[0], address, *args[1:]]
+        text = await asyncio.to_thread(printed, command, terminal=terminal)
+        if args[0] == "watch" and terminal:
+            text = text.replace("\x1b[H\x1b[2J\x1b[3J", "")
+        check(command, text, terminal=terminal)
 
 
 @pytest.mark.parametrize(
@@ -237,15 +266,17 @@ async def test_nothing_of_an_app_controls_a_terminal(address: str, args: list[st
     ],
     ids=lambda args: " ".join(args)[:24],
 )
-async def test_nothing_that_was_said_controls_a_terminal(db: str, args: list[str]) -> None:
-    await check([*args, "--db", db])
+def test_nothing_that_was_said_controls_a_terminal(db: str, args: list[str]) -> None:
+    for terminal in (False, True):
+        text = printed_here([*args, "--db", db], terminal=terminal)
+        check(args, text, terminal=terminal)
 
 
 def test_the_bytes_of_a_request_are_given_as_they_are_but_not_to_a_terminal(db: str) -> None:
     raw = ["context", "--turn", "1", "--raw", "--db", db]
-    sent = printed(raw, terminal=False)
+    sent = printed_here(raw, terminal=False)
     assert "\x9b" in sent
-    shown = printed(raw, terminal=True)
+    shown = printed_here(raw, terminal=True)
     assert not FORBIDDEN.intersection(shown)
     assert json.loads(re.sub(r"\n", "", shown)) == json.loads(sent)
 

@@ -45,7 +45,7 @@ def here(
         with (
             chdir(directory),
             patch.dict(os.environ, environ, clear=True),
-            _streams(given, out, err),
+            streams(given, out, err),
         ):
             code = run(list(args))
         written = [_whole(out), _whole(err)]
@@ -53,7 +53,7 @@ def here(
 
 
 @contextmanager
-def _streams(given: IO[bytes], out: IO[bytes], err: IO[bytes]) -> Iterator[None]:
+def streams(given: IO[bytes], out: IO[bytes], err: IO[bytes]) -> Iterator[None]:
     """Put files in the place of the standard streams, for Python and for whatever it starts."""
     kept = [os.dup(number) for number in range(3)]
     before = sys.stdin, sys.stdout, sys.stderr

@@ -8,6 +8,7 @@ import pytest
 
 from sightline.context.ledger import Ledger
 from support.person import Person
+from support.share import WHOLE
 from support.vendors.answers import Call, Refuses, Says, says
 from support.vendors.apis import api_of
 from support.vendors.server import Vendor
@@ -17,9 +18,11 @@ ARCHIVE = Call(
 )
 
 
-@pytest.mark.parametrize(
-    "model", ["openai-chat", "openai-responses", "anthropic", "gemini", "bedrock", "ollama"]
-)
+OFTEN = ["openai-responses", "bedrock"]  # over HTTP by ourselves, and by a vendor's SDK
+SELDOM = ["openai-chat", "anthropic", "gemini", "ollama"]  # as tests/cli/test_ask.py asks them
+
+
+@pytest.mark.parametrize("model", OFTEN + SELDOM * WHOLE)
 def test_a_conversation_with_every_vendor(tmp_path: Path, people: list[Person], model: str) -> None:
     """A wait, a call with consent, a change by the user, a broken answer, and what was sent."""
     answers = (
