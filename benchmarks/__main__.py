@@ -55,7 +55,9 @@ def _run_each(names: Sequence[str], *, quick: bool, output: Path | None) -> int:
         command += ["--output", str(output.resolve())]
     began = time.monotonic()
     bad = []
-    for name in names:
+    for number, name in enumerate(names, 1):
+        if sys.stderr.isatty():
+            print(f"{name}: {number} of {len(names)}", file=sys.stderr, flush=True)
         here = Path(__file__).parent.parent
         if subprocess.run([*command, "--only", name], cwd=here, check=False).returncode:
             bad.append(name)

@@ -88,8 +88,9 @@ def rounds(
     until = time.monotonic() + seconds
     outcomes: dict[str, Outcome] = {}
     while True:
-        for claim in chosen:
-            print(f"{claim.name} (seed {seed})", file=sys.stderr, flush=True)
+        for number, claim in enumerate(chosen, 1):
+            far = f"{number} of {len(chosen)}, " if sys.stderr.isatty() else ""
+            print(f"{claim.name} ({far}seed {seed})", file=sys.stderr, flush=True)
             faulthandler.dump_traceback_later(CLAIM_S, exit=True, file=sys.__stderr__ or 2)
             outcome = attempt(claim, seed=seed, scale=scale)
             faulthandler.cancel_dump_traceback_later()

@@ -201,6 +201,11 @@ def printed_here(args: list[str], *, terminal: bool) -> str:
     if not terminal:
         done = here(Path.cwd(), *args, env=env)
         return (done.stdout + done.stderr).decode()
+    return at_terminal(lambda: run(args), env)
+
+
+def at_terminal(work: Callable[[], object], env: dict[str, str]) -> str:
+    """Work with a terminal for the three streams of this process; give what it showed."""
     ours, theirs = pty.openpty()
     with ThreadPoolExecutor(1) as reader:
         reading = reader.submit(screen, ours)
@@ -209,7 +214,7 @@ def printed_here(args: list[str], *, terminal: bool) -> str:
             patch.dict(os.environ, env),
             streams(end, end, end),
         ):
-            run(args)
+            work()
         return reading.result()
 
 
@@ -279,6 +284,21 @@ def test_the_bytes_of_a_request_are_given_as_they_are_but_not_to_a_terminal(db: 
     shown = printed_here(raw, terminal=True)
     assert not FORBIDDEN.intersection(shown)
     assert json.loads(re.sub(r"\n", "", shown)) == json.loads(sent)
+
+
+def test_long_work_is_told_at_a_terminal_on_a_line_that_goes_and_nowhere_else(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def work() -> None:
+        with out.Progress("lines read", after_s=0) as progress:
+            assert list(progress.over([b"a", b"b"])) == [b"a", b"b"]
+            progress(2_000, 3_000)
+
+    work()
+    assert capfd.readouterr() == ("", "")
+    shown = at_terminal(work, dict(os.environ))
+    assert shown.startswith("\r\x1b[Klines read: 1")
+    assert shown.endswith("\r\x1b[K")
 
 
 @pytest.mark.parametrize("write", [out.say, out.tell, out.notice, out.Outlet().write])

@@ -24,7 +24,7 @@ from sightline.agent.models.local import why_not
 from sightline.agent.models.vendors import VENDORS
 from sightline.cli.finding import Finding
 from sightline.cli.ledger_path import configured_path
-from sightline.cli.out import say, write_json_lines
+from sightline.cli.out import Progress, say, write_json_lines
 from sightline.config import Settings, load
 from sightline.errors import InvalidInput, SightlineError
 from sightline.slop.discovery.directory import Discovery, standard_directories
@@ -170,9 +170,9 @@ def _ledger(settings: Settings, *, verify: bool) -> Finding:
             return Finding("ledger", "ok", f"none yet; it will be made at {path}")
         return Finding("ledger", "fail", f"cannot be made at {path}", "set SIGHTLINE_LEDGER", 2)
     try:
-        with Ledger(path, mode="read") as ledger:
+        with Ledger(path, mode="read") as ledger, Progress("messages verified") as progress:
             if verify:
-                ledger.verify().raise_if_damaged()
+                ledger.verify(progress).raise_if_damaged()
     except SightlineError as error:
         return Finding("ledger", "fail", str(error), "see docs/ledger.md", error.exit_code)
     if is_file and path.stat().st_mode & 0o077:

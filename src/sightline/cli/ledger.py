@@ -13,7 +13,7 @@ import msgspec
 
 from sightline.cli.commands.lines import columns
 from sightline.cli.ledger_path import DB_HELP, ledger_path
-from sightline.cli.out import confirm, say, tell, write_json_lines
+from sightline.cli.out import Progress, confirm, say, tell, write_json_lines
 from sightline.context.ledger import Ledger, SearchHit, Session, SessionOverview
 from sightline.context.ledger.address import address_of
 from sightline.context.ledger.paths import database_url
@@ -90,8 +90,8 @@ def verify(db: Path | None, as_json: bool) -> None:
 
     Prints what was checked, or everything that is wrong, and then exits with 8.
     """
-    with _open(db) as opened:
-        report = opened.verify()
+    with _open(db) as opened, Progress("messages verified") as progress:
+        report = opened.verify(progress)
     if as_json:
         _json_line(report)
     else:
@@ -202,7 +202,8 @@ def export(session: str, db: Path | None, output: Path | None) -> None:
         if output is None:
             write_json_lines(line.removesuffix(b"\n") for line in lines)
             return
-        write_session(lines, output)
+        with Progress("lines written") as progress:
+            write_session(progress.over(lines), output)
 
 
 def write_session(lines: Iterable[bytes], target: Path) -> int:
@@ -230,8 +231,9 @@ def write_session(lines: Iterable[bytes], target: Path) -> int:
 @click.option("--name", default="", help="Call the new session so.")
 def import_(source: Any, db: Path | None, name: str) -> None:
     """Bring an exported session in, as a new one; prints its number."""
-    with _open(db, "write") as opened:
-        say(str(opened.import_(source, name=name).id))
+    with _open(db, "write") as opened, Progress("lines read") as progress:
+        session = opened.import_(progress.over(source), name=name)
+    say(str(session.id))
 
 
 @ledger.command(
@@ -243,8 +245,9 @@ def import_(source: Any, db: Path | None, name: str) -> None:
 @_db
 def backup(target: Path, db: Path | None) -> None:
     """Copy the whole ledger to a new file, while it is in use, and verify the copy."""
-    with _open(db) as opened:
-        say(str(opened.backup(target)))
+    with _open(db) as opened, Progress("messages of the copy verified") as progress:
+        path = opened.backup(target, progress)
+    say(str(path))
 
 
 @ledger.group(

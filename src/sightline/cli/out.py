@@ -12,11 +12,13 @@ its own, `chat.paint`.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import termios
-from collections.abc import Iterable
-from typing import Final, Protocol, TextIO
+import time
+from collections.abc import Iterable, Iterator
+from typing import Final, Protocol, Self, TextIO
 
 import click
 
@@ -25,6 +27,7 @@ from sightline.errors import ApprovalNeeded
 
 __all__ = [
     "Outlet",
+    "Progress",
     "Writable",
     "clean_logs",
     "confirm",
@@ -44,6 +47,7 @@ __all__ = [
 _CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
 _GREEN: Final = "\x1b[32m"
 _RESET: Final = "\x1b[0m"
+_ERASE: Final = "\r\x1b[K"
 
 
 def write_json(data: bytes) -> None:
@@ -169,6 +173,39 @@ def clean_logs() -> None:
 
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(Cleaned())
+
+
+class Progress:
+    """How far long work is, on one line of a terminal's stderr; nothing elsewhere.
+
+    It appears with the first report after two seconds, and is gone when the work ends.
+    """
+
+    def __init__(self, what: str, *, after_s: float = 2.0) -> None:
+        self._what = what
+        self._next = time.monotonic() + after_s if sys.stderr.isatty() else math.inf
+        self._shown = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._shown:
+            _put(sys.stderr, _ERASE)
+
+    def __call__(self, done: int, whole: int = 0) -> None:
+        """Take a report: so many are done, of so many where that is known."""
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + 0.1
+            self._shown = True
+            figures = f"{done:,} of {whole:,}" if whole else f"{done:,}"
+            _put(sys.stderr, f"{_ERASE}{self._what}: {figures}")
+
+    def over(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """Hand lines on, and report each."""
+        for number, line in enumerate(lines, 1):
+            self(number)
+            yield line
 
 
 def _at_terminal() -> bool:

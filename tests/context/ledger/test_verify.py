@@ -39,6 +39,14 @@ def findings(path: Path) -> tuple[str, ...]:
         return ledger.verify().findings
 
 
+def test_whoever_watches_is_told_how_many_messages_were_read_of_all(copy: Path) -> None:
+    told: list[tuple[int, int]] = []
+    with Ledger(copy) as ledger:
+        report = ledger.verify(lambda read, whole: told.append((read, whole)))
+        ledger.backup(copy.with_name("second.db"), lambda read, whole: told.append((read, whole)))
+    assert told[len(told) // 2 - 1] == told[-1] == (report.messages, report.messages)
+
+
 CHANGED = {"TEXT": "'changed'", "INTEGER": "{old} + 1", "BLOB": "zeroblob(32)"}
 # A value that the column's own rule allows, where it has one.
 ALLOWED = {

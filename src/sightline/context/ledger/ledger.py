@@ -41,7 +41,7 @@ from sightline.context.ledger.store import Clock, Mode, Store, now_utc
 from sightline.context.ledger.threads import Threads
 from sightline.context.ledger.transaction import Transaction
 from sightline.context.ledger.usage import Accounts, StoredUsage, add_usage
-from sightline.context.ledger.verify import VerifyReport, verify
+from sightline.context.ledger.verify import VerifyReport, Watch, verify
 from sightline.context.ledger.work import Work
 from sightline.context.ledger.writer import Writer
 from sightline.context.messages.entries import Draft, Entry, outcome_of
@@ -253,9 +253,12 @@ class Ledger:
         every = b"".join(bytes(digest) for _, digest in sessions)
         return sha256(every).hexdigest(), sha256(repr((seal, memos)).encode()).hexdigest()
 
-    def verify(self) -> VerifyReport:
-        """Check every row against its seal, and let the engine check what is its own."""
-        return verify(self._store)
+    def verify(self, watch: Watch | None = None) -> VerifyReport:
+        """Check every row against its seal, and let the engine check what is its own.
+
+        `watch` is called now and then with how many messages were read, of how many.
+        """
+        return verify(self._store, watch)
 
     def shrink(self) -> None:
         """Give the room of what was deleted back to the disk; takes as long as a copy."""
@@ -269,10 +272,13 @@ class Ledger:
         """Store exported lines as a new session, all or none."""
         return import_session(self._store, self._gate, lines, name=name)
 
-    def backup(self, target: str | os.PathLike[str]) -> Path:
-        """Copy the whole ledger to a new file, as of one point in time, and verify the copy."""
+    def backup(self, target: str | os.PathLike[str], watch: Watch | None = None) -> Path:
+        """Copy the whole ledger to a new file, as of one point in time, and verify the copy.
+
+        `watch` is called as by `verify`.
+        """
         path = expanded(target)
-        self._store.backup(path, lambda copy: verify(copy).raise_if_damaged())
+        self._store.backup(path, lambda copy: verify(copy, watch).raise_if_damaged())
         return path
 
     def _checked(self, item: Draft | Message | Mapping[str, Any]) -> Draft:

@@ -38,7 +38,7 @@ from sightline.context.ledger.store import Store
 from sightline.context.ledger.transaction import seal
 from sightline.errors import LedgerDamaged
 
-__all__ = ["VerifyReport", "verify"]
+__all__ = ["VerifyReport", "Watch", "verify"]
 
 _SEALED: Final = TABLES["messages"].sealed
 _COLUMNS: Final = f"{', '.join(_SEALED)}, dropped, digest"
@@ -79,6 +79,10 @@ _GROUP_END: Final = len(TABLES["groups"].sealed)
 _fixed: Final = attrgetter(*CHAINED)
 
 
+# Told how many messages were read, of how many.
+Watch: TypeAlias = Callable[[int, int], None]
+
+
 class VerifyReport(msgspec.Struct, frozen=True):
     """What was looked at, and what is wrong with it; nothing, if `findings` is empty."""
 
@@ -98,12 +102,12 @@ class VerifyReport(msgspec.Struct, frozen=True):
             raise LedgerDamaged(self.findings)
 
 
-def verify(store: Store) -> VerifyReport:
-    """Check the whole ledger as of one point in time."""
+def verify(store: Store, watch: Watch | None = None) -> VerifyReport:
+    """Check the whole ledger as of one point in time; tell `watch` how far it is."""
     with ThreadPoolExecutor(1) as aside, store.read() as db:
         # The engine's own check runs beside ours.
         others = aside.submit(store.check)
-        check = _Check(db, store.damage)
+        check = _Check(db, store.damage, watch)
         check.run()
         for finding in others.result():
             check.find(finding)
@@ -111,9 +115,13 @@ def verify(store: Store) -> VerifyReport:
 
 
 class _Check:
-    def __init__(self, db: RowReader, damage: tuple[type[Exception], ...]) -> None:
+    def __init__(
+        self, db: RowReader, damage: tuple[type[Exception], ...], watch: Watch | None
+    ) -> None:
         self._db = db
         self._damage = damage
+        self._watch = watch
+        self._read = self._whole = 0  # messages
         self._findings: list[str] = []
         self._total = ZERO  # of the digests of all sessions, then of memos too
         self._counts = dict.fromkeys(("sessions", "groups", "messages", "memos"), 0)
@@ -141,6 +149,8 @@ class _Check:
 
     def _sessions(self) -> None:
         tallies = self._tallies()
+        if self._watch is not None:
+            [(self._whole,)] = self._db.fetch("SELECT count(*) FROM messages")
         for session in self._rows("sessions"):
             self._counts["sessions"] += 1
             self._total = tally_move(self._total, add=session["digest"])
@@ -224,6 +234,9 @@ class _Check:
         last: tuple[int, list[_Row]] | None = None
         page = self._page(session_id, -1)
         while page:
+            if self._watch is not None:
+                self._read += len(page)
+                self._watch(self._read, self._whole)
             for group_id, run in groupby(page, _group_id):
                 if last is not None and last[0] == group_id:  # a page ended within the group
                     last[1].extend(run)
