@@ -78,12 +78,13 @@ def contents(
             own = "id" if table == "sessions" else "session_id"
             if table == "ledger" and isinstance(where, str):
                 continue  # which a database has not
+            names = ", ".join(TABLES[table].names)
             if session_id is None:
-                sql = f"SELECT * FROM {table} ORDER BY 1"
+                sql = f"SELECT {names} FROM {table} ORDER BY 1"
             elif table in ("ledger", "llm_memos", "calibrations", "trusted"):
                 continue
             else:
-                sql = f"SELECT * FROM {table} WHERE {own} = {session_id:d} ORDER BY 1"
+                sql = f"SELECT {names} FROM {table} WHERE {own} = {session_id:d} ORDER BY 1"
             dump[table] = execute(sql).fetchall()
         return dump
 

@@ -23,6 +23,7 @@ def converse(ledger: Ledger) -> int:
     """Talk, and do by hand whatever can be done to a conversation."""
     session = ledger.sessions.create("talk", project="/p").id
     fill(ledger, session, 6, tokens=10)
+    ledger.append(session, [Message("assistant", "and more")], strategy="s")
     drafts = turn(7, state="seven")
     for _ in range(2):
         ledger.append(session, drafts, strategy="s", key="k", usage=StoredUsage("m", 10, 5))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,17 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from context.ledger.helpers import fill, prompts
-from sightline.context.ledger import Ledger
+from sightline.context.ledger import Ledger, StoredUsage
 from sightline.context.ledger.address import address_of
 from sightline.context.ledger.owner import Owner, hold_on
 from sightline.context.ledger.postgres.connect import connect
 from sightline.context.ledger.postgres.steps import FORMAT
-from sightline.context.messages.parts import Message
+from sightline.context.ledger.postgres.store import PostgresStore
+from sightline.context.messages.parts import Message, Role
 from sightline.errors import (
     InvalidInput,
     LedgerUnavailable,
@@ -26,6 +29,7 @@ from sightline.errors import (
     SessionBusy,
 )
 from support import postgres
+from support.share import share
 
 
 @pytest.fixture(scope="module")
@@ -187,10 +191,7 @@ def test_of_many_who_claim_a_session_one_gets_it(url: str) -> None:
         assert sum(pool.map(claim, range(8))) == 1
     with Ledger(url) as ledger:
         assert hold_on(ledger.work, session) == "alive"
-        with connect(address_of(url)) as connection, connection.transaction():
-            tenant = address_of(url).tenant
-            connection.execute("SELECT set_config('sightline.tenant', %s, true)", (tenant,))
-            connection.execute("UPDATE sightline.hosts SET until = now()")
+        expire(url)
         assert hold_on(ledger.work, session) == "dead"
         owner = Owner(ledger.work)
         assert owner.claim(session)
@@ -235,3 +236,139 @@ def test_a_query_sees_what_was_just_stored_dropped_and_removed(url: str) -> None
         assert seen() == ["question 1", "question 3", "more"]
         assert ledger.find(session, "QUESTION 3", limit=5, chars=20)[0][1] == "question 3"
         assert third
+
+
+class Trips:
+    """Counts what a ledger waits for: one for each time that it asks the server."""
+
+    def __init__(self, ledger: Ledger, patch: pytest.MonkeyPatch) -> None:
+        self.made = 0
+        store = ledger._store
+        assert isinstance(store, PostgresStore)
+        connection = store._connected()
+        wait = connection.wait
+
+        def counted(*args: Any, **named: Any) -> Any:
+            self.made += 1
+            return wait(*args, **named)
+
+        patch.setattr(connection, "wait", counted)
+
+    def of(self, work: Callable[[], object]) -> int:
+        before = self.made
+        work()
+        return self.made - before
+
+
+def test_an_append_is_one_round_trip_for_whoever_appended_last(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Ledger(url) as ledger, Ledger(url) as other:
+        session = ledger.sessions.create("s").id
+        trips = Trips(ledger, monkeypatch)
+        numbers = iter(range(99))
+
+        def say(role: Role, by: Ledger = ledger) -> None:
+            said = [Message(role, "x"), *[Message("assistant", "y")] * 3]
+            by.append(session, said, key=f"k{next(numbers)}")
+
+        for _ in range(3):
+            say("user")  # from the third on the numbers of many are reserved
+        assert [trips.of(lambda: say("user")) for _ in range(3)] == [1, 1, 1]
+        assert trips.of(lambda: say("assistant")) == 1
+        say("user", by=other)
+        say("assistant", by=other)
+        say("assistant")
+        say("user")
+        entries = ledger.window(session)
+        assert [entry.seq for entry in entries] == list(range(44))
+        assert [entry.id for entry in entries] == sorted(entry.id for entry in entries)
+        assert ledger.verify().findings == ()
+        assert other.verify().findings == ()
+
+
+@settings(max_examples=share(200))
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["user", "assistant", "state", "used", "undo", "drop", "retry"]),
+            st.booleans(),
+        ),
+        max_size=12,
+    )
+)
+def test_whoever_appends_the_ledger_is_what_one_file_would_be(
+    server: postgres.Server, steps: list[tuple[str, bool]]
+) -> None:
+    """Two hosts in turn leave what one process leaves in a file, and it verifies."""
+    url = server.url(uuid4().hex)
+    with Ledger(url) as one, Ledger(url) as two, Ledger(":memory:") as file:
+        here, there = one.sessions.create("s").id, file.sessions.create("s").id
+        for number, (step, by_two) in enumerate(steps):
+            for ledger, session in ((two if by_two else one, here), (file, there)):
+                take_step(ledger, session, step, number)
+        seen = [[(e.seq, e.message, e.status) for e in ledger.messages(number)]
+                for ledger, number in ((one, here), (two, here), (file, there))]  # fmt: skip
+        assert seen[0] == seen[1] == seen[2]
+        assert one.states.current(here) == file.states.current(there)
+        assert one.accounts.totals(here) == file.accounts.totals(there)
+        assert one.verify().findings == two.verify().findings == ()
+
+
+def take_step(ledger: Ledger, session: int, step: str, number: int) -> None:
+    """Do one thing that a host does; what cannot be done is not done."""
+    live = [group.id for group in ledger.groups.recent(session) if group.status == "live"]
+    match step:
+        case "user" | "assistant":
+            ledger.append(session, [Message(step, f"{number}")])
+        case "state":
+            said = [Message("assistant", f"### STATE\nGoal: {number}")] * 2
+            ledger.append(session, [Message("user", "q"), *said] if number % 2 else said)
+        case "used":
+            used = StoredUsage("m", number, 1)
+            ledger.append(session, [Message("assistant", "used")], usage=used)
+        case "retry":
+            for _ in range(2):
+                ledger.append(session, [Message("user", f"{number}")], key=f"{number}")
+        case "undo" if live:
+            ledger.groups.undo(session)
+        case "drop" if live:
+            ledger.groups.drop(session, live[0])
+
+
+def test_a_host_that_lost_its_lease_cannot_write(url: str) -> None:
+    with Ledger(url) as slow, Ledger(url) as quick:
+        session = slow.sessions.create("s").id
+        first, second = Owner(slow.work), Owner(quick.work)
+        first.claim(session)
+        slow.append(session, [Message("user", "before")])
+        expire(url)
+        assert second.claim(session)
+        quick.append(session, [Message("user", "after")])
+        group = quick.groups.recent(session)[0].id
+        for write in (
+            lambda: slow.append(session, [Message("assistant", "late")]),
+            lambda: slow.append(session, [Message("user", "late")], usage=None, key="k"),
+            lambda: slow.groups.drop(session, group),
+            lambda: slow.scratchpad.replace(session, "late"),
+            lambda: slow.work.note_call(session, group, "c", "running"),
+            lambda: slow.work.begin_reply(session, group, 1, "s"),
+            lambda: slow.sessions.delete(session, confirm="s"),
+        ):
+            with pytest.raises(SessionBusy):
+                write()
+        assert [entry.message.text for entry in quick.window(session)] == ["before", "after"]
+        second.release(session)
+        assert not first.claim(session)  # nobody died over it
+        slow.append(session, [Message("user", "mine again")])
+        assert quick.verify().findings == ()
+        for owner in (first, second):
+            owner.close()
+
+
+def expire(url: str) -> None:
+    """Let the time of every lease be over."""
+    with connect(address_of(url)) as connection, connection.transaction():
+        tenant = address_of(url).tenant
+        connection.execute("SELECT set_config('sightline.tenant', %s, true)", (tenant,))
+        connection.execute("UPDATE sightline.hosts SET until = now()")

@@ -27,6 +27,7 @@ from typing import Any, Final, Self
 
 from sightline._keywords import names_keywords
 from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
+from sightline.context.ledger.copying import CopyReport, copy_ledger
 from sightline.context.ledger.engines import engine_for
 from sightline.context.ledger.exchanges import Exchanges
 from sightline.context.ledger.groups import Groups, forget_undone
@@ -159,7 +160,8 @@ class Ledger:
         strategy = _known(self._gate.line(strategy, "a strategy"))
         if key is not None:
             key = self._gate.line(key, "an append key")
-        with self._store.write() as tx:
+
+        def change(tx: Transaction) -> tuple[Entry, ...]:
             session = tx.session(session_id)
             if key is not None and (stored := _stored_under(tx, session_id, key)):
                 if [entry.message for entry in stored] != [draft.message for draft in drafts]:
@@ -192,7 +194,9 @@ class Ledger:
             tx.db.delete("open_replies", "session_id = ?", (session_id,))
             tx.touch(session)
             self._history.follow(session, writer.written, entries)
-        return tuple(entries)
+            return tuple(entries)
+
+        return self._store.append(change)
 
     def window(
         self, session_id: int, window: Window | TokenWindow | None = None
@@ -281,6 +285,16 @@ class Ledger:
         self._store.backup(path, lambda copy: verify(copy, watch).raise_if_damaged())
         return path
 
+    def copy_into(self, target: Ledger) -> CopyReport:
+        """Copy the whole ledger into another, whatever engines keep the two, and verify the copy.
+
+        A copy that ended too soon, or that the ledger has outgrown since, goes on where it was.
+        Raise `InvalidInput` if the target has sessions or memos of its own.
+        """
+        report = copy_ledger(self._store, target._store)
+        verify(target._store).raise_if_damaged()
+        return report
+
     def _checked(self, item: Draft | Message | Mapping[str, Any]) -> Draft:
         draft = item if isinstance(item, Draft) else Draft(message_given(item))
         if draft.basis not in ("counted", "estimated", "reported"):
@@ -306,8 +320,5 @@ def _known(strategy: str) -> str:
 
 def _stored_under(tx: Transaction, session_id: int, key: str) -> tuple[Entry, ...]:
     # In order here and not there: an index by seq would be taken for the one by key.
-    rows = tx.db.fetch(
-        f"SELECT {ENTRY_COLUMNS} FROM messages WHERE session_id = ? AND append_key = ?",
-        (session_id, key),
-    )
+    rows = tx.db.under_key(session_id, ENTRY_COLUMNS, key)
     return tuple(sorted(map(entry_of, rows), key=lambda entry: entry.seq))

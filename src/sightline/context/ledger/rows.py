@@ -4,7 +4,8 @@
 functions, no negative LIMIT. *Changing* is rows, never statements, so that an engine may
 gather what a change does and send it at once. What every change of a file would touch (the
 count of changes, the sum over all sessions and memos) is asked for by name: an engine with
-many writers keeps it otherwise. A test runs both rules against every module of this room.
+many writers keeps it otherwise. So is what an append has to know, which whoever wrote last to
+the session knows. A test runs both rules against every module of this room.
 """
 
 from __future__ import annotations
@@ -47,6 +48,12 @@ class RowWriter(RowReader, Protocol):
 
     def lock_session(self, session_id: int) -> list[Row]:
         """Read a session's row; nobody else changes that session until this change ends."""
+
+    def last_group(self, session_id: int) -> tuple[Row, bytes] | None:
+        """Read a session's last group, and the chain of the one before it; None if it has none."""
+
+    def under_key(self, session_id: int, columns: str, key: str) -> list[tuple[Any, ...]]:
+        """Read columns of the messages that were appended to a session under a key."""
 
     def lock_names(self) -> None:
         """Let nobody else look for a session's name to give until this change ends."""

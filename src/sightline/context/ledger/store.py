@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, Literal, Self, TypeAlias
+from typing import ClassVar, Literal, Self, TypeAlias, TypeVar
 
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit
 from sightline.context.ledger.rows import RowReader, RowWriter
@@ -26,6 +26,7 @@ __all__ = ["Clock", "Mode", "Store", "now_utc", "written"]
 
 Clock: TypeAlias = Callable[[], datetime]
 Mode: TypeAlias = Literal["write", "read"]
+_T = TypeVar("_T")
 
 
 def now_utc() -> datetime:
@@ -62,15 +63,26 @@ class Store(ABC):
             yield transaction
             transaction.finish()
 
+    def append(self, change: Callable[[Transaction], _T]) -> _T:
+        """Change the end of a session as `write()` does; what the change does may be done twice.
+
+        An engine may let it begin with what it knows, and again where that is out of date.
+        """
+        with self.write() as transaction:
+            return change(transaction)
+
     def work(self, *, durable: bool = False) -> AbstractContextManager[RowWriter]:
         """Change working state, which no seal covers, and wait for nothing.
 
         It survives the death of the program. The power may take the last of it; the next
         `write()` brings it to the disk with its own change.
         """
+        self._check_mode()
+        return self._change(durable=durable)
+
+    def _check_mode(self) -> None:
         if self.mode == "read":
             raise LedgerUnusable(f"{self.name} was opened for reading only")
-        return self._change(durable=durable)
 
     @abstractmethod
     def _change(self, *, durable: bool) -> AbstractContextManager[RowWriter]:

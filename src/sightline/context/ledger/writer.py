@@ -57,15 +57,11 @@ class Writer:
 
     def continue_group(self) -> bool:
         """Go on with the session's last group, if it is live."""
-        rows = self._tx.db.rows(
-            "SELECT * FROM groups WHERE session_id = ? ORDER BY seq DESC LIMIT 2",
-            (self._session["id"],),
-        )
-        if not rows or rows[0]["status"] != "live":
+        last = self._tx.db.last_group(self._session["id"])
+        if last is None or last[0]["status"] != "live":
             return False
-        self._group = rows[0]
-        self._digest_before = rows[0]["content_digest"]
-        self._before = rows[1]["chain"] if len(rows) > 1 else ZERO
+        self._group, self._before = last
+        self._digest_before = self._group["content_digest"]
         return True
 
     def open_group(self, role: Role) -> None:

@@ -13,11 +13,20 @@ from psycopg.abc import Buffer
 from psycopg.types.numeric import Int8Dumper, NumericBinaryLoader
 
 from sightline.context.ledger.address import Address
-from sightline.errors import InvalidInput, LedgerDamaged, LedgerUnavailable, LedgerUnusable
+from sightline.errors import (
+    InvalidInput,
+    LedgerDamaged,
+    LedgerUnavailable,
+    LedgerUnusable,
+    SessionBusy,
+)
 
-__all__ = ["DAMAGE", "connect", "translated"]
+__all__ = ["DAMAGE", "OUT_OF_DATE", "connect", "translated"]
 
 _CONNECT_S: Final = 10
+# What functions of ours raise (postgres.steps).
+OUT_OF_DATE: Final = "SL001"
+LEASE_LOST: Final = "SL002"
 DAMAGE: Final = (
     errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction, errors.DataCorrupted,
     errors.IndexCorrupted, UnicodeDecodeError,
@@ -66,6 +75,8 @@ def translated(name: str) -> Iterator[None]:
     except (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction) as error:
         raise LedgerUnusable(f"{name} cannot be written: {_sentence(error)}") from error
     except psycopg.Error as error:
+        if error.sqlstate == LEASE_LOST:
+            raise SessionBusy(f"{name}: {_sentence(error)}") from error
         raise LedgerUnavailable(f"{name}: {_sentence(error)}") from error
 
 

@@ -9,27 +9,40 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import psycopg
 
 from sightline.context.ledger.postgres.steps import KEYS, NUMBERED
 from sightline.context.ledger.rows import Row, Values, marks
-from sightline.context.ledger.seal import Value
+from sightline.context.ledger.seal import ZERO, Value
+from sightline.errors import SessionBusy
 
-__all__ = ["PostgresReader", "PostgresWriter", "Recency"]
+__all__ = [
+    "LAST_GROUPS", "LOCK", "RESERVED", "Known", "PostgresReader", "PostgresWriter", "Recency",
+    "Statement", "Tip", "insertion", "last_group", "named", "reserving", "translated_sql",
+]  # fmt: skip
+
+Statement: TypeAlias = tuple[str, Values]
 
 _PAGE: Final = 1000
 _AT_ONCE: Final = 500  # changes that wait at most
 # A function of its own before the statements that it is for: inside one it would come too late.
 _SETTINGS: Final = (
-    "SELECT set_config('sightline.tenant', %s, true), set_config('search_path', 'sightline', true)"
+    "SELECT set_config('sightline.tenant', %s, true), "
+    "set_config('search_path', 'sightline', true), set_config('synchronous_commit', %s, true)"
 )
-_NUMBERS: Final = {"messages": 8}  # how many are reserved at once; of others one
+RESERVED: Final = {"messages": 8, "groups": 2}  # numbers at once; of other tables one
+_FENCED: Final = ("open_replies", "open_calls")
 _OURS: Final = ("tenant", "epoch")  # columns that the ledger knows nothing of
+
+
+LOCK: Final = "SELECT * FROM sessions WHERE id = %s FOR UPDATE"
+LAST_GROUPS: Final = "SELECT * FROM groups WHERE session_id = ? ORDER BY seq DESC LIMIT 2"
 
 
 class Recency:
@@ -51,21 +64,23 @@ class Recency:
 class PostgresReader:
     """A transaction of a connection, for reading."""
 
-    def __init__(self, connection: psycopg.Connection[Any], tenant: str, begin: str) -> None:
+    def __init__(
+        self, connection: psycopg.Connection[Any], tenant: str, begin: str, sync: str = "on"
+    ) -> None:
         self._connection = connection
-        self._waiting: list[tuple[str, Values]] = [(begin, ()), (_SETTINGS, (tenant,))]
+        self._waiting: list[Statement] = [(begin, ()), (_SETTINGS, (tenant, sync))]
         self._is_open = False
         self._scans = count()
 
     def fetch(self, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
-        return self._ask(_translated(sql), values).fetchall()
+        return self._ask(translated_sql(sql), values).fetchall()
 
     def rows(self, sql: str, values: Values = ()) -> list[Row]:
-        return self._rows(_translated(sql), values)
+        return named(self._ask(translated_sql(sql), values))
 
     def scan(self, sql: str, values: Values = ()) -> Iterator[tuple[Any, ...]]:
         name = f"scan_{next(self._scans)}"
-        self._ask(f"DECLARE {name} BINARY NO SCROLL CURSOR FOR {_translated(sql)}", values)
+        self._ask(f"DECLARE {name} BINARY NO SCROLL CURSOR FOR {translated_sql(sql)}", values)
         more = True
         while more:
             rows = self._ask(f"FETCH {_PAGE} FROM {name}", ()).fetchall()
@@ -87,25 +102,52 @@ class PostgresReader:
         if self._is_open and not self._connection.closed:
             self._connection.execute("ROLLBACK")
 
-    def _rows(self, sql: str, values: Values) -> list[Row]:
-        cursor = self._ask(sql, values)
-        names = [column.name for column in cursor.description or ()]
-        found = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-        for row in found:
-            for name in _OURS:
-                row.pop(name, None)
-        return found
-
     def _ask(self, sql: str, values: Values) -> psycopg.Cursor[Any]:
         """Send what waits and one statement more, in one round trip."""
+        return self._ask_all((sql, values))[0]
+
+    def _ask_all(self, *questions: Statement) -> list[psycopg.Cursor[Any]]:
+        """Send what waits and some statements more, in one round trip."""
         waiting, self._waiting = self._waiting, []
         self._is_open = True
-        if not waiting:
-            return self._connection.execute(sql, values, binary=True)
+        if not waiting and len(questions) == 1:
+            return [self._connection.execute(*questions[0], binary=True)]
         with self._connection.pipeline():
-            for statement, its_values in waiting:
-                self._connection.execute(statement, its_values)
-            return self._connection.execute(sql, values, binary=True)
+            for statement in waiting:
+                self._connection.execute(*statement)
+            return [self._connection.execute(*question, binary=True) for question in questions]
+
+
+def named(cursor: psycopg.Cursor[Any]) -> list[Row]:
+    """Read rows by column name, without the columns that the ledger knows nothing of."""
+    names = [column.name for column in cursor.description or ()]
+    rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    for row in rows:
+        for name in _OURS:
+            row.pop(name, None)
+    return rows
+
+
+class Tip(NamedTuple):
+    """The end of a session: its row, its last group, and the chain of the one before that."""
+
+    session: Row
+    group: Row
+    before: bytes
+
+
+@dataclass
+class Known:
+    """What a host knows without asking: all of it is checked, or given to nobody else.
+
+    The ends of sessions as it left them, the epochs in which sessions are its own, and numbers
+    that were reserved. Those of a session must grow: whoever reads its end reserves new ones.
+    """
+
+    tips: dict[int, Tip] = field(default_factory=dict)
+    epochs: dict[int, int] = field(default_factory=dict)
+    numbers: dict[str, deque[int]] = field(default_factory=dict)
+    recency: Recency = field(default_factory=Recency)
 
 
 class PostgresWriter(PostgresReader):
@@ -115,63 +157,102 @@ class PostgresWriter(PostgresReader):
         self,
         connection: psycopg.Connection[Any],
         tenant: str,
+        known: Known,
         *,
         durable: bool,
         now: datetime,
-        recency: Recency,
     ) -> None:
-        super().__init__(connection, tenant, "BEGIN")
-        if not durable:
-            self._waiting.append(("SET LOCAL synchronous_commit = off", ()))
+        super().__init__(connection, tenant, "BEGIN", "on" if durable else "off")
         self._before = len(self._waiting)
         self._tenant = tenant
+        self._known = known
         self._now = now
-        self._recency = recency
-        self._numbers: dict[str, deque[int]] = {}
+        self._epochs: dict[int, int] = {}  # of the sessions that are locked
+        self._claimed: dict[int, int | None] = {}
 
     def lock_session(self, session_id: int) -> list[Row]:
-        rows = self._rows("SELECT * FROM sessions WHERE id = %s FOR UPDATE", (session_id,))
+        self._known.tips.pop(session_id, None)
+        self._known.numbers.clear()
+        return self._locked(self._ask(LOCK, (session_id,)))
+
+    def _locked(self, cursor: psycopg.Cursor[Any]) -> list[Row]:
+        names = [column.name for column in cursor.description or ()]
+        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
         for row in rows:
-            self._recency.see(row["activity"])
+            self._known.recency.see(row["activity"])
+            self._epochs[row["id"]] = row.pop("epoch")
+            del row["tenant"]
         return rows
+
+    def last_group(self, session_id: int) -> tuple[Row, bytes] | None:
+        return last_group(self.rows(LAST_GROUPS, (session_id,)))
+
+    def under_key(self, session_id: int, columns: str, key: str) -> list[tuple[Any, ...]]:
+        sql = f"SELECT {columns} FROM messages WHERE session_id = ? AND append_key = ?"
+        return self.fetch(sql, (session_id, key))
 
     def lock_names(self) -> None:
         lock = "SELECT pg_advisory_xact_lock(hashtextextended('sightline names ' || %s, 0))"
         self._change(lock, (self._tenant,))
 
     def next_id(self, table: str) -> int:
-        numbers = self._numbers.setdefault(table, deque())
+        numbers = self._known.numbers.setdefault(table, deque())
         if not numbers:
-            how_many = _NUMBERS.get(table, 1)
-            sql = f"SELECT nextval('{table}_ids') FROM generate_series(1, {how_many})"
-            numbers.extend(number for (number,) in self._ask(sql, ()).fetchall())
+            numbers.extend(number for (number,) in self._ask(reserving(table), ()).fetchall())
         return numbers.popleft()
 
     def count_from(self, table: str, number: int) -> None:
         if table == "activity":
-            self._recency.see(number)
+            self._known.recency.see(number)
         elif table in NUMBERED:
             sequence = f"{table}_ids"
             higher = f"SELECT setval('{sequence}', %s) FROM {sequence} WHERE last_value < %s"
             self._change(higher, (number, number))
 
     def next_activity(self) -> int:
-        return self._recency.next(self._now)
+        return self._known.recency.next(self._now)
 
     def move_total(self, *, add: bytes, take: bytes) -> None:
         """Keep no sum: all who write would wait for it."""
 
     def insert(self, table: str, row: Mapping[str, Value]) -> None:
-        self._change(_insertion(table, tuple(row)), tuple(row.values()))
+        self._change(insertion(table, tuple(row)), tuple(row.values()))
 
     def put(self, table: str, row: Mapping[str, Value]) -> None:
+        if table in _FENCED:
+            self._fence(int(row["session_id"] or 0))
         self._change(_replacement(table, tuple(row)), tuple(row.values()))
+        if table == "owners":
+            self._claim(int(row["session_id"] or 0))
+
+    def _claim(self, session_id: int) -> None:
+        """Begin an epoch of a session: who wrote in an earlier one cannot any more."""
+        epoch = "UPDATE sessions SET epoch = nextval('epochs') WHERE id = %s RETURNING epoch"
+        for (number,) in self._ask(epoch, (session_id,)).fetchall():
+            self._claimed[session_id] = number
+
+    def _fence(self, session_id: int) -> None:
+        """Let the change fail if a session that this host holds is another's by now."""
+        held = self._known.epochs.get(session_id)
+        if held is None:
+            return
+        locked = self._epochs.get(session_id)
+        if locked is None:
+            self._change("SELECT fence(%s, %s)", (session_id, held))
+        elif locked != held:
+            raise SessionBusy(f"session {session_id} was taken over by another host")
 
     def update(self, table: str, changes: str, where: str, values: Values) -> None:
-        self._change(_translated(f"UPDATE {table} SET {changes} WHERE {where}"), values)
+        if table == "sessions" or table in _FENCED:
+            self._fence(int(values[-1] or 0))
+        self._change(translated_sql(f"UPDATE {table} SET {changes} WHERE {where}"), values)
 
     def delete(self, table: str, where: str, values: Values) -> None:
-        self._change(_translated(f"DELETE FROM {table} WHERE {where}"), values)
+        if table == "sessions":
+            self._fence(int(values[-1] or 0))
+        if table == "owners":
+            self._claimed[int(values[0] or 0)] = None
+        self._change(translated_sql(f"DELETE FROM {table} WHERE {where}"), values)
 
     def take(self, table: str, where: str, values: Values) -> list[Row]:
         return self.rows(f"DELETE FROM {table} WHERE {where} RETURNING *", values)
@@ -188,6 +269,11 @@ class PostgresWriter(PostgresReader):
         """Store what changed, if anything did."""
         if self._is_open or len(self._waiting) > self._before:
             self._ask("COMMIT", ())
+        for session_id, epoch in self._claimed.items():
+            if epoch is None:
+                self._known.epochs.pop(session_id, None)
+            else:
+                self._known.epochs[session_id] = epoch
 
     def _change(self, sql: str, values: Values) -> None:
         self._waiting.append((sql, values))
@@ -195,15 +281,27 @@ class PostgresWriter(PostgresReader):
             self._ask("SELECT 1", ())
 
 
+def reserving(table: str, times: int = 1) -> str:
+    """Write the statement that reserves numbers of a table."""
+    how_many = RESERVED.get(table, 1) * times
+    return f"SELECT nextval('sightline.{table}_ids') FROM generate_series(1, {how_many})"
+
+
+def last_group(rows: list[Row]) -> tuple[Row, bytes] | None:
+    """Give the last of two groups, and the chain of the one before it."""
+    return (rows[0], rows[1]["chain"] if len(rows) > 1 else ZERO) if rows else None
+
+
 @lru_cache(maxsize=512)
-def _translated(sql: str) -> str:
+def translated_sql(sql: str) -> str:
     """Write a statement of the ledger's as psycopg takes it."""
     return sql.replace("%", "%%").replace("?", "%s")
 
 
 @lru_cache(maxsize=256)
-def _insertion(table: str, names: tuple[str, ...]) -> str:
-    return _translated(f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks(names)})")
+def insertion(table: str, names: tuple[str, ...]) -> str:
+    """Write the statement that stores a row."""
+    return translated_sql(f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks(names)})")
 
 
 @lru_cache(maxsize=64)
@@ -211,4 +309,4 @@ def _replacement(table: str, names: tuple[str, ...]) -> str:
     keys = KEYS[table]
     changed = ", ".join(f"{name} = excluded.{name}" for name in names if name not in keys)
     there = f"ON CONFLICT (tenant, {', '.join(keys)}) DO UPDATE SET {changed}"
-    return f"{_insertion(table, names)} {there}"
+    return f"{insertion(table, names)} {there}"

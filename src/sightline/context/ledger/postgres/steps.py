@@ -169,7 +169,79 @@ BEGIN
 END $$;
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_TABLES,)
+# An append by the host that wrote to the session last: what it knows of its end is checked where it
+# is changed. False, and nothing is done, where the session is another by now, is another host's, or
+# has the key. The tenant is set in a
+# statement of its own: inside another one it would come too late.
+_APPEND: Final = """
+CREATE FUNCTION still_is(p_session bigint, p_digest bytea, p_epoch bigint, p_key text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM sightline.sessions WHERE id = p_session AND digest = p_digest
+        AND (p_epoch IS NULL OR epoch = p_epoch) FOR UPDATE;
+    IF NOT FOUND OR (p_key IS NOT NULL AND EXISTS (
+        SELECT 1 FROM sightline.messages WHERE session_id = p_session AND append_key = p_key
+    )) THEN
+        RAISE EXCEPTION 'the session is another by now' USING ERRCODE = 'SL001';
+    END IF;
+END $$;
+CREATE FUNCTION fence(p_session bigint, p_epoch bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM sightline.sessions WHERE id = p_session AND epoch = p_epoch) THEN
+        RAISE EXCEPTION 'the session is held by another host' USING ERRCODE = 'SL002';
+    END IF;
+END $$;
+CREATE FUNCTION append(
+    p_tenant text, p_session bigint, p_digest bytea, p_epoch bigint, p_key text,
+    s_updated_at text, s_activity bigint, s_next_seq bigint, s_next_group bigint,
+    s_live_groups bigint, s_tokens bigint, s_largest bigint, s_head bytea, s_digest bytea,
+    is_new boolean, g_id bigint, g_seq bigint, g_first_seq bigint, g_messages bigint,
+    g_tokens bigint, g_created_at text, g_salt bytea, g_content_digest bytea, g_chain bytea,
+    g_digest bytea, g_tokens_before bigint,
+    m_id bigint[], m_role text[], m_content text[], m_parts text[], m_outcome text[],
+    m_strategy text, m_tool_call_id text[], m_tokens bigint[], m_basis text[], m_created_at text,
+    m_digest bytea[]
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('sightline.tenant', p_tenant, true),
+        set_config('synchronous_commit', 'on', true);
+    IF p_key IS NOT NULL AND EXISTS (
+        SELECT 1 FROM sightline.messages WHERE session_id = p_session AND append_key = p_key
+    ) THEN
+        RETURN false;
+    END IF;
+    UPDATE sightline.sessions SET updated_at = s_updated_at, activity = s_activity,
+        next_seq = s_next_seq, next_group = s_next_group, live_groups = s_live_groups,
+        tokens = s_tokens, largest = s_largest, head = s_head, digest = s_digest
+        WHERE id = p_session AND digest = p_digest AND (p_epoch IS NULL OR epoch = p_epoch);
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    IF is_new THEN
+        INSERT INTO sightline.groups (id, session_id, seq, status, first_seq, messages, tokens,
+            created_at, salt, content_digest, chain, digest, tokens_before)
+        VALUES (g_id, p_session, g_seq, 'live', g_first_seq, g_messages, g_tokens,
+            g_created_at, g_salt, g_content_digest, g_chain, g_digest, g_tokens_before);
+    ELSE
+        UPDATE sightline.groups SET messages = g_messages, tokens = g_tokens,
+            content_digest = g_content_digest, chain = g_chain, digest = g_digest
+            WHERE session_id = p_session AND seq = g_seq;
+    END IF;
+    INSERT INTO sightline.messages (id, session_id, group_id, seq, role, content, parts, outcome,
+        dropped, parsing_strategy, tool_call_id, tokens, tokens_basis, created_at, append_key,
+        digest)
+    SELECT m.id, p_session, g_id, s_next_seq - cardinality(m_id) + m.place - 1, m.role, m.content,
+        m.parts, m.outcome, 0, m_strategy, m.tool_call_id, m.tokens, m.basis, m_created_at, p_key,
+        m.digest
+    FROM unnest(m_id, m_role, m_content, m_parts, m_outcome, m_tool_call_id, m_tokens, m_basis,
+        m_digest) WITH ORDINALITY
+        AS m (id, role, content, parts, outcome, tool_call_id, tokens, basis, digest, place);
+    DELETE FROM sightline.open_replies WHERE session_id = p_session;
+    RETURN true;
+END $$;
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_TABLES, _APPEND)
 FORMAT: Final = len(MIGRATIONS)
 # The tables whose rows have a number that is given once.
 NUMBERED: Final = ("sessions", "groups", "messages", "llm_memos", "usage", "receipts", "exchanges")

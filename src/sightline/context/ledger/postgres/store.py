@@ -17,26 +17,30 @@ from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 import psycopg
 
 from sightline.context.ledger.address import address_of
 from sightline.context.ledger.copying import copy_ledger
 from sightline.context.ledger.paths import database_url, user_path
+from sightline.context.ledger.postgres.appends import AppendWriter, OutOfDate
 from sightline.context.ledger.postgres.connect import DAMAGE, connect, translated
 from sightline.context.ledger.postgres.lease import LEASE_S, Lease
 from sightline.context.ledger.postgres.queries import SessionCopies
-from sightline.context.ledger.postgres.rows import PostgresReader, PostgresWriter, Recency
+from sightline.context.ledger.postgres.rows import Known, PostgresReader, PostgresWriter
 from sightline.context.ledger.postgres.search import search_messages
 from sightline.context.ledger.postgres.steps import FORMAT, NUMBERED, check_role, format_of, migrate
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit
 from sightline.context.ledger.rows import RowReader
 from sightline.context.ledger.sqlite.store import SqliteStore
-from sightline.context.ledger.store import Clock, Mode, Store, now_utc
-from sightline.errors import LedgerUnusable, SightlineError
+from sightline.context.ledger.store import Clock, Mode, Store, now_utc, written
+from sightline.context.ledger.transaction import Transaction
+from sightline.errors import LedgerUnusable, SessionChanged, SightlineError
 
 __all__ = ["PostgresStore"]
+
+_T = TypeVar("_T")
 
 _READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -58,7 +62,7 @@ class PostgresStore(Store):
         self._lock = threading.RLock()
         self._connection: psycopg.Connection[Any] | None = None
         self._block: PostgresReader | None = None
-        self._recency = Recency()
+        self._known = Known()
         self._copies = SessionCopies(self)
         try:
             with translated(self.name):
@@ -110,12 +114,31 @@ class PostgresStore(Store):
             writer = PostgresWriter(
                 self._connected(),
                 self._address.tenant,
+                self._known,
                 durable=durable,
                 now=self._clock(),
-                recency=self._recency,
             )
             with self._transaction(writer):
                 yield writer
+
+    def append(self, change: Callable[[Transaction], _T]) -> _T:
+        """Change the end of a session, in one trip if this store was the last to write there."""
+        try:
+            return self._append(change, ahead=True)
+        except (OutOfDate, SessionChanged):  # by what is known, which may be no longer so
+            return self._append(change, ahead=False)
+
+    def _append(self, change: Callable[[Transaction], _T], *, ahead: bool) -> _T:
+        self._check_mode()
+        with self._lock, translated(self.name):
+            tenant = self._address.tenant
+            now = self._clock()
+            writer = AppendWriter(self._connected(), tenant, self._known, ahead=ahead, now=now)
+            with self._transaction(writer):
+                transaction = Transaction(writer, written(now))
+                result = change(transaction)
+                transaction.finish()
+            return result
 
     @contextmanager
     def _transaction(self, block: PostgresReader) -> Iterator[PostgresReader]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import apsw
 
 from sightline.context.ledger.rows import Row, Values, marks
-from sightline.context.ledger.seal import Value, tally_move
+from sightline.context.ledger.seal import ZERO, Value, tally_move
 from sightline.context.ledger.transaction import seal
 
 __all__ = ["SqliteReader", "SqliteWriter", "fetch"]
@@ -64,6 +64,15 @@ class SqliteWriter(SqliteReader):
 
     def lock_session(self, session_id: int) -> list[Row]:
         return self.rows("SELECT * FROM sessions WHERE id = ?", (session_id,))
+
+    def last_group(self, session_id: int) -> tuple[Row, bytes] | None:
+        sql = "SELECT * FROM groups WHERE session_id = ? ORDER BY seq DESC LIMIT 2"
+        rows = self.rows(sql, (session_id,))
+        return (rows[0], rows[1]["chain"] if len(rows) > 1 else ZERO) if rows else None
+
+    def under_key(self, session_id: int, columns: str, key: str) -> list[tuple[Any, ...]]:
+        sql = f"SELECT {columns} FROM messages WHERE session_id = ? AND append_key = ?"
+        return self.fetch(sql, (session_id, key))
 
     def lock_names(self) -> None:
         """Do nothing: a file has one writer at a time."""

@@ -1,0 +1,261 @@
+"""Append in one round trip, where this host wrote to the session last.
+
+What an append has to know of a session is its row, its last group and that nothing was undone:
+all of it is under the seal of the row. So a host goes on from the end that it left itself, computes
+the seals, and sends one call that changes the row only if its seal is still that one, and stores
+nothing otherwise (`append` in postgres.steps). Then, and the first time, the end is read under a
+lock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import psycopg
+
+from sightline.context.ledger.postgres.connect import OUT_OF_DATE
+from sightline.context.ledger.postgres.rows import (
+    LAST_GROUPS,
+    LOCK,
+    RESERVED,
+    Known,
+    PostgresWriter,
+    Statement,
+    Tip,
+    insertion,
+    last_group,
+    named,
+    reserving,
+    translated_sql,
+)
+from sightline.context.ledger.rows import Row, Values
+from sightline.context.ledger.seal import ZERO, Value
+
+__all__ = ["AppendWriter", "OutOfDate"]
+
+_MOST_TIPS: Final = 1000
+_AHEAD: Final = 32  # times as many numbers for who goes on and on
+_SESSION: Final = (
+    "updated_at", "activity", "next_seq", "next_group", "live_groups", "tokens", "largest", "head",
+    "digest",
+)  # fmt: skip
+_GROUP: Final = (
+    "id", "seq", "first_seq", "messages", "tokens", "created_at", "salt", "content_digest",
+    "chain", "digest", "tokens_before",
+)  # fmt: skip
+# How `append` takes each column of the messages: their lists as arrays, what all share as it is.
+_MESSAGES: Final = (
+    ("id", "bigint[]"), ("role", "text[]"), ("content", "text[]"), ("parts", "text[]"),
+    ("outcome", "text[]"), ("parsing_strategy", ""), ("tool_call_id", "text[]"),
+    ("tokens", "bigint[]"), ("tokens_basis", "text[]"), ("created_at", ""), ("digest", "bytea[]"),
+)  # fmt: skip
+_CALL: Final = "SELECT sightline.append({})".format(
+    ", ".join(
+        ["%s"] * (5 + len(_SESSION) + 1 + len(_GROUP))
+        + [f"%s::{kind}" if kind else "%s" for _, kind in _MESSAGES]
+    )
+)
+
+
+class OutOfDate(Exception):
+    """What was known of a session is not so any more; nothing was done."""
+
+
+class AppendWriter(PostgresWriter):
+    """A transaction that adds to the end of one session.
+
+    With `ahead` it begins with what is known and asks nothing; whatever has to be asked then, or is
+    found to be otherwise, ends it with `OutOfDate`.
+    """
+
+    def __init__(
+        self,
+        connection: psycopg.Connection[Any],
+        tenant: str,
+        known: Known,
+        *,
+        ahead: bool,
+        now: datetime,
+    ) -> None:
+        super().__init__(connection, tenant, known, durable=True, now=now)
+        self._ahead = ahead
+        self._tip: Tip | None = None  # the end that it goes on from
+        self._key: str | None = None
+        self._undone = False
+        self._is_plain = True  # nothing but what `append` does
+        self._session: Row = {}  # as it will be
+        self._groups: list[Row] = []  # begun here
+        self._grown: Row | None = None  # the last one before, if it was added to
+        self._messages: list[Row] = []
+        self._left: dict[tuple[str, Value], Row] = {}  # by groups that were begun or added to
+        self._rest: list[Statement] = []
+
+    def lock_session(self, session_id: int) -> list[Row]:
+        tip = self._known.tips.pop(session_id, None)
+        if self._ahead:
+            if tip is None:
+                raise OutOfDate
+            self._tip = tip
+            return [dict(tip.session)]
+        self._known.numbers.clear()
+        session, groups, undone, *numbers = self._ask_all(
+            (LOCK, (session_id,)),
+            (translated_sql(LAST_GROUPS), (session_id,)),
+            ("SELECT 1 FROM undone WHERE session_id = %s LIMIT 1", (session_id,)),
+            *((reserving(table), ()) for table in RESERVED),
+        )
+        rows = self._locked(session)
+        for table, cursor in zip(RESERVED, numbers, strict=True):
+            self._known.numbers[table] = deque(number for (number,) in cursor.fetchall())
+        self._undone = bool(undone.fetchall())
+        last = last_group(named(groups))
+        if rows:
+            self._tip = Tip(dict(rows[0]), *(last or ({}, ZERO)))
+        return rows
+
+    def last_group(self, session_id: int) -> tuple[Row, bytes] | None:
+        tip = self._tip
+        if tip is None or tip.session["id"] != session_id:
+            return super().last_group(session_id)
+        return (dict(tip.group), tip.before) if tip.group else None
+
+    def under_key(self, session_id: int, columns: str, key: str) -> list[tuple[Any, ...]]:
+        self._key = key
+        return [] if self._ahead else super().under_key(session_id, columns, key)
+
+    def take(self, table: str, where: str, values: Values) -> list[Row]:
+        if table == "undone" and not self._undone:
+            return []
+        if where == "group_id = ?":
+            left = self._left.pop((table, values[0]), None)
+            if left is not None or values[0] in [group["id"] for group in self._groups]:
+                return [left] if left else []
+        self._is_plain = False
+        return super().take(table, where, values)
+
+    def next_id(self, table: str) -> int:
+        if self._ahead and not self._known.numbers.get(table):
+            # Not of the transaction, which has not begun.
+            found = self._connection.execute(reserving(table, _AHEAD)).fetchall()
+            self._known.numbers[table] = deque(number for (number,) in found)
+        return super().next_id(table)
+
+    def insert(self, table: str, row: Mapping[str, Value]) -> None:
+        if table == "groups":
+            self._groups.append(dict(row))
+        elif table == "messages":
+            self._messages.append(dict(row))
+        else:
+            self._is_plain = False
+            if table == "session_state":
+                self._left[table, row["group_id"]] = dict(row)
+            else:
+                self._rest.append((insertion(table, tuple(row)), tuple(row.values())))
+
+    def update(self, table: str, changes: str, where: str, values: Values) -> None:
+        if table not in ("sessions", "groups") or where != "id = ?":
+            self._is_plain = False
+            self._rest.append(
+                (translated_sql(f"UPDATE {table} SET {changes} WHERE {where}"), values)
+            )
+            return
+        names = [change.partition(" ")[0] for change in changes.split(", ")]
+        row = {**dict(zip(names, values, strict=False)), "id": values[-1]}
+        if table == "sessions":
+            self._fence(int(row["id"] or 0))
+            self._session = row
+            return
+        for group in self._groups:
+            if group["id"] == row["id"]:
+                group.update(row)
+                return
+        if self._tip is None or self._tip.group.get("id") != row["id"]:  # one that was undone
+            super().update(table, changes, where, values)
+            self._is_plain = False
+        else:
+            self._grown = row
+
+    def delete(self, table: str, where: str, values: Values) -> None:
+        if table == "open_replies":
+            return  # with every append
+        self._is_plain = False
+        self._rest.append((translated_sql(f"DELETE FROM {table} WHERE {where}"), values))
+
+    def _ask_all(self, *questions: Statement) -> list[psycopg.Cursor[Any]]:
+        if self._ahead:
+            raise OutOfDate
+        return super()._ask_all(*questions)
+
+    def finish(self) -> None:
+        if self._tip is None or not self._session:
+            self._ahead = False
+            super().finish()
+            return
+        if self._ahead and self._is_plain and len(self._groups) + bool(self._grown) == 1:
+            self._call(self._tip)
+        else:
+            self._send(self._tip)
+        self._learn(self._tip)
+
+    def _call(self, tip: Tip) -> None:
+        """Store it by one call, which is a transaction of its own."""
+        session, group = self._session, self._groups[0] if self._groups else self._grown
+        assert group is not None  # noqa: S101 - there is exactly one
+        values: list[Any] = [
+            self._tenant, session["id"], tip.session["digest"],
+            self._known.epochs.get(session["id"]), self._key,
+            *(session[name] for name in _SESSION), bool(self._groups),
+            *(group[name] for name in _GROUP),
+        ]  # fmt: skip
+        for name, kind in _MESSAGES:
+            column = [message[name] for message in self._messages]
+            values.append(column if kind else column[0])
+        if self._connection.execute(_CALL, values).fetchone() != (True,):
+            raise OutOfDate
+
+    def _send(self, tip: Tip) -> None:
+        """Store whatever it is, in one trip, once it is seen that the session is still the same."""
+        if self._ahead:
+            self._ahead = False
+            still = (self._session["id"], tip.session["digest"])
+            held = self._known.epochs.get(self._session["id"])
+            self._waiting.append(("SELECT still_is(%s, %s, %s, %s)", (*still, held, self._key)))
+        for group in self._groups:
+            self._change(insertion("groups", tuple(group)), tuple(group.values()))
+        for message in self._messages:
+            self._change(insertion("messages", tuple(message)), tuple(message.values()))
+        for table, row in (("groups", self._grown), ("sessions", self._session)):
+            if row is not None:
+                names = [name for name in row if name != "id"]
+                changes = ", ".join(f"{name} = ?" for name in names)
+                values = (*(row[name] for name in names), row["id"])
+                self._change(translated_sql(f"UPDATE {table} SET {changes} WHERE id = ?"), values)
+        for (table, _), left in self._left.items():
+            self._change(insertion(table, tuple(left)), tuple(left.values()))
+        for statement in self._rest:
+            self._change(*statement)
+        replies = "DELETE FROM open_replies WHERE session_id = %s"
+        self._change(replies, (self._session["id"],))
+        try:
+            super().finish()
+        except psycopg.Error as error:
+            if error.sqlstate == OUT_OF_DATE:
+                raise OutOfDate from error
+            raise
+
+    def _learn(self, tip: Tip) -> None:
+        """Know the end of the session as it is now."""
+        chains = [tip.session["head"]]
+        last = tip.group
+        if self._grown is not None:
+            last = {**tip.group, **self._grown}
+            chains = [tip.before, last["chain"]]
+        chains += [group["chain"] for group in self._groups]
+        tips = self._known.tips
+        if len(tips) >= _MOST_TIPS:
+            tips.pop(next(iter(tips)))
+        last = self._groups[-1] if self._groups else last
+        tips[self._session["id"]] = Tip({**tip.session, **self._session}, last, chains[-2])
