@@ -16,7 +16,7 @@ from sightline.cli.ledger_path import DB_HELP, ledger_path
 from sightline.cli.out import Progress, confirm, say, tell, write_json_lines
 from sightline.context.ledger import Ledger, SearchHit, Session, SessionOverview
 from sightline.context.ledger.address import address_of
-from sightline.context.ledger.paths import database_url
+from sightline.context.ledger.paths import database_url, expanded
 from sightline.context.ledger.retrieval import QueryLimits
 from sightline.context.ledger.store import Mode
 from sightline.errors import InvalidInput, LedgerUnusable
@@ -248,6 +248,27 @@ def backup(target: Path, db: Path | None) -> None:
     with _open(db) as opened, Progress("messages of the copy verified") as progress:
         path = opened.backup(target, progress)
     say(str(path))
+
+
+@ledger.command(
+    epilog=_examples(
+        "sightline ledger copy work.db 'postgresql://me@host/database?tenant=acme'",
+        "sightline ledger copy 'postgresql://me@host/database?tenant=acme' work.db",
+    )
+)
+@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("target", type=click.Path(path_type=Path))
+def copy(source: Path, target: Path) -> None:
+    """Copy a ledger into another, a file or PostgreSQL, and verify the copy.
+
+    Numbers and seals stay as they are. A copy that ended too soon goes on where it was.
+    """
+    with (
+        Ledger(expanded(source), mode="read") as original,
+        Ledger(expanded(target)) as copied,
+    ):
+        report = original.copy_into(copied)
+        say(f"{copied.name}: {report.copied} copied, {report.there} there already")
 
 
 @ledger.group(

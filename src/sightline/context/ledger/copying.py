@@ -32,9 +32,20 @@ _COLUMNS: Final = {
     for table in (*_HELD, "sessions", "llm_memos", "calibrations", "trusted")
 }
 
+# A session or memo is the same as long as these are: its number, its identity, the seal over all
+# that it holds, and the last of what no seal covers.
+_SEALS: Final = {
+    "sessions": (
+        "SELECT id, uuid, digest, "
+        "(SELECT max(id) FROM exchanges WHERE session_id = sessions.id) AS last FROM sessions "
+        "ORDER BY id"
+    ),
+    "llm_memos": "SELECT id, created_at, digest FROM llm_memos ORDER BY id",
+}
+
 
 class CopyReport(msgspec.Struct, frozen=True):
-    """How many sessions and memos were copied, and how many were there already."""
+    """How many sessions and memos were copied, and how many were there as they are."""
 
     copied: int
     there: int
@@ -57,23 +68,24 @@ class _Copying:
 
     def run(self) -> CopyReport:
         """Copy sessions one by one, then memos and what was learnt."""
-        for table, same in (("sessions", "uuid"), ("llm_memos", "created_at")):
-            seals = f"SELECT id, {same}, digest FROM {table}"
+        for table, seals in _SEALS.items():
             with self._target.read() as db:
-                there = {number: (name, digest) for number, name, digest in db.fetch(seals)}
-            for number, name, digest in self._source.fetch(f"{seals} ORDER BY id"):
-                known = there.pop(number, None)
-                if known is not None and known[0] != name:
+                there = {row[0]: row for row in db.fetch(seals)}
+            originals = self._source.fetch(seals)
+            for number, name, *_ in originals:
+                if number in there and there[number][1] != name:
                     raise InvalidInput(f"{table}: number {number} is another one in the copy")
-                if known == (name, digest):
+            if strange := sorted(there.keys() - {row[0] for row in originals}):
+                numbers = ", ".join(map(str, strange[:5]))
+                raise InvalidInput(f"{table}: the copy has others than the original: {numbers}")
+            for row in originals:
+                known = there.get(row[0])
+                if known == row:
                     self._there += 1
                     continue
                 with self._target.work(durable=True) as db:
-                    self._replace(db, table, number, known[1] if known else ZERO)
+                    self._replace(db, table, row[0], known[2] if known else ZERO)
                 self._copied += 1
-            if there:
-                numbers = ", ".join(map(str, sorted(there)[:5]))
-                raise InvalidInput(f"{table}: the copy has others than the original: {numbers}")
         with self._target.work(durable=True) as db:
             for table in ("calibrations", "trusted"):
                 for row in self._rows(table, "", ()):
