@@ -252,16 +252,16 @@ def backup(target: Path, db: Path | None) -> None:
 
 @ledger.command(
     epilog=_examples(
-        "sightline ledger copy work.db 'postgresql://me@host/database?tenant=acme'",
-        "sightline ledger copy 'postgresql://me@host/database?tenant=acme' work.db",
+        "sightline ledger copy work.db copy.db",
     )
 )
 @click.argument("source", type=click.Path(path_type=Path))
 @click.argument("target", type=click.Path(path_type=Path))
 def copy(source: Path, target: Path) -> None:
-    """Copy a ledger into another, a file or PostgreSQL, and verify the copy.
+    """Copy a ledger into another, and verify the copy.
 
-    Numbers and seals stay as they are. A copy that ended too soon goes on where it was.
+    Each is a file or postgresql://user@host/database?tenant=name. Numbers and seals stay as they
+    are. A copy that ended too soon goes on where it was.
     """
     with (
         Ledger(expanded(source), mode="read") as original,

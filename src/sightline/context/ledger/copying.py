@@ -88,8 +88,8 @@ class _Copying:
                 self._copied += 1
         with self._target.work(durable=True) as db:
             for table in ("calibrations", "trusted"):
-                for row in self._rows(table, "", ()):
-                    db.put(table, row)
+                for learnt in self._rows(table, "", ()):
+                    db.put(table, learnt)
         return CopyReport(self._copied, self._there)
 
     def _replace(self, db: RowWriter, table: str, number: int, digest: bytes) -> None:

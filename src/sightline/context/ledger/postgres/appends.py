@@ -34,9 +34,10 @@ from sightline.context.ledger.postgres.rows import (
 from sightline.context.ledger.rows import Row, Values
 from sightline.context.ledger.seal import ZERO, Value
 
-__all__ = ["AppendWriter", "OutOfDate"]
+__all__ = ["CALL", "AppendWriter", "OutOfDate"]
 
 _MOST_TIPS: Final = 1000
+_WARY: Final = 16  # appends that ask first, after one that found the session changed
 _AHEAD: Final = 32  # times as many numbers for who goes on and on
 _SESSION: Final = (
     "updated_at", "activity", "next_seq", "next_group", "live_groups", "tokens", "largest", "head",
@@ -52,7 +53,7 @@ _MESSAGES: Final = (
     ("outcome", "text[]"), ("parsing_strategy", ""), ("tool_call_id", "text[]"),
     ("tokens", "bigint[]"), ("tokens_basis", "text[]"), ("created_at", ""), ("digest", "bytea[]"),
 )  # fmt: skip
-_CALL: Final = "SELECT sightline.append({})".format(
+CALL: Final = "SELECT sightline.append({})".format(
     ", ".join(
         ["%s"] * (5 + len(_SESSION) + 1 + len(_GROUP))
         + [f"%s::{kind}" if kind else "%s" for _, kind in _MESSAGES]
@@ -202,6 +203,11 @@ class AppendWriter(PostgresWriter):
 
     def _call(self, tip: Tip) -> None:
         """Store it by one call, which is a transaction of its own."""
+        if self._connection.execute(CALL, self._values(tip)).fetchone() != (True,):
+            self._known.contended[self._session["id"]] = _WARY
+            raise OutOfDate
+
+    def _values(self, tip: Tip) -> list[Any]:
         session, group = self._session, self._groups[0] if self._groups else self._grown
         assert group is not None  # noqa: S101 - there is exactly one
         values: list[Any] = [
@@ -213,8 +219,7 @@ class AppendWriter(PostgresWriter):
         for name, kind in _MESSAGES:
             column = [message[name] for message in self._messages]
             values.append(column if kind else column[0])
-        if self._connection.execute(_CALL, values).fetchone() != (True,):
-            raise OutOfDate
+        return values
 
     def _send(self, tip: Tip) -> None:
         """Store whatever it is, in one trip, once it is seen that the session is still the same."""
@@ -247,7 +252,12 @@ class AppendWriter(PostgresWriter):
             raise
 
     def _learn(self, tip: Tip) -> None:
-        """Know the end of the session as it is now."""
+        """Know the end of the session as it is now, unless others are quicker anyway."""
+        number = self._session["id"]
+        if left := self._known.contended.pop(number, 0):
+            if left > 1:
+                self._known.contended[number] = left - 1
+            return
         chains = [tip.session["head"]]
         last = tip.group
         if self._grown is not None:
@@ -258,4 +268,4 @@ class AppendWriter(PostgresWriter):
         if len(tips) >= _MOST_TIPS:
             tips.pop(next(iter(tips)))
         last = self._groups[-1] if self._groups else last
-        tips[self._session["id"]] = Tip({**tip.session, **self._session}, last, chains[-2])
+        tips[number] = Tip({**tip.session, **self._session}, last, chains[-2])

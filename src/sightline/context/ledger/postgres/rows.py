@@ -146,6 +146,7 @@ class Known:
 
     tips: dict[int, Tip] = field(default_factory=dict)
     epochs: dict[int, int] = field(default_factory=dict)
+    contended: dict[int, int] = field(default_factory=dict)  # appends that had better ask first
     numbers: dict[str, deque[int]] = field(default_factory=dict)
     recency: Recency = field(default_factory=Recency)
 
