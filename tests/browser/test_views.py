@@ -216,17 +216,32 @@ def test_the_trace_is_a_waterfall_of_the_turn(page: Page) -> None:
         assert any(name.startswith(step) for name in names), (step, names)
 
 
+def changed_names(page: Page) -> list[str]:
+    return page.get_by_role("table", name="What would change").locator("tr").all_inner_texts()
+
+
 def test_what_if_assembles_the_turn_under_other_rules(page: Page) -> None:
     view(page, "What if")
     form = page.get_by_role("form", name="Change the rules")
     form.get_by_label("budget").fill("3000")
     form.get_by_label("window").fill("1")
-    form.get_by_role("button", name="Assemble").click()
+    form.get_by_label("slack").fill("0")
     changed = page.get_by_role("table", name="What would change")
     expect(changed.get_by_role("row", name=re.compile("prompt tokens"))).to_be_visible()
     expect(page.get_by_label("Configuration")).to_contain_text("size = 1")
+    rows = [row.get_by_role("cell").all_inner_texts() for row in changed.get_by_role("row").all()]
+    totals = next(at for at, row in enumerate(rows) if "prompt tokens" in changed_names(page)[at])
+    for column in (0, 1):
+        assert sum(number(row[column]) for row in rows[1:totals]) == number(rows[totals][column])
+    assert {"budget=3000", "window=1"} <= set(page.url.split("?")[1].split("&"))
+    page.reload()
+    expect(page.get_by_label("Configuration")).to_contain_text("size = 1")
+    form.get_by_label("over").select_option("all turns")
+    every = page.get_by_role("table", name="What would change in all turns")
+    expect(every.get_by_role("row", name=re.compile("tokens of history"))).to_be_visible()
+    expect(page.get_by_text("lose history")).to_be_visible()
+    form.get_by_label("over").select_option("this turn")
     form.get_by_label("budget").fill("1")
-    form.get_by_role("button", name="Assemble").click()
     expect(page.get_by_role("alert")).to_contain_text("tokens")
 
 
@@ -241,12 +256,10 @@ def test_what_if_offers_the_configured_strategy_and_runs_it(
     offered = form.get_by_label("strategy").get_by_role("option")
     expect(offered).to_have_text(["as it was", "brief.py", "classic", "minimal", "sightline"])
     form.get_by_label("strategy").select_option("brief.py")
-    form.get_by_role("button", name="Assemble").click()
     section = page.get_by_role("region", name="What if")
     expect(section).to_contain_text("laid out by brief.py")
     expect(section.get_by_role("rowheader", name="rule")).to_be_visible()
     form.get_by_label("budget").fill("4000")
-    form.get_by_role("button", name="Assemble").click()
     notes = section.get_by_role("list", name="What to know about this")
     expect(notes).to_contain_text("brief")
 

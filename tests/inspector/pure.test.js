@@ -6,6 +6,7 @@ import { Folds } from "app/folds";
 import { count, dollars, seconds, share } from "app/html";
 import { colourOf, rowsOf, sumOf } from "app/map";
 import { doing, stepsOf } from "app/steps";
+import { isNothing, sideBySide, wishesOf } from "app/wishes";
 
 // A tree by the depths of its lines, and how many lines are below each.
 const DEPTHS = [0, 1, 2, 3, 2, 1, 2, 2, 1];
@@ -156,4 +157,23 @@ test("messages are compared slot by slot, and a change of words is no new messag
     ],
   );
   assert.deepEqual(totalsOf(differencesOf(after, after)), { removed: 0, added: 0, changed: 0 });
+});
+
+test("wishes are what the address says, and nothing else", () => {
+  assert.ok(isNothing(wishesOf({ slot: "state", of: "state", over: "all turns", budget: "" })));
+  const wishes = wishesOf({ budget: "0", of: "state", max_ratio: "0.5" });
+  assert.deepEqual([wishes.budget, wishes.slots], [0, { state: { max_ratio: 0.5 } }]);
+  assert.ok(!isNothing(wishes));
+});
+
+test("two prompts side by side add up to both", () => {
+  const one = { overhead: 3, tools: 4, slots: [{ name: "a", kept: 5 }] };
+  const other = { overhead: 3, tools: 0, slots: [{ name: "b", kept: 7 }] };
+  const rows = sideBySide(one, other);
+  assert.deepEqual(rows, [
+    ["frame", 3, 3],
+    ["tools", 4, 0],
+    ["a", 5, 0],
+    ["b", 0, 7],
+  ]);
 });

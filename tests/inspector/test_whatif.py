@@ -20,6 +20,7 @@ from sightline.context.dialects.profiles import profile_for
 from sightline.context.ledger import Ledger
 from sightline.context.slots.budget import Budget
 from sightline.errors import InvalidInput
+from sightline.inspector import reader as inspector_reader
 from sightline.inspector.reader import RecordReader
 from sightline.inspector.whatif import Wishes
 from support.live import LiveApp
@@ -213,3 +214,24 @@ def test_what_is_looked_at_again_is_dated_as_the_host_dates_it(tmp_path: Path) -
     with reading(tmp_path) as reader:
         shown = "".join(texts(what_if(reader, budget=50_000), "state"))
     assert 'generated_at="2026-04-28T10:30:00Z"' in shown
+
+
+def test_all_turns_together_are_the_sum_of_each_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(tmp_path)
+    with reading(tmp_path) as reader:
+        wishes = {"window": 1, "slack": 0}
+        every = reader.what_if_all(1, json.dumps(wishes).encode())
+        last = [(1, 1), (2, 2), (3, 1), (4, 1)]
+        sent = [reader.request(1, *numbers)["receipt"]["total"] for numbers in last]
+        body = json.dumps(wishes).encode()
+        other = [reader.what_if(1, *numbers, body)["receipt"]["total"] for numbers in last]
+        assert every["tokens"] == (sum(sent), sum(other))
+        assert every["summary"].startswith("3 of 4 turns lose history")
+        assert tomllib.loads(every["config"]) == {"window": {"size": 1, "slack": 0}}
+        tight = reader.what_if_all(1, b'{"budget":1}')
+        assert tight["summary"] == "4 of 4 turns do not fit"
+        assert reader.request(1, 1, 1)["model"] in tomllib.loads(tight["config"])["profiles"]
+        monkeypatch.setattr(inspector_reader, "MOST_TURNS", 1)
+        assert reader.what_if_all(1, body)["notes"] == ["only the newest 1 of 4 turns"]

@@ -29,7 +29,7 @@ from sightline.context.messages.parts import Message
 from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.receipt import RULES, Receipt
 from sightline.context.slots.strategies import DEFAULT
-from sightline.errors import InvalidInput, NotFound
+from sightline.errors import DoesNotFit, InvalidInput, NotFound
 from sightline.inspector.beside import exported_beside
 from sightline.inspector.exchanges import AgentRecords
 from sightline.inspector.pages import Export
@@ -38,11 +38,20 @@ from sightline.inspector.timeline import timeline_of
 from sightline.inspector.trees import PAGE_LINES, AppTree, lay_out
 from sightline.inspector.turns import MOST_ROWS, TurnRecords
 from sightline.inspector.verdicts import CacheVerdict, SentFacts
-from sightline.inspector.whatif import assemble_again, read_wishes, sight_of, strategy_of
+from sightline.inspector.whatif import (
+    Again,
+    TurnSums,
+    Wishes,
+    assemble_again,
+    read_wishes,
+    sight_of,
+    strategy_of,
+)
 from sightline.inspector.wires import again, compared, shown
 
 __all__ = ["RecordReader"]
 
+MOST_TURNS: Final = 100  # that are assembled again for one question
 STATES: Final = 2  # that are kept laid out: one that is looked at, one beside it
 
 
@@ -211,22 +220,10 @@ class RecordReader:
 
     def what_if(self, session: int, turn: int, number: int, body: bytes) -> dict[str, Any]:
         """Assemble a recorded turn under other rules."""
-        offered = choices(self._settings)
-        wishes = read_wishes(body, offered)
+        wishes = read_wishes(body, choices(self._settings))
         recorded = self._recorded(session, turn, number)
         before = self._before(recorded)
-        original = strategy_of(recorded)
-        wanted = wishes.strategy or (original if original in offered else DEFAULT.name)
-        result = assemble_again(
-            self._ledger,
-            recorded,
-            wishes,
-            runner_of(self._settings, offered[wanted]),
-            self._settings,
-        )
-        notes = list(result.notes)
-        if wishes.strategy is None and original not in offered:
-            notes.append(f"the turn's own strategy {original!r} is not here; {wanted!r} is shown")
+        result, wanted, notes = self._assembled(recorded, wishes)
         request = result.composed.request
         return {
             **self._picture(result.composed.prompt, request),
@@ -237,6 +234,31 @@ class RecordReader:
             "against_recorded": compared(again(recorded), request),
             "config": wishes.config(result.model, request.profile.max_output_tokens),
         }
+
+    def what_if_all(self, session: int, body: bytes) -> dict[str, Any]:
+        """Assemble the last request of each turn under other rules, the newest first; sum up."""
+        wishes = read_wishes(body, choices(self._settings))
+        last = {line.turn: line.number for line in self._lines(session)}
+        sums = TurnSums(len(last))
+        for turn in sorted(last, reverse=True)[:MOST_TURNS]:
+            recorded = self._recorded(session, turn, last[turn])
+            try:
+                sums.add(recorded, self._assembled(recorded, wishes)[0])
+            except DoesNotFit:
+                sums.refuse(recorded)
+        return sums.answer(wishes)
+
+    def _assembled(self, recorded: Recorded, wishes: Wishes) -> tuple[Again, str, list[str]]:
+        """Compose a request again: what it is, by which strategy, what to know about it."""
+        offered = choices(self._settings)
+        original = strategy_of(recorded)
+        wanted = wishes.strategy or (original if original in offered else DEFAULT.name)
+        runner = runner_of(self._settings, offered[wanted])
+        result = assemble_again(self._ledger, recorded, wishes, runner, self._settings)
+        notes = list(result.notes)
+        if wishes.strategy is None and original not in offered:
+            notes.append(f"the turn's own strategy {original!r} is not here; {wanted!r} is shown")
+        return result, wanted, notes
 
     def export(self, session: int) -> Iterator[str]:
         """Write a session as one page: every answer that the page can ask for without work.

@@ -76,6 +76,7 @@ class Answers(Protocol):
     def verify(self) -> dict[str, Any]: ...
     def query(self, sql: str, session: int) -> dict[str, Any]: ...
     def what_if(self, session: int, turn: int, number: int, body: bytes) -> dict[str, Any]: ...
+    def what_if_all(self, session: int, body: bytes) -> dict[str, Any]: ...
 
 
 # Asks a live app to do something; None where the inspector may only look.
@@ -188,6 +189,9 @@ def inspector_app(
     async def what_if(request: Request, body: bytes) -> dict[str, Any]:
         return await lanes.works.run(answers.what_if, *numbers(request), body)
 
+    async def what_if_all(request: Request, body: bytes) -> dict[str, Any]:
+        return await lanes.works.run(answers.what_if_all, number(request, "session"), body)
+
     async def act(_: Request, body: bytes) -> dict[str, Any]:
         if invoke is None:
             raise InvalidInput("this inspector may only look; start it with --allow-invoke")
@@ -252,6 +256,7 @@ def inspector_app(
             ),
         ),
         Route(f"{request_path}/whatif", works(what_if), methods=["POST"]),
+        Route(f"{session_path}/whatif", works(what_if_all), methods=["POST"]),
         Route(
             f"{session_path}/compare/{{old}}/{{new}}",
             asks(

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -38,6 +38,7 @@ from sightline.agent.models.choose import label_of, profile_of
 from sightline.agent.plugins.run import StrategyRunner
 from sightline.config import Settings
 from sightline.context.dialects.request import slot_names
+from sightline.context.dialects.usage import Usage, cost
 from sightline.context.ledger import Ledger, MemoShelf
 from sightline.context.messages.entries import Entry
 from sightline.context.messages.isolate import compatible
@@ -45,6 +46,7 @@ from sightline.context.messages.parts import Input, Message
 from sightline.context.messages.window import Window
 from sightline.context.slots.budget import OUTPUT_SHARE, Budget
 from sightline.context.slots.prompt import Prompt
+from sightline.context.slots.receipt import Receipt
 from sightline.context.slots.standing import system_text
 from sightline.context.slots.strategies import DEFAULT
 from sightline.context.slots.strategy import Layers
@@ -54,6 +56,7 @@ from sightline.slop.protocol.jsontext import NESTING, nests_deeper
 
 __all__ = [
     "Again",
+    "TurnSums",
     "Wishes",
     "assemble_again",
     "read_wishes",
@@ -147,6 +150,79 @@ class Again:
     composed: Composed
     model: str
     notes: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class TurnSums:
+    """What other rules would change in many turns; `known` is how many there are."""
+
+    known: int
+    tried: int = 0
+    refused: int = 0
+    losing: int = 0
+    gaining: int = 0
+    tokens: tuple[int, int] = (0, 0)
+    history: tuple[int, int] = (0, 0)
+    usd: tuple[float, float] | None = (0.0, 0.0)
+    _model: tuple[str, int] = ("", 0)
+
+    def add(self, recorded: Recorded, other: Again) -> None:
+        """Count a turn as it was and as it would be."""
+        request = other.composed.request
+        before, after = recorded.prompt.receipt, other.composed.prompt.receipt
+        kept = _kept_history(before), _kept_history(after)
+        prices = [recorded.profile.prices, request.profile.prices]
+        totals = before.total, after.total
+        paid = [
+            cost(Usage(input_tokens=tokens), price)
+            for tokens, price in zip(totals, prices, strict=True)
+        ]
+        self.tried += 1
+        self.losing += kept[1] < kept[0]
+        self.gaining += kept[1] > kept[0]
+        self.tokens = self.tokens[0] + totals[0], self.tokens[1] + totals[1]
+        self.history = self.history[0] + kept[0], self.history[1] + kept[1]
+        if self.usd is not None and paid[0] is not None and paid[1] is not None:
+            self.usd = self.usd[0] + paid[0], self.usd[1] + paid[1]
+        else:
+            self.usd = None  # a sum without a part of it would be none
+        self._model = other.model, request.profile.max_output_tokens
+
+    def refuse(self, recorded: Recorded) -> None:
+        """Count a turn that does not fit."""
+        self.tried += 1
+        self.refused += 1
+        if not self._model[0]:
+            self._model = recorded.line.model, recorded.profile.max_output_tokens
+
+    def answer(self, wishes: Wishes) -> dict[str, Any]:
+        """Say it in words and figures, with the configuration that does it."""
+        parts = [
+            f"{many} of {self.tried} turns {what}"
+            for many, what in (
+                (self.losing, "lose history"),
+                (self.gaining, "see more of it"),
+                (self.refused, "do not fit"),
+            )
+            if many
+        ]
+        words = parts or [f"the history of {self.tried} turns stays as it was"]
+        if self.usd is not None and (change := self.usd[1] - self.usd[0]):
+            words.append(f"{'+' if change > 0 else '-'}${abs(change):.5f}")
+        left = self.known - self.tried
+        return {
+            "summary": ", ".join(words),
+            "notes": [f"only the newest {self.tried} of {self.known} turns"] if left else [],
+            "turns": self.tried,
+            "tokens": self.tokens,
+            "history": self.history,
+            "usd": self.usd or (None, None),
+            "config": wishes.config(*self._model),
+        }
+
+
+def _kept_history(receipt: Receipt) -> int:
+    return sum(line.kept for line in receipt.slots if line.name == _HISTORY)
 
 
 def assemble_again(

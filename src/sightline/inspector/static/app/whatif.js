@@ -1,98 +1,147 @@
-// The same turn under other rules: computed by the server with the functions the host uses.
+// The same turn, or all of them, under other rules: computed by the server as the host does it.
 import { useSignal } from "@preact/signals";
-import { post } from "app/api";
+import { isExport, post } from "app/api";
 import { count, dollars, html } from "app/html";
+import { colourOf } from "app/map";
 import { Picture } from "app/picture";
 import { DriftNote } from "app/prompt";
-import { route } from "app/route";
+import { route, setOption } from "app/route";
+import { isNothing, sideBySide, wishesOf } from "app/wishes";
+import { useEffect, useRef } from "preact/hooks";
 
-const number = (text) => (text === "" ? null : Number(text));
+const PAUSE_MS = 300; // after the last key, before it is tried
 
-const Change = ({ name, before, after, show = count }) => html`<tr><th scope="row">${name}</th>
-  <td>${show(before)}</td><td>${show(after)}</td></tr>`;
+// What the server says to the wishes in the address, asked anew when they change.
+const useOutcome = (path, wishes) => {
+  const outcome = useSignal(/** @type {any} */ ({ data: null, error: "" }));
+  const body = JSON.stringify(wishes);
+  useEffect(() => {
+    let wanted = true;
+    const show = (data, error) => {
+      if (wanted) outcome.value = { data, error };
+    };
+    if (path === null) show(null, "");
+    else
+      post(path, wishes).then(
+        (data) => show(data, ""),
+        (error) => show(null, error.message),
+      );
+    return () => {
+      wanted = false;
+    };
+  }, [path, body]);
+  return outcome.value;
+};
+
+const Field = ({ name, ...rest }) => {
+  const timer = useRef(0);
+  const change = (event) => {
+    const { value } = event.target;
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => setOption(name, value), PAUSE_MS);
+  };
+  return html`<label>${name} <input name=${name} value=${route.value.options[name] ?? ""}
+    onInput=${change} ...${rest} /></label>`;
+};
+
+const Choice = ({ name, none, values }) => html`<label>${name} <select name=${name}
+  value=${route.value.options[name] ?? ""}
+  onChange=${(event) => setOption(name, event.target.value)}>
+  <option value="">${none}</option>
+  ${values.map((value) => html`<option key=${value}>${value}</option>`)}
+</select></label>`;
+
+const Controls = ({ data, choices }) => html`<form class="whatif" aria-label="Change the rules"
+  onSubmit=${(event) => event.preventDefault()}>
+  <${Field} name="budget" type="number" min="1" placeholder=${data.receipt.budget} />
+  <${Field} name="window" type="number" min="0" placeholder="groups" />
+  <${Field} name="slack" type="number" min="0" placeholder="groups" />
+  <${Choice} name="strategy" none="as it was" values=${choices.strategies} />
+  <${Field} name="model" placeholder=${data.model} list="models" />
+  <datalist id="models">
+    ${choices.models.map((name) => html`<option key=${name} value=${name} />`)}
+  </datalist>
+  <fieldset><legend>one slot</legend>
+    <${Choice} name="of" none="none" values=${data.receipt.slots.map((line) => line.name)} />
+    <${Field} name="max_ratio" type="number" min="0" max="1" step="any" />
+    <${Field} name="min_tokens" type="number" min="0" />
+    <${Field} name="priority" type="number" />
+  </fieldset>
+  <${Choice} name="over" none="this turn" values=${["all turns"]} />
+</form>`;
+
+const difference = (before, after) => {
+  if (before === null || after === null) return "";
+  const sign = after > before ? "+" : "−";
+  return after === before ? "same" : `${sign}${count(Math.abs(after - before))}`;
+};
+
+const Change = ({ name, before, after, show = count, dot = "" }) => html`<tr>
+  <th scope="row">${dot && html`<i class=${`dot ${dot}`}></i>`}${name}</th>
+  <td>${show(before)}</td><td>${show(after)}</td>
+  <td>${show === count ? difference(before, after) : ""}</td></tr>`;
+
+const Heads = () => html`<thead><tr><th scope="col"></th><th scope="col">recorded</th>
+  <th scope="col">what if</th><th scope="col">difference</th></tr></thead>`;
+
+const Notes = ({ notes }) =>
+  notes.length > 0 &&
+  html`<ul class="notes" aria-label="What to know about this">
+  ${notes.map((note) => html`<li key=${note} class="warning">${note}</li>`)}</ul>`;
+
+const Configuration = ({ text }) => html`<h3>As configuration</h3>
+  <pre tabindex="0" aria-label="Configuration">${text}</pre>`;
+
+const One = ({ data, other }) => html`<div>
+  <p class="quiet">laid out by <b>${other.strategy}</b></p>
+  <${Notes} notes=${other.notes} />
+  <table class="compare"><caption>What would change</caption><${Heads} />
+    <tbody>
+      ${sideBySide(data.receipt, other.receipt).map(
+        ([name, before, after]) => html`<${Change} key=${name} name=${name} before=${before}
+          after=${after} dot=${colourOf(name)} />`,
+      )}
+      <${Change} name="prompt tokens" before=${data.receipt.total} after=${other.receipt.total} />
+      <${Change} name="messages" before=${data.messages.length} after=${other.messages.length} />
+      <${Change} name="reused of the request before"
+        before=${data.drift?.common_tokens ?? 0} after=${other.drift?.common_tokens ?? 0} />
+      <${Change} name="price of the prompt, uncached"
+        before=${data.price_usd} after=${other.price_usd} show=${dollars} />
+    </tbody></table>
+  <${Configuration} text=${other.config} />
+  <details><summary>The prompt that it would be</summary>
+    <${DriftNote} drift=${other.against_recorded} label="Against the recorded request" />
+    <${Picture} data=${other} /></details></div>`;
+
+const All = ({ data }) => html`<div>
+  <p class="lead" role="status"><b>${data.summary}</b></p>
+  <${Notes} notes=${data.notes} />
+  <table class="compare"><caption>What would change in all turns</caption><${Heads} />
+    <tbody>
+      <${Change} name="prompt tokens" before=${data.tokens[0]} after=${data.tokens[1]} />
+      <${Change} name="tokens of history" before=${data.history[0]} after=${data.history[1]} />
+      <${Change} name="price of the prompts, uncached"
+        before=${data.usd[0]} after=${data.usd[1]} show=${dollars} />
+    </tbody></table>
+  <${Configuration} text=${data.config} />
+</div>`;
 
 export const WhatIf = ({ data, choices }) => {
-  const { session, turn, request } = route.value;
-  const outcome = useSignal(/** @type {any} */ ({ data: null, error: "" }));
-  const run = async (event) => {
-    event.preventDefault();
-    const form = new FormData(event.target);
-    const slots = {};
-    const slot = form.get("slot");
-    if (slot) {
-      slots[slot] = Object.fromEntries(
-        ["max_ratio", "min_tokens", "priority"]
-          .map((key) => [key, number(form.get(key))])
-          .filter(([, value]) => value !== null),
-      );
-    }
-    const body = {
-      budget: number(form.get("budget")),
-      window: number(form.get("window")),
-      slack: number(form.get("slack")),
-      strategy: form.get("strategy") || null,
-      model: form.get("model") || null,
-      slots,
-    };
-    try {
-      outcome.value = {
-        data: await post(`/api/sessions/${session}/turns/${turn}/${request}/whatif`, body),
-        error: "",
-      };
-    } catch (error) {
-      outcome.value = { data: null, error: error.message };
-    }
-  };
-  const other = outcome.value.data;
+  const { session, turn, request, options } = route.value;
+  const wishes = wishesOf(options);
+  const all = options.over === "all turns";
+  const root = `/api/sessions/${session}`;
+  const path = all ? `${root}/whatif` : `${root}/turns/${turn}/${request}/whatif`;
+  const outcome = useOutcome(isNothing(wishes) || isExport ? null : path, wishes);
   return html`<section aria-label="What if">
-    <form class="whatif" aria-label="Change the rules" onSubmit=${run}>
-      <label>budget <input name="budget" type="number" min="1"
-        placeholder=${data.receipt.budget} /></label>
-      <label>window <input name="window" type="number" min="0" placeholder="groups" /></label>
-      <label>slack <input name="slack" type="number" min="0" placeholder="groups" /></label>
-      <label>strategy <select name="strategy"><option value="">as it was</option>
-        ${choices.strategies.map((name) => html`<option key=${name}>${name}</option>`)}
-        </select></label>
-      <label>model <input name="model" placeholder=${data.model} list="models" /></label>
-      <datalist id="models">
-        ${choices.models.map((name) => html`<option key=${name} value=${name} />`)}
-      </datalist>
-      <fieldset><legend>one slot</legend>
-        <label>slot <select name="slot"><option value="">none</option>
-          ${data.receipt.slots.map((line) => html`<option key=${line.name}>${line.name}</option>`)}
-          </select></label>
-        <label>max_ratio <input name="max_ratio" type="number" min="0" max="1" step="any" /></label>
-        <label>min_tokens <input name="min_tokens" type="number" min="0" /></label>
-        <label>priority <input name="priority" type="number" /></label>
-      </fieldset>
-      <button>Assemble</button>
-    </form>
-    ${outcome.value.error && html`<p class="error" role="alert">${outcome.value.error}</p>`}
     ${
-      other &&
-      html`<div>
-      <p class="quiet">laid out by <b>${other.strategy}</b></p>
-      ${
-        other.notes.length > 0 &&
-        html`<ul class="notes" aria-label="What to know about this">
-        ${other.notes.map((note) => html`<li key=${note} class="warning">${note}</li>`)}</ul>`
-      }
-      <table class="compare"><caption>What would change</caption>
-        <thead><tr><th scope="col"></th><th scope="col">recorded</th>
-          <th scope="col">what if</th></tr></thead>
-        <tbody>
-          <${Change} name="prompt tokens" before=${data.receipt.total}
-            after=${other.receipt.total} />
-          <${Change} name="messages" before=${data.messages.length}
-            after=${other.messages.length} />
-          <${Change} name="reused of the request before"
-            before=${data.drift?.common_tokens ?? 0} after=${other.drift?.common_tokens ?? 0} />
-          <${Change} name="price of the prompt, uncached"
-            before=${data.price_usd} after=${other.price_usd} show=${dollars} />
-        </tbody></table>
-      <${DriftNote} drift=${other.against_recorded} label="Against the recorded request" />
-      <h3>As configuration</h3><pre tabindex="0" aria-label="Configuration">${other.config}</pre>
-      <${Picture} data=${other} /></div>`
+      isExport
+        ? html`<p class="quiet">An export cannot compute: open the session in the inspector.</p>`
+        : html`<${Controls} data=${data} choices=${choices} />`
     }
+    ${outcome.error && html`<p class="error" role="alert">${outcome.error}</p>`}
+    ${!isExport && isNothing(wishes) && html`<p class="quiet">Change a rule: see what it does.</p>`}
+    ${all && outcome.data?.tokens && html`<${All} data=${outcome.data} />`}
+    ${!all && outcome.data?.receipt && html`<${One} data=${data} other=${outcome.data} />`}
   </section>`;
 };
