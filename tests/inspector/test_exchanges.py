@@ -10,6 +10,7 @@ from benchmarks.faults import session
 
 from gateway.test_observer import passing
 from gateway.test_transcripts import Claude
+from inspector.test_server import browsing
 from sightline.context.ledger import Ledger
 from sightline.errors import NotFound
 from sightline.gateway.imports import import_transcripts
@@ -62,3 +63,14 @@ def test_what_a_transcript_does_not_tell_is_unknown(tmp_path: Path) -> None:
         assert (shown["request"], shown["reply"], shown["drift"]) == (None, [], None)
         with pytest.raises(NotFound):
             reader.exchange(2, last["id"])
+
+
+async def test_the_page_gets_them_from_the_server(tmp_path: Path) -> None:
+    with Ledger(agents_ledger(tmp_path), mode="read") as ledger:
+        reader = RecordReader(ledger)
+        async with browsing(reader) as client:
+            listed = (await client.get("/api/sessions/2/exchanges")).json()
+            assert listed == reader.exchanges(2)
+            number = listed["requests"][0]["id"]
+            shown = await client.get(f"/api/sessions/2/exchanges/{number}")
+            assert shown.json() == reader.exchange(2, number)
