@@ -649,19 +649,20 @@ async def test_quit_leaves(tmp_path: Path) -> None:
         await until(lambda: chat.screen.terminal._ending is not None)
 
 
-@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-async def test_nothing_from_a_model_or_an_app_reaches_the_screen_as_it_is(
-    tmp_path: Path, attack: str
-) -> None:
-    said = attack.encode("utf-8", "replace").decode()
-    script = [invoke("c1", "/", "search", app="desk", query=said), f"{said}\n\n`{said}`\n\nend"]
+async def test_nothing_from_a_model_or_an_app_reaches_the_screen_as_it_is(tmp_path: Path) -> None:
+    script: list[Any] = []
+    for name, attack in ATTACKS.items():
+        text = attack.encode("utf-8", "replace").decode()
+        script.append(invoke(f"c{len(script)}", "/", "search", app="desk", query=text))
+        script.append(f"{text}\n\n`{text}`\n\nend of {name}")
     async with chatting(tmp_path, script) as chat:
-        chat.type("go\r")
-        await chat.is_asked("? search on desk")
-        chat.type("y\r")
-        await chat.sees("end")
-        await chat.rests()
-        assert not FORBIDDEN.intersection(OURS.sub("", chat.shown))
+        for name in ATTACKS:
+            chat.type("go\r")
+            await chat.is_asked("? search on desk")
+            chat.type("y\r")
+            await chat.sees(f"end of {name}")
+            await chat.rests()
+            assert not FORBIDDEN.intersection(OURS.sub("", chat.shown)), name
 
 
 async def test_completion_knows_commands_apps_and_files(
