@@ -14,10 +14,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psycopg
+
+from sightline.context.ledger.postgres.steps import NUMBERED
 
 _START_S = 60.0
 _QUICK = {
@@ -28,6 +31,7 @@ _QUICK = {
     "autovacuum": "off",
     "log_min_messages": "fatal",
 }
+_RESTART = "SELECT " + ", ".join(f"setval('sightline.{t}_ids', 1, false)" for t in NUMBERED)
 
 
 def lacks() -> str:
@@ -46,6 +50,7 @@ class Server:
         self.directory = directory
         self._settings = _QUICK | settings
         self._process: subprocess.Popen[bytes] | None = None
+        self._numbers: psycopg.Connection[Any] | None = None
         directory.chmod(0o711)
         for name in ("data", "sock"):
             (directory / name).mkdir(mode=0o700)
@@ -70,6 +75,13 @@ class Server:
     def url(self, tenant: str) -> str:
         """The address of a tenant's ledger."""
         return f"{self.dsn('sightline', 'ledgers')}&tenant={tenant}"
+
+    def restart_numbers(self) -> None:
+        """Let ids begin at 1 again, for a tenant that has no rows yet."""
+        if self._numbers is None:
+            self._numbers = psycopg.connect(self.dsn("sightline", "ledgers"), autocommit=True)
+        with suppress(psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
+            self._numbers.execute(_RESTART)
 
     def start(self) -> None:
         """Run the server, and return when it answers."""
@@ -107,6 +119,8 @@ class Server:
 
     def stop(self) -> None:
         """End the server, whatever is under way."""
+        if self._numbers is not None:
+            self._numbers.close()
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGQUIT)
             self._process.wait()
@@ -124,16 +138,6 @@ def server(**settings: str) -> Iterator[Server]:
         if made is not None:
             made.stop()
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def restart_numbers(url: str) -> None:
-    """Let ids begin at 1 again, for a tenant that has no rows yet."""
-    with psycopg.connect(url.partition("&tenant=")[0], autocommit=True) as connection:
-        if connection.execute("SELECT to_regclass('sightline.format')").fetchone() == (None,):
-            return
-        names = connection.execute("SELECT relname FROM pg_class WHERE relname LIKE '%\\_ids'")
-        for (name,) in names.fetchall():
-            connection.execute(f"ALTER SEQUENCE sightline.{name} RESTART")
 
 
 def _children(pid: int) -> list[int]:

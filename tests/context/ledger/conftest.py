@@ -44,9 +44,8 @@ def where(server: postgres.Server | None, tmp_path: Path) -> str | Path:
     """The address of a ledger that is not there yet."""
     if server is None:
         return tmp_path / "ledger.db"
-    url = server.url(uuid4().hex)
-    postgres.restart_numbers(url)
-    return url
+    server.restart_numbers()
+    return server.url(uuid4().hex)
 
 
 @pytest.fixture
