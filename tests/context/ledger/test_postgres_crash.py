@@ -22,7 +22,7 @@ from support.cutting import CuttingProxy
 from support.share import WHOLE
 
 HOSTS, KILLS = 16, 10
-APPENDS = 20_000 if WHOLE else 1_000
+APPENDS = 20_000 if WHOLE else 1_008
 
 
 @pytest.fixture(scope="module")
