@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import signal
+import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, cast
 
+import httpx2
 import pytest
 
 from gateway.test_transcripts import Claude
 from sightline import App
 from sightline.cli.gateway import _Screen, chosen
+from sightline.context.ledger import Ledger
 from sightline.errors import InvalidInput
 from sightline.gateway.observer import Passed
 from support.shell import PROGRAM, Run
@@ -147,6 +153,82 @@ def test_a_request_that_was_on_its_way_is_kept_when_the_gateway_is_ended(
         assert server.returncode == 0
         assert "1 requests, 1 failed or cut off" in said
     assert b"cut off" in sightline("gateway", "--db", db, "report").stdout
+
+
+def test_a_killed_gateway_keeps_all_that_it_told_of_and_is_found_again(tmp_path: Path) -> None:
+    db, body = tmp_path / "l.db", json.dumps({"model": "m", "messages": []}).encode()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with Vendor(says("hello there")) as vendor:
+        command = [PROGRAM, "gateway", "--db", str(db), "--json", "--port", str(port)]
+        environment = {**os.environ, **vendor.environment(), "XDG_STATE_HOME": str(tmp_path)}
+        told: list[dict[str, Any]] = []
+
+        def start() -> tuple[subprocess.Popen[str], str]:
+            server = subprocess.Popen(
+                command, env=environment, text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )  # fmt: skip
+            assert server.stdout is not None
+            lines = [server.stdout.readline() for _ in range(3)]
+            return server, lines[0].strip().partition("=")[2]
+
+        def ask() -> None:
+            reply = httpx2.post(f"{address}/v1/messages", content=body, timeout=60)
+            assert b"message_stop" in reply.content
+
+        def line() -> dict[str, Any]:
+            assert server.stderr is not None
+            return cast(dict[str, Any], json.loads(server.stderr.readline()))
+
+        server, address = start()
+        with server:
+            ask()
+            told.append(line())
+            unlimited = resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (0, -1))  # a full disk
+            ask()
+            assert "not kept" in line()["trouble"]
+            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, unlimited)
+            ask()
+            told.append(line())
+            vendor.add(Ignores())
+            vendor.arrived.clear()
+            with ThreadPoolExecutor() as pool:
+                asking = pool.submit(ask)
+                assert vendor.arrived.wait(60)
+                server.kill()
+                server.wait()
+                assert isinstance(asking.exception(), httpx2.RemoteProtocolError | httpx2.ReadError)
+        with pytest.raises(httpx2.ConnectError):
+            ask()
+        vendor.add(says("hello again"))
+        server, again = start()
+        with server:
+            assert again == address
+            ask()
+            told.append(line())
+            server.terminate()
+    with Ledger(db, mode="read") as ledger:
+        [session] = ledger.sessions.recent()
+        kept = [exchange.id for exchange in ledger.exchanges.list(session.id)]
+    assert kept == [line["exchange"] for line in told]
+    [secret] = (tmp_path / "sightline").glob("gateway-*")
+    assert secret.stat().st_mode & 0o777 == 0o600
+    assert secret.read_text() in address
+
+
+def test_a_ledger_that_cannot_be_opened_stops_no_traffic(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with Vendor(says("hello there")) as vendor:
+        done = subprocess.run(
+            [PROGRAM, "gateway", "--db", str(tmp_path / "file" / "l.db"), "--",
+             sys.executable, "-c", ASKS, "hm?"],
+            env={**os.environ, **vendor.environment()}, capture_output=True, check=False,
+            timeout=60,
+        )  # fmt: skip
+    assert done.returncode == 3
+    assert b"event: message_stop" in done.stdout
+    assert b"nothing is recorded" in done.stderr
 
 
 def test_a_program_that_is_not_there_is_said(sightline: Run) -> None:

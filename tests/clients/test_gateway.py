@@ -63,10 +63,15 @@ def talk(agent: Agent, vendor: Vendor, *through: str) -> Iterator[Outcome]:
         vendor.add(*turn.answers)
         vendor.arrived.clear()
         running = agent.begin(vendor, f"This is turn {number}.", *through)
-        if turn.interrupted:
-            assert vendor.arrived.wait(LONGEST_S)
-            os.killpg(running.pid, signal.SIGINT)  # as a terminal does
-        said, _ = running.communicate(timeout=LONGEST_S)
+        try:
+            if turn.interrupted:
+                assert vendor.arrived.wait(LONGEST_S)
+                os.killpg(running.pid, signal.SIGINT)  # as a terminal does
+            said, _ = running.communicate(timeout=LONGEST_S)
+        except BaseException:
+            os.killpg(running.pid, signal.SIGKILL)
+            running.communicate()
+            raise
         code = running.returncode
         agent.turns += 1
         seen = [(one.method, one.path, plain(one.body)) for one in vendor.requests[before:]]

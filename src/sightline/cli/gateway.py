@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 import click
+from platformdirs import user_state_path
 
 from sightline.cli.codex import codex_way, led_codex
-from sightline.cli.inspect import LOOPBACK, listen, save_page
+from sightline.cli.inspect import LOOPBACK, listen, private, save_page
 from sightline.cli.ledger_path import DB_HELP, ledger_path
 from sightline.cli.out import notice, say, tell, write_json_lines
 from sightline.context.ledger import Ledger, Session
@@ -63,7 +64,10 @@ class _WithProgram(click.Group):
     context_settings={"allow_interspersed_args": False},
 )
 @click.option("--db", type=click.Path(path_type=Path, dir_okay=False), help=DB_HELP)
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Default: any free one.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0,
+    help="Default: any free one. With a port the address stays the same.",
+)  # fmt: skip
 @click.option(
     "--upstream", "upstreams", multiple=True, metavar="URL | API=URL",
     help="Where requests go: all of them, or those of anthropic, openai or gemini.",
@@ -277,7 +281,7 @@ async def _pass_on(
     observer = Observer(ledger, project=str(Path.cwd()), agent=agent)
     screen = _Screen(as_json=as_json, held=bool(program) and _shares_terminal())
     listening = listen(port)
-    secret = secrets.token_urlsafe(SECRET_BYTES)
+    secret = _secret(port)
     base = f"http://{LOOPBACK}:{listening.getsockname()[1]}/{secret}"
     seen: asyncio.Queue[Passing | None] = asyncio.Queue()
     starts = {name: url.removesuffix(UPSTREAMS[name][2]) for name, url in ways.items()}
@@ -306,6 +310,32 @@ async def _pass_on(
         screen.end()
         observer.close()
     return code
+
+
+def _secret(port: int) -> str:
+    """Make the unguessable part of an address; that of a chosen port stays the same."""
+    fresh = secrets.token_urlsafe(SECRET_BYTES)
+    if not port:
+        return fresh
+    path = user_state_path("sightline", appauthor=False) / f"gateway-{port}"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "a+", encoding="ascii", opener=private) as file:
+            about = os.fstat(file.fileno())
+            file.seek(0)
+            kept = file.read().strip()
+            if (
+                len(kept) == len(fresh)
+                and about.st_uid == os.getuid()
+                and not about.st_mode & 0o077
+            ):
+                return kept
+            os.fchmod(file.fileno(), 0o600)
+            file.truncate(0)
+            file.write(fresh)
+    except (OSError, ValueError) as error:
+        notice(f"the address is another one next time: {error}")
+    return fresh
 
 
 def _ledger(db: Path | None) -> Ledger | None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sightline.inspector.door import PageDoor
     from sightline.inspector.reader import RecordReader
 
-__all__ = ["LOOPBACK", "inspect", "listen", "save_page"]
+__all__ = ["LOOPBACK", "inspect", "listen", "private", "save_page"]
 
 LOOPBACK: Final = "127.0.0.1"
 SECRET_BYTES: Final = 32
@@ -118,7 +118,7 @@ def _write_whole(page: Iterator[str], target: Path) -> None:
         return
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
-        with open(partial, "x", encoding="utf-8", opener=_private) as file:
+        with open(partial, "x", encoding="utf-8", opener=private) as file:
             file.writelines(page)
         if target.exists():
             partial.chmod(stat.S_IMODE(target.stat().st_mode))
@@ -127,7 +127,8 @@ def _write_whole(page: Iterator[str], target: Path) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _private(path: str, flags: int) -> int:
+def private(path: str, flags: int) -> int:
+    """Open a file that nobody else can read, as `open` takes it."""
     return os.open(path, flags, 0o600)
 
 
@@ -193,7 +194,7 @@ def _open_browser(door: PageDoor, folder: Path) -> None:
     def remove() -> None:
         file.unlink(missing_ok=True)
 
-    with open(file, "x", encoding="utf-8", opener=_private) as page:
+    with open(file, "x", encoding="utf-8", opener=private) as page:
         page.write(way_in(_address(door, remove)))
     if not webbrowser.open(file.as_uri()):
         remove()
