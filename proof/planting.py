@@ -4,7 +4,8 @@ A secret is planted on every way into a ledger; then a host works with it agains
 vendor's client, with everything logged, and things go wrong: the vendor refuses and repeats
 it, a stream breaks in the middle of it, an app fails with it, a turn is cancelled while it
 is written. It is looked for in every file beside the ledger, in the log, in every answer and
-page of the inspector, and in an exported page.
+page of the inspector, and in an exported page. Another agent says it to its vendor through a
+gateway, in headers, addresses and bodies: the vendor gets it, and nothing keeps it.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 import random
 import string
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import islice, pairwise
 from pathlib import Path
@@ -98,6 +102,9 @@ def secrets(trial: Trial) -> None:
     left = asyncio.run(_left_behind(trial, handled, redact=True))
     for secret, text in {**handled, KEY: "the vendor's key"}.items():
         for place, content in left.items():
+            trial.check(secret.encode() not in content, f"{text[:20]!r}… is in {place}")
+    for place, content in _passed_on(trial, handled).items():
+        for secret, text in handled.items():
             trial.check(secret.encode() not in content, f"{text[:20]!r}… is in {place}")
     trial.note("ways in", f"{len(WAYS)}, and {len(_TROUBLES)} kinds of trouble")
     trial.note("looked through", ", ".join(f"{p} {len(c):,} bytes" for p, c in left.items()))
@@ -200,6 +207,94 @@ async def _left_behind(trial: Trial, planted: dict[str, str], *, redact: bool) -
     }
 
 
+# An agent that asks for each line of JSON that it is given: a path, headers and a body.
+_AGENT = """
+import json, os, sys, urllib.error, urllib.request
+for line in open(sys.argv[1]):
+    variable, path, headers, body = json.loads(line)
+    request = urllib.request.Request(os.environ[variable] + path, body.encode(), headers)
+    try:
+        urllib.request.urlopen(request).read()
+    except Exception as error:
+        assert not isinstance(error, (urllib.error.URLError, TypeError)) or "HTTP" in str(error)
+"""
+
+
+def _agent_requests(secret: str, text: str) -> list[tuple[str, str, dict[str, str], str]]:
+    """What an agent asks of three vendors with a key in its headers, its address and its words."""
+    spelled = "".join(f"\\u{ord(letter):04x}" for letter in text)
+    call = {"type": "tool_use", "id": "c", "name": "curl", "input": {"x-api-key": text, text: 1}}
+    result = {"type": "tool_result", "tool_use_id": "c", "content": f"KEY={text}\n" * 99}
+    said = [
+        {"role": "user", "content": f"my key is {text}, keep it"},
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [result]},
+    ]
+    system = [{"type": "text", "text": f"Use {text}."}]
+    claude = {"model": text[:40].split()[0], "system": system, "messages": said}
+    codex = {"model": "gpt-5.5", "instructions": text, "input": said[:1], "user": text}
+    gemini = f'{{"contents": [{{"role": "user", "parts": [{{"text": "{spelled}"}}]}}]}}'
+    key = {"x-api-key": secret, "authorization": f"Bearer {secret}", "session-id": "one"}
+    address = f"/v1beta/models/gemini-3-pro:streamGenerateContent?alt=sse&key={secret}"
+    return [
+        ("ANTHROPIC_BASE_URL", "/v1/messages", key, json.dumps(claude)),
+        ("OPENAI_BASE_URL", "/responses", key, json.dumps(codex)),
+        (
+            "GOOGLE_GEMINI_BASE_URL",
+            address,
+            {"x-goog-api-key": secret, "session-id": "one"},
+            gemini,
+        ),
+    ]
+
+
+def _passed_on(trial: Trial, planted: dict[str, str]) -> dict[str, bytes]:
+    """Let an agent say the secrets through a gateway; what can be read afterwards, by its place."""
+    place, page = trial.directory("gateway"), trial.directory("page") / "report.html"
+    asks = trial.directory("agent") / "asks"
+    asked = [one for planted_one in planted.items() for one in _agent_requests(*planted_one)]
+    asks.write_text("".join(f"{json.dumps(one)}\n" for one in asked), encoding="utf-8")
+    answers: list[Answer] = []
+    for text in planted.values():
+        answers += [
+            says(f"It is {text} as you see.", _call("echo", text)),
+            Refuses("key", saying=f"Incorrect API key: {text}"),
+            says(f"I was going to use {text} for it and then", cut=4),
+        ]
+    sightline = [str(Path(sys.executable).with_name("sightline")), "gateway"]
+    with Vendor(*answers) as vendor:
+        environment = {**os.environ, **vendor.environment(), "SIGHTLINE_LEDGER": f"{place}/l.db"}
+        environment["XDG_STATE_HOME"] = str(place)
+
+        def run(*words: str) -> bytes:
+            done = subprocess.run(
+                [*sightline, *words], env=environment, capture_output=True, check=True
+            )
+            return done.stdout + done.stderr
+
+        lines = run("--json", "--", sys.executable, "-c", _AGENT, str(asks))
+    received = b"".join(
+        f"{one.path} {one.headers} {json.loads(one.body)}".encode() for one in vendor.requests
+    )
+    for secret, text in planted.items():
+        through = secret.encode() in received and json.dumps(text)[1:-1].encode() in received
+        trial.check(through, f"{text[:20]!r}… did not reach the vendor")
+    lines += run("report") + run("report", "--html", str(page))
+    with Ledger(place / "l.db", mode="read") as ledger:
+        [session] = ledger.sessions.recent()
+        pages = b"".join([page.read_bytes(), *asyncio.run(_shown(ledger, session.id))])
+        for exchange in ledger.exchanges.list(session.id):
+            kept = ledger.exchanges.request(exchange.id)
+            pages += kept + str(json.loads(kept)).encode()
+            pages += str(ledger.exchanges.reply(exchange.id)).encode()
+    found = [path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file()]
+    return {
+        "a gateway's files": b"".join(found),
+        "a gateway's lines": lines,
+        "a page of what passed": pages,
+    }
+
+
 def _files(place: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(place.iterdir()))
 
@@ -268,10 +363,14 @@ async def _shown(ledger: Ledger, session: int) -> tuple[bytes, bytes]:
     ) as client:
         root = f"/api/sessions/{session}"
         turns = (await client.get(f"{root}/turns")).json()["turns"]
+        described = [f"{root}/rows?of={','.join(map(str, turns))}"] if turns else []
+        rows = [row for one in described for row in (await client.get(one)).json()["rows"]]
         groups = (await client.get(f"{root}/ledger")).json()["groups"]
-        places = ["/", "/api/sessions", f"{root}/turns", f"{root}/ledger", f"{root}/search?q=key"]
+        places = ["/", "/api/sessions", f"{root}/turns", f"{root}/ledger", "/api/search?q=key"]
+        places += [*described, f"{root}/overview", f"{root}/exchanges"]
+        places += [f"{root}/exchanges/{one.id}" for one in ledger.exchanges.list(session)]
         places += [f"{root}/groups/{group['id']}" for group in groups]
-        named = [(t["turn"], n) for t in turns for n in range(1, t["requests"] + 1)]
+        named = [(t["turn"], n) for t in rows for n in range(1, t["requests"] + 1)]
         requests = [f"{root}/turns/{turn}/{number}" for turn, number in named]
         for place in requests:
             places += [place, f"{place}/state", f"{place}/state/0/nodes/0"]
