@@ -18,6 +18,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from browser.conftest import _PATH, Inspector
 from browser.eventful import (
+    ADDRESS,
     BROKEN,
     CALLS,
     DROPPED,
@@ -107,3 +108,32 @@ def test_where_something_was_is_found_by_a_filter_or_by_words(page: Page) -> Non
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.go_back()
     expect(page.get_by_role("dialog", name="Search")).to_be_visible()
+
+
+def card(page: Page, number: int, name: str) -> Locator:
+    """One of the verdicts on a turn, one click away."""
+    turn(page, number).click()
+    expect(page.get_by_role("region", name="The turn").get_by_role("heading").first).to_have_text(
+        re.compile(rf"^{number} · ")
+    )
+    return page.get_by_role("article", name=name, exact=True)
+
+
+def test_a_turn_says_in_words_how_it_ended_what_was_reused_what_it_cost_and_what_changed(
+    page: Page,
+) -> None:
+    for number, name, said in (
+        (REFUSED, "outcome", f"unauthorized: Incorrect API key provided {HOSTILE}"),
+        (BROKEN, "outcome", "the stream ended before the reply did"),
+        (BROKEN, "outcome", "The incident began at nine."),
+        (CALLS, "outcome", f"Counted. {HOSTILE}"),
+        (LOST, "cache", "0 % from cache: the vendor lost it"),
+        (SWITCHED, "cache", "the model was switched"),
+        (OTHER_WAY, "cache", "a turn was taken back"),
+        (CALLS, "cost", "$0.0020"),
+        (CALLS, "cost", "the session: $0.0152"),
+        (SWITCHED, "changed", "model: openai-chat:gpt-6.1-sol → openai-chat:gpt-6.1-luna"),
+        (OTHER_WAY, "changed", "since request 7.1"),
+    ):
+        expect(card(page, number, name)).to_contain_text(said)
+    expect(page.get_by_role("region", name="The turn")).to_contain_text(ADDRESS)

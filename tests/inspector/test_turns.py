@@ -55,7 +55,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordReader]:
 def test_why_a_cache_was_missed_is_said_in_words(
     reader: RecordReader, turn: int, request_number: int, cause: str
 ) -> None:
-    verdict: CacheVerdict = reader.request(1, turn, request_number)["verdicts"]["cache"]
+    verdict: CacheVerdict = reader.verdicts(1, turn, request_number)["cache"]
     assert verdict.expected is not None
     assert verdict.reported is not None
     assert "byte" not in " ".join([verdict.title, *verdict.lines])
@@ -72,9 +72,9 @@ def test_why_a_cache_was_missed_is_said_in_words(
 def test_the_first_request_and_one_without_a_report_are_said_to_be_so(
     reader: RecordReader,
 ) -> None:
-    assert reader.request(1, FIRST, 1)["verdicts"]["cache"].title == "First request"
+    assert reader.verdicts(1, FIRST, 1)["cache"].title == "First request"
     for turn in (RETRIED, BROKEN):
-        verdict = reader.request(1, turn, 1)["verdicts"]["cache"]
+        verdict = reader.verdicts(1, turn, 1)["cache"]
         assert (verdict.title, verdict.loss) == ("Not known", None)
 
 

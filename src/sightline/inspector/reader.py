@@ -37,7 +37,14 @@ from sightline.inspector.records import ROW_DIGITS, Records, parts_of, preview
 from sightline.inspector.timeline import timeline_of
 from sightline.inspector.trees import PAGE_LINES, AppTree, lay_out
 from sightline.inspector.turns import MOST_ROWS, TurnRecords
-from sightline.inspector.verdicts import CacheVerdict, SentFacts
+from sightline.inspector.verdicts import (
+    CacheVerdict,
+    SentFacts,
+    Verdict,
+    changed_verdict,
+    cost_verdict,
+    outcome_verdict,
+)
 from sightline.inspector.whatif import (
     Again,
     TurnSums,
@@ -150,7 +157,7 @@ class RecordReader:
     def _about_request(self, sent: _Sent, before: _Sent | None) -> dict[str, Any]:
         recorded, request = sent.recorded, sent.request
         line = recorded.line
-        facts, cache = self._judged(line)
+        facts, _ = self._judged(line)
         return {
             **self._picture(recorded.prompt, request),
             "model": line.model,
@@ -163,9 +170,41 @@ class RecordReader:
             "drift": None if before is None else compared(before.request, request),
             "before": None if before is None else _name(before.recorded.line),
             "reported": self._reported(recorded),
-            "verdicts": {"cache": cache},
             "trace": self._trace(line),
         }
+
+    def verdicts(self, session: int, turn: int, number: int) -> dict[str, Any]:
+        """Say in words what became of a turn and one of its requests."""
+        recorded = self._recorded(session, turn, number)
+        line = recorded.line
+        facts, cache = self._judged(line)
+        accounts = self._ledger.accounts
+        usages = accounts.of_groups(session, [line.group_id])[line.group_id]
+        [row] = self._turns.rows(session, [turn])
+        answer = self._records.answer(session, line.group_id)
+        before = self._sent_before(line)
+        changed = Verdict("First request", ("nothing was sent before it",))
+        if before is not None:
+            name = f"{before.line.turn}.{before.line.number}"
+            changed = changed_verdict(name, before, recorded)
+        return {
+            "sent_at": line.sent_at,
+            "model": line.model,
+            "address": (facts.usage and facts.usage.address) or "",
+            "answer": answer,
+            "outcome": outcome_verdict(row, usages, answer),
+            "cache": cache,
+            "cost": cost_verdict(facts.usage, usages, accounts.totals(session)),
+            "changed": changed,
+        }
+
+    def _sent_before(self, line: RequestLine) -> Recorded | None:
+        """The request that was sent before this one, whoever it went to."""
+        journal = self._open_journal()
+        earlier = [] if journal is None else journal.earlier(line, 1)
+        if journal is None or not earlier:
+            return None
+        return self._with_receipt(journal.recorded(earlier[0].id))
 
     def state(self, session: int, turn: int, number: int) -> dict[str, Any]:
         """Show every app at a request: what was shown, what was not, what changed; no lines."""
@@ -310,6 +349,7 @@ class RecordReader:
         state = self._laid_out(sent.recorded, before)
         root = f"/api/sessions/{session}/turns/{turn}/{number}"
         export.add(root, self._about_request(sent, before))
+        export.add(f"{root}/verdicts", self.verdicts(session, turn, number))
         export.add(f"{root}/state", state.about())
         for at, app in enumerate(state.apps):
             export.add(f"{root}/state/{at}/folds/0", app.folds(0))
@@ -364,7 +404,9 @@ class RecordReader:
         journal = self._open_journal()
         if journal is None:
             raise NotFound("nothing was recorded for this ledger")
-        recorded = journal.request(session, turn, number)
+        return self._with_receipt(journal.request(session, turn, number))
+
+    def _with_receipt(self, recorded: Recorded) -> Recorded:
         if recorded.line.receipt_id is None:
             return recorded
         kept = self._ledger.accounts.receipt(recorded.line.receipt_id).body

@@ -20,11 +20,12 @@ from sightline.context.messages.parts import (
     ToolCall,
     ToolResult,
 )
-from sightline.errors import InvalidInput
+from sightline.errors import InvalidInput, NotFound
 
 __all__ = ["ROW_DIGITS", "Records", "parts_of", "preview"]
 
 PREVIEW_CHARS: Final = 160
+ANSWER_CHARS: Final = 600
 FOUND: Final = 100
 ROW_DIGITS: Final = 18  # a number with more is no row's: SQLite counts to 2**63
 
@@ -91,6 +92,16 @@ class Records:
         """Show the words of a reply that is not stored yet, and calls without results."""
         work = self._ledger.work.open(session)
         return {"text": work.text, "reasoning": work.reasoning, "calls": work.calls}
+
+    def answer(self, session: int, group: int) -> str:
+        """The beginning of what a model said last in a group; empty if it said nothing."""
+        try:
+            entries = self._ledger.groups.show(session, group)
+        except NotFound:
+            return ""
+        said = (entry.message.text for entry in reversed(entries) if entry.role == "assistant")
+        text = next(filter(None, said), "")
+        return text if len(text) <= ANSWER_CHARS else f"{text[: ANSWER_CHARS - 1]}…"
 
     def search(self, text: str) -> dict[str, Any]:
         """Find what was said in any session by its words, and memos; with where it was said."""

@@ -1,4 +1,11 @@
-"""What became of a request's cache, in words, from what was recorded of it and of those before it.
+"""What became of a turn and its requests, in words, from what was recorded.
+
+    outcome     what became of the turn, and why
+    cache       what of the request was reused and, if it is less than it could be, why
+    cost        of the request, its turn and its session
+    changed     what is different since the request before it
+
+Of the cache:
 
     expected    what the last answered request left in the cache, as far as this one begins alike
     reported    what the vendor says that it reused
@@ -9,21 +16,26 @@ A request that failed left nothing in a cache: the one before it counts, and wha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from sightline.agent.host.journal import RequestLine
+from sightline.agent.host.journal import Recorded, RequestLine
 from sightline.context.dialects.drift import Drift
 from sightline.context.dialects.missed import Loss, cause_of, extra_price, lifetime_s, missed
 from sightline.context.dialects.profile import Profile
-from sightline.context.ledger import StoredUsage
+from sightline.context.dialects.request import slot_names
+from sightline.context.ledger import StoredUsage, Totals
+from sightline.context.slots.prompt import Prompt
 from sightline.inspector.timeline import ms_between
+from sightline.slop.protocol.world import World
 
 __all__ = [
-    "CacheVerdict", "KeptReceipt", "SentFacts", "cache_verdict", "reason_of", "used_by",
+    "CacheVerdict", "KeptReceipt", "SentFacts", "Verdict", "cache_verdict", "changed_verdict",
+    "cost_verdict", "outcome_verdict", "reason_of", "used_by",
 ]  # fmt: skip
 
 # Vendors cache in blocks of up to 128 tokens; two of them are no loss.
@@ -69,14 +81,23 @@ class SentFacts(msgspec.Struct, frozen=True):
         return self.usage is not None and self.usage.prompt_tokens > 0
 
 
-class CacheVerdict(msgspec.Struct, frozen=True):
-    """What of a request was reused: `title` in a few words, `lines` that explain it.
+class Verdict(msgspec.Struct, frozen=True):
+    """What is to be said of one side of a turn: in a few words, and lines that explain it.
 
-    `reported` and `expected` are tokens, None where nobody knows; `loss` is what was missed.
+    `tone` is good, bad, odd (worth a look) or empty.
     """
 
     title: str
     lines: tuple[str, ...] = ()
+    tone: str = ""
+
+
+class CacheVerdict(Verdict, frozen=True):
+    """What of a request was reused.
+
+    `reported` and `expected` are tokens, None where nobody knows; `loss` is what was missed.
+    """
+
     reported: int | None = None
     expected: int | None = None
     loss: Loss | None = None
@@ -153,7 +174,7 @@ def cache_verdict(
     base_at = next((i for i, one in enumerate(steps) if i and one.is_answered), None)
     if base_at is None:
         first = "nothing was answered before: there is nothing to reuse yet"
-        return CacheVerdict(title if reported else "First request", (first,), reported)
+        return CacheVerdict(title if reported else "First request", (first,), reported=reported)
     base = steps[base_at]
     loss, expected = _loss(now, base, steps[: base_at + 1], profile, ttl)
     lines = [f"{reported:,} of {usage.prompt_tokens:,} prompt tokens reused"]
@@ -168,7 +189,8 @@ def cache_verdict(
         lines.append("how much could have been reused is not known")
     if usage.cache_miss and (loss is None or usage.cache_miss not in loss.detail):
         lines.append(f"the vendor says: {usage.cache_miss}")
-    return CacheVerdict(title, tuple(lines), reported, expected, loss)
+    tone = "good" if loss is None else "odd"
+    return CacheVerdict(title, tuple(lines), tone, reported, expected, loss)
 
 
 def _loss(
@@ -230,3 +252,104 @@ def _first_cause(steps: Sequence[SentFacts]) -> tuple[str, str]:
         if found[0]:
             return found
     return "", ""
+
+
+def outcome_verdict(row: Mapping[str, Any], usages: Sequence[StoredUsage], answer: str) -> Verdict:
+    """Say what became of a turn: each error in the vendor's words, and the answer's beginning."""
+    status = row["status"]
+    broke_off = status == "failed" and bool(answer)
+    title = "Broke off" if broke_off else _TITLES.get(status, status)
+    lines = [f"{usage.outcome}: {usage.error}" for usage in usages if usage.error]
+    if not lines and (status in _UNHAPPY or status in _OF_GROUPS):
+        lines = [row["reason"]]
+    tone = "good" if status == "answered" else "bad" if status == "failed" else "odd"
+    return Verdict(title, tuple(filter(None, lines)), tone)
+
+
+_TITLES: Final = {
+    "answered": "Answered",
+    "running": "Under way",
+    "interrupted": "Interrupted: its program ended",
+    "cancelled": "Cancelled",
+    "failed": "Failed",
+    "limit": "Ended by a limit",
+    "unanswered": "Not answered",
+    "dropped": "Dropped",
+    "undone": "Taken back",
+    "removed": "Taken back or removed",
+}
+
+
+def cost_verdict(
+    usage: StoredUsage | None, turn: Sequence[StoredUsage], session: Totals
+) -> Verdict:
+    """Say what a request, its turn and its session cost."""
+    prices = [one.cost_nanousd for one in turn]
+    whole = sum(price for price in prices if price is not None)
+    unpriced = prices.count(None)
+    is_known = bool(turn) and unpriced < len(turn)
+    title = _dollars(whole) if is_known else "Price not known"
+    if is_known and unpriced:
+        title += f" and {unpriced} unpriced"
+    lines = []
+    if usage is not None and usage.prompt_tokens:
+        fresh = usage.prompt_tokens - usage.cached_tokens
+        price = "" if usage.cost_nanousd is None else f", {_dollars(usage.cost_nanousd)}"
+        lines.append(
+            f"this request: {usage.prompt_tokens:,} prompt tokens, {fresh:,} of them fresh; "
+            f"{usage.completion_tokens:,} answered{price}"
+        )
+    lines.append(f"the turn: {len(turn)} {'request' if len(turn) == 1 else 'requests'}")
+    rest = f" and {session.unpriced} unpriced" if session.unpriced else ""
+    lines.append(f"the session: {_dollars(session.cost_nanousd)}{rest}")
+    return Verdict(title, tuple(lines))
+
+
+def _dollars(nano: int) -> str:
+    return f"${nano / 1e9:.4f}" if nano < 10**9 else f"${nano / 1e9:.2f}"
+
+
+def changed_verdict(name: str, before: Recorded, now: Recorded) -> Verdict:
+    """Say what is different since the request before: messages, tail, apps, tools, model."""
+    old, new = before.prompt, now.prompt
+    was, is_now = (
+        Counter(msgspec.json.encode(message) for message in prompt.messages[: prompt.boundary])
+        for prompt in (old, new)
+    )
+    come, gone = (is_now - was).total(), (was - is_now).total()
+    counts = [f"{sign} {n}" for sign, n in (("−", gone), ("+", come)) if n]  # noqa: RUF001
+    title = f"{', '.join(counts)} {'message' if come + gone == 1 else 'messages'}"
+    lines = [*_different_apps(before.world, now.world), *_different_tail(old, new)]
+    tools = [{str(tool.get("name")) for tool in prompt.tools} for prompt in (old, new)]
+    if old.tools != new.tools:
+        more = [f"+ {one}" for one in sorted(tools[1] - tools[0])]
+        less = [f"− {one}" for one in sorted(tools[0] - tools[1])]  # noqa: RUF001
+        lines.append(f"tools: {', '.join([*more, *less]) or 'reworded'}")
+    if before.line.model != now.line.model:
+        lines.append(f"model: {before.line.model} → {now.line.model}")
+    if not counts:
+        title = "The same messages" if lines else "Nothing but the time"
+    return Verdict(title, (f"since request {name}", *lines))
+
+
+def _different_apps(before: World, now: World) -> Iterator[str]:
+    for app in now.apps:
+        other = before.app(app.id)
+        if other is None:
+            yield f"state: {app.name} has come"
+        elif (other.tree, other.status) != (app.tree, app.status):
+            yield f"state: {app.name} changed"
+    yield from (f"state: {app.name} has gone" for app in before.apps if now.app(app.id) is None)
+
+
+def _different_tail(before: Prompt, now: Prompt) -> Iterator[str]:
+    """Which blocks of the tail say something else; the state is told by its apps."""
+    texts: list[dict[str, str]] = [{}, {}]
+    for prompt, found in zip((before, now), texts, strict=True):
+        for message, slot in list(zip(prompt.messages, slot_names(prompt), strict=True))[
+            prompt.boundary :
+        ]:
+            found[slot] = found.get(slot, "") + message.text
+    for slot in sorted({*texts[0], *texts[1]} - {"state"}):
+        if texts[0].get(slot) != texts[1].get(slot):
+            yield f"{slot}: changed"

@@ -5,6 +5,7 @@ import { isExport, listen, news, useAnswer } from "app/api";
 import { ChangesView } from "app/changes";
 import { Conversation } from "app/conversation";
 import { AgentSession } from "app/exchanges";
+import { TurnHeader } from "app/header";
 import { html } from "app/html";
 import { LedgerView } from "app/ledger";
 import { Picture } from "app/picture";
@@ -154,6 +155,11 @@ const Session = ({ about }) => {
       <${TurnList} list=${list} selected=${selected} onSelect=${choose} />
     </aside>
     <div class="view">
+      ${
+        current &&
+        view !== "ledger" &&
+        html`<${TurnHeader} turn=${current} fresh=${changes ? fresh : 0} />`
+      }
       <${Tabs} />
       ${current && view !== "ledger" && html`<${Requests} turn=${current} />`}
       ${

@@ -1,0 +1,45 @@
+// What became of a turn, in four verdicts: outcome, cache, cost, what changed.
+import { useAnswer } from "app/api";
+import { html } from "app/html";
+import { address, route, VIEWS } from "app/route";
+
+const ANSWER = VIEWS.includes("conversation") ? "conversation" : "ledger";
+
+const Card = ({ name, verdict, children = null }) => html`<article
+  class=${`verdict ${verdict.tone}`} aria-label=${name}>
+  <h3>${name}</h3>
+  <p><b>${verdict.title}</b></p>
+  ${verdict.lines.map((line, at) => html`<p key=${at} dir="auto">${line}</p>`)}
+  ${children}
+</article>`;
+
+const Cards = ({ data }) => html`<div class="verdicts">
+  <${Card} name="outcome" verdict=${data.outcome}>
+    ${
+      data.answer &&
+      html`<blockquote dir="auto" aria-label="The answer">${data.answer}</blockquote>
+      <a href=${address({ view: ANSWER, options: {} })}>all that was said</a>`
+    }
+  <//>
+  <${Card} name="cache" verdict=${data.cache} />
+  <${Card} name="cost" verdict=${data.cost} />
+  <${Card} name="changed" verdict=${data.changed} />
+</div>`;
+
+export const TurnHeader = ({ turn, fresh }) => {
+  const { session, request } = route.value;
+  const path = `/api/sessions/${session}/turns/${turn.turn}/${request}/verdicts`;
+  const { data, error } = useAnswer(turn.requests ? path : null, fresh);
+  const sent = data && [data.sent_at, data.model, data.address, `request ${request}`];
+  return html`<section class="about-turn" aria-label="The turn">
+    <h2 dir="auto">${turn.turn} · ${turn.text}</h2>
+    ${sent && html`<p class="quiet">${sent.filter(Boolean).join(" · ")}</p>`}
+    ${
+      data
+        ? html`<${Cards} data=${data} />`
+        : html`<p class="quiet">${turn.status} ${turn.reason}
+          ${turn.requests === 0 && " · nothing that was sent is recorded"}
+          ${error && ` · ${error}`}</p>`
+    }
+  </section>`;
+};
