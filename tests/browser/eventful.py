@@ -12,7 +12,7 @@ import asyncio
 import sys
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from agent.host.helpers import NOW, hosted, invoke, turn
 from sightline.agent.models.scripted import Cut, Reply, ScriptedModel
@@ -20,7 +20,8 @@ from sightline.config import LimitSettings, WindowSettings
 from sightline.context.dialects.profiles import profile_for
 from sightline.context.dialects.request import Request
 from sightline.context.dialects.usage import Usage
-from sightline.errors import RateLimited, Unauthorized
+from sightline.context.messages.parts import ToolCall
+from sightline.errors import RateLimited, Unauthorized, Unreachable
 from support.live import LiveApp
 
 HOSTILE = '<img src=x onerror="window.hacked=1"></script><script>window.hacked=1</script>'
@@ -56,6 +57,11 @@ def nothing_cached(request: Request) -> Reply:
     return Reply(text="It is.", usage=Usage(len(request.data) // 4, 5, 0))
 
 
+async def refuse() -> NoReturn:
+    """An app that cannot be shown."""
+    raise Unreachable(f"it has 70,000 nodes, over the limit {HOSTILE}")
+
+
 async def happen(directory: Path) -> None:
     """Take the turns."""
     minutes = 0
@@ -70,6 +76,7 @@ async def happen(directory: Path) -> None:
             f"Counted. {HOSTILE}",
             nothing_cached,
             RateLimited("slow down, please", retry_after_s=0.0),
+            ToolCall("c2", "describe_db", {}),
             "Not any more.",
             Unauthorized(f"Incorrect API key provided {HOSTILE}"),
             Cut("The incident began at nine. "),
@@ -87,6 +94,10 @@ async def happen(directory: Path) -> None:
     async with hosted(
         directory, one, app=LiveApp(), clock=clock, mode="auto", window=window, limits=limits
     ) as (host, _):
+        host.hub.add("large", refuse, name="Large")
+        async for world in host.hub.changes():
+            if (large := world.app("large")) is not None and large.reason:
+                break
         for number, question in QUESTIONS.items():
             minutes += 120 if number == LATE else 1
             if number == SWITCHED:

@@ -62,7 +62,7 @@ def test_the_list_says_what_became_of_every_turn_and_why(page: Page) -> None:
     expect(turn(page, REFUSED)).to_contain_text("failed unauthorized: Incorrect API key provided")
     expect(turn(page, REFUSED)).to_contain_text(HOSTILE)
     expect(turn(page, BROKEN)).to_contain_text("the stream ended before the reply did")
-    expect(turn(page, RETRIED)).to_contain_text("2 requests after rate_limited: slow down")
+    expect(turn(page, RETRIED)).to_contain_text("3 requests after rate_limited: slow down")
     expect(turn(page, LOST)).to_contain_text("the vendor lost it (0 of")
     expect(turn(page, SWITCHED)).to_contain_text("the model was switched")
     expect(turn(page, OTHER_WAY)).to_contain_text("a turn was taken back")
@@ -137,3 +137,12 @@ def test_a_turn_says_in_words_how_it_ended_what_was_reused_what_it_cost_and_what
     ):
         expect(card(page, number, name)).to_contain_text(said)
     expect(page.get_by_role("region", name="The turn")).to_contain_text(ADDRESS)
+
+
+def test_what_was_not_seen_is_listed_with_the_rule_that_kept_it_out(page: Page) -> None:
+    page.get_by_role("navigation", name="Views").get_by_role("link", name="Not seen").click()
+    table = page.get_by_role("table", name="not seen by the model")
+    expect(table).to_contain_text("outside the window")
+    expect(table).to_contain_text(f"it has 70,000 nodes, over the limit {HOSTILE}")
+    turn(page, REFUSED).click()
+    expect(table.get_by_role("row", name="describe_db")).to_contain_text("truncation")

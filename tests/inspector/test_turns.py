@@ -26,7 +26,9 @@ from browser.eventful import (
     happen,
 )
 from sightline.context.ledger import Ledger
+from sightline.context.slots.receipt import RULES, MessageLine, Receipt, SlotLine
 from sightline.inspector.reader import RecordReader
+from sightline.inspector.unseen import cut_messages, older_turns
 from sightline.inspector.verdicts import CacheVerdict
 
 
@@ -122,4 +124,39 @@ def test_rows_sums_and_chart_add_up(reader: RecordReader) -> None:
 def test_a_turn_is_found_by_what_was_said_in_it(reader: RecordReader) -> None:
     [hit] = reader.search("nine incident")["found"]
     assert (hit["session"], hit["turn"], hit["kind"]) == (1, BROKEN, "assistant")
-    assert reader.search("nothing of this")["found"] == []
+    assert reader.search("zebra crossing")["found"] == []
+
+
+def test_what_the_model_did_not_see_is_listed_with_its_rule(reader: RecordReader) -> None:
+    unseen = {(item.kind, item.what): item for item in reader.unseen(1, FOLDED, 1)["unseen"]}
+    older = unseen["turns", f"turns 1–{OTHER_WAY}"]  # noqa: RUF001
+    assert older.turn == OTHER_WAY
+    assert "outside the window" in older.rule
+    assert len(unseen) == 2, "the turn that was dropped later was seen"
+    assert "70,000 nodes, over the limit" in unseen["app", "Large (large)"].rule
+    [cut] = [item for item in reader.unseen(1, REFUSED, 1)["unseen"] if item.kind == "result"]
+    assert "describe_db" in cut.what
+    assert "truncation" in cut.rule
+    assert cut.amount.startswith("30")
+    assert [item.kind for item in reader.unseen(1, FIRST, 1)["unseen"]] == ["app"]
+
+
+def test_turns_that_were_not_replayed_are_told_apart_from_those_that_were_dropped() -> None:
+    groups = [(0, 1, "live", 2, 10), (1, 2, "live", 2, 20), (2, 3, "dropped", 4, 5)]
+    groups += [(3, 4, "removed", 2, 0), (4, 5, "live", 2, 7), (5, 6, "live", 1, 1)]
+    older, dropped = older_turns(groups, 5, {4})
+    assert (older.what, older.amount) == ("turns 1–2", "4 messages, 30 tokens")  # noqa: RUF001
+    assert (dropped.what, dropped.rule, dropped.turn) == ("turn 3", "dropped by you", 3)
+
+
+def test_a_message_that_was_cut_says_by_which_rule() -> None:
+    lines = (
+        MessageLine("user", 100, 0, 100, "budget", "counted"),
+        MessageLine("user", 50, 20, 30, "max_ratio", "counted"),
+        MessageLine("user", 9, 9, 0, "kept", "counted"),
+    )
+    slot = SlotLine("history", 0, "append", 159, 29, 130, 60, 0, lines)
+    receipt = Receipt(100, "c", "counted", 0, 0, 29, 71, 1, "", (slot,))
+    first, second = cut_messages(receipt)
+    assert (first.what, first.amount) == ("message 1 of 3 in history (user)", "100 of 100 tokens")
+    assert (second.amount, second.rule) == ("30 of 50 tokens", RULES["max_ratio"])

@@ -13,7 +13,7 @@ parse_filter(str(f)) == f   for every filter f
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from operator import eq, ge, gt, le, lt
 from typing import Final
@@ -76,7 +76,7 @@ class TurnFigures(msgspec.Struct, frozen=True):
     """What a turn is compared by; None where nobody knows."""
 
     status: str
-    models: frozenset[str]
+    models: Collection[str]
     cache: float | None
     cost: float | None
     time: float | None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -37,6 +37,13 @@ from sightline.inspector.records import ROW_DIGITS, Records, parts_of, preview
 from sightline.inspector.timeline import timeline_of
 from sightline.inspector.trees import PAGE_LINES, AppTree, lay_out
 from sightline.inspector.turns import MOST_ROWS, TurnRecords
+from sightline.inspector.unseen import (
+    cut_messages,
+    cut_nodes,
+    cut_results,
+    older_turns,
+    silent_apps,
+)
 from sightline.inspector.verdicts import (
     CacheVerdict,
     SentFacts,
@@ -206,6 +213,22 @@ class RecordReader:
             return None
         return self._with_receipt(journal.recorded(earlier[0].id))
 
+    def unseen(self, session: int, turn: int, number: int) -> dict[str, Any]:
+        """List what a request did not show the model, each thing with its rule."""
+        recorded = self._recorded(session, turn, number)
+        prompt = recorded.prompt
+        slots = zip(prompt.messages, slot_names(prompt), strict=True)
+        replayed = [m.text for m, slot in slots if slot == "history" and m.role == "user"]
+        every = self._ledger.groups.every(session)
+        found = [
+            *older_turns(every, turn - 1, self._turns.replayed(session, turn, replayed)),
+            *cut_messages(prompt.receipt),
+            *cut_results(prompt, partial(self._records.message, session)),
+            *cut_nodes(self._state(session, turn, number).apps),
+            *silent_apps(recorded.world),
+        ]
+        return {"unseen": found}
+
     def state(self, session: int, turn: int, number: int) -> dict[str, Any]:
         """Show every app at a request: what was shown, what was not, what changed; no lines."""
         return self._state(session, turn, number).about()
@@ -350,6 +373,7 @@ class RecordReader:
         root = f"/api/sessions/{session}/turns/{turn}/{number}"
         export.add(root, self._about_request(sent, before))
         export.add(f"{root}/verdicts", self.verdicts(session, turn, number))
+        export.add(f"{root}/unseen", self.unseen(session, turn, number))
         export.add(f"{root}/state", state.about())
         for at, app in enumerate(state.apps):
             export.add(f"{root}/state/{at}/folds/0", app.folds(0))
@@ -438,8 +462,7 @@ class RecordReader:
     def _judged(self, line: RequestLine) -> tuple[SentFacts, CacheVerdict]:
         """What is known of a request beside its bytes, and what of it was reused."""
         lines = by_group(self._lines(line.session_id, line.turn))[line.group_id]
-        judged = {facts.line.id: (facts, verdict) for facts, verdict in self._turns.judged(lines)}
-        return judged[line.id]
+        return self._turns.judged(lines)[line.id]
 
     @staticmethod
     def _picture(prompt: Prompt, request: Request) -> dict[str, Any]:

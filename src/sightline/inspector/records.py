@@ -93,6 +93,14 @@ class Records:
         work = self._ledger.work.open(session)
         return {"text": work.text, "reasoning": work.reasoning, "calls": work.calls}
 
+    def message(self, session: int, number: int) -> Entry | None:
+        """Read a message of a session; None if it has none with this number."""
+        try:
+            entry = self._ledger.message(number)
+        except NotFound:
+            return None
+        return entry if entry.session_id == session else None
+
     def answer(self, session: int, group: int) -> str:
         """The beginning of what a model said last in a group; empty if it said nothing."""
         try:

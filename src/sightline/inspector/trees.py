@@ -145,7 +145,7 @@ def _walk(tree: AppTree, root: Node, shown: Node | None, cuts: Mapping[str, Omis
         tree.parents.append(parent)
         tree.below.append(0)
         tree.kinds.append(kind)
-        tree.reasons.append(why if twin is None else "as a stub" if is_stub else "")
+        tree.reasons.append(why if twin is None else "stub" if is_stub else "")
         inherited = cut.reason if cut is not None else inherited
         twins = {} if twin is None else {child.id: child for child in twin.children}
         stack += [

@@ -41,7 +41,7 @@ _GONE: Final = ("undone", "removed")
 # Made once, at import: msgspec crashes where two threads are the first to read a type.
 _receipts: Final = msgspec.json.Decoder(KeptReceipt)
 _NOTHING: Final = Totals(0, 0, 0, 0, 0, 0)
-Listed: TypeAlias = tuple[int, int, GroupStatus, int]
+Listed: TypeAlias = tuple[int, int, GroupStatus, int, int]
 
 
 class TurnRecords:
@@ -79,7 +79,8 @@ class TurnRecords:
         accounts, groups = self._ledger.accounts, self._ledger.groups
         newest = groups.recent(session, 1)
         listed = groups.at(session, [turn - 1 for turn in turns])
-        lines = by_group(self._lines(session, turns))
+        every_line = self._lines(session, turns)
+        lines, judged = by_group(every_line), self.judged(every_line)
         spent = accounts.of_groups(session, [group.id for group in listed])
         rows = []
         for group in listed:
@@ -90,7 +91,7 @@ class TurnRecords:
                 replied=group.messages > 1,
                 outcome=usages[-1].outcome or "" if usages else "",
             )
-            judged = self.judged(own_lines)
+            verdicts = [judged[line.id] for line in own_lines]
             costs = [usage.cost_nanousd for usage in usages]
             known = [cost for cost in costs if cost is not None]
             rows.append(
@@ -99,7 +100,7 @@ class TurnRecords:
                     "group": group.id,
                     "text": preview(group.prompt or self._sent_input(group, own_lines)),
                     "status": status if group.status == "live" else group.status,
-                    "reason": reason_of(group.status, status, judged, usages),
+                    "reason": reason_of(group.status, status, verdicts, usages),
                     "requests": max((line.number for line in own_lines), default=0),
                     "prompt_tokens": sum(usage.prompt_tokens for usage in usages),
                     "cached_tokens": sum(usage.cached_tokens for usage in usages),
@@ -108,6 +109,27 @@ class TurnRecords:
                 }
             )
         return rows
+
+    def replayed(self, session: int, turn: int, texts: Sequence[str]) -> set[int]:
+        """Find the turns, by `seq`, whose questions a later one replayed, oldest first.
+
+        One that was dropped since is still found; what the ledger says otherwise by now is
+        taken for the next that is there.
+        """
+        groups = self._ledger.groups
+        earlier = groups.every(session)[: turn - 1]
+        before = [seq for seq, _, status, *_ in earlier if status not in _GONE]
+        near = groups.at(session, before[-len(texts) - LOOKED_BACK :] if texts else [])
+        found: set[int] = set()
+        for text in reversed(texts):
+            fits = (
+                group for group in reversed(near) if group.prompt and text.startswith(group.prompt)
+            )
+            chosen = next(fits, near[-1] if near else None)
+            if chosen is not None:
+                found.add(chosen.seq)
+                near = near[: near.index(chosen)]
+        return found
 
     def overview(self, session: int) -> dict[str, Any]:
         """Sum up a session: in all, and over its turns in so many columns at most."""
@@ -147,12 +169,12 @@ class TurnRecords:
         self, session: int, wanted: TurnFilter, every: Sequence[Listed]
     ) -> list[TurnFigures]:
         spent: dict[int, Totals] = {}
-        models: dict[int, set[str]] = {}
-        if wanted.of("cache", "cost", "tokens", "model"):
-            for group, model, totals in self._ledger.accounts.by_turn_and_model(session):
-                if group is not None:
-                    spent[group] = spent.get(group, _NOTHING) + totals
-                    models.setdefault(group, set()).add(model)
+        models: dict[int | None, set[str]] = {}
+        if wanted.of("cache", "cost", "tokens"):
+            spent = self._ledger.accounts.by_group(session)
+        if wanted.of("model"):
+            for group, model, _ in self._ledger.accounts.by_turn_and_model(session):
+                models.setdefault(group, set()).add(model)
         lines: dict[int, list[RequestLine]] = {}
         outcomes: dict[int, str] = {}
         hold = hold_on(self._ledger.work, session)
@@ -160,9 +182,9 @@ class TurnRecords:
             lines = by_group(self._lines(session))
             outcomes = self._ledger.accounts.outcomes(session)
         has_time, has_status = bool(wanted.of("time")), bool(wanted.of("status"))
-        newest = next((group for _, group, status, _ in reversed(every) if status == "live"), None)
+        newest = next((group for _, group, status, *_ in reversed(every) if status == "live"), None)
         figures = []
-        for seq, group, group_status, messages in every:
+        for seq, group, group_status, messages, _ in every:
             own_lines, totals = lines.get(group, []), spent.get(group, _NOTHING)
             status: str = group_status
             if status == "live" and has_status:
@@ -176,7 +198,7 @@ class TurnRecords:
             figures.append(
                 TurnFigures(
                     status=status,
-                    models=frozenset(models.get(group, ())),
+                    models=models.get(group, ()),
                     cache=100 * totals.cached_tokens / prompt if prompt else None,
                     cost=None if totals.unpriced else totals.cost_nanousd / _NANO,
                     time=timeline_of(own_lines).duration_ms / 1000 if has_time else None,
@@ -205,18 +227,28 @@ class TurnRecords:
         before_tail = reversed(prompt.messages[: prompt.boundary])
         return next((message.text for message in before_tail if message.role == "user"), "")
 
-    def judged(self, lines: Sequence[RequestLine]) -> list[tuple[SentFacts, CacheVerdict]]:
-        """Gather what is known of all requests of a turn, and judge what of each was reused."""
+    def judged(self, lines: Sequence[RequestLine]) -> dict[int, tuple[SentFacts, CacheVerdict]]:
+        """Gather what is known of all requests of some turns, and judge what of each was reused.
+
+        The lines are those of one session, in order; what comes back is by their row ids.
+        """
         journal = self._journal()
         if journal is None or not lines:
-            return []
-        earlier = journal.earlier(lines[0], LOOKED_BACK)
-        facts = self._facts([*reversed(earlier), *lines])
-        judged = []
-        for at in range(len(earlier), len(facts)):
-            profile, options = journal.made_with(facts[at].line.id)
-            verdict = cache_verdict(facts[at], facts[:at][::-1], profile, options.cache_ttl)
-            judged.append((facts[at], verdict))
+            return {}
+        turns = {line.turn for line in lines}
+        known = {line.id: line for line in lines}
+        for first in {line.turn: line for line in reversed(lines)}.values():
+            if first.turn - 1 not in turns:
+                known.update((line.id, line) for line in journal.earlier(first, LOOKED_BACK))
+        facts = self._facts([known[row] for row in sorted(known)])
+        made_with = journal.made_with([line.id for line in lines])
+        judged = {}
+        for at, fact in enumerate(facts):
+            if fact.line.id in made_with:
+                profile, options = made_with[fact.line.id]
+                earlier = facts[max(0, at - LOOKED_BACK) : at][::-1]
+                verdict = cache_verdict(fact, earlier, profile, options.cache_ttl)
+                judged[fact.line.id] = (fact, verdict)
         return judged
 
     def _facts(self, lines: Sequence[RequestLine]) -> list[SentFacts]:

@@ -323,16 +323,24 @@ class Journal:
             )
         return [_line(row) for row in rows]
 
-    def made_with(self, row: int) -> tuple[Profile, Options]:
-        """Read the profile and the options that a request was encoded with."""
+    def made_with(self, rows: Sequence[int]) -> dict[int, tuple[Profile, Options]]:
+        """Read the profiles and the options that some requests were encoded with, by row id."""
         with self._lock, translated(self.path):
-            [(profile, options)] = fetch(
+            found = fetch(
                 self._connection,
-                "SELECT (SELECT data FROM pieces WHERE digest = profile), options "
-                "FROM requests WHERE id = ?",
-                (row,),
+                f"SELECT id, profile, options FROM requests WHERE id IN ({marks(rows)})",
+                rows,
             )
-        return _profiles.decode(profile), _options.decode(options)
+            digests = list({profile for _, profile, _ in found})
+            pieces = dict(
+                fetch(
+                    self._connection,
+                    f"SELECT digest, data FROM pieces WHERE digest IN ({marks(digests)})",
+                    digests,
+                )
+            )
+        profiles = {digest: _profiles.decode(data) for digest, data in pieces.items()}
+        return {row: (profiles[digest], _options.decode(data)) for row, digest, data in found}
 
     def before(self, line: RequestLine) -> tuple[int, int] | None:
         """Find the request that was sent to the same model before this one: turn and number."""
@@ -522,8 +530,7 @@ _LINE: Final = ", ".join(RequestLine.__struct_fields__)
 
 
 def _line(row: Sequence[Any]) -> RequestLine:
-    named = dict(zip(RequestLine.__struct_fields__, row, strict=True))
-    return RequestLine(**{**named, "timings": msgspec.json.decode(named["timings"])})
+    return RequestLine(*(*row[:-1], msgspec.json.decode(row[-1])))
 
 
 def _one(db: apsw.Connection, sql: str, values: tuple[Any, ...] = ()) -> Any:

@@ -17,7 +17,7 @@ from sightline.context.dialects.causes import CAUSES
 from sightline.context.dialects.drift import Drift
 from sightline.context.dialects.missed import cause_of
 from sightline.context.ledger import Ledger, StoredUsage, Totals
-from sightline.context.projection.select import Omission, Selection
+from sightline.context.projection.select import WHY_CUT, Omission, Selection
 from sightline.context.slots.receipt import RULES, Receipt, SlotLine
 from sightline.slop.protocol.path import format_path, parse_path
 
@@ -27,13 +27,6 @@ COMMANDS: Final = Section("Insight")
 _NANO: Final = 1_000_000_000
 _HANDED_ON: Final = "tasks handed on"
 _HEADS: Final = ("requests", "prompt", "from cache", "answers", "cost")
-_REASONS: Final = {
-    "budget": "there is no room for it in the state's share of the budget",
-    "stub": "there is only room for its summary",
-    "salience": "it is less salient than the threshold",
-    "disconnected": "its app is not connected",
-    "awaiting": "its app has shown nothing yet",
-}
 
 
 @COMMANDS.command("state")
@@ -105,8 +98,8 @@ def _why_node(selection: Selection, found: AppPath) -> str:
     if cut is None:
         return f"{name} is shown whole"
     if cut.path == found.path and cut.reason == "stub":
-        return f"{name} is shown without the {cut.nodes} nodes below it: {_REASONS[cut.reason]}"
-    return f"{name} is not shown: {_REASONS[cut.reason]} (cut at {cut.app_id}{cut.path})"
+        return f"{name} is shown without the {cut.nodes} nodes below it: {WHY_CUT[cut.reason]}"
+    return f"{name} is not shown: {WHY_CUT[cut.reason]} (cut at {cut.app_id}{cut.path})"
 
 
 def _cut_over(selection: Selection, app_id: str, path: str) -> Omission | None:

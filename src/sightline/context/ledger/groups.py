@@ -91,12 +91,13 @@ class Groups:
         ]
         return [str(row["content"]) for row in stored if row["role"] == "user"]
 
-    def every(self, session_id: int) -> list[tuple[int, int, GroupStatus, int]]:
-        """List all groups of a session in order, gone ones too: seq, id, status, messages."""
+    def every(self, session_id: int) -> list[tuple[int, int, GroupStatus, int, int]]:
+        """List all groups in order, gone ones too: seq, id, status, messages, tokens."""
         with self._store.read() as db:
             find_session(db, session_id)
             return db.fetch(
-                "SELECT seq, id, status, messages FROM groups WHERE session_id = ? ORDER BY seq",
+                "SELECT seq, id, status, messages, tokens FROM groups "
+                "WHERE session_id = ? ORDER BY seq",
                 (session_id,),
             )
 

@@ -98,7 +98,7 @@ class StoredReceipt(msgspec.Struct, frozen=True):
     created_at: str
 
 
-# One column for each field of `Totals`.
+# One column for each field of `Totals`, in their order.
 _SUMS: Final = (
     "count(*) AS requests, "
     "coalesce(sum(prompt_tokens), 0) AS prompt_tokens, "
@@ -166,12 +166,12 @@ class Accounts:
         """Sum up the requests of every group of a session that made any."""
         with self._store.read() as db:
             find_session(db, session_id)
-            rows = db.rows(
+            rows = db.fetch(
                 f"SELECT group_id, {_SUMS} FROM usage "
                 "WHERE session_id = ? AND group_id IS NOT NULL GROUP BY group_id",
                 (session_id,),
             )
-        return {row.pop("group_id"): Totals(**row) for row in rows}
+        return {group: Totals(*sums) for group, *sums in rows}
 
     def of_groups(self, session_id: int, group_ids: Sequence[int]) -> dict[int, list[StoredUsage]]:
         """List the requests of some groups of a session, in order."""
@@ -192,12 +192,12 @@ class Accounts:
         """Sum up the requests of a session by group and model, in order; None is beside a turn."""
         with self._store.read() as db:
             find_session(db, session_id)
-            rows = db.rows(
+            rows = db.fetch(
                 f"SELECT group_id, model, {_SUMS} FROM usage WHERE session_id = ? "
                 "GROUP BY group_id, model ORDER BY group_id IS NULL, group_id, min(id)",
                 (session_id,),
             )
-        return [(row.pop("group_id"), row.pop("model"), Totals(**row)) for row in rows]
+        return [(group, model, Totals(*sums)) for group, model, *sums in rows]
 
     def outcomes(self, session_id: int) -> dict[int, str]:
         """Tell how the last request of every group ended of which that is known."""

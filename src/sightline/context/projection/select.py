@@ -64,6 +64,16 @@ _TOO_LARGE: Final = "too large to show here; slop_query reads parts of it"
 _ANY_SECOND: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
+# What each reason for leaving something out means to a reader.
+WHY_CUT: Final[dict[str, str]] = {
+    "budget": "there is no room for it in the state's share of the budget",
+    "stub": "there is only room for its summary",
+    "salience": "it is less salient than the threshold",
+    "disconnected": "its app is not connected",
+    "awaiting": "its app has shown nothing yet",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Omission:
     """What is not shown below one node: how many nodes, and why.

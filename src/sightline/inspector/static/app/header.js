@@ -1,14 +1,12 @@
 // What became of a turn, in four verdicts: outcome, cache, cost, what changed.
 import { useAnswer } from "app/api";
 import { html } from "app/html";
-import { address, route, VIEWS } from "app/route";
-
-const ANSWER = VIEWS.includes("conversation") ? "conversation" : "ledger";
+import { address, route } from "app/route";
 
 const Card = ({ name, verdict, children = null }) => html`<article
   class=${`verdict ${verdict.tone}`} aria-label=${name}>
   <h3>${name}</h3>
-  <p><b>${verdict.title}</b></p>
+  <p class="title"><b>${verdict.title}</b></p>
   ${verdict.lines.map((line, at) => html`<p key=${at} dir="auto">${line}</p>`)}
   ${children}
 </article>`;
@@ -18,7 +16,7 @@ const Cards = ({ data }) => html`<div class="verdicts">
     ${
       data.answer &&
       html`<blockquote dir="auto" aria-label="The answer">${data.answer}</blockquote>
-      <a href=${address({ view: ANSWER, options: {} })}>all that was said</a>`
+      <a href=${address({ view: "conversation", options: {} })}>all that was said</a>`
     }
   <//>
   <${Card} name="cache" verdict=${data.cache} />

@@ -15,6 +15,7 @@ import { SearchDialog } from "app/search";
 import { TraceView } from "app/trace";
 import { StateView } from "app/tree";
 import { Filter, Overview, TurnList, useTurns } from "app/turns";
+import { UnseenView } from "app/unseen";
 import { WhatIf } from "app/whatif";
 import { render } from "preact";
 import { useEffect, useLayoutEffect } from "preact/hooks";
@@ -25,10 +26,12 @@ const TITLES = {
   changes: "Changes",
   prompt: "Prompt",
   state: "State",
+  unseen: "Not seen",
   trace: "Trace",
   whatif: "What if",
   ledger: "Ledger",
 };
+const ASKING = ["ledger", "state", "unseen", "conversation"]; // views that ask for what they show
 const KEYS = [
   ["j / k", "next, previous turn"],
   ["g / G", "first, last turn"],
@@ -66,7 +69,7 @@ const Requests = ({ turn }) =>
 const View = ({ turn, requests, about, fresh }) => {
   const { session, request, view } = route.value;
   const path = turn?.requests ? `/api/sessions/${session}/turns/${turn.turn}/${request}` : null;
-  const own = ["ledger", "state", "conversation"].includes(view); // asks for what it shows itself
+  const own = ASKING.includes(view);
   const { data, error } = useAnswer(own ? null : path, fresh);
   const key = `${session}.${turn?.turn}.${request}`;
   if (view === "ledger") return html`<${LedgerView} fresh=${fresh} />`;
@@ -78,6 +81,7 @@ const View = ({ turn, requests, about, fresh }) => {
   if (!path) return html`<p class="quiet">No request of this turn was recorded.</p>`;
   if (view === "state")
     return html`<${StateView} key=${key} allowInvoke=${about.allow_invoke} fresh=${fresh} />`;
+  if (view === "unseen") return html`<${UnseenView} key=${key} fresh=${fresh} />`;
   if (error) return html`<p class="error" role="alert">${error}</p>`;
   if (!data) return html`<p class="quiet">Loading…</p>`;
   if (view === "prompt")

@@ -8,6 +8,7 @@ export const VIEWS = [
   "changes",
   "prompt",
   "state",
+  "unseen",
   "trace",
   "whatif",
   "ledger",

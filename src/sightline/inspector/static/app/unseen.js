@@ -1,0 +1,34 @@
+// What a request did not show the model, each thing with the rule that kept it out.
+import { useAnswer } from "app/api";
+import { count, html } from "app/html";
+import { address, route } from "app/route";
+
+const HEADS = ["what", "how much", "rule"];
+
+const Row = (item, at) => html`<tr key=${at}>
+  <th scope="row" dir="auto">${
+    item.turn === null
+      ? item.what
+      : html`<a href=${address({ turn: item.turn, request: 1, options: {} })}>${item.what}</a>`
+  }</th>
+  <td>${item.amount}</td><td dir="auto">${item.rule}</td></tr>`;
+
+export const UnseenView = ({ fresh }) => {
+  const { session, turn, request } = route.value;
+  const path = `/api/sessions/${session}/turns/${turn}/${request}/unseen`;
+  const { data, error } = useAnswer(path, fresh);
+  return html`<section aria-label="Not seen">
+    ${error && html`<p class="error" role="alert">${error}</p>`}
+    ${!data && !error && html`<p class="quiet">Loading…</p>`}
+    ${data?.unseen.length === 0 && html`<p class="quiet">The model saw everything there was.</p>`}
+    ${
+      data?.unseen.length > 0 &&
+      html`<div class="wide"><table>
+      <caption>${count(data.unseen.length)} not seen by the model in this request</caption>
+      <thead><tr>${HEADS.map((head) => html`<th scope="col" key=${head}>${head}</th>`)}</tr></thead>
+      <tbody>${data.unseen.map(Row)}</tbody></table></div>
+      <p class="quiet">Would another window, budget or slot show it?
+        ${" "}<a href=${address({ view: "whatif", options: {} })}>Try what if</a></p>`
+    }
+  </section>`;
+};

@@ -1,0 +1,116 @@
+"""What a request did not show the model, each thing with the rule that kept it out (pure).
+
+turns      outside the window, or dropped by the user
+messages   that were offered and cut, in whole or in part: the receipt's rules
+results    of tools that are cut to their tier, with a hint where the rest is
+nodes      of apps for which there was no room
+apps       that showed nothing: refused, silent, not connected
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from sightline.context.messages.entries import Entry
+from sightline.context.messages.truncate import CUT_MARKS
+from sightline.context.projection.select import WHY_CUT
+from sightline.context.slots.prompt import Prompt
+from sightline.context.slots.receipt import RULES, Receipt
+from sightline.inspector.trees import AppTree
+from sightline.slop.protocol.world import World
+
+__all__ = ["Unseen", "cut_messages", "cut_nodes", "cut_results", "older_turns", "silent_apps"]
+
+_HINT: Final = re.compile(re.escape(CUT_MARKS[1]) + r"([0-9]{1,18})")
+_STATUSES: Final = {
+    "awaiting": "it has shown nothing yet",
+    "disconnected": "it is not connected: what it showed last is not current",
+}
+
+
+class Unseen(msgspec.Struct, frozen=True):
+    """One thing that the model did not see: how much of it, and by which rule; `turn` of it."""
+
+    kind: str
+    what: str
+    amount: str
+    rule: str
+    turn: int | None = None
+
+
+def older_turns(
+    groups: Iterable[tuple[int, int, str, int, int]], seq: int, seen: Collection[int]
+) -> Iterator[Unseen]:
+    """Name the turns before one (its `seq`) that it did not replay; it did so with those `seen`.
+
+    Groups are seq, id, status, messages and tokens, in order.
+    """
+    before = [group for group in groups if group[0] < seq and group[0] not in seen]
+    if older := [group for group in before if group[2] == "live"]:
+        numbers = _range(older[0][0] + 1, older[-1][0] + 1)
+        rule = f"outside the window: {len(seen):,} turns were replayed"
+        yield Unseen("turns", numbers, _weight(older), rule, older[-1][0] + 1)
+    for group in before:
+        if group[2] == "dropped":
+            number = group[0] + 1
+            yield Unseen("turns", f"turn {number}", _weight([group]), "dropped by you", number)
+
+
+def _weight(groups: Iterable[tuple[int, int, str, int, int]]) -> str:
+    messages, tokens = (sum(column) for column in list(zip(*groups, strict=True))[3:])
+    return f"{messages:,} messages, {tokens:,} tokens"
+
+
+def _range(first: int, last: int) -> str:
+    return f"turn {first}" if first == last else f"turns {first}–{last}"  # noqa: RUF001
+
+
+def cut_messages(receipt: Receipt) -> Iterator[Unseen]:
+    """Name every message that was offered and is not, or not whole, in the prompt."""
+    for slot in receipt.slots:
+        for number, line in enumerate(slot.messages, 1):
+            if line.cut:
+                what = f"message {number} of {len(slot.messages)} in {slot.name} ({line.role})"
+                amount = f"{line.cut:,} of {line.offered:,} tokens"
+                yield Unseen("message", what, amount, RULES[line.rule])
+
+
+def cut_results(prompt: Prompt, stored: Callable[[int], Entry | None]) -> Iterator[Unseen]:
+    """Name every tool result of a prompt that is cut; `stored` reads a message of the session."""
+    names = {call.id: call.name for message in prompt.messages for call in message.tool_calls}
+    for message in prompt.messages:
+        for result in message.tool_results:
+            hint = _HINT.search(result.content)
+            entry = None if hint is None else stored(int(hint[1]))
+            if hint is None or entry is None:
+                continue
+            whole = sum(len(one.content) for one in entry.message.tool_results)
+            what = f"result of {names.get(result.call_id, 'a tool')} (message {entry.id})"
+            amount = f"{hint.start():,} of {whole:,} characters shown"
+            yield Unseen("result", what, amount, "truncation: older results are cut shorter")
+
+
+def cut_nodes(apps: Iterable[AppTree]) -> Iterator[Unseen]:
+    """Count the nodes of each app that were not shown, by reason."""
+    for app in apps:
+        reasons = Counter(
+            reason for reason, kind in zip(app.reasons, app.kinds, strict=True) if kind
+        )
+        for reason, count in reasons.items():
+            amount = f"{count:,} of {len(app.texts):,} nodes"
+            yield Unseen("nodes", app.name, amount, WHY_CUT.get(reason, reason))
+
+
+def silent_apps(world: World) -> Iterator[Unseen]:
+    """Name the apps that showed nothing, with what they, or we, said of it."""
+    for app in world.apps:
+        if app.status != "connected":
+            why = app.reason or _STATUSES[app.status]
+            yield Unseen("app", f"{app.name} ({app.id})", app.status, why)
+    for other in world.available:
+        yield Unseen("app", f"{other.name} ({other.id})", "available", "it is not connected")
