@@ -5,8 +5,10 @@
 A session of 1,000 turns is recorded by a host with a scripted model. Then the page is opened in
 a real browser: first paint as the browser reports it, the list of turns, the newest turn's
 picture. After that the session goes on while the page follows it, and the memory of the
-server is read from the system before and after; `inspector_hour` does that for longer. Needs
-Chromium, as the browser tests do.
+server is read from the system before and after; `inspector_hour` does that for longer. Last, a
+session of 10,000 turns, of which the journal has the last half: when its first rows are there, how
+long the server takes for a filter over all of them, and its memory. Needs Chromium, as the browser
+tests do.
 """
 
 from __future__ import annotations
@@ -19,23 +21,29 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Locator, Page, sync_playwright
 
 from benchmarks.harness import LeftOut, Row
 from benchmarks.inspector_hour import resident_mb
+from sightline import Message
 from sightline.agent.host import Host
+from sightline.agent.host.journal import Ended, Journal, Sent
 from sightline.agent.models.scripted import ScriptedModel
 from sightline.config import AppSettings, Settings
 from sightline.context.dialects.request import Request
+from sightline.context.ledger import Ledger, StoredUsage
 from sightline.slop.hub.hub import Hub
 
 ROOT = Path(__file__).parent.parent
 PROMISE_S = 1.0
 TURNS, QUICK_TURNS = 1_000, 20
 MORE, QUICK_MORE = 300, 5
+MANY, QUICK_MANY = 10_000, 60
+FIRST_ROWS_S, FILTER_S, MEMORY_MB = 0.5, 0.2, 100
+FILTERS = ("status:failed", "cache<50%", "sector", "cost>0.001 time>8ms -status:failed")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 
 
@@ -54,6 +62,70 @@ async def record(ledger: Path, turns: int, *, session: int | None = None) -> Non
         for number in range(turns):
             async for _ in host.ask(f"Question {number}: what is new?"):
                 pass
+
+
+def lengthen(path: Path, turns: int) -> None:
+    """Make a session of two turns one of so many, as a host would have left them."""
+    with Ledger(path) as ledger, closing(Journal(path)) as journal:
+        last = journal.request(1, 2)
+        line = last.line
+        for turn in range(3, turns + 1):
+            failed = turn % 97 == 0
+            messages = [Message.of("user", f"Question {turn}: what is new in sector {turn % 13}?")]
+            if not failed:
+                messages.append(Message.of("assistant", "Nothing new there. " + "word " * 20))
+            group = ledger.append(1, messages)[-1].group_id
+            cached = 0 if turn % 31 == 0 else 2_800
+            used = StoredUsage(line.model, 3_000, 20, cached, turn * 1_000, outcome="end")
+            if failed:
+                used = StoredUsage(line.model, 0, 0, 0, 0, outcome="model_failed", error="no room")
+            ledger.accounts.record(1, used, group_id=group)
+            sent = Sent(
+                1, group, turn, 1, line.model, line.sent_at, last.prompt, last.profile,
+                last.options, last.world, b"{}", line.receipt_id,
+            )  # fmt: skip
+            row = journal.record(sent)
+            outcome = "model_failed" if failed else "end"
+            journal.finish(row, outcome, {"first_ms": 3, "last_ms": 5 + turn % 7})
+            journal.end_turn(row, Ended("failed" if failed else "answered"))
+
+
+def many_turns(chromium: str, turns: int) -> list[Row]:
+    """Open a session of very many turns, and filter it."""
+    with tempfile.TemporaryDirectory() as directory:
+        ledger = Path(directory) / "work.db"
+        asyncio.run(record(ledger, 2))
+        lengthen(ledger, turns)
+        with inspecting(ledger) as (pid, address), sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+            page = browser.new_page()
+            begun = time.monotonic()
+            page.goto(address)
+            page.get_by_role("listbox", name="Turns").get_by_role("option").first.wait_for()
+            rows_s = time.monotonic() - begun
+            box = page.get_by_role("searchbox", name="Filter turns")
+            filter_s = max(filter_time(page, box, wanted) for wanted in FILTERS)
+            memory = resident_mb(pid)
+            browser.close()
+    return [
+        Row("first-rows", "the first rows are there", turns, rows_s, FIRST_ROWS_S, 1,
+            note=f"the peer is the promise of {FIRST_ROWS_S:g} s"),
+        Row("filter", "a filter is answered, the slowest of four", turns, filter_s, FILTER_S, 1,
+            note=f"the peer is the promise of {FILTER_S:g} s"),
+        Row("memory-many", "memory of the server", turns, memory * 2**20, MEMORY_MB * 2**20, 1,
+            "bytes", note=f"the peer is the promise of {MEMORY_MB} MB"),
+    ]  # fmt: skip
+
+
+def filter_time(page: Page, box: Locator, wanted: str) -> float:
+    """Type a filter twice, for the first time brings in an index; how long the second took."""
+    for text in (wanted, "turn=1", wanted):
+        page.evaluate("performance.clearResourceTimings()")
+        with page.expect_response(re.compile(r"/turns\?filter=")):
+            box.fill(text)
+    entries = "performance.getEntriesByType('resource').filter((e) => e.name.includes('filter='))"
+    page.wait_for_function(f"{entries}.length > 0")
+    return float(page.evaluate(f"{entries}[0].duration")) / 1000
 
 
 def paint_s(page: Page) -> float:
@@ -91,6 +163,7 @@ def run(*, quick: bool = False) -> list[Row]:
             assert last.is_visible()
             after = resident_mb(pid)
             browser.close()
+    many = many_turns(chromium, QUICK_MANY if quick else MANY)
     promise = f"the peer is the promise of {PROMISE_S:g} s"
     followed = f"memory of the server after {more:,} more turns, followed live"
     return [
@@ -98,6 +171,7 @@ def run(*, quick: bool = False) -> list[Row]:
         Row("picture", "the newest turn's picture is there", turns, picture_s),
         Row("memory", "memory of the server", turns, before * 2**20, unit="bytes"),
         Row("memory-after", followed, turns + more, after * 2**20, unit="bytes"),
+        *many,
     ]
 
 

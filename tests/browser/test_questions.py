@@ -69,7 +69,7 @@ def test_the_list_says_what_became_of_every_turn_and_why(page: Page) -> None:
     expect(turn(page, TAKEN_BACK)).to_contain_text(QUESTIONS[TAKEN_BACK])
     expect(turn(page, TAKEN_BACK)).to_contain_text("removed taken back")
     expect(turn(page, DROPPED)).to_contain_text("dropped you took it out")
-    expect(turn(page, CALLS)).to_contain_text("90 % of 5,592 tokens reused")
+    expect(turn(page, CALLS)).to_contain_text(re.compile(r"90 % of 5,\d+ tokens reused"))
     expect(page).to_have_title(re.compile(rf"^{len(QUESTIONS)} · And now\?"))
     session = page.get_by_role("region", name="The session")
     expect(session).to_contain_text(f"{len(QUESTIONS)} turns")
@@ -130,8 +130,8 @@ def test_a_turn_says_in_words_how_it_ended_what_was_reused_what_it_cost_and_what
         (LOST, "cache", "0 % from cache: the vendor lost it"),
         (SWITCHED, "cache", "the model was switched"),
         (OTHER_WAY, "cache", "a turn was taken back"),
-        (CALLS, "cost", "$0.0020"),
-        (CALLS, "cost", "the session: $0.0152"),
+        (CALLS, "cost", re.compile(r"^cost\$0\.00\d\dthis request: 2,\d+ prompt tokens")),
+        (CALLS, "cost", re.compile(r"the session: \$0\.0\d+ and 5 unpriced")),
         (SWITCHED, "changed", "model: openai-chat:gpt-6.1-sol → openai-chat:gpt-6.1-luna"),
         (OTHER_WAY, "changed", "since request 7.1"),
     ):

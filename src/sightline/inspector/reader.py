@@ -47,7 +47,7 @@ from sightline.inspector.unseen import (
 from sightline.inspector.verdicts import (
     CacheVerdict,
     SentFacts,
-    Verdict,
+    TurnVerdict,
     changed_verdict,
     cost_verdict,
     outcome_verdict,
@@ -190,7 +190,7 @@ class RecordReader:
         [row] = self._turns.rows(session, [turn])
         answer = self._records.answer(session, line.group_id)
         before = self._sent_before(line)
-        changed = Verdict("First request", ("nothing was sent before it",))
+        changed = TurnVerdict("First request", ("nothing was sent before it",))
         if before is not None:
             name = f"{before.line.turn}.{before.line.number}"
             changed = changed_verdict(name, before, recorded)

@@ -107,8 +107,8 @@ class Records:
             entries = self._ledger.groups.show(session, group)
         except NotFound:
             return ""
-        said = (entry.message.text for entry in reversed(entries) if entry.role == "assistant")
-        text = next(filter(None, said), "")
+        replies = (entry.message.text for entry in reversed(entries) if entry.role == "assistant")
+        text = next(filter(None, replies), "")
         return text if len(text) <= ANSWER_CHARS else f"{text[: ANSWER_CHARS - 1]}…"
 
     def search(self, text: str) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from sightline.inspector.timeline import ms_between
 from sightline.slop.protocol.world import World
 
 __all__ = [
-    "CacheVerdict", "KeptReceipt", "SentFacts", "Verdict", "cache_verdict", "changed_verdict",
+    "CacheVerdict", "KeptReceipt", "SentFacts", "TurnVerdict", "cache_verdict", "changed_verdict",
     "cost_verdict", "outcome_verdict", "reason_of", "used_by",
 ]  # fmt: skip
 
@@ -81,7 +81,7 @@ class SentFacts(msgspec.Struct, frozen=True):
         return self.usage is not None and self.usage.prompt_tokens > 0
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class TurnVerdict(msgspec.Struct, frozen=True):
     """What is to be said of one side of a turn: in a few words, and lines that explain it.
 
     `tone` is good, bad, odd (worth a look) or empty.
@@ -92,7 +92,7 @@ class Verdict(msgspec.Struct, frozen=True):
     tone: str = ""
 
 
-class CacheVerdict(Verdict, frozen=True):
+class CacheVerdict(TurnVerdict, frozen=True):
     """What of a request was reused.
 
     `reported` and `expected` are tokens, None where nobody knows; `loss` is what was missed.
@@ -254,7 +254,9 @@ def _first_cause(steps: Sequence[SentFacts]) -> tuple[str, str]:
     return "", ""
 
 
-def outcome_verdict(row: Mapping[str, Any], usages: Sequence[StoredUsage], answer: str) -> Verdict:
+def outcome_verdict(
+    row: Mapping[str, Any], usages: Sequence[StoredUsage], answer: str
+) -> TurnVerdict:
     """Say what became of a turn: each error in the vendor's words, and the answer's beginning."""
     status = row["status"]
     broke_off = status == "failed" and bool(answer)
@@ -263,7 +265,7 @@ def outcome_verdict(row: Mapping[str, Any], usages: Sequence[StoredUsage], answe
     if not lines and (status in _UNHAPPY or status in _OF_GROUPS):
         lines = [row["reason"]]
     tone = "good" if status == "answered" else "bad" if status == "failed" else "odd"
-    return Verdict(title, tuple(filter(None, lines)), tone)
+    return TurnVerdict(title, tuple(filter(None, lines)), tone)
 
 
 _TITLES: Final = {
@@ -282,7 +284,7 @@ _TITLES: Final = {
 
 def cost_verdict(
     usage: StoredUsage | None, turn: Sequence[StoredUsage], session: Totals
-) -> Verdict:
+) -> TurnVerdict:
     """Say what a request, its turn and its session cost."""
     prices = [one.cost_nanousd for one in turn]
     whole = sum(price for price in prices if price is not None)
@@ -302,14 +304,14 @@ def cost_verdict(
     lines.append(f"the turn: {len(turn)} {'request' if len(turn) == 1 else 'requests'}")
     rest = f" and {session.unpriced} unpriced" if session.unpriced else ""
     lines.append(f"the session: {_dollars(session.cost_nanousd)}{rest}")
-    return Verdict(title, tuple(lines))
+    return TurnVerdict(title, tuple(lines))
 
 
 def _dollars(nano: int) -> str:
     return f"${nano / 1e9:.4f}" if nano < 10**9 else f"${nano / 1e9:.2f}"
 
 
-def changed_verdict(name: str, before: Recorded, now: Recorded) -> Verdict:
+def changed_verdict(name: str, before: Recorded, now: Recorded) -> TurnVerdict:
     """Say what is different since the request before: messages, tail, apps, tools, model."""
     old, new = before.prompt, now.prompt
     was, is_now = (
@@ -329,7 +331,7 @@ def changed_verdict(name: str, before: Recorded, now: Recorded) -> Verdict:
         lines.append(f"model: {before.line.model} → {now.line.model}")
     if not counts:
         title = "The same messages" if lines else "Nothing but the time"
-    return Verdict(title, (f"since request {name}", *lines))
+    return TurnVerdict(title, (f"since request {name}", *lines))
 
 
 def _different_apps(before: World, now: World) -> Iterator[str]:
