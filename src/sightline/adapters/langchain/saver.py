@@ -12,8 +12,9 @@ in a checkpoint they are. The values of other channels are not searched.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from hashlib import sha256
+from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from langchain_core import messages as lc
@@ -22,13 +23,7 @@ from langgraph.checkpoint import base
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from sightline.adapters.forms import form_of, with_form
-from sightline.context.ledger import Ledger
-from sightline.context.ledger.threads import (
-    Checkpoint,
-    CheckpointKey,
-    CheckpointWrite,
-    CleanMessage,
-)
+from sightline.context.ledger import Ledger, threads
 from sightline.context.messages import parts
 from sightline.context.messages.gate import check_json, storable_json
 from sightline.errors import InvalidInput, NotStorable
@@ -42,16 +37,19 @@ _ROLES: Final[dict[str, parts.Role]] = {
     "assistant": "assistant", "system": "system", "tool": "tool",
 }  # fmt: skip
 # The classes that `messages_from_dict` makes of what `message_to_dict` wrote of them.
-_PLAIN: Final = (
-    lc.AIMessage,
-    lc.AIMessageChunk,
-    lc.ChatMessage,
-    lc.HumanMessage,
-    lc.SystemMessage,
-    lc.ToolMessage,
-)
+_PLAIN: Final = {lc.ChatMessage, lc.HumanMessage, lc.SystemMessage, lc.ToolMessage}
+_PLAIN |= {lc.AIMessage, lc.AIMessageChunk}
 _KNOWN_BYTES: Final = 16 * 1024 * 1024
 _Aside: TypeAlias = dict[str, lc.BaseMessage]
+
+
+def _in_thread(method: Callable[..., Any]) -> Any:
+    """Make the asynchronous form of a method: the same, in a thread."""
+
+    async def run(*args: Any, **kwargs: Any) -> Any:
+        return await asyncio.to_thread(method, *args, **kwargs)
+
+    return run
 
 
 class LedgerSaver(base.BaseCheckpointSaver[int]):
@@ -60,7 +58,7 @@ class LedgerSaver(base.BaseCheckpointSaver[int]):
     def __init__(self, ledger: Ledger, *, serde: SerializerProtocol | None = None) -> None:
         super().__init__(serde=serde)
         self._ledger = ledger
-        self._known: dict[bytes, CleanMessage] = {}
+        self._known: dict[bytes, threads.CleanMessage] = {}
         self._room = _KNOWN_BYTES
 
     def put(
@@ -71,15 +69,15 @@ class LedgerSaver(base.BaseCheckpointSaver[int]):
         new_versions: base.ChannelVersions,
     ) -> RunnableConfig:
         """Store a checkpoint, and what was said since the one before it."""
-        thread, namespace, parent = _names(config)
+        parent = _key(config)
         values = dict(checkpoint["channel_values"])
         messages, aside = None, _Aside()
-        if not namespace and _is_messages(values.get(_MESSAGES)):
+        if not parent.namespace and _is_messages(values.get(_MESSAGES)):
             messages = [self._clean(message, aside) for message in values.pop(_MESSAGES)]
         rest = {**checkpoint, "channel_values": self._passed(values)}
         body = [rest, base.get_serializable_checkpoint_metadata(config, metadata), aside]
-        key = CheckpointKey(thread, namespace, checkpoint["id"])
-        kept = Checkpoint(key, parent, *self.serde.dumps_typed(body))
+        key = parent._replace(id=checkpoint["id"])
+        kept = threads.Checkpoint(key, parent.id or None, *self.serde.dumps_typed(body))
         self._ledger.threads.put(kept, messages)
         return _config(key)
 
@@ -91,20 +89,19 @@ class LedgerSaver(base.BaseCheckpointSaver[int]):
         task_path: str = "",
     ) -> None:
         """Store what a task wrote since a checkpoint."""
-        thread, namespace, number = _names(config)
         rows = [
-            CheckpointWrite(
+            threads.CheckpointWrite(
                 task_id, base.WRITES_IDX_MAP.get(channel, index), task_path, channel,
                 *self.serde.dumps_typed(self._passed(value)),
             )
             for index, (channel, value) in enumerate(writes)
         ]  # fmt: skip
-        self._ledger.threads.put_writes(CheckpointKey(thread, namespace, number or ""), rows)
+        self._ledger.threads.put_writes(_key(config), rows)
 
     def get_tuple(self, config: RunnableConfig) -> base.CheckpointTuple | None:
         """Read a checkpoint, by its id or the latest, with what was written since."""
-        thread, namespace, number = _names(config)
-        found = self._ledger.threads.get(thread, namespace, number)
+        key = _key(config)
+        found = self._ledger.threads.get(key.thread, key.namespace, key.id or None)
         if found is None:
             return None
         kept, messages, writes = found
@@ -128,18 +125,16 @@ class LedgerSaver(base.BaseCheckpointSaver[int]):
         limit: int | None = None,
     ) -> Iterator[base.CheckpointTuple]:
         """Read checkpoints, the newest first."""
-        thread, namespace, number = (None, None, None) if config is None else _names(config)
-        if config is not None and "checkpoint_ns" not in config["configurable"]:
-            namespace = None
-        last = None if before is None else _names(before)[2]
-        left = -1 if limit is None else limit
-        for key in self._ledger.threads.keys(thread, namespace, before=last):
-            if left == 0:
-                return
-            found = self.get_tuple(_config(key)) if number in (None, key.id) else None
-            if found is not None and (filter or {}).items() <= found.metadata.items():
-                left -= 1
-                yield found
+        key = None if config is None else _key(config)
+        anywhere = key is None or "checkpoint_ns" not in (config or {})["configurable"]
+        keys = self._ledger.threads.keys(
+            None if key is None else key.thread,
+            None if key is None or anywhere else key.namespace,
+            before=None if before is None else _key(before).id or None,
+        )
+        found = (self.get_tuple(_config(one)) for one in keys if not key or key.id in ("", one.id))
+        wanted = (filter or {}).items()
+        yield from islice((tup for tup in found if tup and wanted <= tup.metadata.items()), limit)
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete a thread for good: its checkpoints, and the session with all that was said."""
@@ -167,15 +162,15 @@ class LedgerSaver(base.BaseCheckpointSaver[int]):
             raise InvalidInput(f"a strategy is keep_latest or delete; not {strategy!r}")
         for thread in map(str, thread_ids):
             keys = self._ledger.threads.keys(thread)
-            kept: set[CheckpointKey] = set()
+            kept: set[threads.CheckpointKey] = set()
             if strategy == "keep_latest":
                 for namespace in {key.namespace for key in keys}:
-                    kept |= self._needed(CheckpointKey(thread, namespace, ""))
+                    kept |= self._needed(threads.CheckpointKey(thread, namespace, ""))
             self._ledger.threads.delete([key for key in keys if key not in kept])
 
-    def _needed(self, latest: CheckpointKey) -> set[CheckpointKey]:
+    def _needed(self, latest: threads.CheckpointKey) -> set[threads.CheckpointKey]:
         """Name the latest checkpoint, and those before it that its delta channels begin in."""
-        kept: set[CheckpointKey] = set()
+        kept: set[threads.CheckpointKey] = set()
         found = self.get_tuple(_config(latest))
         missing = set(found.metadata.get("counters_since_delta_snapshot", ())) if found else set()
         while found is not None:
@@ -185,17 +180,9 @@ class LedgerSaver(base.BaseCheckpointSaver[int]):
             found = None if before is None else self.get_tuple(before)
         return kept
 
-    async def aput(self, *args: Any, **kwargs: Any) -> RunnableConfig:
-        """Do as `put` does, in a thread."""
-        return await asyncio.to_thread(self.put, *args, **kwargs)
-
-    async def aput_writes(self, *args: Any, **kwargs: Any) -> None:
-        """Do as `put_writes` does, in a thread."""
-        await asyncio.to_thread(self.put_writes, *args, **kwargs)
-
-    async def aget_tuple(self, *args: Any, **kwargs: Any) -> base.CheckpointTuple | None:
-        """Do as `get_tuple` does, in a thread."""
-        return await asyncio.to_thread(self.get_tuple, *args, **kwargs)
+    aput, aput_writes, aget_tuple = map(_in_thread, (put, put_writes, get_tuple))
+    adelete_thread, adelete_for_runs = map(_in_thread, (delete_thread, delete_for_runs))
+    acopy_thread, aprune = map(_in_thread, (copy_thread, prune))
 
     async def alist(self, *args: Any, **kwargs: Any) -> AsyncIterator[base.CheckpointTuple]:
         """Do as `list` does, each in a thread."""
@@ -203,23 +190,7 @@ class LedgerSaver(base.BaseCheckpointSaver[int]):
         while (tup := await asyncio.to_thread(next, found, None)) is not None:
             yield tup
 
-    async def adelete_thread(self, *args: Any, **kwargs: Any) -> None:
-        """Do as `delete_thread` does, in a thread."""
-        await asyncio.to_thread(self.delete_thread, *args, **kwargs)
-
-    async def adelete_for_runs(self, *args: Any, **kwargs: Any) -> None:
-        """Do as `delete_for_runs` does, in a thread."""
-        await asyncio.to_thread(self.delete_for_runs, *args, **kwargs)
-
-    async def acopy_thread(self, *args: Any, **kwargs: Any) -> None:
-        """Do as `copy_thread` does, in a thread."""
-        await asyncio.to_thread(self.copy_thread, *args, **kwargs)
-
-    async def aprune(self, *args: Any, **kwargs: Any) -> None:
-        """Do as `prune` does, in a thread."""
-        await asyncio.to_thread(self.prune, *args, **kwargs)
-
-    def _clean(self, message: lc.BaseMessage, aside: _Aside) -> CleanMessage:
+    def _clean(self, message: lc.BaseMessage, aside: _Aside) -> threads.CleanMessage:
         """Write a message for the ledger; one that JSON does not hold as it is goes aside, too."""
         data = self.serde.dumps_typed(message)[1]
         known = self._known.get(digest := sha256(data).digest())
@@ -251,19 +222,16 @@ class LedgerSaver(base.BaseCheckpointSaver[int]):
         return type(value)(map(self._passed, value)) if type(value) in (list, tuple) else value
 
 
-def _names(config: RunnableConfig) -> tuple[str, str, str | None]:
-    names = config["configurable"]
-    return str(names["thread_id"]), names.get("checkpoint_ns", ""), names.get("checkpoint_id")
-
-
-def _config(key: CheckpointKey) -> RunnableConfig:
+def _config(key: threads.CheckpointKey) -> RunnableConfig:
     names = {"thread_id": key.thread, "checkpoint_ns": key.namespace}
     return {"configurable": names | ({"checkpoint_id": key.id} if key.id else {})}
 
 
-def _key(config: RunnableConfig) -> CheckpointKey:
-    thread, namespace, number = _names(config)
-    return CheckpointKey(thread, namespace, number or "")
+def _key(config: RunnableConfig) -> threads.CheckpointKey:
+    """Read which checkpoint is meant; the id is empty for the latest."""
+    names = config["configurable"]
+    number = names.get("checkpoint_id") or ""
+    return threads.CheckpointKey(str(names["thread_id"]), names.get("checkpoint_ns", ""), number)
 
 
 def _is_messages(value: Any) -> bool:
