@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
@@ -27,6 +28,8 @@ _CONNECT_S: Final = 10
 # What functions of ours raise (postgres.steps).
 OUT_OF_DATE: Final = "SL001"
 LEASE_LOST: Final = "SL002"
+# It warns of a pipeline that ends with an error, which we raise; unless somebody listens to it.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 DAMAGE: Final = (
     errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction, errors.DataCorrupted,
     errors.IndexCorrupted, UnicodeDecodeError,
