@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { differencesOf, hunksOf, pathOf, totalsOf } from "app/differences";
 import { Folds } from "app/folds";
-import { count, dollars, seconds, share } from "app/html";
+import { count, dollars, html, seconds, share } from "app/html";
 import { colourOf, rowsOf, sumOf } from "app/map";
 import { doing, stepsOf } from "app/steps";
 import { isNothing, sideBySide, wishesOf } from "app/wishes";
@@ -176,4 +176,9 @@ test("two prompts side by side add up to both", () => {
     ["a", 5, 0],
     ["b", 0, 7],
   ]);
+});
+
+test("a character that turns text round is shown, and turns nothing round", () => {
+  const name = "txt.\u202eexe\u2069";
+  assert.equal(html`<p>${name}</p>`.props.children, "txt.⟨U+202E⟩exe⟨U+2069⟩");
 });

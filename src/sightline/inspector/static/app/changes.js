@@ -36,7 +36,7 @@ const Slots = ({ slots }) =>
     .filter((slot) => !isSame(slot))
     .map(
       (slot) => html`<section key=${slot.name} aria-label=${`Changes of ${slot.name}`}>
-    <h3><i class=${`dot ${colourOf(slot.name)}`}></i>${slot.name}</h3>
+    <h2><i class=${`dot ${colourOf(slot.name)}`}></i>${slot.name}</h2>
     <ul class="changes">${slot.changes.map(
       (change, at) => html`<${Change} key=${at} change=${change} />`,
     )}</ul></section>`,

@@ -3,7 +3,15 @@
 import htm from "htm";
 import { h } from "preact";
 
-export const html = htm.bind(h);
+// Unicode, explicit directional formatting characters: they are shown, and turn nothing round.
+const BIDI = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+const named = (control) =>
+  `⟨U+${control.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`;
+const revealed = (child) => (typeof child === "string" ? child.replace(BIDI, named) : child);
+
+const element = (type, props, ...children) => h(type, props, ...children.map(revealed));
+
+export const html = htm.bind(element);
 
 const whole = new Intl.NumberFormat("en");
 

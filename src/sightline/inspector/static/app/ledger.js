@@ -106,7 +106,7 @@ const Sql = ({ session }) => {
 const Search = () => {
   const wanted = route.value.options.q ?? "";
   const { data, error } = useFound(wanted);
-  return html`<form role="search" onSubmit=${(event) => event.preventDefault()}>
+  return html`<form role="search" aria-label="Search" onSubmit=${(event) => event.preventDefault()}>
     <label>Search what was said, and memos <input type="search" value=${wanted}
       onChange=${(event) => setOption("q", event.target.value)} /></label>
     ${wanted && html`<${Found} data=${data} error=${error} />`}
@@ -127,19 +127,19 @@ export const LedgerView = ({ fresh }) => {
     <p class="lead"><code>${data.path}</code> ${count(data.groups.length)} groups</p>
     ${!isExport && html`<${Verify} />`}
     ${!isExport && html`<${Search} />`}
-    <h3>Groups</h3>
+    <h2>Groups</h2>
     <${VirtualList} id="groups" label="Groups" count=${data.groups.length}
       height=${ROW} fit selected=${chosen.value}
       onSelect=${(index) => (chosen.value = index)}
       row=${(index) => GroupRow(data.groups[index])} />
     ${group && html`<${Group} session=${session} group=${group.id} fresh=${fresh} />`}
-    <h3>STATE through time</h3>
+    <h2>STATE through time</h2>
     <${States} states=${data.states} />
-    <h3>Scratchpad</h3>
+    <h2>Scratchpad</h2>
     <pre tabindex="0" aria-label="Scratchpad">${data.scratchpad || "(empty)"}</pre>
-    <h3>Memos</h3>
+    <h2>Memos</h2>
     ${isExport && html`<p class="quiet">${ONLY_SENT}</p>`}
     <ul aria-label="Memos">${data.memos.map(Memo)}</ul>
-    ${!isExport && html`<h3>SQL</h3><${Sql} session=${session} />`}
+    ${!isExport && html`<h2>SQL</h2><${Sql} session=${session} />`}
   </section>`;
 };

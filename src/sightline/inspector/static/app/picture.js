@@ -25,7 +25,7 @@ const Block = ({ row, total, chosen, onChoose }) => html`<button
     `${share(row.kept, total)} of the prompt`
   }
   aria-pressed=${row.slot < 0 ? undefined : chosen} onClick=${onChoose}>
-  <span>${row.name}<small>${count(row.kept)}</small></span>
+  <span>${row.name}:${" "}<small>${count(row.kept)}</small></span>
   <i class="same" style=${{ width: `${(100 * row.same) / row.kept}%` }}></i></button>`;
 
 const Bar = ({ rows, total, chosen, choose }) => {
@@ -135,7 +135,7 @@ export const Picture = ({ data }) => {
         <td>${count(same)}</td><td>${count(messages.length)}</td><td></td><td></td></tr></tfoot>
     </table></div>
     ${receipt.warnings.map(({ message }) => html`<p class="warning" key=${message}>${message}</p>`)}
-    <h3>${slots[chosen]?.name ?? ""}</h3>
+    <h2>${slots[chosen]?.name ?? ""}</h2>
     <${Messages} texts=${messages} slot=${chosen} />
   </section>`;
 };

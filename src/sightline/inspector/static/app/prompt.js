@@ -26,7 +26,7 @@ export const DriftNote = ({ drift, label = "Against the request before it" }) =>
   if (!drift) return html`<p class="quiet">The first request: nothing to compare with.</p>`;
   const cost = drift.cost_usd ? `, ${dollars(drift.cost_usd)}` : "";
   return html`<section aria-label=${label}>
-    <h3>${label}</h3>
+    <h2>${label}</h2>
     <dl class="facts">
       <dt>kind</dt><dd><span class=${`tag ${drift.kind}`}>${drift.kind}</span></dd>
       <dt>in common</dt>
@@ -48,7 +48,7 @@ const Compare = ({ requests }) => {
   const path = other ? `/api/sessions/${session}/compare/${other}/${turn}.${request}` : null;
   const { data, error } = useAnswer(path);
   return html`<section aria-label="Compare">
-    <h3>Compare with another request</h3>
+    <h2>Compare with another request</h2>
     <label>turn.request <select value=${other}
       onChange=${(event) => setOption("with", event.target.value)}>
       <option value="">none</option>

@@ -69,7 +69,7 @@ const Find = ({ root, name, onFound }) => {
     return hits.value && step(0);
   };
   const found = hits.value;
-  return html`<form role="search" class="find" onSubmit=${search}>
+  return html`<form role="search" class="find" aria-label=${`Search of ${name}`} onSubmit=${search}>
     <label>find <input type="search" name="find"
       aria-label=${`Find in the nodes of ${name}`} /></label>
     <button>Next</button>
@@ -194,8 +194,8 @@ const Change = (change, index) => html`<li key=${index}>
   <code>${change.op}</code> <code>${change.path}</code> ${change.text}</li>`;
 
 const App = ({ app, at, root, allowInvoke }) => html`<article aria-label=${app.name}>
-  <h3>${app.name} <span class="quiet">${app.id}</span>
-    ${" "}<span class=${`tag ${app.status}`}>${app.status}</span></h3>
+  <h2>${app.name} <span class="quiet">${app.id}</span>
+    ${" "}<span class=${`tag ${app.status}`}>${app.status}</span></h2>
   <p class="quiet">${count(app.shown)} of ${count(app.nodes)} nodes shown, ${count(app.cut)} cut,
     ${" "}${count(app.summarised)} summarised</p>
   ${

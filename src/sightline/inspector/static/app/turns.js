@@ -107,7 +107,8 @@ export const Filter = ({ list }) => {
     clearTimeout(timer.current);
     timer.current = setTimeout(() => go({ filter: wanted }, { replace: true }), PAUSE_MS);
   };
-  return html`<form role="search" class="filter" onSubmit=${(event) => event.preventDefault()}>
+  return html`<form role="search" class="filter" aria-label="Filter"
+    onSubmit=${(event) => event.preventDefault()}>
     <input type="search" aria-label="Filter turns" value=${filter} spellcheck=${false}
       placeholder="text, status:failed, cache<50%, tool:…, cost>0.1" onInput=${tryIt} />
     ${CHIPS.map(

@@ -89,7 +89,7 @@ const Notes = ({ notes }) =>
   html`<ul class="notes" aria-label="What to know about this">
   ${notes.map((note) => html`<li key=${note} class="warning">${note}</li>`)}</ul>`;
 
-const Configuration = ({ text }) => html`<h3>As configuration</h3>
+const Configuration = ({ text }) => html`<h2>As configuration</h2>
   <pre tabindex="0" aria-label="Configuration">${text}</pre>`;
 
 const One = ({ data, other }) => html`<div>
