@@ -12,7 +12,8 @@ from browser.conftest import ROOT, view
 from support.share import WHOLE
 
 VIEWS = (
-    "Picture", "Conversation", "Changes", "Prompt", "State", "Trace", "What if", "Ledger",
+    "Picture", "Conversation", "Changes", "Prompt", "State", "Not seen", "Trace", "What if",
+    "Ledger",
 )  # fmt: skip
 COLOURS: tuple[dict[str, Any], ...] = (
     {"color_scheme": "light", "forced_colors": "none"},

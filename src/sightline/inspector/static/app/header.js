@@ -15,7 +15,7 @@ const Cards = ({ data }) => html`<div class="verdicts">
   <${Card} name="outcome" verdict=${data.outcome}>
     ${
       data.answer &&
-      html`<blockquote dir="auto" aria-label="The answer">${data.answer}</blockquote>
+      html`<blockquote dir="auto" tabindex="0" aria-label="The answer">${data.answer}</blockquote>
       <a href=${address({ view: "conversation", options: {} })}>all that was said</a>`
     }
   <//>
