@@ -1,4 +1,4 @@
-"""How well a gateway names why a cache was missed, and what it adds to a request's time."""
+"""How well a gateway names why a cache was missed."""
 
 from __future__ import annotations
 

@@ -40,6 +40,7 @@ TITLES = {
     "keystrokes": "A key while an answer streams and an app floods",
     "package": "What it costs to have the library",
     "json_libraries": "Which JSON library",
+    "latency": "What the gateway adds, against LiteLLM and mitmproxy",
 }
 
 
