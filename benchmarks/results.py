@@ -26,6 +26,7 @@ __all__ = ["MODULES", "RESULTS", "Part", "circumstances", "load", "save"]
 MODULES = (
     "trees", "live", "floods", "ledger", "slots", "tail", "composing", "cache", "forms", "local",
     "connections", "inspector", "startup", "keystrokes", "telemetry", "package", "json_libraries",
+    "latency",
 )  # fmt: skip
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
