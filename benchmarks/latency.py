@@ -155,6 +155,10 @@ def measure(ways: dict[str, str], size: int, requests: int) -> dict[str, float]:
         name: http.client.HTTPConnection("127.0.0.1", part.port, timeout=60)
         for name, part in parts.items()
     }
+    for client in clients.values():
+        client.connect()
+        # As agents' clients do: else a request's last piece may wait for an acknowledgement.
+        client.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     times: dict[str, list[float]] = {name: [] for name in ways}
     bodies = [_body(size, number) for number in range(requests + 3)]
     chance = random.Random(1)

@@ -1,8 +1,10 @@
-"""`sightline inspect --export`: a whole file under its name, or one line that says why not."""
+"""`sightline inspect`: an export is a whole file or one line that says why not; its port."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import socket
 import stat
 import threading
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent.host.helpers import hosted, turn
+from sightline.cli.inspect import listen
 from sightline.cli.main import run
 from sightline.errors import LedgerUnavailable
 from sightline.inspector.reader import RecordReader
@@ -100,3 +103,20 @@ def test_a_number_that_no_session_can_have_is_no_accident(
 ) -> None:
     assert exported(db, "-", session="9" * 20) == 2
     assert "unexpected" not in capsys.readouterr().err
+
+
+async def test_small_pieces_are_sent_at_once() -> None:
+    loop = asyncio.get_running_loop()
+    accepted: asyncio.Future[bool] = loop.create_future()
+
+    class Server(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            taken = transport.get_extra_info("socket")
+            accepted.set_result(bool(taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)))
+            transport.close()
+
+    with listen(0) as listening:
+        async with await loop.create_server(Server, sock=listening):
+            client, _ = await loop.create_connection(asyncio.Protocol, *listening.getsockname())
+            assert await accepted
+            client.close()

@@ -234,7 +234,8 @@ def _in_foreground(terminal: int) -> bool:
 
 def listen(port: int) -> socket.socket:
     """Listen on a port of this machine alone; 0 is any free one."""
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # By the protocol's name: asyncio lets only such sockets send a small piece at once.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((LOOPBACK, port))

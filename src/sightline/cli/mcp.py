@@ -6,7 +6,6 @@ import asyncio
 import os
 import secrets
 import signal
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -15,9 +14,10 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
+from sightline.cli.inspect import LOOPBACK, listen
 from sightline.cli.io import MAX_BYTES, read_bytes
 from sightline.cli.out import notice, write_json
-from sightline.errors import MissingExtra, SightlineError, Unreachable
+from sightline.errors import MissingExtra, SightlineError
 
 if TYPE_CHECKING:
     from sightline.adapters.mcp.server import AppsServer
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["READY_S", "WHOLE_TOKENS", "mcp", "open_hub"]
 
-LOOPBACK: Final = "127.0.0.1"
 TOKEN_BYTES: Final = 32
 READY_S: Final = 2.0
 WHOLE_TOKENS: Final = 1_000_000  # where the settings have no limit
@@ -173,7 +172,7 @@ async def _serve_http(server: AppsServer, port: int, token: str | None) -> None:
     from sightline.adapters.mcp.server_http import PATH, guarded_app
 
     token = token or secrets.token_urlsafe(TOKEN_BYTES)
-    with _listen(port) as listening:
+    with listen(port) as listening:
         address = f"http://{LOOPBACK}:{listening.getsockname()[1]}{PATH}"
         notice(f"{address} for clients with the header Authorization: Bearer {token}; Ctrl-C stops")
         config = uvicorn.Config(
@@ -184,10 +183,3 @@ async def _serve_http(server: AppsServer, port: int, token: str | None) -> None:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, running.handle_exit, signal.SIGTERM, None)
         await running.serve(sockets=[listening])
-
-
-def _listen(port: int) -> socket.socket:
-    try:
-        return socket.create_server((LOOPBACK, port))
-    except OSError as error:
-        raise Unreachable(f"port {port}: {error.strerror or error}") from error
