@@ -7,15 +7,19 @@ import random
 from collections import Counter
 
 import pytest
-from benchmarks.blind_faults import BLIND, HARMLESS
-from benchmarks.faults import FAULTS, Case, cases, clean, session
+from benchmarks.faults import FAULTS, Body, Case, cases, clean, session
 from benchmarks.gateway import judge
 
+from benchmarks import blind_faults, blind_faults_again
 from sightline.context.dialects.causes import CAUSES
 
 
 def test_causes_and_places_of_seeded_faults_are_named() -> None:
-    tried = [*cases(random.Random(4), 6, FAULTS), *cases(random.Random(4), 2, BLIND)]
+    tried = [
+        *cases(random.Random(4), 6, FAULTS),
+        *cases(random.Random(4), 2, blind_faults.BLIND),
+        *cases(random.Random(4), 1, blind_faults_again.BLIND),
+    ]
     wrong = Counter[tuple[str, str]]()
     misplaced = 0
     for case in tried:
@@ -32,7 +36,11 @@ def test_causes_and_places_of_seeded_faults_are_named() -> None:
 
 
 def test_nothing_is_found_where_nothing_happened() -> None:
-    tried = [*clean(random.Random(5), 200), *cases(random.Random(5), 2, HARMLESS)]
+    tried = [
+        *clean(random.Random(5), 200),
+        *cases(random.Random(5), 2, blind_faults.HARMLESS),
+        *cases(random.Random(5), 2, blind_faults_again.HARMLESS),
+    ]
     assert [loss for case in tried if (loss := judge(case)) is not None] == []
 
 
@@ -87,3 +95,57 @@ def test_a_setting_that_changed_is_named_where_only_the_vendor_could_know(
     assert loss.cause == cause
     assert cause == "lost" or name in loss.detail
     assert judge(Case("openai-responses", before, now, ""), read=100_000) is None
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "cause"),
+    [
+        ("15th of November 2026", "16th of November 2026", "date"),
+        ("15 novembre 2026", "16 novembre 2026", "date"),
+        ("2026/11/15", "2026/11/16", "date"),
+        ("Sun, 15 Nov 2026 23:58:41 +0000", "Mon, 16 Nov 2026 00:03:12 +0000", "date"),
+        ("2026년 11월 15일", "2026년 11월 16일", "date"),
+        ("runs version 1.14.20 now", "runs version 1.15.20 now", "random"),
+        ("<environment_info>\n# Tabs\na.py", "<environment_info>\n# Tabs\nb.py", "environment"),
+        ("<env>x</env>\nDo this.", "<env>x</env>\nDo that.", "instructions"),
+        ("From .windsurfrules:\n- Read.", "From .windsurfrules:\n- Write.", "memory"),
+        ("Read the rules.\n- Read.", "Read the rules.\n- Write.", "instructions"),
+    ],
+)
+def test_the_author_of_a_line_is_told_by_its_form(was: str, now: str, cause: str) -> None:
+    def request(line: str) -> Body:
+        return {**session(random.Random(10), "anthropic", 2)[3], "system": f"You work.\n\n{line}"}
+
+    loss = judge(Case("anthropic", request(was), request(now), cause))
+    assert loss is not None
+    assert loss.cause == cause
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "cause"),
+    [
+        ("read", "read\n<system-reminder>\nSave.\n</system-reminder>", "reminder"),
+        ("read <system-reminder>Save.</system-reminder>", "r", "result_cut"),
+        ("[[a81bc81b-dead-4e5d-abff-90865d1e13b1\nread", "[[" + "0" * 12 + "\nread", "random"),
+        ("call a_function_with_a_long_name", "call a_function_with_another_name", "edited"),
+        ("41 files", "42 files", "edited"),
+    ],
+)
+def test_what_stands_around_a_result_is_not_its_own_words(was: str, now: str, cause: str) -> None:
+    before = session(random.Random(11), "anthropic", 2)[4]
+    after = copy.deepcopy(before)
+    for body, words in ((before, was), (after, now)):
+        body["messages"][2]["content"][0]["content"] = words
+    loss = judge(Case("anthropic", before, after, cause))
+    assert loss is not None
+    assert loss.cause == cause
+
+
+def test_a_question_for_a_summary_is_no_compaction() -> None:
+    before = session(random.Random(12), "anthropic", 3)[-1]
+    now = copy.deepcopy(before)
+    del now["messages"][1:3]
+    now["messages"].append({"role": "user", "content": "Write a summary of the conversation."})
+    loss = judge(Case("anthropic", before, now, ""))
+    assert loss is not None
+    assert loss.cause != "compaction"

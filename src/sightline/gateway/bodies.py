@@ -146,7 +146,7 @@ def _anthropic(fields: Fields, _: str) -> RequestBody:
         "anthropic",
         fields,
         settings=("tool_choice", "thinking", "output_config", "speed", "output_format"),
-        tools=_units(fields, "tools", _tool),
+        tools=_units(fields, "tools", _loaded_tool),
         system=_system(fields.get("system")),
         messages=_units(fields, "messages", message_units),
     )
@@ -283,6 +283,14 @@ def _tool(data: bytes) -> tuple[Unit, ...]:
 
 
 @lru_cache(KEPT_UNITS)
+def _loaded_tool(data: bytes) -> tuple[Unit, ...]:
+    # Anthropic, "Tool search tool": a tool whose loading is deferred is no part of the prefix.
+    value = _values.decode(data)
+    is_deferred = isinstance(value, Mapping) and value.get("defer_loading") is True
+    return () if is_deferred else _tool(data)
+
+
+@lru_cache(KEPT_UNITS)
 def _gemini_tools(data: bytes) -> tuple[Unit, ...]:
     value = _values.decode(data)
     declared = value.get("functionDeclarations") if isinstance(value, Mapping) else None
@@ -333,7 +341,7 @@ def _block(role: str, block: Any) -> Unit:
         return _unit("text", role, block, text=block)
     if not isinstance(block, Mapping):
         return _unit("value", role, block)
-    marked = not MARKS.isdisjoint(block)
+    marked = _is_marked(block)
     text = block.get("text")
     if isinstance(text, str) and block.get("type", "text") in _TEXTS:
         return _unit("text", role, text, text=text, marked=marked)
@@ -355,28 +363,43 @@ def _readable(block: Mapping[str, Any]) -> tuple[str, str]:
         if isinstance(found, str):
             return found, str(name)
         if isinstance(found, list):
-            texts = [one.get("text", "") for one in found if isinstance(one, Mapping)]
-            return "\n".join(text for text in texts if isinstance(text, str)), str(name)
+            texts = [_part_text(one) for one in found if isinstance(one, Mapping)]
+            return "\n".join(text for text in texts if text is not None), str(name)
         if isinstance(found, Mapping):
             return msgspec.json.encode(found).decode(), str(name)
     return "", str(name)
+
+
+def _part_text(part: Mapping[str, Any]) -> str | None:
+    """What stands for a part of a result: its text, or which image it is."""
+    if "image" in str(part.get("type", "")):
+        value = msgspec.json.encode(_without_marks(part)[0])
+        return f"[image {blake2b(value, digest_size=4).hexdigest()}]"
+    text = part.get("text")
+    return text if isinstance(text, str) else None
+
+
+def _is_marked(block: Any) -> bool:
+    return isinstance(block, Mapping) and any(block.get(name) is not None for name in MARKS)
 
 
 def _without_marks(block: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
     """Leave marks out, here and in a result's own blocks; a text alone is its string."""
     value = {k: block[k] for k in sorted(block) if k not in MARKS and block[k] is not None}
     marked = False
-    content = value.get("content")
-    if isinstance(content, list):
-        marked = any(isinstance(one, Mapping) and not MARKS.isdisjoint(one) for one in content)
+    for field in ("content", "output"):
+        content = value.get(field)
+        if not isinstance(content, list):
+            continue
+        marked = marked or any(map(_is_marked, content))
         parts = [
             {k: one[k] for k in sorted(one) if k not in MARKS} if isinstance(one, Mapping) else one
             for one in content
         ]
         if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].keys() == {"text", "type"}:
-            value["content"] = parts[0]["text"]
+            value[field] = parts[0]["text"]
         else:
-            value["content"] = parts
+            value[field] = parts
     return value, marked
 
 
@@ -384,8 +407,8 @@ def _unit(
     kind: str, role: str, value: Any, *, name: str = "", text: str = "", marked: bool = False
 ) -> Unit:
     if kind == "tool" and isinstance(value, Mapping):
-        marked = not MARKS.isdisjoint(value)
-        value = {k: v for k, v in value.items() if k not in MARKS}
+        marked = _is_marked(value)
+        value = {k: value[k] for k in sorted(value) if k not in MARKS}
     data = msgspec.json.encode([role, kind, value])
     digest = blake2b(data, digest_size=DIGEST_BYTES).digest()
     return Unit(digest, kind, role, name, text, len(data), marked)

@@ -181,10 +181,24 @@ def _setting(before: RequestBody, now: RequestBody) -> tuple[str, str] | None:
         return "model", f"{before.model} → {now.model}"
     for name, cause in _SETTINGS.items():
         old, new = before.settings.get(name), now.settings.get(name)
-        if old != new and (old or new):
+        if _meant(name, old) != _meant(name, new):
             cause = "output" if _format(name, old) != _format(name, new) else cause
             return cause, _clipped(f"{name}: {old or 'none'} → {new or 'none'}")
     return None
+
+
+def _meant(name: str, setting: str | None) -> str | None:
+    """A setting as its vendor takes it: nothing, where it is what holds without it."""
+    return None if setting in ("", "null") or setting in _DEFAULTS.get(name, ()) else setting
+
+
+# Anthropic, "Tool use"; OpenAI, "Responses": what holds where nothing is said.
+_DEFAULTS: Final = {
+    "tool_choice": (
+        '"auto"', '{"type":"auto"}', '{"disable_parallel_tool_use":false,"type":"auto"}',
+    ),
+    "parallel_tool_calls": ("true",), "service_tier": ('"auto"',), "truncation": ('"disabled"',),
+}  # fmt: skip
 
 
 def _format(name: str, setting: str | None) -> object:
@@ -229,6 +243,11 @@ def _messages(old: Sequence[Unit], new: Sequence[Unit], at: int) -> Found:
         return "rewound", "", _clipped(lost[0].text), ""
     if not kept:
         return _begun_again(old, new, at)
+    if len(kept) * 2 < len(lost):
+        known = set(_digests(lost))
+        fresh = [unit for unit in come if unit.digest not in known]
+        if is_summary(fresh):
+            return "compaction", "", _clipped(lost[0].text), _clipped(fresh[0].text)
     if Counter(_digests(lost)) == Counter(_digests(come[: len(lost)])):
         return "reordered", "", _clipped(lost[0].text), _clipped(come[0].text)
     back = _index(lost, come[0])
@@ -334,12 +353,25 @@ def _changed(old: Sequence[Unit], new: Sequence[Unit], at: int, otherwise: str) 
         return "reserialized", one.name, was, now
     if one.kind in _REASONING or one.kind in _IMAGES:
         return _kind(one), "", was, now
+    if one.kind in _RESULTS and one.text != other.text:
+        author = _result_author(one.text, other.text)
+        if author:
+            return author, one.name, was, now
     if one.text != other.text and "".join(one.text.split()) == "".join(other.text.split()):
         return "spaced", "", was, now
     if one.kind in _RESULTS:
         shorter = len(other.text) < len(one.text)
         return "result_cut" if shorter else otherwise, one.name, was, now
     return _text_author(one.text, other.text, otherwise), "", was, now
+
+
+def _result_author(old: str, new: str) -> str:
+    """Name who changed something around a result's own words, or an image of it."""
+    if any(_IMAGE_LINE.match(line) for line in _lines(old, new)):
+        return "image"
+    if _only(_REMINDER, old, new):
+        return "reminder"
+    return "random" if _only(_ID, old, new) else ""
 
 
 def _text_author(old: str, new: str, otherwise: str) -> str:
@@ -354,7 +386,7 @@ def _text_author(old: str, new: str, otherwise: str) -> str:
     if whole.lstrip().startswith("<system-reminder>"):
         return "memory" if _MEMORY.search(whole) else "reminder"
     around = _around(old, new)
-    if _ENVIRONMENT_HEAD.search(_heading(around)):
+    if any(map(_ENVIRONMENT_HEAD.search, (_heading(around), *_open_tags(around)))):
         return "environment"
     return "memory" if _MEMORY.search(around) else otherwise
 
@@ -403,6 +435,17 @@ def _heading(above: str) -> str:
     return next((line for line in reversed(lines) if _HEADING.fullmatch(line)), "")
 
 
+def _open_tags(above: str) -> list[str]:
+    """Return the names of the tags in which a text ends."""
+    opened: list[str] = []
+    for is_end, name in _TAG.findall(above):
+        if not is_end:
+            opened.append(name)
+        elif name in opened:
+            del opened[len(opened) - 1 - opened[::-1].index(name) :]
+    return opened
+
+
 def _passage(old: str, new: str) -> tuple[str, str, int]:
     """Return what differs of two texts, with a little around it, and how much they share."""
     start = common_start(old, new)
@@ -436,14 +479,35 @@ _SUMMARY: Final = re.compile(
     r"|summary of the conv|<summary>|\b(?:produced|wrote|made|left) a summary of"
     r"|previous conversation.{0,80}summar|handoff summary|summari[sz]ed (?:below|history)"
 )
-_HOOK: Final = re.compile(r"(?i)\bhook (?:additional context|success|feedback|output|blocking)")
-_MEMORY: Final = re.compile(r"(?i)\b(?:CLAUDE|AGENTS|GEMINI|MEMORY)(?:\.local)?\.md\b")
-_MONTH: Final = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
+_HOOK: Final = re.compile(
+    r"(?i)\bhook (?:additional context|success|feedback|output|blocking)"
+    r"|\A\s*<(?:[\w-]*[_-])?hook(?:[_-][\w-]*)?>"
+)
+_MEMORY: Final = re.compile(
+    r"(?i)\b(?:CLAUDE|AGENTS?|GEMINI|MEMORY|QWEN|CRUSH|WARP|CONVENTIONS)(?:\.(?:local|override))?\.md\b"
+    r"|\bcopilot-instructions\.md\b|\.instructions\.md\b|\b[\w-]+\.mdc\b|\.goosehints\b"
+    r"|(?<!\w)\.(?:cursor|windsurf|cline|roo|kilocode|continue|amazonq|trae)[\w-]*[/\\]?rules\b"
+    r"|\.(?:junie|augment)[-/]guidelines"
+)
+_IMAGE_LINE: Final = re.compile(r"\[image [0-9a-f]{8}\]")
+_REMINDER: Final = re.compile(r"(?s)\s*<(system[-_]reminder)>.*?</\1>\s*")
+_TAG: Final = re.compile(r"<(/?)([\w-]+)>")
+_MONTH: Final = (
+    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?"
+    r"|Sept?(?:ember)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)\b\.?"
+)
+_CLOCK: Final = r"\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?"
 _DATE: Final = re.compile(
-    r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
-    rf"|\b\d{{1,2}} (?:{_MONTH})[a-z]* \d{{4}}|\b(?:{_MONTH})[a-z]* \d{{1,2}},? \d{{4}}"
-    r"|\b\d{1,2}/\d{1,2}/\d{2,4}\b|\b\d{1,2}:\d\d(?::\d\d)?(?: ?[AaPp][Mm])?\b"
-    r"|\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b"
+    rf"\d{{4}}-\d\d-\d\d(?:[T ]{_CLOCK}(?:Z|[+-]\d\d:?\d\d)?)?"
+    r"|\b\d{8}T\d{4}(?:\d\d)?(?:Z|[+-]\d{4})?\b"
+    # 15. November 2026, 15th of November 2026, 15 novembre 2026, 15 de noviembre de 2026
+    r"|\b\d{1,2}(?:st|nd|rd|th|\.)?(?: of| de)? [^\W\d_]{3,12}\.?,?(?: de)? (?:19|20)\d\d\b"
+    rf"|\b{_MONTH} {{1,2}}\d{{1,2}}(?:st|nd|rd|th)?\b"
+    rf"(?:(?: {_CLOCK})?(?: (?:[A-Z]{{2,5}}|[+-]\d{{4}}))?,? \d{{4}}\b)?"
+    r"|\b\d{4}[年년][ ]?\d{1,2}[月월][ ]?\d{1,2}[日일]|\b(?:19|20)\d\d([./])\d{1,2}\1\d{1,2}\b"
+    r"|\b\d{1,2}/\d{1,2}/\d{2,4}\b|\b\d{1,2}\. ?\d{1,2}\. ?(?:19|20)\d\d\b"
+    rf"|\b{_CLOCK}(?: ?[AaPp]\.?[Mm]\b\.?)?"
+    r"|\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b"
 )
 _ENVIRONMENT: Final = re.compile(
     r"(?m)\b(?i:git ?status|current branch|recent commits|working directory|cwd|platform:"
@@ -451,8 +515,13 @@ _ENVIRONMENT: Final = re.compile(
     r"|^(?:\?\?| ?[MADRU]{1,2}) [\w./-]+$"
 )
 _HEADING: Final = re.compile(r"\s*(?:#+ .*|<[\w-]+>)\s*")
-_ENVIRONMENT_HEAD: Final = re.compile(r"(?i)\benv(?:ironment)?(?:_context)?\b")
+_ENVIRONMENT_HEAD: Final = re.compile(r"(?i)\benv(?:ironment)?(?:[_-](?:context|details|info))?\b")
 _RANDOM: Final = re.compile(
     r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|\b[0-9a-fA-F]{12,}\b|\b\d+(?:\.\d+)?\b"
     r"|\b[A-Za-z0-9_-]{20,}\b"
+)
+# The same without plain numbers and long words, for texts in which those may well change.
+_ID: Final = re.compile(
+    r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|\b[0-9a-fA-F]{12,}\b"
+    r"|\b(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{20,}\b"
 )

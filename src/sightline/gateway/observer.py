@@ -376,22 +376,26 @@ def _loss(
     profile: Profile,
     data: bytes,
 ) -> Loss | None:
-    lifetime = lifetime_s(profile.cache.ttl)
-    if body.api == "anthropic":
-        lifetime = HOUR_S if _LONG.search(data) else ANTHROPIC_S
     loss = verdict(
         compared,
         was=earlier.usage,
         usage=usage,
         now=body,
         idle_s=passing.at - earlier.at,
-        lifetime_s=lifetime,
+        lifetime_s=lifetime_of(body.api, data) or lifetime_s(profile.cache.ttl),
         least_tokens=profile.cache.min_tokens,
         extra_price=extra_price(profile.prices),
     )
     if loss is not None and loss.cause == "lost" and earlier.left:
         return msgspec.structs.replace(loss, cause="tail")
     return loss
+
+
+def lifetime_of(api: Api, data: bytes) -> float:
+    """How long a cache lives by what a request says, in seconds; 0 where its API says nothing."""
+    if api != "anthropic":
+        return 0.0
+    return HOUR_S if _LONG.search(data) else ANTHROPIC_S
 
 
 def profile_of(body: RequestBody) -> Profile:
