@@ -37,8 +37,10 @@ _ROLES: Final[dict[str, parts.Role]] = {
     "assistant": "assistant", "system": "system", "tool": "tool",
 }  # fmt: skip
 # The classes that `messages_from_dict` makes of what `message_to_dict` wrote of them.
-_PLAIN: Final = {lc.ChatMessage, lc.HumanMessage, lc.SystemMessage, lc.ToolMessage}
-_PLAIN |= {lc.AIMessage, lc.AIMessageChunk}
+_PLAIN: Final = (
+    lc.AIMessage, lc.AIMessageChunk, lc.ChatMessage, lc.HumanMessage, lc.SystemMessage,
+    lc.ToolMessage,
+)  # fmt: skip
 _KNOWN_BYTES: Final = 16 * 1024 * 1024
 _Aside: TypeAlias = dict[str, lc.BaseMessage]
 
@@ -180,9 +182,10 @@ class LedgerSaver(base.BaseCheckpointSaver[int]):
             found = None if before is None else self.get_tuple(before)
         return kept
 
-    aput, aput_writes, aget_tuple = map(_in_thread, (put, put_writes, get_tuple))
-    adelete_thread, adelete_for_runs = map(_in_thread, (delete_thread, delete_for_runs))
-    acopy_thread, aprune = map(_in_thread, (copy_thread, prune))
+    aput, aput_writes = _in_thread(put), _in_thread(put_writes)
+    aget_tuple, aprune = _in_thread(get_tuple), _in_thread(prune)
+    adelete_thread, adelete_for_runs = _in_thread(delete_thread), _in_thread(delete_for_runs)
+    acopy_thread = _in_thread(copy_thread)
 
     async def alist(self, *args: Any, **kwargs: Any) -> AsyncIterator[base.CheckpointTuple]:
         """Do as `list` does, each in a thread."""
