@@ -140,11 +140,12 @@ def _ways() -> Iterator[dict[str, str]]:
 
 
 def _body(size: int, number: int) -> bytes:
-    """A request of a session, of about a size."""
+    """A request of a session, of about a size: most of it was said before, the end is new."""
     body = session(random.Random(1), "anthropic", 1)[0]
-    body["messages"][0]["content"].append({"type": "text", "text": f"This is {number}."})
     text = 'The quick brown fox says "no" to the dog, and it\'s a long story. '
     body["messages"][0]["content"].insert(0, {"type": "text", "text": text * (size // 70)})
+    body["messages"].append({"role": "assistant", "content": "And then?"})
+    body["messages"].append({"role": "user", "content": f"This is {number}."})
     return json.dumps(body).encode()
 
 
