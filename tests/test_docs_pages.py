@@ -22,6 +22,7 @@ from sightline.slop.protocol.limits import WIRE, ProviderLimits
 from sightline.slop.protocol.patience import Patience
 from sightline.slop.protocol.provider import CAPABILITIES
 from support.page import Page
+from support.share import WHOLE
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
@@ -31,6 +32,7 @@ def read(name: str) -> str:
     return (DOCS / name).read_text("utf-8")
 
 
+@pytest.mark.skipif(not WHOLE, reason="it waits half a minute: LAWS=whole")
 def test_the_report_of_conformance_is_what_is_found() -> None:
     assert read("conformance.md") == conformance.page(), "run: python -m proof.conformance > docs/…"
 
