@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
+import atexit
+import logging
 import os
-from typing import Final
+from typing import Any, Final
 
 from sightline.cli.out import notice
 
 __all__ = ["send_traces"]
 
-# OpenTelemetry, OTLP exporter configuration: either says where a collector is.
-_VARIABLES: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+# OpenTelemetry, OTLP exporter configuration: where a collector is, for all or for one kind.
+_EVERYTHING: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
+_SPANS: Final = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+_METRICS: Final = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"
 # How long the end of a program waits for a collector that does not answer, unless it is set.
-_PATIENCE_S: Final = "3"
+_PATIENCE_S: Final = 3.0
+
+
+class _LastWord(logging.Handler):
+    """Keeps what the exporters complain of for the end: a chat has the screen until then."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self._words = ""
+        atexit.register(self._say)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._words = record.getMessage()
+
+    def _say(self) -> None:
+        if self._words:
+            notice(f"traces were not all sent: {self._words:.200}")
 
 
 def send_traces() -> None:
     """Set up OpenTelemetry's SDK, if a collector is named and nobody has turned it off."""
-    named = next((name for name in _VARIABLES if os.environ.get(name)), None)
-    if named is None or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+    named = [name for name in (_EVERYTHING, _SPANS, _METRICS) if os.environ.get(name)]
+    if not named or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return
     try:
         from opentelemetry import metrics, trace
@@ -30,13 +50,20 @@ def send_traces() -> None:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
-        notice(f"{named} is set, but nothing is sent: pip install 'sightline[otel]'")
+        notice(f"{named[0]} is set, but nothing is sent: pip install 'sightline[otel]'")
         return
-    os.environ.setdefault("OTEL_EXPORTER_OTLP_TIMEOUT", _PATIENCE_S)
-    os.environ.setdefault("OTEL_SERVICE_NAME", "sightline")
-    resource = Resource.create()
-    traces = TracerProvider(resource=resource)
-    traces.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    trace.set_tracer_provider(traces)
-    reader = PeriodicExportingMetricReader(OTLPMetricExporter())
-    metrics.set_meter_provider(MeterProvider([reader], resource=resource))
+    log = logging.getLogger("opentelemetry")
+    log.addHandler(_LastWord())  # before the SDK, whose own end comes first then
+    log.propagate = False
+    is_set = "OTEL_EXPORTER_OTLP_TIMEOUT" in os.environ
+    patience: dict[str, Any] = {} if is_set else {"timeout": _PATIENCE_S}
+    # Not by the environment, which the commands of an agent have too.
+    is_named = "OTEL_SERVICE_NAME" in os.environ
+    resource = Resource.create({} if is_named else {"service.name": "sightline"})
+    if {_EVERYTHING, _SPANS} & {*named}:
+        traces = TracerProvider(resource=resource)
+        traces.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(**patience)))
+        trace.set_tracer_provider(traces)
+    if {_EVERYTHING, _METRICS} & {*named}:
+        reader = PeriodicExportingMetricReader(OTLPMetricExporter(**patience))
+        metrics.set_meter_provider(MeterProvider([reader], resource=resource))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -190,3 +191,20 @@ def test_who_has_not_loaded_opentelemetry_does_not_get_it_loaded() -> None:
 def test_a_context_that_cannot_be_read_is_none(context: str) -> None:
     pytest.importorskip("opentelemetry.trace")
     assert telemetry._span_context(context) is None
+
+
+def test_a_collector_that_is_gone_costs_one_line_and_no_answer(tmp_path: Path) -> None:
+    with socket.socket() as taken:  # bound and not listening: nobody is there
+        taken.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        env = {
+            **os.environ,
+            "OTEL_EXPORTER_OTLP_ENDPOINT": nobody,
+            "OTEL_EXPORTER_OTLP_TIMEOUT": "0.1",
+        }
+        command = command_of("agent.host.traced", str(tmp_path))
+        done = subprocess.run(command, env=env, capture_output=True, check=False, timeout=60)
+    assert done.returncode == 0
+    assert b"turn_ended" in done.stdout
+    assert len(done.stderr.splitlines()) == 1
+    assert b"traces were not all sent" in done.stderr

@@ -362,6 +362,13 @@ class TestInvoke:
         assert (result["type"], result["id"]) == ("result", "i")
         assert (result["status"], result["error"]["code"]) == ("error", "not_found")
 
+    @pytest.mark.parametrize("trace", [None, 7, ["00"], {"id": "x"}, "anything"])
+    def test_a_trace_of_whatever_kind_is_no_reason_to_refuse(self, trace: object) -> None:
+        asked = {"type": "invoke", "id": "i", "path": "/inbox/m0", "action": "open"}
+        [request] = connect(provider()).receive(json.dumps({**asked, "x-trace": trace}))
+        assert isinstance(request, InvokeRequested)
+        assert request.trace == (trace if isinstance(trace, str) else "")
+
     def test_patches_of_the_handler_come_before_the_result(self) -> None:
         app = provider()
         connection = connect(app)

@@ -534,4 +534,5 @@ def _outcome(answer: InvokeAnswered) -> Outcome | SightlineError:
         if isinstance(result.error, UnsetType):
             return ActionFailed("internal", "")
         return ActionFailed(result.error.code, result.error.message)
-    return Outcome(result.status, answer.data, result.trace or "")
+    trace = result.trace if isinstance(result.trace, str) else ""
+    return Outcome(result.status, answer.data, trace)

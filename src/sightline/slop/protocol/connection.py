@@ -380,7 +380,7 @@ class Connection:
             return []
         self._invocations.add(message.id)
         params = message.params or {}
-        trace = message.trace or ""
+        trace = message.trace if isinstance(message.trace, str) else ""
         try:
             node = self._audience.tree.at(message.path)
         except InvalidPath as error:

@@ -199,7 +199,7 @@ class Invoke(msgspec.Struct, frozen=True, omit_defaults=True, tag="invoke"):
     path: _Path
     action: str
     params: dict[str, Any] | None = None
-    trace: str | UnsetType = msgspec.field(default=UNSET, name="x-trace")
+    trace: Any = msgspec.field(default=UNSET, name="x-trace")  # whatever it is, no reason to refuse
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
@@ -240,7 +240,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, tag="result"):
     status: Literal["ok", "error", "accepted"]
     data: Raw | UnsetType = UNSET
     error: ErrorInfo | UnsetType = UNSET
-    trace: str | UnsetType = msgspec.field(default=UNSET, name="x-trace")
+    trace: Any = msgspec.field(default=UNSET, name="x-trace")  # whatever it is, no reason to refuse
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True, tag="event"):
