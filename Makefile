@@ -61,10 +61,12 @@ prove: $(DEV)              ## every claim, with faults: half an hour; SEED=7 SEC
 oldest: $(DEV)             ## the tests of the adapters with the oldest frameworks that they take
 	@sh setup/oldest.sh $(VENV)/oldest $(BIN)/python
 
-mcp-servers: $(DEV)        ## three public MCP servers as apps: installs them beside the environment, and tries them
+mcp-servers: $(DEV)        ## three public MCP servers as apps, the official MCP inspector as client: installs them beside the environment, and tries them
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade \
 		--target $(VENV)/mcp-servers -r tests/interop/mcp-servers.lock
-	$(BIN)/pytest -n 0 tests/interop/test_mcp_public.py
+	mkdir -p $(VENV)/mcp-inspector && cp tests/interop/mcp-inspector/*.json $(VENV)/mcp-inspector
+	npm install --prefix $(VENV)/mcp-inspector --no-save --silent --ignore-scripts --no-fund --no-audit
+	$(BIN)/pytest -n 0 tests/interop/test_mcp_public.py tests/interop/test_mcp_inspector.py
 
 lock: $(DEV)               ## renew the locks from pyproject.toml: of everything, of `make chat`, of Bedrock
 	$(BIN)/pip install --quiet uv
