@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from sightline.context.messages.gate import guarded, guarded_json
+from sightline.context.messages.gate import check_json, guarded, guarded_json, storable_json
 from sightline.context.messages.parts import (
     File,
     Message,
@@ -25,8 +25,9 @@ from sightline.context.messages.parts import (
     ToolCall,
     ToolResult,
 )
+from sightline.errors import NotStorable
 
-__all__ = ["form_of", "outline", "with_form"]
+__all__ = ["form_of", "is_keepable", "outline", "with_form"]
 
 _Path: TypeAlias = tuple[str | int, ...]
 _LONG: Final = 60  # a shorter text is shorter than its path
@@ -57,6 +58,15 @@ def form_of(message: Message, framework: str) -> Any:
     for number, *path in data.get("texts", ()):
         _put(form, tuple(path), _text(message.parts[number]))
     return form
+
+
+def is_keepable(form: Any) -> bool:
+    """Tell whether a ledger keeps a form as it is."""
+    try:
+        check_json(storable_json(form), "a message")
+    except (NotStorable, TypeError):
+        return False
+    return True
 
 
 def outline(message: Message, framework: str) -> Any:

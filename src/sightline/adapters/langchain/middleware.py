@@ -14,11 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Annotated, Any, Final, NotRequired, TypeAlias, TypeVar
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
-from langchain.agents.middleware.types import (
-    ExtendedModelResponse,
-    PrivateStateAttr,
-    ToolCallRequest,
-)
+from langchain.agents.middleware import types as lc
 from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.types import Command, interrupt
@@ -35,6 +31,7 @@ __all__ = ["HubMiddleware"]
 
 _T = TypeVar("_T")
 _Answer: TypeAlias = ModelResponse[Any]
+_Call: TypeAlias = lc.ToolCallRequest
 _Result: TypeAlias = ToolMessage | Command[Any]
 _VENDORS_HISTORY: Final = ("previous_response_id", "conversation")
 _HERE: Final = (
@@ -46,7 +43,7 @@ _HERE: Final = (
 class WaitingState(AgentState[Any]):
     """The agent's state, with what was shown of each call that waits for an answer."""
 
-    sightline_shown: NotRequired[Annotated[dict[str, str], PrivateStateAttr]]
+    sightline_shown: NotRequired[Annotated[dict[str, str], lc.PrivateStateAttr]]
 
 
 class HubMiddleware(AgentMiddleware[WaitingState, Any, Any]):
@@ -73,28 +70,26 @@ class HubMiddleware(AgentMiddleware[WaitingState, Any, Any]):
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[_Answer]]
-    ) -> _Answer | ExtendedModelResponse[Any]:
+    ) -> _Answer | lc.ExtendedModelResponse[Any]:
         """Ask the model with the state as of now."""
         return await self._noted(await handler(await self._with_tail(request)))
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], _Answer]
-    ) -> _Answer | ExtendedModelResponse[Any]:
+    ) -> _Answer | lc.ExtendedModelResponse[Any]:
         """Ask the model with the state as of now, from another thread than the hub's."""
         return self._there(self._noted(handler(self._there(self._with_tail(request)))))
 
     async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[_Result]]
-    ) -> _Result | ToolMessage:
+        self, request: _Call, handler: Callable[[_Call], Awaitable[_Result]]
+    ) -> _Result:
         """Run a call of a hub's tool; others are not ours."""
         if request.tool_call["name"] not in self._hub_tools.names:
             return await handler(request)
         question = await self._question(request.tool_call)
         return await self._run(request.tool_call, question, _refusal(request, question))
 
-    def wrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], _Result]
-    ) -> _Result | ToolMessage:
+    def wrap_tool_call(self, request: _Call, handler: Callable[[_Call], _Result]) -> _Result:
         """Run a call of a hub's tool, from another thread than the hub's."""
         if request.tool_call["name"] not in self._hub_tools.names:
             return handler(request)
@@ -110,14 +105,14 @@ class HubMiddleware(AgentMiddleware[WaitingState, Any, Any]):
         tail = self._hub.tail(self._budget, self._counter)
         return request.override(messages=[*request.messages, HumanMessage(tail.text)])
 
-    async def _noted(self, response: _Answer) -> _Answer | ExtendedModelResponse[Any]:
+    async def _noted(self, response: _Answer) -> _Answer | lc.ExtendedModelResponse[Any]:
         """Note what would be shown of each call that is asked about."""
         answers = [message for message in response.result if isinstance(message, AIMessage)]
         calls = [call for message in answers for call in message.tool_calls]
         questions = [(call["id"], await self._question(call)) for call in calls]
         shown = {number: question.digest for number, question in questions if question}
         command: Command[Any] = Command(update={"sightline_shown": shown})
-        return ExtendedModelResponse(response, command) if shown else response
+        return lc.ExtendedModelResponse(response, command) if shown else response
 
     async def _question(self, call: ToolCall) -> ActionQuestion | None:
         return self._hub_tools.question(call["name"], call["args"])
@@ -148,7 +143,7 @@ class HubMiddleware(AgentMiddleware[WaitingState, Any, Any]):
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
-def _refusal(request: ToolCallRequest, question: ActionQuestion | None) -> Ran | None:
+def _refusal(request: _Call, question: ActionQuestion | None) -> Ran | None:
     """Ask the user about a call, if there is a question; None if it may run."""
     call, shown = request.tool_call, request.state.get("sightline_shown") or {}
     if shown.get(call["id"]) != (question and question.digest):

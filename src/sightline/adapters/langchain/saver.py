@@ -22,19 +22,18 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint import base
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from sightline.adapters.forms import form_of, with_form
+from sightline.adapters.forms import form_of, is_keepable, with_form
 from sightline.context.ledger import Ledger, threads
 from sightline.context.messages import parts
-from sightline.context.messages.gate import check_json, storable_json
-from sightline.errors import InvalidInput, NotStorable
+from sightline.errors import InvalidInput
 
 __all__ = ["LedgerSaver"]
 
 _FRAMEWORK: Final = "langchain"
 _MESSAGES: Final = "messages"
 _ROLES: Final[dict[str, parts.Role]] = {
-    "human": "user", "user": "user", "ai": "assistant", "AIMessageChunk": "assistant",
-    "assistant": "assistant", "system": "system", "tool": "tool",
+    "ai": "assistant", "AIMessageChunk": "assistant", "assistant": "assistant",
+    "system": "system", "tool": "tool",
 }  # fmt: skip
 # The classes that `messages_from_dict` makes of what `message_to_dict` wrote of them.
 _PLAIN: Final = (
@@ -109,8 +108,7 @@ class LedgerSaver(base.BaseCheckpointSaver[int]):
         kept, messages, writes = found
         checkpoint, metadata, aside = self.serde.loads_typed((kept.kind, kept.body))
         if messages is not None:
-            values = [_revived(message, aside) for message in messages]
-            checkpoint["channel_values"][_MESSAGES] = values
+            checkpoint["channel_values"][_MESSAGES] = [_revived(one, aside) for one in messages]
         parent = None if kept.parent is None else _config(kept.key._replace(id=kept.parent))
         pending = [
             (write.task, write.channel, self.serde.loads_typed((write.kind, write.body)))
@@ -149,14 +147,7 @@ class LedgerSaver(base.BaseCheckpointSaver[int]):
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints of a thread, and what was said, to another thread."""
-        store = self._ledger.threads
-        for key in reversed(store.keys(str(source_thread_id))):
-            if found := store.get(*key):
-                kept, messages, writes = found
-                target = key._replace(thread=str(target_thread_id))
-                clean = None if messages is None else [store.passed(each) for each in messages]
-                store.put(kept._replace(key=target), clean)
-                store.put_writes(target, writes)
+        self._ledger.threads.copy_thread(str(source_thread_id), str(target_thread_id))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete the checkpoints of threads, all or all but the latest; what was said stays."""
@@ -172,8 +163,7 @@ class LedgerSaver(base.BaseCheckpointSaver[int]):
 
     def _needed(self, latest: threads.CheckpointKey) -> set[threads.CheckpointKey]:
         """Name the latest checkpoint, and those before it that its delta channels begin in."""
-        kept: set[threads.CheckpointKey] = set()
-        found = self.get_tuple(_config(latest))
+        kept, found = set(), self.get_tuple(_config(latest))
         missing = set(found.metadata.get("counters_since_delta_snapshot", ())) if found else set()
         while found is not None:
             kept.add(_key(found.config))
@@ -199,11 +189,12 @@ class LedgerSaver(base.BaseCheckpointSaver[int]):
         known = self._known.get(digest := sha256(data).digest())
         if known is not None:
             return known
-        form = _form(message)
-        if not (is_whole := type(message) in _PLAIN and _is_json(form)):
+        form: dict[str, Any] = lc.message_to_dict(message)
+        if not (is_whole := type(message) in _PLAIN and is_keepable(form)):
             key = digest.hex()
             aside[key], form = message, {"aside": key}
-        plain = parts.Message(_role(message), tuple(_parts(message)))
+        name = message.role if isinstance(message, lc.ChatMessage) else message.type
+        plain = parts.Message(_ROLES.get(name, "user"), tuple(_parts(message)))
         clean = self._ledger.threads.passed(with_form(plain, form, _FRAMEWORK))
         if kept := form_of(clean.message, _FRAMEWORK):
             # Written anew as it came through the gate, so that it has the same digest next time.
@@ -219,7 +210,8 @@ class LedgerSaver(base.BaseCheckpointSaver[int]):
         """Return a value whose messages passed the ledger's gate; itself if nothing changed."""
         if isinstance(value, lc.BaseMessage):
             clean = self._clean(value, aside := _Aside()).message
-            return value if form_of(clean, _FRAMEWORK) == _form(value) else _revived(clean, aside)
+            is_same = form_of(clean, _FRAMEWORK) == lc.message_to_dict(value)
+            return value if is_same else _revived(clean, aside)
         if type(value) is dict:
             return {key: self._passed(item) for key, item in value.items()}
         return type(value)(map(self._passed, value)) if type(value) in (list, tuple) else value
@@ -241,19 +233,6 @@ def _is_messages(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, lc.BaseMessage) for item in value)
 
 
-def _form(message: lc.BaseMessage) -> dict[str, Any]:
-    form: dict[str, Any] = lc.message_to_dict(message)
-    return form
-
-
-def _is_json(form: dict[str, Any]) -> bool:
-    try:
-        check_json(storable_json(form), "a message")
-    except (NotStorable, TypeError):
-        return False
-    return True
-
-
 def _revived(message: parts.Message, aside: _Aside) -> lc.BaseMessage:
     form = form_of(message, _FRAMEWORK) or {}
     if "aside" in form:
@@ -263,10 +242,6 @@ def _revived(message: parts.Message, aside: _Aside) -> lc.BaseMessage:
     # Its form had a context block in it, and was not kept.
     kind = {"user": "human", "assistant": "ai"}.get(message.role, message.role)
     return lc.messages_from_dict([{"type": kind, "data": {"content": message.text}}])[0]
-
-
-def _role(message: lc.BaseMessage) -> parts.Role:
-    return _ROLES.get(message.role if isinstance(message, lc.ChatMessage) else message.type, "user")
 
 
 def _parts(message: lc.BaseMessage) -> Iterator[parts.Part]:

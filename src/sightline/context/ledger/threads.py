@@ -193,6 +193,16 @@ class Threads:
                 delete_session(tx, tx.session(session_id))
         self._store.scrub()
 
+    def copy_thread(self, source: str, target: str) -> None:
+        """Copy all checkpoints of a thread, and what was said, to another thread."""
+        for key in reversed(self.keys(source)):
+            if found := self.get(*key):
+                kept, messages, writes = found
+                copied = key._replace(thread=target)
+                clean = None if messages is None else [self.passed(each) for each in messages]
+                self.put(kept._replace(key=copied), clean)
+                self.put_writes(copied, writes)
+
     def _session(self, tx: Transaction, thread: str) -> Row:
         """Load the session of a thread; the first who asks for it makes it."""
         session_id = _called(tx.db, thread)
