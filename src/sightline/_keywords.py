@@ -30,7 +30,7 @@ def names_keywords(function: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 class NamesKeywords(msgspec.StructMeta):
-    """The metaclass of structs that do the same. Making one takes four times as long as without."""
+    """The metaclass of structs that do the same. Making one takes 0.4 µs more, decoding none."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: N805 - of a metaclass
         """Make a struct."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from sightline._keywords import NamesKeywords
 from sightline.errors import InvalidInput
 
 __all__ = [
@@ -112,7 +113,13 @@ class File(_Part, frozen=True, tag="file"):
 Part: TypeAlias = Text | ToolCall | ToolResult | Reasoning | File
 
 
-class Message(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Message(
+    msgspec.Struct,
+    frozen=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    metaclass=NamesKeywords,
+):
     """One entry of a conversation; `Message("user", "hello")` is one of one text."""
 
     role: Role

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+from sightline._keywords import NamesKeywords
 from sightline.context.messages.parts import Message
 from sightline.context.slots.receipt import Receipt
 from sightline.context.slots.units import Beginning, Beginnings
@@ -24,7 +25,7 @@ from sightline.errors import InvalidInput
 __all__ = ["Prompt", "digest_of", "serialize"]
 
 
-class Prompt(msgspec.Struct, frozen=True):
+class Prompt(msgspec.Struct, frozen=True, metaclass=NamesKeywords):
     """What one request says. `boundary` is the number of messages in the stable prefix."""
 
     messages: tuple[Message, ...]

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, Typ
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from sightline._keywords import NamesKeywords
 from sightline.errors import InvalidPath, InvalidTree, Violation
 from sightline.slop.protocol.ids import ID_BYTES, RESERVED
 from sightline.slop.protocol.jsontext import JsonText, members, read, same, text_of
@@ -145,6 +146,7 @@ class Node(
     gc=False,  # trees have no cycles: no need to let the collector walk them
     omit_defaults=True,
     forbid_unknown_fields=True,
+    metaclass=NamesKeywords,
 ):
     """One semantic unit of an app's state."""
 
