@@ -80,7 +80,7 @@ def test_a_strategy_is_optional_and_a_slip_of_the_pen_is_seen() -> None:
         (Options, "max_output_token", "max_output_tokens"),
         (Budget, "max_input_token", "max_input_tokens"),
         (partial(Message, "user"), "prts", "parts"),
-        (partial(Prompt, (), 0, None), "tolls", "tools"),
+        (partial(Prompt, (), 0), "reciept", "receipt"),
         (partial(Node, "a", "item"), "child_lst", "child_list"),
     ],
 )
