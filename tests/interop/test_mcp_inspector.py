@@ -27,6 +27,7 @@ pytestmark = [
 async def inspect(era: str, home: Path, method: str, *options: str) -> tuple[Any, str]:
     """What the program answers to a method, and what it says about it."""
     command = [str(shutil.which("node")), str(INSPECTOR), "--cli", "--protocol-era", era]
+    command += ["--connect-timeout", "120000"]
     running = await asyncio.create_subprocess_exec(
         *command, "--method", method, *options, "--format", "json",
         "-e", f"SLOP_PROVIDERS={home}",
