@@ -6,7 +6,10 @@ import json
 import os
 import re
 import signal
+import socket
+import subprocess
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from itertools import cycle, islice
 from pathlib import Path
 from typing import NamedTuple
@@ -122,3 +125,64 @@ def test_an_agent_notices_nothing_and_all_of_it_is_kept(agent: type[Agent], tmp_
         assert sorted(ledger.exchanges.request(one.id) for one in kept) == sorted(sent)
     new = {piece for body in sent for piece in pieces_of(body)}
     assert db.stat().st_size - empty <= 1.2 * sum(map(len, new))
+
+
+class Led(Vendor):
+    """The addresses of a gateway, in the place of a vendor's."""
+
+    def __init__(self, addresses: dict[str, str]) -> None:  # no server of its own
+        self.addresses = addresses
+
+    @property
+    def url(self) -> str:
+        return self.addresses["OPENAI_BASE_URL"].removesuffix("/v1")
+
+    def environment(self) -> dict[str, str]:
+        return super().environment() | self.addresses
+
+
+@installed
+@pytest.mark.skipif(not WHOLE, reason="LAWS=whole")
+@pytest.mark.parametrize("kind", [Claude, Codex])
+def test_an_agent_goes_on_when_a_killed_gateway_is_back_and_no_record_is_lost(
+    kind: type[Agent], tmp_path: Path
+) -> None:
+    db = tmp_path / "l.db"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+
+    def gateway() -> tuple[subprocess.Popen[str], Led]:
+        server = stack.enter_context(
+            subprocess.Popen(
+                [PROGRAM, "gateway", "--db", str(db), "--json", "--port", port], text=True,
+                env={**os.environ, **vendor.environment(), "XDG_STATE_HOME": str(tmp_path)},
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )
+        )  # fmt: skip
+        stack.callback(server.kill)
+        assert server.stdout is not None
+        lines = [server.stdout.readline().strip().removeprefix("export ") for _ in range(3)]
+        return server, Led(dict(line.split("=", 1) for line in lines))
+
+    with ExitStack() as stack:
+        vendor, agent = stack.enter_context(Vendor(DONE)), kind(tmp_path, tmp_path / "apps")
+        server, led = gateway()
+        assert "All is done." in agent.begin(led, "Begin.").communicate(timeout=LONGEST_S)[0]
+        assert server.stderr is not None
+        told = json.loads(server.stderr.readline())["exchange"]
+        agent.turns += 1
+        vendor.add(says("half of it is", stall=2))
+        vendor.arrived.clear()
+        running = agent.begin(led, "Go on.")
+        stack.callback(running.kill)
+        assert vendor.arrived.wait(LONGEST_S)
+        server.kill()
+        server.wait()
+        vendor.add(DONE)
+        gateway()
+        assert "All is done." in running.communicate(timeout=LONGEST_S)[0]
+        assert running.returncode == 0
+    with Ledger(db, mode="read") as ledger:
+        kept = [one.id for s in ledger.sessions.recent() for one in ledger.exchanges.list(s.id)]
+    assert told in kept
+    assert len(kept) >= 2
