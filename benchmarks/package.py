@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from benchmarks.harness import Row
+from sightline._distribution import NAME
 
 ROOT = Path(__file__).parent.parent
 WORK = {
@@ -54,7 +55,7 @@ def run(*, quick: bool) -> list[Row]:
 def _needed() -> set[str]:
     """The packages that an installation without extras brings along."""
     found: set[str] = set()
-    ahead = ["sightline"]
+    ahead = [NAME]
     while ahead:
         for text in distribution(ahead.pop()).requires or ():
             wanted = Requirement(text)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -22,7 +21,8 @@ from sightline.slop.app import descriptor
 
 
 def test_the_package_knows_its_version() -> None:
-    assert sightline.__version__ == version("sightline")
+    told = CliRunner().invoke(cli, ["--version"]).output
+    assert told == f"sightline, version {sightline.__version__}\n"
 
 
 def test_a_message_of_a_text_or_a_list_is_a_message() -> None:

@@ -12,7 +12,9 @@ from support.rooms import FLOORS, room_of
 
 TESTS = Path(__file__).parent
 # What cannot be wrong by itself, and what is there to be tested with or looked at.
-_WITHOUT = {"_keywords", "_lazy", "errors", "events", "testing", "demo", "__main__"}
+_WITHOUT = {
+    "_distribution", "_keywords", "_lazy", "errors", "events", "testing", "demo", "__main__",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)

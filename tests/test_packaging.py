@@ -28,6 +28,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from proof.install import PROGRAMS, extras, plan
 
+from sightline._distribution import NAME, __version__
 from support.share import WHOLE
 
 ROOT = Path(__file__).parent.parent
@@ -85,7 +86,9 @@ def clean(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_has_the_library_and_nothing_else(built: Path) -> None:
     [wheel] = built.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0].split("-")[0] for name in names} == {"sightline"}
+    assert {name.split("/")[0] for name in names} == {
+        "sightline", f"{NAME.replace('-', '_')}-{__version__}.dist-info",
+    }  # fmt: skip
     assert {"sightline/py.typed", "sightline/demo/state.json"} <= set(names)
     sources = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*.py")}
     assert sources <= set(names)
@@ -120,6 +123,7 @@ def test_the_source_package_can_be_tested_and_proved(built: Path) -> None:
 def test_the_installed_program_shows_the_demo_and_formats_it(clean: Path, tmp_path: Path) -> None:
     shown = run(clean / "sightline", "demo", "--print", directory=tmp_path)
     assert shown.startswith(b"[root] desk: Desk")
+    assert run(clean / "sightline", "--version").split()[-1] == __version__.encode()
     tree = run(clean / "sightline", "demo", "--json", directory=tmp_path)
     assert run(clean / "sightline", "tree", "format", stdin=tree, directory=tmp_path) == shown
 

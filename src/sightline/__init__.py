@@ -108,7 +108,7 @@ _public, __dir__ = lazily(
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
-        from importlib.metadata import version
+        from sightline._distribution import __version__
 
-        return version("sightline")
+        return __version__
     return _public(name)

@@ -15,7 +15,7 @@ _AGENT = ("policy", "turn", "models", "plugins", "toolbox", "workspace", "host",
 
 # From left to right, floor by floor: a room may import from what comes before it.
 FLOORS: list[list[str]] = [
-    ["_keywords", "_lazy", "errors", "events", "telemetry"],
+    ["_distribution", "_keywords", "_lazy", "errors", "events", "telemetry"],
     [f"slop/{room}" for room in ("protocol", "conform", "transports", "discovery", "app", "hub")],
     [
         f"context/{room}"

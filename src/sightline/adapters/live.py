@@ -12,9 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
+from sightline._distribution import install
 from sightline.adapters.hub import TAIL_TOKENS, AgentHub
 from sightline.adapters.tools import ActionQuestion
-from sightline.agent.models.extras import EXTRAS, install, is_installed
+from sightline.agent.models.extras import EXTRAS, is_installed
 from sightline.agent.policy import Mode
 from sightline.agent.toolbox import Ran
 from sightline.context.messages.given import arguments_given

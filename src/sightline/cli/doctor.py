@@ -17,8 +17,9 @@ from typing import Final
 import click
 import msgspec
 
+from sightline._distribution import install
 from sightline.agent.models.choose import examine
-from sightline.agent.models.extras import EXTRAS, install, is_installed
+from sightline.agent.models.extras import EXTRAS, is_installed
 from sightline.agent.models.keys import find_key
 from sightline.agent.models.local import why_not
 from sightline.agent.models.vendors import VENDORS

@@ -217,7 +217,9 @@ def _start(program: Sequence[str], **options: Any) -> int:
     try:
         return asyncio.run(_serve(program, **options))
     except ImportError as error:
-        needed = "the gateway needs uvicorn and httpx2: pip install 'sightline[gateway]'"
+        from sightline._distribution import install
+
+        needed = f"the gateway needs uvicorn and httpx2: {install('gateway')}"
         raise MissingExtra(needed) from error
 
 

@@ -138,7 +138,9 @@ async def _serve(reader: RecordReader, port: int, *, opens: bool, allow_invoke: 
         from sightline.inspector.door import PageDoor
         from sightline.inspector.server import Invoke, inspector_app
     except ImportError as error:
-        needed = "the inspector needs starlette and uvicorn: pip install 'sightline[inspector]'"
+        from sightline._distribution import install
+
+        needed = f"the inspector needs starlette and uvicorn: {install('inspector')}"
         raise MissingExtra(needed) from error
     from sightline.slop.discovery.directory import Discovery
     from sightline.slop.hub.hub import Hub

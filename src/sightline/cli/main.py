@@ -12,6 +12,7 @@ from typing import Any, Final
 import click
 from click.shell_completion import CompletionItem
 
+from sightline._distribution import __version__
 from sightline.cli.out import clean_logs, notice
 from sightline.errors import SightlineError
 
@@ -109,7 +110,7 @@ def _exit_code_table() -> str:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=_exit_code_table(),
 )
-@click.version_option(package_name="sightline", prog_name="sightline")
+@click.version_option(__version__, prog_name="sightline")
 @click.pass_context
 def cli(context: click.Context) -> int | None:
     """The context engine: what the app looks like now, what was said, what was planned.

@@ -72,8 +72,9 @@ def mcp(
     try:
         from sightline.adapters.mcp.server import AppsServer  # noqa: F401 - whether it is there
     except ImportError as error:
-        needed = "this needs the MCP SDK: pip install 'sightline[mcp]'"
-        raise MissingExtra(needed) from error
+        from sightline._distribution import install
+
+        raise MissingExtra(f"this needs the MCP SDK: {install('mcp')}") from error
     from sightline.config import load
 
     if token is not None and not over_http:

@@ -50,7 +50,9 @@ def send_traces() -> None:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
-        notice(f"{named[0]} is set, but nothing is sent: pip install 'sightline[otel]'")
+        from sightline._distribution import install
+
+        notice(f"{named[0]} is set, but nothing is sent: {install('otel')}")
         return
     log = logging.getLogger("opentelemetry")
     log.addHandler(_LastWord())  # before the SDK, whose own end comes first then

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import sightline
+from sightline._distribution import NAME, install
 from sightline.agent.models.access import address
 from sightline.agent.models.choose import (
     chosen,
@@ -20,7 +22,7 @@ from sightline.agent.models.choose import (
     profile_of,
     usable,
 )
-from sightline.agent.models.extras import EXTRAS, OptionalPackage, install, is_installed
+from sightline.agent.models.extras import EXTRAS, OptionalPackage, is_installed
 from sightline.agent.models.vendors import VENDORS
 from sightline.config import EndpointSettings, Settings
 from sightline.errors import (
@@ -81,7 +83,7 @@ def test_without_a_key_it_says_what_to_set() -> None:
 
 def test_without_the_sdk_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sightline.agent.models.extras.find_spec", lambda _: None)
-    with pytest.raises(MissingExtra, match=r"pip install 'sightline\[anthropic\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'sightline-context\[anthropic\]'"):
         open_model("anthropic", NOTHING, KEYS)
 
 
@@ -112,7 +114,7 @@ def test_a_key_without_its_package_says_what_to_install(
     with pytest.raises(MissingExtra) as caught:
         open_model("", NOTHING, {variable: "x", "HOME": "/nonexistent"})
     assert variable in str(caught.value)
-    assert f"pip install 'sightline[{sdk}]'" in str(caught.value)
+    assert f"pip install 'sightline-context[{sdk}]'" in str(caught.value)
 
 
 def test_with_no_key_it_is_the_embedded_model() -> None:
@@ -127,7 +129,9 @@ def test_credentials_for_all_of_aws_do_not_choose_bedrock() -> None:
 
 def test_with_nothing_at_all_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sightline.agent.models.local.find_spec", lambda _: None)
-    with pytest.raises(Unauthorized, match=r"ANTHROPIC_API_KEY.*pip install 'sightline\[local\]'"):
+    with pytest.raises(
+        Unauthorized, match=r"ANTHROPIC_API_KEY.*pip install 'sightline-context\[local\]'"
+    ):
         open_model("", NOTHING, {})
 
 
@@ -167,7 +171,8 @@ def test_every_extra_of_the_package_is_known_with_all_that_it_brings() -> None:
     root = Path(__file__).parents[3]
     project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
     declared = project["optional-dependencies"]
-    assert declared.pop("all") == [f"sightline[{','.join(declared)}]"]
+    assert project["name"] == NAME
+    assert declared.pop("all") == [f"{NAME}[{','.join(declared)}]"]
     assert set(EXTRAS) == set(declared)
     assert {name: len(extra.modules) for name, extra in EXTRAS.items()} == {
         name: len(packages) for name, packages in declared.items()
@@ -177,9 +182,9 @@ def test_every_extra_of_the_package_is_known_with_all_that_it_brings() -> None:
 @pytest.mark.parametrize(
     ("mark", "command"),
     [
-        ("pyvenv.cfg", "pip install 'sightline[pdf]'"),
-        ("pipx_metadata.json", "pipx runpip {home.name} install 'sightline[pdf]'"),
-        ("uv-receipt.toml", "uv pip install --python {home} 'sightline[pdf]'"),
+        ("pyvenv.cfg", "pip install 'sightline-context[pdf]'"),
+        ("pipx_metadata.json", "pipx runpip {home.name} install 'sightline-context[pdf]'"),
+        ("uv-receipt.toml", "uv pip install --python {home} 'sightline-context[pdf]'"),
     ],
 )
 def test_an_extra_is_brought_by_the_tool_that_made_the_environment(
@@ -188,6 +193,16 @@ def test_an_extra_is_brought_by_the_tool_that_made_the_environment(
     (tmp_path / mark).touch()
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     assert install("pdf") == command.format(home=tmp_path)
+
+
+def test_one_module_alone_writes_how_an_extra_is_brought() -> None:
+    package = Path(sightline.__file__).parent
+    writers = {
+        path.name
+        for path in package.rglob("*.py")
+        if re.search(rf"install '?({NAME}|sightline)\b", path.read_text("utf-8"))
+    }
+    assert writers == set()
 
 
 def test_an_extra_that_is_half_there_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

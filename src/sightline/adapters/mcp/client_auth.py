@@ -24,6 +24,7 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl, BaseModel, ValidationError
 
+from sightline._distribution import install
 from sightline.adapters.mcp.client_questions import PendingQuestions
 from sightline.slop.hub.mcp import checked_url
 
@@ -35,7 +36,7 @@ _FIRST_PORT: Final = 49_152  # RFC 6335: dynamic ports
 _PORTS: Final = 16_000
 _PAGE: Final = "You are signed in, and can close this page."
 _MEMORY_ALONE: Final = (
-    "It is kept until the server is let go: there is no keyring (pip install 'sightline[keyring]')."
+    f"It is kept until the server is let go: there is no keyring ({install('keyring')})."
 )
 _M = TypeVar("_M", bound=BaseModel)
 

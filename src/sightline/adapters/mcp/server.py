@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import Any, Final, Self
 
 import anyio
@@ -31,6 +30,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from sightline._distribution import __version__
 from sightline.adapters.mcp.server_calls import AppCalls, caller_key, joined
 from sightline.adapters.mcp.server_memory import node_at
 from sightline.adapters.mcp.server_tools import DEPLOYED, LABEL, TOOLS
@@ -116,7 +116,7 @@ class AppsServer:
     def _make_protocol(self) -> Server[Any]:
         updates = self._updates
         server = _Server(
-            "sightline", title="Sightline", version=version("sightline"),
+            "sightline", title="Sightline", version=__version__,
             description="The apps of this machine: their live state and their actions.",
             instructions=INSTRUCTIONS,
             cache_hints={"tools/list": CacheHint(TOOLS_TTL_MS)},

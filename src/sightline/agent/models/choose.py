@@ -23,10 +23,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from sightline._distribution import install
 from sightline.agent.models.access import Access, location_of
 from sightline.agent.models.base import Model
 from sightline.agent.models.connected import ConnectedModel, VendorConnection
-from sightline.agent.models.extras import install, is_installed
+from sightline.agent.models.extras import is_installed
 from sightline.agent.models.keys import SERVICE, Key, find_key
 from sightline.agent.models.local import weights_of, why_not
 from sightline.agent.models.vendors import VENDORS, Api, Vendor

@@ -1,13 +1,11 @@
-"""The optional packages: which are here, and how to get the others. Nothing is imported."""
+"""The optional packages: which are here, and what is missing without them. Nothing is imported."""
 
 from __future__ import annotations
 
-import sys
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["EXTRAS", "OptionalPackage", "install", "installer", "is_installed"]
+__all__ = ["EXTRAS", "OptionalPackage", "is_installed"]
 
 
 class OptionalPackage(NamedTuple):
@@ -52,18 +50,3 @@ def is_installed(extra: str) -> bool:
         return all(find_spec(module) is not None for module in EXTRAS[extra].modules)
     except ModuleNotFoundError:  # the package that a dotted name begins with
         return False
-
-
-def install(extra: str) -> str:
-    """Write the command that brings an extra."""
-    return f"{installer()} 'sightline[{extra}]'"
-
-
-def installer() -> str:
-    """Write what a command that installs into this environment begins with: whose tool made it."""
-    home = Path(sys.prefix)
-    if (home / "pipx_metadata.json").exists():
-        return f"pipx runpip {home.name} install"
-    if (home / "uv-receipt.toml").exists():
-        return f"uv pip install --python {home}"
-    return "pip install"

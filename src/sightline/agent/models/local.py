@@ -27,9 +27,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from sightline._distribution import install, installer
 from sightline.agent.models.access import Access
 from sightline.agent.models.connected import Response, VendorRefusal
-from sightline.agent.models.extras import install, installer
 from sightline.agent.models.threads import Emit, from_thread
 from sightline.context.dialects.request import Request
 from sightline.errors import InvalidInput, MissingExtra

@@ -120,8 +120,10 @@ async def _on_screen(options: ChatOptions) -> int:
         from sightline.cli.chat.terminal import Terminal, UserHistory
         from sightline.cli.chat.theme import ask_terminal
     except ModuleNotFoundError as error:
+        from sightline._distribution import install
+
         raise MissingExtra(
-            f"the chat needs {error.name}: pip install 'sightline[chat]'; "
+            f"the chat needs {error.name}: {install('chat')}; "
             "without it, pipe lines in or use `sightline ask`"
         ) from error
     terminal = Terminal(history=UserHistory())

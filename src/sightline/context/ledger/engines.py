@@ -21,7 +21,9 @@ def engine_for(path: str | os.PathLike[str]) -> Callable[..., Store]:
         # Imported here: only who has such a ledger needs the package.
         from sightline.context.ledger.postgres.store import PostgresStore
     except ModuleNotFoundError as error:
+        from sightline._distribution import install
+
         raise MissingExtra(
-            f"a ledger in PostgreSQL needs {error.name}: pip install 'sightline[postgres]'"
+            f"a ledger in PostgreSQL needs {error.name}: {install('postgres')}"
         ) from error
     return PostgresStore

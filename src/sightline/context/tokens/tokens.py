@@ -228,8 +228,10 @@ def _tokenizer(encoding: str) -> Engine:
     try:
         import toktok
     except ModuleNotFoundError as error:
+        from sightline._distribution import install
+
         raise MissingExtra(
-            f"counting with {encoding} needs its tokenizer: pip install 'sightline[tokens]'"
+            f"counting with {encoding} needs its tokenizer: {install('tokens')}"
             f" (or use the counter {CHARS_PER_FOUR} or {ESTIMATE})"
         ) from error
 

@@ -108,7 +108,9 @@ def checked_url(url: str) -> str:
 def dial_mcp(target: McpTarget) -> Dial:
     """Return how to start and reach a server. Raises MissingExtra without the library for MCP."""
     if importlib.util.find_spec("mcp") is None:
-        raise MissingExtra("MCP servers need a package: pip install 'sightline[mcp]'")
+        from sightline._distribution import install
+
+        raise MissingExtra(f"MCP servers need a package: {install('mcp')}")
     program = [sys.executable, "-m", PROGRAM]
     peer = Peer(TRANSPORT, target.address, start_s=START_S)
 

@@ -1,0 +1,28 @@
+"""What the package is called on an index, its version, and how to get an extra of it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+__all__ = ["NAME", "__version__", "install", "installer"]
+
+# Not `sightline`, as it is imported and typed: on the index that is another project.
+NAME: Final = "sightline-context"
+__version__ = "0.1.0"
+
+
+def install(extra: str) -> str:
+    """Write the command that brings an extra."""
+    return f"{installer()} '{NAME}[{extra}]'"
+
+
+def installer() -> str:
+    """Write what a command that installs into this environment begins with: whose tool made it."""
+    home = Path(sys.prefix)
+    if (home / "pipx_metadata.json").exists():
+        return f"pipx runpip {home.name} install"
+    if (home / "uv-receipt.toml").exists():
+        return f"uv pip install --python {home}"
+    return "pip install"
