@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import subprocess
 from importlib import import_module
-from importlib.metadata import version
 
 import click
 import pytest
 
+from sightline._distribution import __version__
 from sightline.cli import EXIT_CODES
 from sightline.cli.main import COMMANDS, cli, run
 from sightline.errors import SightlineError
@@ -31,7 +31,7 @@ def test_every_command_is_where_the_table_says(name: str) -> None:
 
 
 def test_version_is_the_package_version(sightline: Run) -> None:
-    assert sightline("--version").stdout.decode() == f"sightline, version {version('sightline')}\n"
+    assert sightline("--version").stdout.decode() == f"sightline, version {__version__}\n"
 
 
 def test_an_unknown_command_is_a_usage_error(sightline: Run) -> None:
