@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -23,10 +25,17 @@ from sightline.slop.hub.hub import Hub
 from support.agents import LONGEST_S, Agent, Claude, Codex, installed
 from support.board import Board
 from support.share import WHOLE
-from support.vendors.answers import Call, says
+from support.vendors.answers import Answer, Call, Refuses, says
 from support.vendors.server import Vendor
 
-TURNS = 6
+TURNS = 30 if WHOLE else 6
+# What a vendor says before it does what was asked; somebody interrupts what is never heard.
+NEVER = says("never heard", stall=2)
+TROUBLE: list[list[Answer]] = [
+    [], [Refuses("overloaded"), says("half of it is", cut=5)], [Refuses("rate", retry_after="1")],
+    [], [NEVER] if WHOLE else [],
+]  # fmt: skip
+INTERRUPT = {"subtype": "interrupt"}
 RULES = SightRules(1_000_000, "text", {}, 1_000_000)
 CASES: list[tuple[type[Agent], Mode, Mode, list[str]]] = [
     # Its model binds what it thinks to what stands before it: nothing may leave.
@@ -54,24 +63,31 @@ class Talk:
         }  # fmt: skip
 
     async def turn(self, text: str) -> None:
-        """Say something; the model calls a tool, and is done."""
+        """Say something; the model calls a tool, and is done, whatever its vendor says before."""
         name, argument = ("Bash", "command")
         if isinstance(self._agent, Codex):
             name, argument = ("exec_command", "cmd")
         call = Call(name, {argument: "echo it is here"}, f"c{self._agent.turns}")
-        self._vendor.add(says("", call), says("All done."))
-        async with asyncio.timeout(LONGEST_S):
-            await (self._say(text) if isinstance(self._agent, Claude) else self._run(text))
+        trouble = TROUBLE[self._agent.turns % len(TROUBLE)]
+        self._vendor.add(*trouble, says("", call), says("All done."))
+        self._vendor.arrived.clear()
+        say = self._say if isinstance(self._agent, Claude) else self._run
+        for interrupted in [True, False] if NEVER in trouble else [False]:
+            async with asyncio.timeout(LONGEST_S):
+                await say(text, interrupted=interrupted)
         self._agent.turns += 1
 
-    async def _run(self, text: str) -> None:
+    async def _run(self, text: str, *, interrupted: bool) -> None:
         led = f"{self._led.base}/openai"
         words = [w.replace(self._vendor.url, led) for w in self._agent.command(self._vendor, text)]
         process = await self._start(words, DEVNULL)
+        if interrupted:
+            await asyncio.to_thread(self._vendor.arrived.wait, LONGEST_S)
+            process.send_signal(signal.SIGINT)
         out, err = await process.communicate()
-        assert b"All done." in out, err.decode()
+        assert interrupted or b"All done." in out, err.decode()
 
-    async def _say(self, text: str) -> None:
+    async def _say(self, text: str, *, interrupted: bool) -> None:
         """Claude Code takes one turn after the other from its input."""
         if self._claude is None:
             words = self._agent.command(self._vendor, text)
@@ -83,9 +99,13 @@ class Talk:
         assert self._claude.stdout is not None
         message = {"type": "user", "message": {"role": "user", "content": text}}
         self._claude.stdin.write(json.dumps(message).encode() + b"\n")
+        if interrupted:
+            await asyncio.to_thread(self._vendor.arrived.wait, LONGEST_S)
+            stop = {"type": "control_request", "request_id": "1", "request": INTERRUPT}
+            self._claude.stdin.write(json.dumps(stop).encode() + b"\n")
         async for line in self._claude.stdout:
             if json.loads(line)["type"] == "result":
-                assert b"All done." in line
+                assert interrupted or b"All done." in line
                 return
         raise AssertionError("it left")
 
@@ -120,6 +140,12 @@ def values(api: Api, data: bytes) -> list[object]:
     return [[unit.digest for unit in message_units(json.dumps(one).encode())] for one in found]
 
 
+def interruptions() -> list[int]:
+    """The requests that somebody interrupts, by their number."""
+    given = [*chain(*((*TROUBLE[n % len(TROUBLE)], None, None) for n in range(TURNS)))]
+    return [number for number, answer in enumerate(given, 1) if answer is NEVER]
+
+
 @installed
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("kind", "mode", "expected", "options"), CASES)
@@ -127,7 +153,7 @@ async def test_a_real_agent_s_model_knows_what_is_there_and_its_prefix_is_intact
     kind: type[Agent], mode: Mode, expected: Mode, options: list[str], tmp_path: Path
 ) -> None:
     api: Api = "anthropic" if kind is Claude else "openai-responses"
-    board, requests = Board(), 0
+    board, requests, cut = Board(), 0, interruptions()
     before, texts = list[object](), list[str]()
     async with Hub() as hub:
         hub.add("board", local_dial(board.app))
@@ -149,7 +175,9 @@ async def test_a_real_agent_s_model_knows_what_is_there_and_its_prefix_is_intact
                             now = values(api, passing.data)
                         assert now[: len(before)] == before
                         before, requests = now, requests + 1
+                        if kind is Claude and requests in cut:
+                            del before[-2:]  # it writes what was said last anew
                     board.change()
                     await hub.query("board")
-    assert requests == 2 * TURNS
+    assert requests == sum(2 + len(TROUBLE[number % len(TROUBLE)]) for number in range(TURNS))
     assert expected == "whole" or TURNS >= len(texts) > 1
