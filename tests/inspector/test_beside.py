@@ -59,19 +59,19 @@ async def test_nothing_is_imported_from_the_directory_it_was_started_in(
 ) -> None:
     (tmp_path / "sightline.py").write_text("raise SystemExit('a stranger ran')")
     monkeypatch.chdir(tmp_path)
-    assert [chunk async for chunk in exported_beside(path, 1)]
+    assert [chunk async for chunk in exported_beside(str(path), 1)]
 
 
 async def test_a_page_without_an_end_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(Unreachable, match="session 1"):
-        async for _ in exported_beside(tmp_path / "none.db", 1):
+        async for _ in exported_beside(str(tmp_path / "none.db"), 1):
             pass
 
 
 async def test_the_process_ends_when_nobody_reads_any_more(
     path: Path, started: list[Process]
 ) -> None:
-    pages = exported_beside(path, 1)
+    pages = exported_beside(str(path), 1)
     await anext(pages)
     await pages.aclose()
     assert [process.returncode is not None for process in started] == [True]

@@ -136,7 +136,8 @@ def chosen_to_prune(ledger: Ledger, before: str | None, max_bytes: int | None) -
     size = bytes_in(ledger)
     found = [traces_of(ledger, one) for one in oldest_first] if max_bytes is not None else []
     weight = sum(traces.bytes for traces in found) or 1
-    whole = max(weight, size - _EMPTY)
+    # A database has no room of its own, and compresses.
+    whole = max(weight, size - _EMPTY) if ledger.path.exists() else size
     for index, session in enumerate(oldest_first):
         expired = before is not None and session.updated_at < before
         if not expired and (max_bytes is None or size <= max_bytes):
@@ -153,9 +154,9 @@ def chosen_to_prune(ledger: Ledger, before: str | None, max_bytes: int | None) -
 
 def bytes_in(ledger: Ledger) -> int:
     """Say how large the ledger, its wire file and the checkpoints of its sessions are."""
-    files = [ledger.path, journal_path(ledger.path)]
-    files += [path.with_name(f"{path.name}-wal") for path in files]
-    size = sum(path.stat().st_size for path in files if path.exists())
+    wire = journal_path(ledger.path)
+    beside = [wire, wire.with_name(f"{wire.name}-wal")]
+    size = ledger.size() + sum(path.stat().st_size for path in beside if path.exists())
     return size + sum(_checkpoints(one).weight()[1] for one in ledger.sessions.recent())
 
 

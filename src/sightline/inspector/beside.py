@@ -7,9 +7,9 @@ server's, and both are given back.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import Final
 
 from sightline.errors import TimedOut, Unreachable
@@ -21,7 +21,7 @@ DEADLINE_S: Final = 600.0
 
 
 async def exported_beside(
-    ledger: Path, session: int, deadline_s: float = DEADLINE_S
+    ledger: str, session: int, deadline_s: float = DEADLINE_S
 ) -> AsyncGenerator[bytes, None]:
     """Have `sightline inspect --export` write a session, and hand it on as it comes.
 
@@ -31,11 +31,13 @@ async def exported_beside(
     """
     # -P: nothing is imported from the directory that the inspector was started in.
     program = (sys.executable, "-P", "-m", "sightline")
-    wanted = ("inspect", "--db", str(ledger), "--export", str(session), "--output", "-")
+    wanted = ("inspect", "--export", str(session), "--output", "-")
+    # Not as an argument: everybody on the machine could read a password in its URL.
+    environment = {**os.environ, "SIGHTLINE_LEDGER": ledger}
     pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     try:
         process = await asyncio.create_subprocess_exec(
-            *program, *wanted, stdin=nothing, stdout=pipe
+            *program, *wanted, stdin=nothing, stdout=pipe, env=environment
         )
     except OSError as error:
         raise Unreachable(

@@ -357,7 +357,7 @@ class RecordReader:
     def exported(self, session: int) -> AsyncGenerator[bytes, None]:
         """Have `export` done by another process; what it writes, in chunks."""
         self._ledger.sessions.get(session)
-        return exported_beside(self._ledger.path, session)
+        return exported_beside(self._ledger.source, session)
 
     def _export_request(
         self, export: Export, numbers: tuple[int, int, int], last: _Sent | None

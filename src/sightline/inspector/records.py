@@ -56,7 +56,7 @@ class Records:
         """Show what the ledger holds of one session beside its messages."""
         found = self._ledger.sessions.get(session)
         return {
-            "path": str(self._ledger.path),
+            "path": self._ledger.name,
             "name": found.name,
             "groups": [
                 {

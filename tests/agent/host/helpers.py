@@ -34,11 +34,12 @@ async def hosted(
     app_id: str = "live",
     profile: Profile | None = None,
     session: int | str | None = None,
+    url: str | None = None,
     user_ledger: Path | None = None,
     clock: Clock = lambda: NOW,
     **settings: Any,
 ) -> AsyncIterator[tuple[Host, ScriptedModel]]:
-    """Open a host on `directory/work.db`; with an app, it is connected when this returns."""
+    """Open a host on `directory/work.db` or the ledger of a URL; with an app, it is connected."""
     model = script if isinstance(script, ScriptedModel) else ScriptedModel(script, profile=profile)
     async with contextlib.AsyncExitStack() as stack:
         hub = await stack.enter_async_context(Hub())
@@ -51,7 +52,7 @@ async def hosted(
         made = Settings(**{"apps": ALONE, **settings})
         host = await stack.enter_async_context(
             Host.open(
-                made, model=model, ledger=directory / "work.db", hub=hub, session=session,
+                made, model=model, ledger=url or directory / "work.db", hub=hub, session=session,
                 user_ledger=user_ledger, clock=clock,
             )
         )  # fmt: skip
@@ -90,9 +91,9 @@ def invoke(
     return ToolCall(call_id, "slop_invoke", arguments)
 
 
-def messages(directory: Path, session_id: int = 1) -> list[Message]:
+def messages(directory: Path, session_id: int = 1, url: str | None = None) -> list[Message]:
     """What the ledger holds, read by somebody else."""
-    with Ledger(directory / "work.db", mode="read") as ledger:
+    with Ledger(url or directory / "work.db", mode="read") as ledger:
         return [entry.message for entry in ledger.messages(session_id)]
 
 
@@ -102,15 +103,15 @@ def statuses(directory: Path, session_id: int = 1) -> list[str]:
         return [entry.status for entry in ledger.messages(session_id)]
 
 
-def check_ledger(directory: Path, session_id: int = 1) -> None:
+def check_ledger(directory: Path, session_id: int = 1, url: str | None = None) -> None:
     """Every call has exactly one result, after it; and the ledger is as it was written."""
     open_calls: list[str] = []
-    for message in messages(directory, session_id):
+    for message in messages(directory, session_id, url):
         if message.role in ("user", "assistant"):
             assert not open_calls
         open_calls += [call.id for call in message.tool_calls]
         for result in message.tool_results:
             open_calls.remove(result.call_id)
     assert not open_calls
-    with Ledger(directory / "work.db", mode="read") as ledger:
+    with Ledger(url or directory / "work.db", mode="read") as ledger:
         assert ledger.verify().ok

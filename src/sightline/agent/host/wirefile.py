@@ -73,6 +73,8 @@ def translated(path: Path) -> Iterator[None]:
 
 def _configured(path: Path) -> apsw.Connection:
     if not path.exists():
+        # A ledger in a database has no directory here that somebody would have made.
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # The log of a file that was deleted is no log of the one that is made now.
         for end in ("-wal", "-shm"):
             path.with_name(f"{path.name}{end}").unlink(missing_ok=True)

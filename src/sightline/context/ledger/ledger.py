@@ -89,6 +89,7 @@ class Ledger:
         engine: Callable[..., Store] | None = None,
     ) -> None:
         self._temporary = None
+        self.source = os.fspath(path)  # what opens it again; a URL may have a password in it
         if os.fspath(path) == IN_MEMORY:
             # A file all the same: `query` reads it from a process of its own.
             self._temporary = TemporaryDirectory(prefix="sightline-")
@@ -263,6 +264,10 @@ class Ledger:
         `watch` is called now and then with how many messages were read, of how many.
         """
         return verify(self._store, watch)
+
+    def size(self) -> int:
+        """Say how many bytes it takes: its file, or its tenant's rows in a database."""
+        return self._store.size()
 
     def shrink(self) -> None:
         """Give the room of what was deleted back to the disk; takes as long as a copy."""

@@ -104,6 +104,11 @@ class Store(ABC):
     def revision(self) -> int:
         """Return a number that is another one after a change, whoever made it."""
 
+    def size(self) -> int:
+        """Say how many bytes it takes: of an engine with a file, that and its log."""
+        files = [self.path, self.path.with_name(f"{self.path.name}-wal")]
+        return sum(file.stat().st_size for file in files if file.exists())
+
     @abstractmethod
     def scrub(self, *, shrink: bool = False) -> None:
         """Leave nothing of what was removed where it can be read, as soon as readers allow it.
