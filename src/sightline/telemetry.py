@@ -3,18 +3,24 @@
 Whoever wants traces imports `opentelemetry.trace` and sets up an SDK; the command line does both
 where `OTEL_…` asks for it. Nothing here imports OpenTelemetry, so that nobody else pays for it.
 A span is made by `span`, which is current inside; `context_here` is what a message carries to
-another process (`x-trace`), in the form of W3C Trace Context.
+another process (`x-trace`), in the form of W3C Trace Context. `logger` gives loggers whose records
+say which span and which turn they are part of.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import Any, Final, Literal, TypeAlias
 
-__all__ = ["Attributes", "context_here", "is_on", "link_to", "measure", "span", "started"]
+__all__ = [
+    "Attributes", "context_here", "enter_turn", "is_on", "link_to", "logger", "measure", "span",
+    "started",
+]  # fmt: skip
 
 SCOPE: Final = "sightline"
 Attributes: TypeAlias = Mapping[str, str | int | float | bool | tuple[str, ...]]
@@ -29,6 +35,7 @@ _INSTRUMENTS: Final = {
     "gen_ai.client.operation.time_to_first_chunk": ("s", "Until the first part of a reply"),
 }
 _histograms: dict[str, Any] = {}
+_turn: Final[ContextVar[tuple[str, int]]] = ContextVar("sightline_turn", default=("", 0))
 
 
 def is_on() -> bool:
@@ -125,6 +132,27 @@ def measure(name: str, value: float, attributes: Attributes) -> None:
         meter = metrics.get_meter(SCOPE)
         _histograms[name] = meter.create_histogram(name, unit=unit, description=what)
     _histograms[name].record(value, dict(attributes))
+
+
+def enter_turn(session: str, turn: int) -> None:
+    """Say for which turn the current task works, and those that it begins."""
+    _turn.set((session, turn))
+
+
+def logger(name: str) -> logging.Logger:
+    """Give a logger whose records have a trace_id, span_id, session and turn, empty if none is."""
+    found = logging.getLogger(name)
+    found.addFilter(_identify)
+    return found
+
+
+def _identify(record: logging.LogRecord) -> bool:
+    # OpenTelemetry, Trace Context in non-OTLP Log Formats: `trace_id` and `span_id`, in hex.
+    here = context_here()
+    session, turn = _turn.get()
+    found = {"trace_id": here[3:35], "span_id": here[36:52], "session": session, "turn": turn}
+    record.__dict__.update(found)
+    return True
 
 
 def _span_context(text: str) -> Any:

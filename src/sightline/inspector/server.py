@@ -10,7 +10,6 @@ status that says whose fault it is.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+import sightline.telemetry as telemetry
 from sightline.errors import InvalidInput, NotFound, SightlineError, Unreachable
 from sightline.inspector.door import COOKIE, HEADERS, PageDoor, PageRefusal, policy
 from sightline.inspector.lanes import Lane
@@ -38,7 +38,7 @@ MAX_BODY_BYTES: Final = 1024 * 1024
 MOST_EXPORTS: Final = 2
 POLL_S: Final = 0.5
 HEARTBEAT_POLLS: Final = 30
-_log = logging.getLogger(__name__)
+_log = telemetry.logger(__name__)
 
 T = TypeVar("T", bound=msgspec.Struct)
 Answer: TypeAlias = Callable[[Request], Awaitable[Response]]

@@ -140,6 +140,13 @@ def test_a_turn_with_three_calls_is_what_the_table_says(tmp_path: Path, collecto
     (work,) = (span for span in spans if span.name == "the app's own work")
     assert work.parent_span_id == invokes["invoke add"].span_id
 
+    logged = (tmp_path / "log.txt").read_text().splitlines()
+    session = attributes(turn)["gen_ai.conversation.id"]
+    broken, last = invokes["invoke add"], max(chats, key=lambda span: span.start_time_unix_nano)
+    in_app = f"{broken.trace_id.hex()} {broken.span_id.hex()}  0 / could not be refreshed"
+    assert any(line.startswith(in_app) for line in logged)
+    assert f"{last.trace_id.hex()} {last.span_id.hex()} {session} 1 the last request" in logged
+
     everything = b"".join(body for _, body in Collector.posted)
     assert SECRET.encode() not in everything
     assert b"added" not in everything  # texts stay here unless they are asked for

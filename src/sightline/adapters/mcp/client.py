@@ -59,6 +59,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+import sightline.telemetry as telemetry
 from sightline.adapters.mcp.client_nodes import (
     clipped,
     content_of,
@@ -107,7 +108,7 @@ _FAILURES: Final = (
     RuntimeError,
 )
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = telemetry.logger(__name__)
 _targets: Final = msgspec.json.Decoder(McpTarget)
 _T = TypeVar("_T")
 

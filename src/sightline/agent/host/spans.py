@@ -84,6 +84,8 @@ class TurnSpans:
 
     def hear(self, event: HostEvent) -> None:
         """Begin, fill or end the spans that an event is about."""
+        if isinstance(event, events.TurnStarted):
+            telemetry.enter_turn(self._conversation["gen_ai.conversation.id"], event.turn)
         if not telemetry.is_on():
             return
         match event:

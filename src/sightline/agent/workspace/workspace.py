@@ -20,7 +20,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
-import logging
 import os
 import threading
 import time
@@ -34,6 +33,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+import sightline.telemetry as telemetry
 from sightline.agent.workspace.changes import (
     FileChange,
     FileEdit,
@@ -78,7 +78,7 @@ MAX_RUN_S: Final = 4 * 3_600.0
 LOOK_S: Final = 1.5
 _SO_FAR_BYTES: Final = 4_000
 _TOLD_LINES: Final = 200  # of a diff, to the model that made it
-_log: Final = logging.getLogger(__name__)
+_log: Final = telemetry.logger(__name__)
 
 _NOT_CONFINED: Final = "Run a shell command in the workspace, with the user's rights; no sandbox"
 _CONFINED: Final = (

@@ -12,7 +12,6 @@ its token where there is no other. All of it ends with the block.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import secrets
 import signal
@@ -24,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import sightline.telemetry as telemetry
 from sightline.errors import InvalidInput
 from sightline.slop.discovery.descriptor import Descriptor, Transport, Unix, Ws
 from sightline.slop.discovery.directory import announced
@@ -35,7 +35,7 @@ from sightline.slop.transports.unix import serve_unix
 __all__ = ["Addresses", "Air", "on_air", "told_to_end"]
 
 _TOKEN_BYTES: Final = 32
-_log: Final = logging.getLogger(__name__)
+_log: Final = telemetry.logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-import logging
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping
@@ -34,6 +33,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import sightline.telemetry as telemetry
 from sightline._keywords import names_keywords
 from sightline.errors import ActionError, InvalidInput, InvalidPath, InvalidTree, Violation
 from sightline.slop.app.announce import Addresses, Air, on_air, told_to_end
@@ -64,7 +64,7 @@ __all__ = ["App"]
 INVOKE_S: Final = 30.0
 TASK_LINGER_S: Final = 30.0
 HANDSHAKE_S: Final = 5.0
-_log: Final = logging.getLogger(__name__)
+_log: Final = telemetry.logger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
 
 

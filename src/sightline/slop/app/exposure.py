@@ -7,12 +7,12 @@ the rest of the list comes from last time.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection
 from typing import Any, Final, TypeAlias
 
 from msgspec import UnsetType
 
+import sightline.telemetry as telemetry
 from sightline.slop.app.action import Action
 from sightline.slop.app.pattern import Branch
 from sightline.slop.protocol.jsontext import read, text_of
@@ -25,7 +25,7 @@ Branches: TypeAlias = tuple[Branch[Action], ...]
 # A chunk of a long list (which is held, so that its id stays its own) and what it became,
 # by the chunk and the patterns that led to it.
 _Chunks: TypeAlias = dict[tuple[int, ...], tuple[Chunk, Chunk]]
-_log: Final = logging.getLogger(__name__)
+_log: Final = telemetry.logger(__name__)
 
 
 class Exposure:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-import logging
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -42,7 +41,7 @@ from sightline.slop.protocol.tree import Node
 
 __all__ = ["Invoker", "Running", "running"]
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = telemetry.logger(__name__)
 _CODES: Final = frozenset({"not_found", "invalid_params", "unauthorized", "conflict", "internal"})
 _GENERIC: Final = "the app failed to do this"
 Finder = Callable[[tuple[str, ...], str], Action | None]

@@ -24,13 +24,13 @@ meanwhile is made then.
 from __future__ import annotations
 
 import inspect
-import logging
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
 
+import sightline.telemetry as telemetry
 from sightline.errors import InvalidInput, InvalidPath
 from sightline.slop.app.action import Action
 from sightline.slop.app.attention import Closed, mark_changes
@@ -50,7 +50,7 @@ Where = Callable[[Any], bool]
 
 # The rank of what the engine itself shows: after everything that the app registered.
 LAST: Final = 1 << 30
-_log: Final = logging.getLogger(__name__)
+_log: Final = telemetry.logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from typing import Final
 
+import sightline.telemetry as telemetry
 from sightline.errors import LetGo
 from sightline.slop.protocol.connection import Connection, InvokeRequested, QueryRequested, Request
 from sightline.slop.protocol.messages import ErrorInfo, ErrorMessage, Query, serialize
@@ -49,7 +49,7 @@ _LINES: Final = 16
 # How often it is looked whether readers read, as a share of the time that they have.
 _SWEEPS: Final = 4
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = telemetry.logger(__name__)
 
 OnInvoke = Callable[[Connection, InvokeRequested], Awaitable[None]]
 # What is to be answered, and from which tree if not the audience's own.

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -79,7 +78,7 @@ _PASSING: Final = frozenset({"not_found", "internal"})
 # A provider that does not let us in may say why, in so many characters.
 _REASON_CHARS: Final = 300
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = telemetry.logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

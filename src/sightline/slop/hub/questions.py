@@ -8,13 +8,13 @@ it; where nobody can be asked it is told so at once.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+import sightline.telemetry as telemetry
 from sightline.errors import SightlineError
 from sightline.slop.hub.client import Client, Lost, Silent
 from sightline.slop.hub.mcp import TRANSPORT
@@ -27,7 +27,7 @@ __all__ = [
 QUESTION: Final = "question"
 QUESTIONS: Final = "questions"
 ANSWER: Final = "answer"
-_log: Final = logging.getLogger(__name__)
+_log: Final = telemetry.logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias, runtime_checkable
+
+import sightline.telemetry as telemetry
 
 __all__ = [
     "CONSUMER_BYTES",
@@ -48,7 +49,7 @@ PIECE_BYTES: Final = 64 * 1024
 # does not take stays in the machine, where it is bounded and can be replaced by a snapshot.
 WRITE_BYTES: Final = 16 * 1024
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = telemetry.logger(__name__)
 
 
 class LinkClosed(ConnectionError):
