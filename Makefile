@@ -7,6 +7,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEV    := $(VENV)/.dev
 AWS    := $(VENV)/.bedrock
+PUBLISH := $(VENV)/publish/.ready
 KEYED  := $(if $(AWS_BEARER_TOKEN_BEDROCK),$(AWS))
 # The modules of the inspector's page; without npm the inspector says what brings them.
 PAGE   := src/sightline/inspector/static/vendor/LOCK
@@ -16,12 +17,12 @@ CHAT   := chat local inspector gateway anthropic openai gemini ollama tokens wat
 NEEDS  := $(if $(filter test bench prove,$(or $(MAKECMDGOALS),test)),test,chat)
 
 # An environment whose interpreter is gone is none.
-$(shell [ -x $(BIN)/python ] || rm -f $(READY) $(DEV) $(AWS))
+$(shell [ -x $(BIN)/python ] || rm -rf $(READY) $(DEV) $(AWS) $(VENV)/publish)
 
 COMPILE = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header --no-annotate --quiet
 
-.PHONY: chat test lint format demo bench prove oldest mcp-servers lock bare _system
+.PHONY: chat test lint format demo bench prove oldest mcp-servers docs release lock bare _system
 
 test: $(DEV)               ## everything CI runs: lint, types, tests; COVERAGE=1 measures it, LAWS=whole tries all cases of the laws
 	@sh setup/browser.sh $(VENV)/browser & sh setup/agents.sh $(VENV)/agents & \
@@ -68,10 +69,17 @@ mcp-servers: $(DEV)        ## three public MCP servers as apps, the official MCP
 	npm install --prefix $(VENV)/mcp-inspector --no-save --silent --ignore-scripts --no-fund --no-audit
 	$(BIN)/pytest -n 0 tests/interop/test_mcp_public.py tests/interop/test_mcp_inspector.py
 
-lock: $(DEV)               ## renew the locks from pyproject.toml: of everything, of `make chat`, of Bedrock
+docs: $(PUBLISH)           ## the documentation as a site, in dist/site
+	@$(BIN)/python setup/site.py $(VENV)/publish/bin
+
+release: $(DEV) $(PUBLISH) ## build and check a release, in dist; says what is left to do by hand
+	@$(BIN)/python -m proof.release $(VENV)/publish/bin
+
+lock: $(DEV)               ## renew the locks from pyproject.toml: of everything, of `make chat`, of `make docs`, of Bedrock
 	$(BIN)/pip install --quiet uv
 	$(COMPILE) --group dev --all-extras --output-file requirements.lock
 	$(COMPILE) --group build $(CHAT:%=--extra %) --constraints requirements.lock --output-file requirements-chat.lock
+	$(COMPILE:pyproject.toml=--group pyproject.toml:publish) --output-file requirements-publish.lock
 	$(COMPILE) --extra bedrock --constraints requirements.lock --output-file requirements-bedrock.lock
 
 bare:                      ## both commands of the README on a bare Debian, as root and as a plain user: SUITE=trixie
@@ -88,6 +96,9 @@ $(PAGE): package-lock.json | $(READY)
 
 $(DEV): requirements.lock $(READY)
 	@sh setup/venv.sh dev $(VENV) $(PYTHON)
+
+$(PUBLISH): requirements-publish.lock $(READY)
+	@sh setup/venv.sh publish $(VENV) $(PYTHON)
 
 $(AWS): requirements-bedrock.lock $(READY)
 	@sh setup/venv.sh bedrock $(VENV) $(PYTHON)

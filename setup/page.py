@@ -40,6 +40,7 @@ FILES = {
     "LICENSE.diff": "diff/LICENSE",
     "LICENSE.htm": "htm/LICENSE",
     "LICENSE.signals": "@preact/signals/LICENSE",
+    "LICENSE.signals-core": "@preact/signals-core/LICENSE",
 }
 COMMANDS: dict[str, list[list[str]]] = {
     "tools": [],

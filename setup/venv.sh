@@ -1,16 +1,17 @@
 #!/bin/sh
 # Make the environment that everything runs in, or bring it up to date with the locks.
 #
-#   sh setup/venv.sh chat|dev|bedrock VENV PYTHON
+#   sh setup/venv.sh chat|dev|publish|bedrock VENV PYTHON
 #
 # `chat` makes it, with what a user needs; the others install more into it: `dev` what tests, lint and
-# benchmarks need, `bedrock` AWS's SDK. VENV/.ready, .dev and .bedrock are there when all of that is.
+# benchmarks need, `bedrock` AWS's SDK; `publish` makes VENV/publish beside it, with what makes the site and a release.
+# VENV/.ready, .dev, .bedrock and publish/.ready are there when all of that is.
 # A `chat` that did not get so far is removed: at once if it fails or is interrupted, else by the next run.
 # Whoever watches in a terminal is told each step and how far it is, everybody else one line.
 set -eu
-purpose=${1:?usage: venv.sh chat|dev|bedrock VENV PYTHON}
-venv=${2:?usage: venv.sh chat|dev|bedrock VENV PYTHON}
-python=${3:?usage: venv.sh chat|dev|bedrock VENV PYTHON}
+purpose=${1:?usage: venv.sh chat|dev|publish|bedrock VENV PYTHON}
+venv=${2:?usage: venv.sh chat|dev|publish|bedrock VENV PYTHON}
+python=${3:?usage: venv.sh chat|dev|publish|bedrock VENV PYTHON}
 watched=
 [ ! -t 2 ] || watched=yes
 
@@ -77,6 +78,13 @@ case $purpose in
         echo "adding what tests, lint and benchmarks need to $venv: 1 GB, two minutes or more" >&2
         install_counting requirements.lock
         touch "$venv/.dev"
+        ;;
+    publish)
+        venv=$venv/publish
+        echo "setting up $venv: what makes the site and a release, 170 MB" >&2
+        "$python" -m venv --clear "$venv" >&2
+        install_counting requirements-publish.lock
+        touch "$venv/.ready"
         ;;
     bedrock)
         echo "adding AWS's SDK to $venv" >&2

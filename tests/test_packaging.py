@@ -27,6 +27,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from proof.install import PROGRAMS, extras, plan
+from proof.release import contents, licences
 
 from sightline._distribution import NAME, __version__
 from support.share import WHOLE
@@ -83,17 +84,29 @@ def clean(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return environment(tmp_path_factory.mktemp("clean"), str(wheel), CORE)
 
 
-def test_the_wheel_has_the_library_and_nothing_else(built: Path) -> None:
+def test_the_wheel_has_the_library_with_its_licences_and_nothing_else(built: Path) -> None:
     [wheel] = built.glob("*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0] for name in names} == {
-        "sightline", f"{NAME.replace('-', '_')}-{__version__}.dist-info",
-    }  # fmt: skip
-    assert {"sightline/py.typed", "sightline/demo/state.json"} <= set(names)
-    sources = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*.py")}
-    assert sources <= set(names)
-    vendor = "sightline/inspector/static/vendor"
-    assert {f"{vendor}/preact.mjs", f"{vendor}/LICENSE.preact"} <= set(names)
+    assert wheel.name.startswith(f"{NAME.replace('-', '_')}-{__version__}-")
+    assert [*contents(wheel), *licences(wheel)] == []
+
+
+def test_a_wheel_that_lacks_or_has_something_is_not_released(built: Path, tmp_path: Path) -> None:
+    [wheel] = built.glob("*.whl")
+    other = tmp_path / wheel.name
+    with zipfile.ZipFile(wheel) as good, zipfile.ZipFile(other, "w") as bad:
+        for name in good.namelist():
+            data = good.read(name).replace(b" AND MIT", b"")
+            if name != "sightline/py.typed":
+                bad.writestr(name, data)
+        bad.writestr("tests/test_all.py", "")
+    assert list(contents(other)) == [
+        "sightline/py.typed is missing", "tests/test_all.py does not belong there",
+        f"{other.stat().st_size:,} bytes, more than 1,500,000",
+    ]  # fmt: skip
+    assert list(licences(other)) == [
+        "the metadata say Apache-2.0 AND BSD-3-Clause, "
+        "what is there is under Apache-2.0, BSD-3-Clause, MIT"
+    ]
 
 
 def test_a_wheel_that_is_built_again_is_the_same_and_needs_no_npm(built: Path) -> None:
