@@ -49,6 +49,7 @@ Left to do by hand, for {version}:
 def main(tools: Path) -> int:
     """Build, check, and say what is left to do by hand."""
     failed = False
+    print("building it twice", flush=True)
     with tempfile.TemporaryDirectory() as directory:
         package, wheel = built = build(Path(directory) / "one")
         again = build(Path(directory) / "two")
@@ -84,7 +85,9 @@ def build(directory: Path) -> list[Path]:
     ).stdout
     subprocess.run(["tar", "x"], cwd=source, input=archive, check=True)
     command = [sys.executable, "-m", "hatchling", "build", "-d", str(dist)]
-    subprocess.run(command, cwd=source, check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
     return [*dist.glob("*.tar.gz"), *dist.glob("*.whl")]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from proof.__main__ import claims
+from setup.site import loaded
 
 from proof import conformance, reference
 from sightline.cli.io import MAX_BYTES
@@ -26,6 +27,8 @@ from support.share import WHOLE
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
+ROOT = DOCS.parent
+SITE = [*PAGES, *ROOT.glob("*.md"), *ROOT.glob("benchmarks/*.md"), *ROOT.glob("examples/*.md")]
 
 
 def read(name: str) -> str:
@@ -45,21 +48,36 @@ def test_the_reference_is_what_the_code_says() -> None:
     assert read("reference.md") == reference.page(), "run: python -m proof.reference > docs/…"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("page", SITE, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_link_leads_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)]+)\)", page.read_text("utf-8")):
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
         path, _, anchor = target.partition("#")
         found = page.parent / path if path else page
-        assert found.exists(), target
+        assert found.is_file(), target
         if anchor:
             headings = re.findall(r"^#+ (.*)$", found.read_text("utf-8"), re.MULTILINE)
             assert anchor in {re.sub(r"[^\w-]", "", h.lower().replace(" ", "-")) for h in headings}
 
 
 def test_the_first_page_links_every_other() -> None:
-    linked = set(re.findall(r"\]\(([\w./-]+\.md)\)", read("README.md")))
+    linked = set(re.findall(r"\]\((\w[\w./-]+\.md)\)", read("README.md")))
     others = {str(page.relative_to(DOCS)) for page in PAGES} - {"README.md"}
     assert linked == others
+
+
+def test_the_site_has_every_page_once() -> None:
+    listed = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted(str(page.relative_to(ROOT)) for page in SITE)
+
+
+def test_what_a_page_of_the_site_loads_from_elsewhere_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text('<a href="https://b.example">b</a><img src="c.png">')
+    assert list(loaded(tmp_path)) == []
+    (tmp_path / "a.html").write_text('<link rel="stylesheet" href="//fonts.example/a.css">')
+    (tmp_path / "b.css").write_text("@font-face { src: url(https://fonts.example/b) }")
+    assert list(loaded(tmp_path)) == [
+        "a.html loads //fonts.example/a.css", "b.css loads https://fonts.example/b",
+    ]  # fmt: skip
 
 
 def in_binary(size: int) -> str:

@@ -1,0 +1,74 @@
+"""The documentation as a site, from the Markdown of the repository as it is.
+
+    python setup/site.py TOOLS      what `make docs` runs; TOOLS has zensical
+
+The pages lie side by side as in the repository, so that a link that leads somewhere there does so
+here. Built strictly: a link or an anchor that leads nowhere ends it. What is built in `dist/site`
+must load nothing from elsewhere: no font, no script, no picture.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGES = ROOT / ".artefacts" / "pages"
+SITE = ROOT / "dist" / "site"
+ALONE = (
+    "README.md",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "LICENSE",
+)
+FOLDERS = ("docs", "examples", "benchmarks")
+# What a browser loads without being asked; a link that somebody follows is none.
+LOADS = re.compile(
+    r"""<(?:script|img|iframe|source|embed)\b[^>]*\bsrc=["']?((?:https?:)?//[^"' >]+)
+    | <link\b(?=[^>]*\brel=["']?(?:stylesheet|preconnect|preload|icon))
+        [^>]*\bhref=["']?((?:https?:)?//[^"' >]+)
+    | url\(["']?((?:https?:)?//[^"')]+)
+    | @import\s+["']((?:https?:)?//[^"']+)
+    | class=["'](mermaid)["']  # its script would come from elsewhere""",
+    re.VERBOSE,
+)
+
+
+def lay_out() -> None:
+    """Copy the pages, and what they link, to where they are built from."""
+    shutil.rmtree(PAGES, ignore_errors=True)
+    PAGES.mkdir(parents=True)
+    for name in ALONE:
+        shutil.copy(ROOT / name, PAGES)
+    for name in FOLDERS:
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, PAGES / name, ignore=ignore)
+
+
+def loaded(site: Path) -> Iterator[str]:
+    """Name what the pages of a site load from elsewhere."""
+    for path in sorted(site.rglob("*")):
+        if path.suffix in {".html", ".css"}:
+            for found in LOADS.finditer(path.read_text("utf-8")):
+                yield f"{path.relative_to(site)} loads {next(filter(None, found.groups()))}"
+
+
+def main(tools: str) -> int:
+    lay_out()
+    shutil.rmtree(SITE, ignore_errors=True)
+    build = [f"{tools}/zensical", "build", "--clean", "--strict", "--config-file", "mkdocs.yml"]
+    done = subprocess.run(build, cwd=ROOT, env={**os.environ, "NO_COLOR": "1"}, check=False)
+    elsewhere = list(loaded(SITE))
+    print("\n".join(elsewhere) or f"{SITE.relative_to(ROOT)}/index.html")
+    return 1 if done.returncode or elsewhere else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
