@@ -257,7 +257,8 @@ REFUSED = {
     "workspace.wakes",
     "workspace.writable", "reply.silence_s", "reply.idle_s", "reply.total_s", "reply.max_bytes",
     "cache.named", "hooks", "chat.theme", "chat.notify",
-    "chat.notify_after_s", "apps.mcp_files",
+    "chat.notify_after_s", "apps.mcp_files", "apps.bridge", "bridge.port", "bridge.origins",
+    "bridge.open",
 }  # fmt: skip
 
 

@@ -136,11 +136,9 @@ async def _hook() -> None:
 @asynccontextmanager
 async def open_hub(settings: Settings) -> AsyncIterator[Hub]:
     """Open a hub on the apps that the settings name and those that announce themselves."""
-    from sightline.slop.discovery.directory import Discovery
-    from sightline.slop.hub.hub import Hub
+    from sightline.agent.host.apps import hub_of
 
-    found = Discovery() if settings.apps.discover else None
-    async with Hub(found, silent_s=settings.apps.silent_s) as hub:
+    async with hub_of(settings) as hub:
         for address in settings.apps.connect:
             try:
                 await hub.reach(address)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sightline.config.load import Loaded, load, user_file
 from sightline.config.settings import (
     AppSettings,
+    BridgeSettings,
     CacheSettings,
     ChatSettings,
     DelegateSettings,
@@ -23,6 +24,7 @@ from sightline.config.settings import (
 
 __all__ = [
     "AppSettings",
+    "BridgeSettings",
     "CacheSettings",
     "ChatSettings",
     "DelegateSettings",

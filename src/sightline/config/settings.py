@@ -15,6 +15,7 @@ from sightline._keywords import NamesKeywords
 
 __all__ = [
     "AppSettings",
+    "BridgeSettings",
     "CacheSettings",
     "ChatSettings",
     "DelegateSettings",
@@ -187,15 +188,29 @@ class ReplySettings(_Table, frozen=True, kw_only=True):
 class AppSettings(_Table, frozen=True, kw_only=True):
     """Which apps are seen: addresses, those that announce themselves, the directory.
 
-    `mcp_files` are files that name MCP servers, as `.mcp.json` and Claude Desktop's do.
+    `mcp_files` are files that name MCP servers, as `.mcp.json` and Claude Desktop's do. `bridge`
+    lets pages of the user's browser come: see `BridgeSettings`.
     """
 
     connect: tuple[str, ...] = ()
     mcp_files: tuple[str, ...] = ()
     discover: bool = True
     workspace: bool = True
+    bridge: bool = False
     # An app that is quiet is asked for a sign of life when half of it has passed.
     silent_s: Seconds = 30
+
+
+class BridgeSettings(_Table, frozen=True, kw_only=True):
+    """Where pages of the user's browser come, if they may (`apps.bridge`): see `hub.browser`.
+
+    `origins` are extensions that need not be asked about, and pages that may dial. `open` serves
+    whom the system cannot name the user of, without a token.
+    """
+
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 9339
+    origins: tuple[str, ...] = ()
+    open: bool = False
 
 
 class WorkspaceSettings(_Table, frozen=True, kw_only=True):
@@ -274,6 +289,7 @@ class Settings(_Table, frozen=True, kw_only=True):
     delegate: DelegateSettings = DelegateSettings()
     reply: ReplySettings = ReplySettings()
     apps: AppSettings = AppSettings()
+    bridge: BridgeSettings = BridgeSettings()
     workspace: WorkspaceSettings = WorkspaceSettings()
     chat: ChatSettings = ChatSettings()
     ledger: LedgerSettings = LedgerSettings()

@@ -21,6 +21,7 @@ from sightline.slop.protocol.consumer import (
     QueryAnswered,
     Refused,
     RequestFailed,
+    Resumed,
 )
 from sightline.slop.protocol.limits import Limits
 from sightline.slop.protocol.messages import ErrorInfo, Filter
@@ -453,7 +454,7 @@ class TestTheNextConnection:
     def test_takes_an_empty_patch_as_nothing_missed(self) -> None:
         consumer = mirrored()
         self.again(consumer, "x-resume")
-        assert tell(consumer, {**patch(1, 1, 0), "ops": []}) == []
+        assert tell(consumer, {**patch(1, 1, 0), "ops": []}) == [Resumed("s1")]
         tell(consumer, patch(2, 2, 5))
         assert shown(consumer) == 5
         assert said(consumer) == []

@@ -6,20 +6,54 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
+from platformdirs import user_state_path
 
-from sightline.config import AppSettings
+from sightline.config import AppSettings, Settings
 from sightline.config.mcp_files import read_mcp_file
 from sightline.context.ledger.paths import expanded
 from sightline.errors import SightlineError
 from sightline.events import AppChanged, HostEvent, Noticed
+from sightline.slop.discovery.directory import Discovery
 from sightline.slop.hub.hub import Hub
 
-__all__ = ["end_task", "first_sight", "reach_configured", "tell_changes"]
+__all__ = ["end_task", "first_sight", "hub_of", "reach_configured", "tell_bridge", "tell_changes"]
 
 FIRST_SIGHT_S: Final = 2.0
+_BRIDGE_S: Final = 5.0
+
+
+def hub_of(settings: Settings, **options: Any) -> Hub:
+    """Make the hub that the settings describe; `options` are more of its own."""
+    bridge = None
+    if settings.apps.bridge:
+        from sightline.slop.hub.browser import BrowserBridge
+
+        path = user_state_path("sightline", appauthor=False) / "browser.json"
+        wants = settings.bridge
+        bridge = BrowserBridge(path, port=wants.port, origins=wants.origins, open=wants.open)
+    found = Discovery() if settings.apps.discover else None
+    return Hub(found, silent_s=settings.apps.silent_s, bridge=bridge, **options)
+
+
+async def tell_bridge(hub: Hub, tell: Callable[[HostEvent], None]) -> None:
+    """Tell where pages can come, while no extension is known, or why they cannot."""
+    bridge = hub.bridge
+    if bridge is None:
+        return
+    try:
+        async with asyncio.timeout(_BRIDGE_S):
+            await bridge.settled()
+    except (SightlineError, TimeoutError) as error:
+        problem = str(error) or "it takes long to open"
+        tell(Noticed(code="browser_bridge", message=f"no pages of a browser: {problem}"))
+    else:
+        if not bridge.is_paired:
+            message = f"pages can come to 127.0.0.1:{bridge.port}; an extension is paired with"
+            message += f" the token in {bridge.path}"
+            tell(Noticed(code="browser_bridge", message=message))
 
 
 async def reach_configured(

@@ -23,7 +23,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from sightline._keywords import names_keywords
-from sightline.agent.host.apps import end_task, first_sight, reach_configured, tell_changes
+from sightline.agent.host.apps import (
+    end_task,
+    first_sight,
+    hub_of,
+    reach_configured,
+    tell_bridge,
+    tell_changes,
+)
 from sightline.agent.host.asking import SideModel
 from sightline.agent.host.compose import Composed
 from sightline.agent.host.delegate import Delegates
@@ -59,7 +66,6 @@ from sightline.context.messages.window import Window
 from sightline.context.projection.temporal import changed_signal, pin_snapshot
 from sightline.errors import InvalidInput, NotFound, Unreachable
 from sightline.events import HostEvent, Noticed, SpendingAsked, TurnEnded
-from sightline.slop.discovery.directory import Discovery
 from sightline.slop.hub.client import Outcome
 from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.world import World
@@ -163,8 +169,7 @@ class Host:
                 ledger = stack.enter_context(opened)
             is_ours = hub is None
             if hub is None:
-                found = Discovery() if settings.apps.discover else None
-                hub = Hub(found, clock=clock, silent_s=settings.apps.silent_s)
+                hub = hub_of(settings, clock=clock)
                 stack.push_async_exit(hub)
             memos = None
             if user_ledger is not None:
@@ -185,6 +190,7 @@ class Host:
             watch = asyncio.create_task(tell_changes(hub, host._tell))
             stack.push_async_callback(end_task, watch)
             await reach_configured(hub, settings.apps, env, host._tell)
+            await tell_bridge(hub, host._tell)
             yield host
 
     # The conversation.

@@ -39,11 +39,12 @@ class UserQuestions:
 
     async def ask(self, question: UserQuestion) -> UserAnswer:
         """Tell a question, and wait for what the user answers."""
-        app, origin = self._hub.world.app(question.app), self._hub.origin(question.app)
+        app = self._hub.world.app(question.app)
+        origin = question.origin or self._hub.origin(question.app) or ""
         event = ApprovalAsked(
             call_id=f"question-{next(self._numbers)}", app=question.app, path=f"/{QUESTIONS}",
             action=ANSWER, params={}, dangerous=False, reason=_REASON,
-            name="" if app is None else app.name, origin="" if origin is None else str(origin),
+            name="" if app is None else app.name, origin=str(origin),
             type="question", summary=question.message, form=question.form, url=question.url,
         )  # fmt: skip
         answer: asyncio.Future[UserAnswer] = asyncio.get_running_loop().create_future()

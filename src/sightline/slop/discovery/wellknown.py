@@ -19,7 +19,7 @@ from sightline.slop.protocol.jsontext import NESTING, nests_deeper, text_from_by
 from sightline.slop.protocol.messages import ProviderInfo
 from sightline.slop.transports.door import is_loopback
 
-__all__ = ["WELL_KNOWN", "describe_app", "document_url", "websocket_url"]
+__all__ = ["WELL_KNOWN", "describe_app", "document_url", "own_websocket", "websocket_url"]
 
 WELL_KNOWN: Final = "/.well-known/slop"  # RFC 8615: well-known URIs
 _PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443}
@@ -75,14 +75,22 @@ def websocket_url(document: bytes, url: str) -> str:
         raise InvalidInput(f"{url}: does not describe an app: {error}") from None
     if not isinstance(transport, Ws):
         raise InvalidInput(f"{url}: describes an app without a WebSocket")
-    here, there = _parts(url), _parts(transport.url)
+    return own_websocket(transport.url, url)
+
+
+def own_websocket(named: str, url: str) -> str:
+    """Return the WebSocket that what is found at a URL names.
+
+    Raises InvalidInput unless it is at the same host and port; from https it is wss.
+    """
+    here, there = _parts(url), _parts(named)
     if here is None or there is None or there.scheme not in {"ws", "wss"} or there.fragment:
-        raise InvalidInput(f"{url}: names no WebSocket: {transport.url[:200]!r}")
+        raise InvalidInput(f"{url}: names no WebSocket: {named[:200]!r}")
     # What ends the encryption before the app does not always tell it.
     scheme = "wss" if here.scheme == "https" else there.scheme
     if not _same_place(here, there, scheme):
         raise InvalidInput(
-            f"{url}: points to another place, {transport.url[:200]!r}; "
+            f"{url}: points to another place, {named[:200]!r}; "
             "give that address itself if it is the one you mean"
         )
     query = f"?{there.query}" if there.query else ""

@@ -57,6 +57,7 @@ from sightline.slop.protocol.consumer import (
     QueryAnswered,
     Refused,
     RequestFailed,
+    Resumed,
 )
 from sightline.slop.protocol.ids import app_id_problem, app_name_problem
 from sightline.slop.protocol.messages import Filter, ProviderInfo
@@ -123,6 +124,7 @@ class Client:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         pulse: Callable[[float], Awaitable[None]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
+        first_id: int = 1,
     ) -> None:
         self.state: State = "closed"
         self.error: SightlineError | None = None
@@ -140,7 +142,7 @@ class Client:
         self._is_silent = False
         self._sleep = sleep
         self._chance = chance
-        self._consumer = Consumer()
+        self._consumer = Consumer(first_id=first_id)
         self._watches: dict[str, Watch] = {}
         self._waiting: dict[str, asyncio.Future[Any]] = {}
         self._listeners: list[Listener] = []
@@ -496,7 +498,7 @@ class Client:
                 self._settle(event.request or "", refusal)
             case Garbled():
                 _log.warning("skipped from %s: %s", self._name, event.reason)
-            case EventArrived():
+            case EventArrived() | Resumed():
                 pass  # for listeners
         self._tell(event)
 

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import asyncio
 import operator
+import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from sightline._keywords import names_keywords
 from sightline.errors import InvalidInput, SightlineError, Unauthorized, Unreachable
@@ -42,6 +43,9 @@ from sightline.slop.protocol.messages import Filter
 from sightline.slop.protocol.patience import Patience
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, AvailableApp, Status, World
+
+if TYPE_CHECKING:
+    from sightline.slop.hub.browser import BrowserBridge
 
 __all__ = ["Hub", "WantedApp"]
 
@@ -69,12 +73,14 @@ class _Seat:
     def __init__(
         self, app_id: str, name: str, dial: Dial, descriptor: Descriptor | None, wanted: WantedApp,
         backoff: Backoff | None, patience: Patience | None, silent_s: float,
-        ask: Callable[[], AskUser | None], *, is_own: bool,
+        ask: Callable[[], AskUser | None], *, is_own: bool, first_id: int,
     ) -> None:  # fmt: skip
         self.state = AppState(app_id, name, "awaiting")
         self.descriptor = descriptor
         self.is_own = is_own
-        self.client = Client(dial, backoff=backoff, patience=patience, silent_s=silent_s)
+        self.client = Client(
+            dial, backoff=backoff, patience=patience, silent_s=silent_s, first_id=first_id
+        )
         self.watch: Watch = self.client.subscribe(
             wanted.path, depth=wanted.depth, max_nodes=wanted.max_nodes, filter=wanted.filter
         )
@@ -141,8 +147,10 @@ class Hub:
         patience: Patience | None = None,
         silent_s: float = SILENT_S,
         ask: AskUser | None = None,
+        bridge: BrowserBridge | None = None,
     ) -> None:
         self.world = World()
+        self.bridge = bridge
         # Who asks the user what an MCP server wants to know; without anybody it is told so.
         self.ask = ask
         self._discovery = discovery
@@ -160,20 +168,22 @@ class Hub:
         self._changed = Signal()
         self._count = 0
         self._closed = False
-        self._task: asyncio.Task[None] | None = None
+        self._running: list[asyncio.Task[None]] = []
         self._leaving: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         if self._discovery is not None:
             self._take(await asyncio.to_thread(self._discovery.look))
-            self._task = asyncio.create_task(self._discover(self._discovery))
+            self._running.append(asyncio.create_task(self._discover(self._discovery)))
+        if self.bridge is not None:
+            self._running.append(asyncio.create_task(self.bridge.run(self)))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-        await asyncio.gather(*(self._leave(app_id) for app_id in list(self._seats)))
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        await asyncio.gather(*self._leaving, *(self._leave(app_id) for app_id in list(self._seats)))
         self._closed = True
         self._changed.fire()
 
@@ -235,6 +245,30 @@ class Hub:
         if isinstance(dial, str):
             dial = dial_address(dial, token=self._token(app_id))
         self._admit(self._seat(app_id, name or app_id, dial, is_own=own))
+
+    def seat_page(self, app_id: str, dial: Dial) -> None:
+        """Want a page that comes by the bridge, and may answer several consumers at once.
+
+        Raises InvalidInput as `add` does.
+        """
+        # What it tells the others is heard here, too: by their ids it is not for us.
+        first_id = secrets.randbelow(1 << 32)
+        self._admit(self._seat(app_id, app_id, dial, first_id=first_id))
+
+    def drop(self, app_id: str) -> None:
+        """Want an app no longer; its id is free now, its connection ends beside."""
+        seat = self._seats.pop(app_id, None)
+        if seat is not None:
+            task = asyncio.create_task(self._end(seat))
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+
+    def retry(self, app_id: str) -> bool:
+        """Try an app again now, for there is news of it; False if it is not wanted."""
+        seat = self._seats.get(app_id)
+        if seat is not None:
+            seat.client.retry_now()
+        return seat is not None
 
     def origin(self, app_id: str) -> Origin | None:
         """Tell where an app comes from; None if there is no such app, or nothing is known yet."""
@@ -375,11 +409,11 @@ class Hub:
 
     def _seat(
         self, app_id: str, name: str, dial: Dial, descriptor: Descriptor | None = None, *,
-        is_own: bool = False,
+        is_own: bool = False, first_id: int = 1,
     ) -> _Seat:  # fmt: skip
         return _Seat(
             app_id, name, dial, descriptor, self._wanted, self._backoff, self._patience,
-            self._silent_s, lambda: self.ask, is_own=is_own,
+            self._silent_s, lambda: self.ask, is_own=is_own, first_id=first_id,
         )  # fmt: skip
 
     def _admit(self, seat: _Seat) -> None:
@@ -404,11 +438,14 @@ class Hub:
     async def _leave(self, app_id: str) -> None:
         seat = self._seats.pop(app_id, None)
         if seat is not None:
-            if seat.idle is not None:
-                seat.idle.cancel()
-            seat.questions.close()
-            await seat.client.close()
-            self._publish()
+            await self._end(seat)
+
+    async def _end(self, seat: _Seat) -> None:
+        if seat.idle is not None:
+            seat.idle.cancel()
+        seat.questions.close()
+        await seat.client.close()
+        self._publish()
 
     def _use(self, app_id: str, seat: _Seat) -> None:
         """Note that somebody wants something of an app that came only for that."""
@@ -425,9 +462,7 @@ class Hub:
         if self._lazy and seat.client.is_used:
             self._set_timer(app_id, seat, running=True)
         elif self._lazy or seat.client.state != "connected":
-            task = asyncio.create_task(self._leave(app_id))
-            self._leaving.add(task)
-            task.add_done_callback(self._leaving.discard)
+            self.drop(app_id)
 
     def _publish(self) -> None:
         for seat in self._seats.values():

@@ -15,10 +15,10 @@ from sightline.slop.transports.link import Peer
 
 __all__ = ["Origin", "OriginKind"]
 
-OriginKind: TypeAlias = Literal["own", "unix", "websocket", "stdio", "mcp", "memory"]
+OriginKind: TypeAlias = Literal["own", "unix", "websocket", "stdio", "mcp", "page", "memory"]
 
 _KINDS: Final[dict[str, OriginKind]] = {
-    "unix": "unix", "ws": "websocket", "stdio": "stdio", "mcp": "mcp",
+    "unix": "unix", "ws": "websocket", "stdio": "stdio", "mcp": "mcp", "page": "page",
 }  # fmt: skip
 
 
@@ -26,9 +26,9 @@ _KINDS: Final[dict[str, OriginKind]] = {
 class Origin:
     """Where an app comes from: one of ours, or the socket, URL or command it is reached by.
 
-    `address` is a socket's path, a URL or a command line, of an MCP server too; of our own apps,
-    and of those in this process, it is the id. `owner` is the user id of who serves it, where the
-    transport can tell.
+    `address` is a socket's path, a URL or a command line, of an MCP server too; of a page it is its
+    origin as the browser says it; of our own apps, and of those in this process, it is the id.
+    `owner` is the user id of who serves it, where the transport can tell.
     """
 
     kind: OriginKind
@@ -68,5 +68,7 @@ class Origin:
                 return f"command: {shown}"
             case "mcp":
                 return f"MCP server: {shown}"
+            case "page":
+                return f"page: {shown}"
             case "memory":
                 return "this process"

@@ -34,13 +34,15 @@ _log: Final = telemetry.logger(__name__)
 class UserQuestion:
     """What a server wants to know of its user, or the URL that it wants opened.
 
-    `form` is the JSON Schema of the answer, a flat object. All of it is the server's own text.
+    `form` is the JSON Schema of the answer, a flat object. All of it is the server's own text,
+    but for the `origin` of one that is no app of the hub's.
     """
 
     app: str
     message: str
     form: dict[str, Any] | None = None
     url: str = ""
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True)

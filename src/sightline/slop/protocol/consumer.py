@@ -85,6 +85,7 @@ __all__ = [
     "QueryAnswered",
     "Refused",
     "RequestFailed",
+    "Resumed",
 ]
 
 MESSAGE_BYTES: Final = 17 * 1024 * 1024
@@ -111,6 +112,13 @@ class MirrorChanged:
     tree: Node
     version: int
     patched: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A subscription is current again, and nothing was missed."""
+
+    subscription: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +174,7 @@ class Garbled:
 ConsumerEvent: TypeAlias = (
     Connected
     | MirrorChanged
+    | Resumed
     | QueryAnswered
     | InvokeAnswered
     | EventArrived
@@ -211,12 +220,16 @@ class Consumer:
     limits: Limits = WIRE
     message_bytes: int = MESSAGE_BYTES
     provider: ProviderInfo | None = None
+    first_id: int = 1
     mirrors: dict[str, Mirror] = field(default_factory=dict)
     _queries: set[str] = field(default_factory=set)
     _invokes: set[str] = field(default_factory=set)
     _outbox: deque[bytes] = field(default_factory=deque)
-    _ids: count[int] = field(default_factory=lambda: count(1))
+    _ids: count[int] = field(init=False)
     _greeted: bool = False
+
+    def __post_init__(self) -> None:
+        self._ids = count(self.first_id)
 
     def subscribe(
         self,
@@ -487,12 +500,12 @@ class Consumer:
         # Asked for again while the patch was read.
         if not mirror.is_current and not mirror.awaits_resume:
             return []
-        mirror.awaits_resume = False
+        resumed, mirror.awaits_resume = mirror.awaits_resume, False
         mirror.version = message.version
         if not isinstance(message.seq, UnsetType):
             mirror.seq = message.seq
         if tree is mirror.tree:
-            return []
+            return [Resumed(message.subscription)] if resumed else []
         mirror.tree = tree
         return [MirrorChanged(message.subscription, tree, message.version, patched=True)]
 

@@ -4,8 +4,9 @@ A browser connects to loopback from any page and sends its cookies along, so a r
 must name a `Host` that is ours (which stops names that were pointed at this machine) and,
 if it has an `Origin`, one that is listed; a program that is not a browser has none. Both
 lists are exact. A token travels as `Authorization: Bearer …` or, from a page that cannot
-set headers, as the subprotocol `slop.bearer.` + base64url(token) beside `slop`; never in
-the URL, which ends up in logs.
+set headers, as the subprotocol `slop.bearer.` + base64url(token) beside `slop`, or as the deployed
+browser extension has it, as a subprotocol behind the label `slop.bearer`; never in the URL, which
+ends up in logs.
 
 Every server that speaks HTTP asks the same door and gets the same answer: 403 for the
 name and the page, 401 for the token.
@@ -26,10 +27,12 @@ from typing import Final
 from sightline.errors import InvalidInput
 from sightline.slop.transports.link import Peer
 
-__all__ = ["SUBPROTOCOL", "Door", "Refusal", "Visitor", "is_loopback"]
+__all__ = ["LABEL", "SUBPROTOCOL", "Door", "Refusal", "Visitor", "is_loopback"]
 
 SUBPROTOCOL: Final = "slop"
-_BEARER: Final = "slop.bearer."
+# SLOP, transport: a browser offers this label and the token; the answer names the label alone.
+LABEL: Final = "slop.bearer"
+_BEARER: Final = f"{LABEL}."
 # A name or an address of version 4, or one of version 6 in brackets; then perhaps a port.
 _HOST: Final = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<name>[^\[\]:]+))(?::[0-9]+)?")
 
@@ -77,7 +80,8 @@ class Visitor:
                 text = name.removeprefix(_BEARER)
                 with contextlib.suppress(ValueError):
                     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
-        return None
+        others = [name for name in self.subprotocols if name not in {LABEL, SUBPROTOCOL}]
+        return others[0] if LABEL in self.subprotocols and others else None
 
     def peer(self, transport: str, address: tuple[str, int] | None) -> Peer:
         """What an app is told of this visitor."""

@@ -14,9 +14,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -34,7 +34,14 @@ from websockets.protocol import Event, Side, State
 from websockets.typing import Subprotocol
 
 from sightline.errors import InvalidInput, LetGo, TimedOut, Unauthorized, Unreachable
-from sightline.slop.transports.door import SUBPROTOCOL, Door, Visitor, is_loopback
+from sightline.slop.transports.door import (
+    LABEL,
+    SUBPROTOCOL,
+    Door,
+    Refusal,
+    Visitor,
+    is_loopback,
+)
 from sightline.slop.transports.link import (
     CONSUMER_BYTES,
     PROVIDER_BYTES,
@@ -47,9 +54,15 @@ from sightline.slop.transports.link import (
     why,
 )
 
-__all__ = ["WebSocketLink", "connect_websocket", "serve_websocket"]
+__all__ = ["Judge", "WebSocketLink", "connect_websocket", "serve_judged", "serve_websocket"]
+
+# Decides about a request: its path, what it says, and the addresses of our end and of the other.
+Judge: TypeAlias = Callable[
+    [str, Visitor, tuple[str, int], tuple[str, int]], Awaitable[Refusal | None]
+]
 
 _SLOP: Final = Subprotocol(SUBPROTOCOL)
+_LABEL: Final = Subprotocol(LABEL)
 _OPEN_S: Final = 5.0
 _CLOSE_S: Final = 1.0
 # Who does not answer a ping is spoken to all the same, after this.
@@ -141,6 +154,10 @@ class WebSocketLink:
         transport.write(_head(len(message)) + message)
         return True
 
+    async def wait_closed(self) -> None:
+        """Wait until the link is over, whoever ended it."""
+        await self._socket.wait_closed()
+
     async def close(self, reason: str = "") -> None:
         """End the link; who does not take the reason soon does not get it."""
         # RFC 6455 §7.4.1: 1008 where a policy is broken, 1000 at a normal end.
@@ -179,8 +196,6 @@ async def serve_websocket(
     door = Door.of([host, *(hosts or ())], origins, token)
     if hosts is None and not is_loopback(host):
         raise InvalidInput(f"serving {host} takes the host names that clients will use")
-    handlers = Handlers(handler)
-    sockets: set[ServerConnection] = set()
 
     def check(socket: ServerConnection, request: Request) -> Response | None:
         visitor, requested = _visitor(request), request.path.partition("?")[0]
@@ -195,12 +210,59 @@ async def serve_websocket(
             return socket.respond(HTTPStatus.NOT_FOUND, f"the endpoint is {path}\n")
         return None
 
+    async with _serving({path: Handlers(handler)}, check, host, port, max_bytes) as port:
+        here = _bracketed(host)
+        names = [f"{name}:{port}" for name in (here, "127.0.0.1", "localhost", "[::1]")]
+        door = Door.of(names if hosts is None else hosts, origins, token)
+        yield f"ws://{here}:{port}{path}"
+
+
+@contextlib.asynccontextmanager
+async def serve_judged(
+    handlers: Mapping[str, Callable[[WebSocketLink], Awaitable[None]]],
+    judge: Judge,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    max_bytes: int = PROVIDER_BYTES,
+) -> AsyncIterator[int]:
+    """Serve WebSockets at several paths to whom `judge` lets in, while the block runs.
+
+    Gives the port. Raises InvalidInput where it cannot be had.
+    """
+
+    async def check(socket: ServerConnection, request: Request) -> Response | None:
+        path = request.path.partition("?")[0]
+        here, there = socket.local_address, socket.remote_address
+        refusal = await judge(path, _visitor(request), here[:2], there[:2])
+        if refusal is None and path not in handlers:
+            refusal = Refusal(HTTPStatus.NOT_FOUND, "there is nothing here")
+        if refusal is not None:
+            return socket.respond(refusal.status, f"{refusal.reason}\n")
+        return None
+
+    running = {path: Handlers(cast(Handler, handler)) for path, handler in handlers.items()}
+    async with _serving(running, check, host, port, max_bytes) as found:
+        yield found
+
+
+@contextlib.asynccontextmanager
+async def _serving(
+    handlers: Mapping[str, Handlers],
+    check: Callable[[ServerConnection, Request], Awaitable[Response | None] | Response | None],
+    host: str,
+    port: int,
+    max_bytes: int,
+) -> AsyncIterator[int]:
+    sockets: set[ServerConnection] = set()
+
     async def accept(socket: ServerConnection) -> None:
+        path = "" if socket.request is None else socket.request.path.partition("?")[0]
         link = WebSocketLink(socket, _peer(socket))
         sockets.add(socket)
         try:
             await link.hear()
-            await handlers.run(link)
+            await handlers[path].run(link)
         finally:
             sockets.discard(socket)
 
@@ -221,12 +283,8 @@ async def serve_websocket(
         )
     except OSError as error:
         raise InvalidInput(f"cannot serve {host}:{port}: {why(error)}") from error
-    port = _port(server)
-    here = _bracketed(host)
-    names = [f"{name}:{port}" for name in (here, "127.0.0.1", "localhost", "[::1]")]
-    door = Door.of(names if hosts is None else hosts, origins, token)
     try:
-        yield f"ws://{here}:{port}{path}"
+        yield _port(server)
     finally:
         server.close()
         with contextlib.suppress(TimeoutError):
@@ -315,7 +373,7 @@ def _peer(socket: ServerConnection) -> Peer:
 
 def _select(_: ServerConnection, offered: Sequence[Subprotocol]) -> Subprotocol | None:
     # RFC 6455 §4.2.2: one of the subprotocols that the client offers, or none.
-    return _SLOP if _SLOP in offered else None
+    return next((name for name in (_SLOP, _LABEL) if name in offered), None)
 
 
 def _bracketed(host: str) -> str:

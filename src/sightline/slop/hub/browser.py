@@ -1,0 +1,533 @@
+"""The browser bridge: pages as apps, by a port of loopback that is opened only when asked for.
+
+    ws://127.0.0.1:9339/slop          an app dials, and is the provider on what it opened
+    ws://127.0.0.1:9339/slop-bridge   an extension shows pages, in the deployed frames
+
+Who has the port is the bridge, and serves other consumers of the user as well; who finds it taken
+by another bridge of the user is that one's consumer, and takes over when it is gone. `gate` says
+who gets in, `relay` who is told what. A page that comes is an app of the hub's by the id `web-…`,
+so that no page takes the id of another app; while it is away its last state stays, marked so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import os
+import random
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from http import HTTPStatus
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+
+from sightline.errors import InvalidInput, LetGo, SightlineError, Unauthorized, Unreachable
+from sightline.slop.discovery.wellknown import own_websocket
+from sightline.slop.hub.backoff import Backoff
+from sightline.slop.hub.client import Dial
+from sightline.slop.hub.gate import APP_PATH, BRIDGE_PATH, Gate, is_extension
+from sightline.slop.hub.pagelink import ABSENCES, PageLink
+from sightline.slop.hub.pairing import PairingFile
+from sightline.slop.hub.questions import AskUser, UserQuestion
+from sightline.slop.hub.relay import (
+    MESSAGE_BYTES,
+    Absence,
+    BridgeConsumer,
+    Relay,
+    Tab,
+    TabSource,
+)
+from sightline.slop.hub.signal import Signal
+from sightline.slop.protocol.ids import suggested_app_id
+from sightline.slop.protocol.patience import Patience
+from sightline.slop.transports.door import Refusal, Visitor, is_loopback
+from sightline.slop.transports.link import CONSUMER_BYTES, Link, LinkClosed, Outgoing, Peer
+from sightline.slop.transports.pace import Pace
+from sightline.slop.transports.sockets import connection_owner, listener_owner
+
+if TYPE_CHECKING:  # loaded where a bridge is opened: a start without one need not wait for it
+    from sightline.slop.transports.websocket import WebSocketLink
+
+__all__ = ["BRIDGE_PORT", "BrowserBridge", "PageSeats"]
+
+BRIDGE_PORT: Final = 9339
+CONNECTIONS: Final = 64
+APPS: Final = 128
+# How long an app that is away keeps its seat.
+GONE_S: Final = 300.0
+_HELLO_S: Final = 5.0
+_QUESTIONS: Final = 8
+_UNSENT_BYTES: Final = 2 * MESSAGE_BYTES
+_HOST: Final = "127.0.0.1"
+_UNWANTED: Final = "it was disconnected here"
+_AWAY: Final = "its page is closed, or has lost its connection"
+# RFC 6761, RFC 6762 and RFC 9476: names that lead nowhere outside.
+_INNER: Final = (".localhost", ".local", ".internal", ".home.arpa")
+_ANY: Final[dict[str, Any]] = {"type": "object", "properties": {}}
+
+Role: TypeAlias = Literal["server", "client"]
+_log: Final = logging.getLogger(__name__)
+
+
+class PageSeats(Protocol):
+    """What a hub does for the bridge."""
+
+    ask: AskUser | None
+
+    def seat_page(self, app_id: str, dial: Dial) -> None:
+        """Want an app; raises InvalidInput where the id is taken."""
+
+    def retry(self, app_id: str) -> bool:
+        """Try an app again now; False where it is not wanted any more."""
+
+    def drop(self, app_id: str) -> None:
+        """Want an app no longer; its id is free at once."""
+
+
+class _Provider(msgspec.Struct, frozen=True):
+    id: str
+
+
+class _Hello(msgspec.Struct, frozen=True, tag="hello", tag_field="type"):
+    provider: _Provider
+
+
+_hellos: Final = msgspec.json.Decoder(_Hello)
+
+
+class _PageApp:
+    """An app that comes by the bridge, and the way to it while there is one."""
+
+    def __init__(self, app_id: str) -> None:
+        self.app_id = app_id
+        self.way: Callable[[], Awaitable[Link]] | None = None
+        self.reason = _AWAY
+        self.is_away = False
+        self.leaves: asyncio.TimerHandle | None = None
+
+    async def dial(self) -> Link:
+        """Reach the app. Raises Unreachable while it is away, and says why."""
+        if self.way is None:
+            raise Unreachable(self.reason)
+        return await self.way()
+
+
+class BrowserBridge:
+    """The bridge of one hub. `role` is empty until it has found its place."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        port: int = BRIDGE_PORT,
+        origins: Iterable[str] = (),
+        open: bool = False,  # noqa: A002 - the setting's name
+        gone_s: float = GONE_S,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self.role: Role | Literal[""] = ""
+        self.port = port
+        self.problem = ""
+        self.path = path
+        self._gone_s = gone_s
+        self._file = PairingFile(path)
+        self._gate = Gate("", os.getuid(), frozenset(origins), is_open=open)
+        self._backoff = backoff or Backoff(max_s=5.0)
+        self._relay = Relay(self)
+        self._apps: dict[tuple[str, ...], _PageApp] = {}
+        self._connected = 0
+        self._changed = Signal()
+        self._asked: set[str] = set()
+        self._one_question = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._seats: PageSeats | None = None
+
+    @property
+    def token(self) -> str:
+        """What an extension is paired with, and consumers show; empty before the bridge runs."""
+        return self._gate.token
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether an extension is known that needs no token any more."""
+        return bool(self._gate.agreed) or any(map(is_extension, self._gate.origins))
+
+    async def settled(self) -> Role:
+        """Wait until the bridge has its place. Raises Unreachable where it has found none."""
+        await self._changed.until(lambda: bool(self.role or self.problem))
+        if not self.role:
+            raise Unreachable(self.problem)
+        return self.role
+
+    async def run(self, seats: PageSeats) -> None:
+        """Be the bridge, or the consumer of another one, until cancelled."""
+        self._seats = seats
+        try:
+            pairing = await asyncio.to_thread(self._file.read)
+        except InvalidInput as error:
+            self._note("", str(error))
+            return
+        self._gate.token = pairing.token
+        self._gate.agreed.update(pairing.origins)
+        try:
+            attempt = 0
+            while True:
+                try:
+                    await self._serve()
+                except InvalidInput as taken:
+                    try:
+                        await self._follow()
+                        attempt = 0
+                    except SightlineError as error:
+                        self._note("", f"{taken}; {error}")
+                        attempt += 1
+                await asyncio.sleep(self._backoff.delay_s(attempt, random.random()))  # noqa: S311 - no secret
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _note(self, role: Role | Literal[""], problem: str = "") -> None:
+        if problem and problem != self.problem:
+            _log.warning("the browser bridge is not open: %s", problem)
+        self.role, self.problem = role, problem
+        self._changed.fire()
+
+    # The port is ours.
+
+    async def _serve(self) -> None:
+        from sightline.slop.transports.websocket import serve_judged
+
+        handlers = {APP_PATH: self._take_app, BRIDGE_PATH: self._take_member}
+        async with serve_judged(
+            handlers, self._judge, _HOST, self.port, max_bytes=CONSUMER_BYTES
+        ) as self.port:
+            self._note("server")
+            await asyncio.get_running_loop().create_future()
+
+    async def _judge(
+        self, path: str, visitor: Visitor, here: tuple[str, int], there: tuple[str, int]
+    ) -> Refusal | None:
+        owner = await asyncio.to_thread(connection_owner, there, here)
+        verdict = await asyncio.to_thread(
+            self._gate.judge, path, self.port, visitor, owner, listener_owner
+        )
+        origin = next(iter(visitor.values("origin")), "")
+        if isinstance(verdict, Refusal):
+            if verdict.status == HTTPStatus.FORBIDDEN and self._gate.may_ask(origin, owner):
+                self._ask_about(origin)
+            return verdict
+        if self._connected >= CONNECTIONS:
+            return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many are connected")
+        if verdict == "extension" and visitor.token is not None:
+            await self._agree(origin)
+        return None
+
+    def _ask_about(self, origin: str) -> None:
+        """Ask the user about an extension, once; it comes back by itself."""
+        ask = None if self._seats is None else self._seats.ask
+        if ask is None or origin in self._asked or len(self._asked) >= _QUESTIONS:
+            return
+        self._asked.add(origin)
+        question = UserQuestion(
+            "a browser extension",
+            f"It wants to show pages of your browser here, now and from now on. If you have just "
+            f"installed it, compare its id: {origin}",
+            form=_ANY,
+            origin=origin,
+        )
+
+        async def answered() -> None:
+            async with self._one_question:
+                answer = await ask(question)
+            if answer.action == "accept":
+                await self._agree(origin)
+
+        self._start(answered())
+
+    async def _agree(self, origin: str) -> None:
+        if origin not in self._gate.agreed:
+            self._gate.agreed.add(origin)
+            try:
+                await asyncio.to_thread(self._file.agree, origin)
+            except InvalidInput as error:
+                _log.warning("it is asked about again next time: %s", error)
+
+    async def _take_app(self, link: WebSocketLink) -> None:
+        """Give an app that dialled its seat, for as long as it is connected."""
+        origin = link.peer.headers.get("origin", "")
+        link.peer = Peer("page", origin or "a program that dialled")
+        self._connected += 1
+        try:
+            async with asyncio.timeout(_HELLO_S):
+                first = await link.receive() or b""
+            app_id = _hellos.decode(first).provider.id
+            app = self._returned(("dialled", origin, app_id), app_id)
+            heard = _HeardLink(link, first, lambda one: self._end_way(app, one))
+            self._show(app, heard.once)
+        except (TimeoutError, msgspec.DecodeError, UnicodeDecodeError, LetGo):
+            await link.close("an app says hello first")
+        except InvalidInput as error:
+            await link.close(str(error))
+        else:
+            try:
+                await link.wait_closed()
+            finally:
+                self._end_way(app, heard)
+        finally:
+            self._connected -= 1
+
+    def _end_way(self, app: _PageApp, link: _HeardLink) -> None:
+        """Note that a link is over, unless the app has come by another one since."""
+        if app.way == link.once:
+            self._hide(app, _AWAY)
+
+    def _returned(self, identity: tuple[str, ...], said: str) -> _PageApp:
+        """Find the seat of an app that comes again, or one for an app that is new."""
+        for number in count():
+            seat = (*identity, str(number))
+            app = self._apps.get(seat)
+            if app is None:
+                return self._new(seat, said)
+            if app.is_away:
+                return app
+        raise AssertionError  # `count` does not end
+
+    def _new(self, identity: tuple[str, ...], said: str) -> _PageApp:
+        if self._seats is None or len(self._apps) >= APPS:
+            raise InvalidInput("there are too many apps")
+        wanted = suggested_app_id(f"web-{said}")
+        for number in range(1, APPS + 1):
+            app = _PageApp(wanted if number == 1 else f"{wanted}-{number}")
+            with contextlib.suppress(InvalidInput):
+                self._seats.seat_page(app.app_id, app.dial)
+                self._apps[identity] = app
+                return app
+        raise InvalidInput(f"there are too many apps {wanted!r}")
+
+    def _show(self, app: _PageApp, way: Callable[[], Awaitable[Link]]) -> None:
+        """Let an app be reached. Raises InvalidInput if the user has disconnected it."""
+        app.way = way
+        if self._seats is None or not self._seats.retry(app.app_id):
+            self._hide(app, _UNWANTED, leaves=False)
+            raise InvalidInput(_UNWANTED)
+        app.is_away = False
+        if app.leaves is not None:
+            app.leaves.cancel()
+            app.leaves = None
+
+    def _hide(self, app: _PageApp, reason: str, *, leaves: bool = True) -> None:
+        """Note that an app is away; unless it comes again it leaves after a while."""
+        app.way, app.reason, app.is_away = None, reason, True
+        if app.leaves is not None:
+            app.leaves.cancel()
+        loop = asyncio.get_running_loop()
+        app.leaves = loop.call_later(self._gone_s, self._leave, app) if leaves else None
+
+    def _leave(self, app: _PageApp) -> None:
+        if app.leaves is not None:
+            app.leaves.cancel()
+        self._apps = {seat: one for seat, one in self._apps.items() if one is not app}
+        if self._seats is not None:
+            self._seats.drop(app.app_id)
+
+    # Extensions and consumers.
+
+    async def _take_member(self, link: WebSocketLink) -> None:
+        origin = link.peer.headers.get("origin")
+        self._connected += 1
+        line = _Line(link)
+        try:
+            if origin is None:
+                consumer = BridgeConsumer("a program", line.put)
+                self._relay.join(consumer)
+                try:
+                    await line.run(lambda data: self._relay.hear_consumer(consumer, data))
+                finally:
+                    self._relay.leave(consumer)
+            else:
+                await self._hear(TabSource(origin, line.put), line)
+        finally:
+            self._connected -= 1
+
+    async def _hear(self, source: TabSource, line: _Line) -> None:
+        try:
+            await line.run(lambda data: self._relay.hear_source(source, data))
+        finally:
+            self._relay.lose(source)
+
+    # The port is another bridge's.
+
+    async def _follow(self) -> None:
+        """Be the consumer of the bridge that has the port, for as long as it has it."""
+        from sightline.slop.transports.websocket import connect_websocket
+
+        owner = await asyncio.to_thread(listener_owner, self.port)
+        if owner != self._gate.uid and not (owner is None and self._gate.is_open):
+            raise Unauthorized(f"whoever has the port is not known to be you (user {owner})")
+        url = f"ws://{_HOST}:{self.port}{BRIDGE_PATH}"
+        link = await connect_websocket(url, self._gate.token, max_bytes=4 * CONSUMER_BYTES)
+        self._note("client")
+        line = _Line(link)
+        try:
+            await self._hear(TabSource("another bridge", line.put, channels=False), line)
+        finally:
+            await link.close()
+            self._note("")
+
+    # Tabs, as the relay tells of them.
+
+    def appeared(self, tab: Tab) -> None:
+        """Give a tab its seat, or its way back to it. Raises InvalidInput where it gets none."""
+        app = self._apps.get(tab.identity)
+        if app is None:
+            said = tab.provider
+            name = said.provider_id or said.id or said.name or tab.key
+            app = self._new(tab.identity, name)
+        if app.way is None:
+            self._show(app, lambda: self._reach(tab))
+
+    def vanished(self, tab: Tab, absence: Absence) -> None:
+        """Let a closed tab go; the app of another one stays, and says why it is away."""
+        app = self._apps.get(tab.identity)
+        if app is None:
+            return
+        if absence == "closed":
+            self._leave(app)
+        else:
+            self._hide(app, ABSENCES[absence], leaves=absence == "lost")
+
+    async def _reach(self, tab: Tab) -> Link:
+        said = tab.provider
+        peer = Peer("page", said.origin or f"{tab.source.origin} tab {tab.tab_id}")
+        if said.transport != "ws":
+            return PageLink(self._relay, tab, peer)
+        from sightline.slop.transports.websocket import connect_websocket
+
+        link = await connect_websocket(_checked(said.url or "", said.origin))
+        link.peer = peer
+        return link
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _checked(url: str, page: str | None) -> str:
+    """Return a WebSocket that a page names. Raises InvalidInput for one that is not its own.
+
+    Where nobody says which page it is, it is one on this machine, or an encrypted one elsewhere.
+    """
+    if page is not None:
+        return own_websocket(url, page)
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        parts, host = urlsplit(""), ""
+    if parts.scheme == "ws" and is_loopback(host):
+        return url
+    if parts.scheme == "wss" and _is_public(host):
+        return url
+    raise InvalidInput(f"a page names a WebSocket that is not to be dialled: {url[:200]!r}")
+
+
+def _is_public(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_global
+    except ValueError:
+        return "." in host and not host.endswith(_INNER)
+
+
+class _HeardLink:
+    """A link that somebody dialled: handed out once, its first message read already."""
+
+    def __init__(self, link: Link, first: bytes, over: Callable[[_HeardLink], None]) -> None:
+        self.peer = link.peer
+        self._link = link
+        self._first: bytes | None = first
+        self._over = over
+        self._is_taken = False
+
+    async def once(self) -> Link:
+        """Give the link to the first who asks. Raises Unreachable after that."""
+        if self._is_taken:
+            raise Unreachable(_AWAY)
+        self._is_taken = True
+        return self
+
+    async def receive(self) -> bytes | None:
+        """Return the next message, or None at the end."""
+        message, self._first = self._first, None
+        if message is None:
+            message = await self._link.receive()
+        if message is None:
+            self._over(self)
+        return message
+
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        """Send messages. Raises LinkClosed."""
+        await self._link.send(messages)
+
+    async def close(self, reason: str = "") -> None:
+        """End the link."""
+        self._over(self)
+        await self._link.close(reason)
+
+
+class _Line:
+    """A connection of the bridge: what waits to be sent, and how much may."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._waiting: deque[bytes] = deque()
+        self._bytes = 0
+        self._more = asyncio.Event()
+        self._ending: asyncio.Future[None] | None = None
+
+    def put(self, frame: bytes) -> None:
+        """Send a frame soon; who does not read is let go."""
+        if self._ending is not None:
+            return
+        self._waiting.append(frame)
+        self._bytes += len(frame)
+        if self._bytes > _UNSENT_BYTES:
+            self._waiting.clear()
+            self._ending = asyncio.ensure_future(self._link.close("it does not read"))
+        self._more.set()
+
+    async def run(self, hear: Callable[[bytes], None]) -> None:
+        """Carry frames both ways until one side has enough."""
+        writer = asyncio.create_task(self._write())
+        pace = Pace(Patience())
+        try:
+            while (data := await self._link.receive()) is not None:
+                try:
+                    with pace.work():
+                        hear(data)
+                except InvalidInput as error:
+                    _log.info("the browser bridge took no notice of a frame: %s", error)
+                    pace.fault()
+                await pace.turn()
+        except LetGo as error:
+            await self._link.close(str(error))
+        finally:
+            writer.cancel()
+            await asyncio.gather(writer, *filter(None, [self._ending]), return_exceptions=True)
+
+    async def _write(self) -> None:
+        with contextlib.suppress(LinkClosed):
+            while True:
+                await self._more.wait()
+                self._more.clear()
+                while self._waiting:
+                    frame = self._waiting.popleft()
+                    await self._link.send([frame])
+                    self._bytes -= len(frame)
