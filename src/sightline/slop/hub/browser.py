@@ -31,7 +31,7 @@ from sightline.errors import InvalidInput, LetGo, SightlineError, Unauthorized, 
 from sightline.slop.discovery.wellknown import own_websocket
 from sightline.slop.hub.backoff import Backoff
 from sightline.slop.hub.client import Dial
-from sightline.slop.hub.gate import APP_PATH, BRIDGE_PATH, Gate, is_extension
+from sightline.slop.hub.gate import APP_PATH, BRIDGE_PATH, BridgeGate, is_extension
 from sightline.slop.hub.pagelink import ABSENCES, PageLink
 from sightline.slop.hub.pairing import PairingFile
 from sightline.slop.hub.questions import AskUser, UserQuestion
@@ -137,13 +137,13 @@ class BrowserBridge:
         self.path = path
         self._gone_s = gone_s
         self._file = PairingFile(path)
-        self._gate = Gate("", os.getuid(), frozenset(origins), is_open=open)
+        self._gate = BridgeGate("", os.getuid(), frozenset(origins), is_open=open)
         self._backoff = backoff or Backoff(max_s=5.0)
         self._relay = Relay(self)
         self._apps: dict[tuple[str, ...], _PageApp] = {}
         self._connected = 0
         self._changed = Signal()
-        self._asked: set[str] = set()
+        self._asked_about: set[str] = set()
         self._one_question = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._seats: PageSeats | None = None
@@ -232,9 +232,9 @@ class BrowserBridge:
     def _ask_about(self, origin: str) -> None:
         """Ask the user about an extension, once; it comes back by itself."""
         ask = None if self._seats is None else self._seats.ask
-        if ask is None or origin in self._asked or len(self._asked) >= _QUESTIONS:
+        if ask is None or origin in self._asked_about or len(self._asked_about) >= _QUESTIONS:
             return
-        self._asked.add(origin)
+        self._asked_about.add(origin)
         question = UserQuestion(
             "a browser extension",
             f"It wants to show pages of your browser here, now and from now on. If you have just "
@@ -288,21 +288,21 @@ class BrowserBridge:
         if app.way == link.once:
             self._hide(app, _AWAY)
 
-    def _returned(self, identity: tuple[str, ...], said: str) -> _PageApp:
+    def _returned(self, identity: tuple[str, ...], own_id: str) -> _PageApp:
         """Find the seat of an app that comes again, or one for an app that is new."""
         for number in count():
             seat = (*identity, str(number))
             app = self._apps.get(seat)
             if app is None:
-                return self._new(seat, said)
+                return self._new(seat, own_id)
             if app.is_away:
                 return app
         raise AssertionError  # `count` does not end
 
-    def _new(self, identity: tuple[str, ...], said: str) -> _PageApp:
+    def _new(self, identity: tuple[str, ...], own_id: str) -> _PageApp:
         if self._seats is None or len(self._apps) >= APPS:
             raise InvalidInput("there are too many apps")
-        wanted = suggested_app_id(f"web-{said}")
+        wanted = suggested_app_id(f"web-{own_id}")
         for number in range(1, APPS + 1):
             app = _PageApp(wanted if number == 1 else f"{wanted}-{number}")
             with contextlib.suppress(InvalidInput):
@@ -387,8 +387,8 @@ class BrowserBridge:
         """Give a tab its seat, or its way back to it. Raises InvalidInput where it gets none."""
         app = self._apps.get(tab.identity)
         if app is None:
-            said = tab.provider
-            name = said.provider_id or said.id or said.name or tab.key
+            provider = tab.provider
+            name = provider.provider_id or provider.id or provider.name or tab.key
             app = self._new(tab.identity, name)
         if app.way is None:
             self._show(app, lambda: self._reach(tab))
@@ -404,13 +404,13 @@ class BrowserBridge:
             self._hide(app, ABSENCES[absence], leaves=absence == "lost")
 
     async def _reach(self, tab: Tab) -> Link:
-        said = tab.provider
-        peer = Peer("page", said.origin or f"{tab.source.origin} tab {tab.tab_id}")
-        if said.transport != "ws":
+        provider = tab.provider
+        peer = Peer("page", provider.origin or f"{tab.source.origin} tab {tab.tab_id}")
+        if provider.transport != "ws":
             return PageLink(self._relay, tab, peer)
         from sightline.slop.transports.websocket import connect_websocket
 
-        link = await connect_websocket(_checked(said.url or "", said.origin))
+        link = await connect_websocket(_checked(provider.url or "", provider.origin))
         link.peer = peer
         return link
 

@@ -23,7 +23,7 @@ from typing import Final, Literal, TypeAlias
 
 from sightline.slop.transports.door import Refusal, Visitor
 
-__all__ = ["APP_PATH", "BRIDGE_PATH", "Gate", "Guest", "is_extension"]
+__all__ = ["APP_PATH", "BRIDGE_PATH", "BridgeGate", "Guest", "is_extension"]
 
 APP_PATH: Final = "/slop"
 BRIDGE_PATH: Final = "/slop-bridge"
@@ -40,7 +40,7 @@ def is_extension(origin: str) -> bool:
 
 
 @dataclass(slots=True)
-class Gate:
+class BridgeGate:
     """What is asked of whoever connects. `agreed` are extensions that the user said yes to."""
 
     token: str

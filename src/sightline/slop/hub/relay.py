@@ -138,8 +138,8 @@ class Tab:
     @property
     def identity(self) -> tuple[str, ...]:
         """What stays the same of a page that comes again."""
-        said = self.provider
-        return (self.source.origin, self.key, said.origin or "", said.provider_id or said.id or "")
+        page = self.provider
+        return (self.source.origin, self.key, page.origin or "", page.provider_id or page.id or "")
 
 
 @dataclass(eq=False, slots=True)
