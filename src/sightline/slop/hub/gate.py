@@ -81,7 +81,7 @@ class BridgeGate:
             return self._bridge(origin, has_token=has_token, is_known=is_known)
         if not is_known:
             return Refusal(HTTPStatus.UNAUTHORIZED, "whose connection it is cannot be told")
-        if origin is None or origin in self.origins or self._serves(origin, listener):
+        if origin is None or origin in self.origins or self._serves(origin, port, listener):
             return "app"
         return _refused("this Origin is not allowed")
 
@@ -102,13 +102,13 @@ class BridgeGate:
             return "extension"
         return _refused("this extension is not known yet")
 
-    def _serves(self, origin: str, listener: Callable[[int], int | None]) -> bool:
-        """Tell whether a page is served on loopback, by a program of the same user."""
+    def _serves(self, origin: str, own_port: int, listener: Callable[[int], int | None]) -> bool:
+        """Tell whether a page is served on loopback, by another program of the same user."""
         local = _LOCAL_PAGE.fullmatch(origin)
         if local is None:
             return False
         port = int(local[2] or _PORTS[local[1]])
-        return 0 < port < 1 << 16 and listener(port) == self.uid
+        return 0 < port < 1 << 16 and port != own_port and listener(port) == self.uid
 
 
 def _refused(reason: str) -> Refusal:
