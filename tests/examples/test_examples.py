@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import urllib.error
 import urllib.request
@@ -36,10 +37,12 @@ async def until(watch: Watch, path: str, **wanted: object) -> None:
 
 def test_every_example_is_shorter_than_150_lines_as_docs_say() -> None:
     assert "each shorter than 150 lines" in (EXAMPLES.parent / "docs/README.md").read_text("utf-8")
-    files = [path for path in sorted(EXAMPLES.iterdir()) if path.is_file()]
-    assert {path.suffix for path in files} == {".py", ".ipynb"}
-    for path in files:
+    programs = [path for path in EXAMPLES.rglob("*") if path.suffix in {".py", ".ipynb", ".js"}]
+    for path in programs:
         assert len(path.read_text("utf-8").splitlines()) < 150, path
+    listed = re.findall(r"\]\(([\w./]+)\)", (EXAMPLES / "README.md").read_text("utf-8"))
+    started = {path.relative_to(EXAMPLES).as_posix() for path in programs if path.suffix != ".js"}
+    assert sorted(listed) == sorted(started)
 
 
 def post(url: str, token: str) -> bytes:
