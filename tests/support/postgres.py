@@ -108,6 +108,9 @@ class Server:
     def kill(self) -> None:
         """Kill the server and every process of it at once, as a crash of the machine would."""
         assert self._process is not None
+        if self._numbers is not None:
+            self._numbers.close()
+            self._numbers = None
         pids = [self._process.pid, *_children(self._process.pid)]
         for pid in pids:
             os.kill(pid, signal.SIGKILL)

@@ -23,7 +23,7 @@ from sightline.cli.ledger_path import DB_HELP, ledger_path
 from sightline.cli.out import notice, say, tell, write_json_lines
 from sightline.context.ledger import Ledger, Session
 from sightline.context.messages.gate import Gate, shown_text
-from sightline.errors import InvalidInput, MissingExtra, SightlineError
+from sightline.errors import InvalidInput, LedgerUnavailable, MissingExtra, SightlineError
 
 if TYPE_CHECKING:
     from sightline.gateway.observer import Passed, Passing
@@ -237,7 +237,8 @@ async def _serve(
     async with AsyncExitStack() as stack:
         ledger = _ledger(db) if record else None
         live = None if tail == "off" else await _live_tail(stack, tail, ledger)
-        return await _pass_on(program, port, ways, ledger, live, as_json=json)
+        is_whole = ledger is not None or not record
+        return await _pass_on(program, port, ways, ledger, live, as_json=json, is_whole=is_whole)
 
 
 async def _live_tail(stack: AsyncExitStack, mode: Mode, ledger: Ledger | None) -> LiveTail:
@@ -275,7 +276,9 @@ async def _pass_on(
     live: LiveTail | None,
     *,
     as_json: bool,
+    is_whole: bool,
 ) -> int:
+    """Pass requests on; it is never ready if it is not `is_whole`, for want of a ledger."""
     from sightline.gateway.observer import Observer
     from sightline.gateway.proxy import Gateway, server_of
 
@@ -287,7 +290,13 @@ async def _pass_on(
     base = f"http://{LOOPBACK}:{listening.getsockname()[1]}/{secret}"
     seen: asyncio.Queue[Passing | None] = asyncio.Queue()
     starts = {name: url.removesuffix(UPSTREAMS[name][2]) for name, url in ways.items()}
-    application = Gateway(secret, listening.getsockname()[1], starts, seen.put_nowait, live)
+
+    async def look() -> None:
+        if not is_whole:
+            raise LedgerUnavailable("nothing is recorded")
+        await asyncio.to_thread(observer.look)
+
+    application = Gateway(secret, listening.getsockname()[1], starts, seen.put_nowait, live, look)
     server = server_of(application)
     watching = asyncio.create_task(_watch(seen, observer, screen))
     serving = asyncio.create_task(server.serve(sockets=[listening]))

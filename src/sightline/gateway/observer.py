@@ -152,6 +152,11 @@ class Observer:
         if self._ledger is not None:
             self._ledger.close()
 
+    def look(self) -> None:
+        """Raise what keeps the ledger from being read, if there is one; call it in a thread."""
+        if self._ledger is not None:
+            self._ledger.revision()
+
     def observe(self, passing: Passing) -> Passed:
         """Find out what a request and its reply were, and keep them; call it in a thread."""
         known = Passed(

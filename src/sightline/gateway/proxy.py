@@ -2,7 +2,8 @@
 
     http://127.0.0.1:PORT/SECRET/anthropic/v1/messages  →  https://api.anthropic.com/v1/messages
 
-The first part of a path is a secret; without it every request is a 404. The second names the
+The first part of a path is a secret; without it every request but those after the gateway's
+health is a 404. The second names the
 upstream, which nothing in a request can choose otherwise. Bodies go on as they came and replies
 come back chunk by chunk; a copy is read beside that. Keys pass and are not looked at.
 """
@@ -13,7 +14,8 @@ import asyncio
 import contextlib
 import hmac
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx2
@@ -24,6 +26,7 @@ from websockets.asyncio.client import connect
 
 from sightline.gateway.bodies import Api, api_of
 from sightline.gateway.observer import READ_BYTES, Passing
+from sightline.slop.transports.health import WORDS, Health
 
 if TYPE_CHECKING:
     from sightline.gateway.tail import LiveTail, Spliced
@@ -44,10 +47,15 @@ Scope = Mapping[str, Any]
 Headers = list[tuple[bytes, bytes]]
 
 
+async def _see_nothing() -> None:
+    """Find nothing wrong."""
+
+
 class Gateway:
     """The ASGI application. `ended` gets every request for an answer, once it has ended.
 
-    `tail` puts the state of apps into requests; without one they go on as they came.
+    `tail` puts the state of apps into requests; without one they go on as they came. It is ready
+    while `look` raises nothing.
     """
 
     def __init__(
@@ -57,8 +65,10 @@ class Gateway:
         upstreams: Mapping[str, str],
         ended: Callable[[Passing], None],
         tail: LiveTail | None = None,
+        look: Callable[[], Awaitable[object]] = _see_nothing,
     ) -> None:
         self._secret = secret
+        self._health = Health(look)
         self._hosts = frozenset(f"{host}:{port}" for host in LOOPBACK)
         self._upstreams = dict(upstreams)
         self._ended = ended
@@ -83,7 +93,9 @@ class Gateway:
         if scope["type"] == "websocket":
             await self._serve_socket(scope, receive, send, found)
         elif isinstance(found, int):
-            await _refuse(send, found)
+            wants_health = found == HTTPStatus.NOT_FOUND and scope["method"] in ("GET", "HEAD")
+            status = await self._health.status(scope["path"]) if wants_health else None
+            await _refuse(send, status or found, WORDS[status].decode() if status else "")
         else:
             serving = asyncio.current_task()
             assert serving is not None  # noqa: S101 - we are in it

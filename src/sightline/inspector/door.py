@@ -2,6 +2,7 @@
 
     GET /?token=…   a token that is waited for: spent, and answered with the cookie and the way in
     /ROOM/…         the cookie; a Host that is ours; an Origin, if any, that is ours
+    /healthz, /readyz   the same without the cookie
     anything but GET and HEAD: an Origin that is ours, and a JSON body
 
 A page elsewhere cannot read the token, cannot make a browser send the cookie, and is
@@ -19,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["COOKIE", "HEADERS", "PageDoor", "PageRefusal", "policy"]
+__all__ = ["COOKIE", "HEADERS", "SAFE", "PageDoor", "PageRefusal", "policy"]
 
 COOKIE: Final = "sightline"
 SAFE: Final = frozenset({"GET", "HEAD"})

@@ -26,11 +26,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import sightline.telemetry as telemetry
 from sightline.errors import InvalidInput, NotFound, SightlineError, Unreachable
-from sightline.inspector.door import COOKIE, HEADERS, PageDoor, PageRefusal, policy
+from sightline.inspector.door import COOKIE, HEADERS, SAFE, PageDoor, PageRefusal, policy
 from sightline.inspector.lanes import Lane
 from sightline.inspector.pages import importmap_hash, served_page, static_file, way_in
 from sightline.inspector.records import ROW_DIGITS
 from sightline.slop.protocol.jsontext import NESTING, nests_deeper
+from sightline.slop.transports.health import LIVE, READY, WORDS, Health
 
 __all__ = ["Answers", "Lanes", "inspector_app"]
 
@@ -200,6 +201,14 @@ def inspector_app(
         wanted = _read(body, _invokes)
         return {"result": await invoke(wanted.app, wanted.path, wanted.action, wanted.params)}
 
+    health = Health(lambda: lanes.looks.run(answers.revision))
+
+    async def tell_health(request: Request) -> Response:
+        status = await health.status(request.url.path)
+        if status is None:
+            raise NotFound("there is no such page")
+        return Response(WORDS[status], status, media_type="text/plain")
+
     async def events(request: Request) -> Response:
         [session, *_] = _numbers(request.query_params.get("session", "0"))
         news = _news(answers, lanes.looks, request, session)
@@ -216,6 +225,8 @@ def inspector_app(
     routes = [
         Route("/", _page),
         Route("/static/{name:path}", _static),
+        Route(LIVE, tell_health),
+        Route(READY, tell_health),
         Route("/api/sessions", asks(about)),
         Route(
             f"{session_path}/turns",
@@ -367,6 +378,8 @@ class _Guard:
         if refusal is None:
             if arriving and door.exchanges(token or ""):
                 return self._let_in()
+            if path in (LIVE, READY) and request.method in SAFE:
+                return path
             inside = door.inside(path)
             if inside is not None and door.admits(request.cookies.get(COOKIE)):
                 return inside

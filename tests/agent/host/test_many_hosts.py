@@ -30,6 +30,7 @@ from sightline.context.messages.parts import Message
 from sightline.errors import NotFound, SessionBusy
 from sightline.events import Noticed
 from sightline.inspector.reader import RecordReader
+from sightline.slop.transports import health
 from support import postgres
 from support.live import command_of
 from support.shell import here
@@ -194,3 +195,23 @@ def test_the_oldest_sessions_of_a_database_go_until_the_rest_takes_no_more(
         left = [session.name for session in ledger.sessions.recent()]
         assert left == ["s5", "s4", "s3"]
         assert ledger.size() <= most
+
+
+async def test_an_inspector_is_ready_while_its_database_is_there(
+    monkeypatch: pytest.MonkeyPatch, server: postgres.Server, url: str
+) -> None:
+    monkeypatch.setattr(health, "_FRESH_S", 0.0)
+    Ledger(url).close()
+    with Ledger(url, mode="read") as ledger:
+        async with browsing(RecordReader(ledger)) as client:
+            base = str(client.base_url).removesuffix("room/")
+
+            async def status(name: str) -> int:
+                return (await client.get(f"{base}{name}")).status_code
+
+            found = [await status("readyz")]
+            server.kill()
+            found += [await status("readyz"), await status("healthz")]
+            server.start()
+            found.append(await status("readyz"))
+    assert found == [200, 503, 200, 200]

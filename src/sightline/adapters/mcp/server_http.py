@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sightline.slop.transports.door import Door, Visitor
+from sightline.slop.transports.health import WORDS, health_status
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -19,7 +20,8 @@ PATH = "/mcp"
 def guarded_app(apps: AppsServer, token: str) -> ASGIApp:
     """Make the ASGI app: the protocol at `/mcp`, behind a door that checks Host, Origin, token.
 
-    A browser's page is refused, whatever it knows: a program has no Origin.
+    A browser's page is refused, whatever it knows: a program has no Origin. Whether the server
+    lives is told without a token.
     """
     door = Door.of(None, (), token)
     inside = apps.protocol.streamable_http_app(streamable_http_path=PATH)
@@ -30,19 +32,23 @@ def guarded_app(apps: AppsServer, token: str) -> ASGIApp:
                 (name.decode("latin-1"), value.decode("latin-1"))
                 for name, value in scope["headers"]
             )
-            refusal = door.refusal(Visitor.of(pairs))
+            status = health_status(scope["path"], is_ready=lambda: True)
+            refusal = door.refusal(Visitor.of(pairs), asks_token=status is None)
+            if status is not None and refusal is None:
+                await _answer(send, status, WORDS[status])
+                return
             if refusal is not None:
-                await _refuse(send, refusal.status.value, refusal.reason)
+                await _answer(send, refusal.status, refusal.reason.encode())
                 return
         await inside(scope, receive, send)
 
     return app
 
 
-async def _refuse(send: Send, status: int, reason: str) -> None:
+async def _answer(send: Send, status: int, body: bytes) -> None:
     headers: list[tuple[bytes, bytes]] = [(b"content-type", b"text/plain; charset=utf-8")]
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
-    start: dict[str, Any] = {"type": "http.response.start", "status": status, "headers": headers}
+    start = {"type": "http.response.start", "status": int(status), "headers": headers}
     await send(start)
-    await send({"type": "http.response.body", "body": reason.encode()})
+    await send({"type": "http.response.body", "body": body})

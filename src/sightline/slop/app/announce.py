@@ -95,6 +95,7 @@ async def on_air(
     info: ProviderInfo,
     air: Air,
     *,
+    is_ready: Callable[[], bool] = lambda: True,
     version: str | None = None,
     description: str | None = None,
 ) -> AsyncIterator[Addresses]:
@@ -116,6 +117,7 @@ async def on_air(
                 handle, air.host, air.port,
                 token=token, origins=air.origins, hosts=air.hosts,
                 pages={WELL_KNOWN: lambda url: describe_app(info, url, description)},
+                is_ready=is_ready,
             )  # fmt: skip
             addresses.append(await stack.enter_async_context(served))
             ways.append(Ws(addresses[-1], token))

@@ -226,8 +226,8 @@ class App(Scope):
         One more than the app's limit of connections is told so, and not served.
         """
         self._loop = asyncio.get_running_loop()
-        most = self._provider.limits.connections
-        if self._served >= most:
+        if not self._has_room():
+            most = self._provider.limits.connections
             await _refuse(link, ActionError("conflict", f"it serves {most:,} connections, no more"))
             return
         self._served += 1
@@ -278,7 +278,9 @@ class App(Scope):
         """
         air = Air(port, unix, discoverable, host, token, origins, hosts, directory, open)
         about = {"version": self.version, "description": self.description}
-        async with on_air(self.handle, self.info, air, **about) as addresses:
+        async with on_air(
+            self.handle, self.info, air, is_ready=self._has_room, **about
+        ) as addresses:
             try:
                 yield addresses
             finally:
@@ -336,7 +338,11 @@ class App(Scope):
         machine: unless the framework asks who comes, give one.
         """
         door = Door.of(hosts, origins, token, has_hook=self._authenticate is not None)
-        return AsgiApp(self.handle, self.info, path, door, self.description)
+        return AsgiApp(self.handle, self.info, path, door, self.description, self._has_room)
+
+    def _has_room(self) -> bool:
+        """Whether one more connection is served."""
+        return self._served < self._provider.limits.connections
 
     async def _session_of(self, peer: Peer) -> Hashable:
         if self._authenticate is None:

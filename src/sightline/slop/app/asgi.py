@@ -2,6 +2,7 @@
 
     WebSocket  /slop               the protocol, one message per text frame
     GET        /.well-known/slop   where that is, and what the app offers
+    GET        /healthz, /readyz   whether it lives, and has room for one more
 
 Whom its `door` does not let in is refused before the socket is accepted. The description
 is given without a token: it is how a client learns where to bring one.
@@ -20,6 +21,7 @@ from typing import Any, Final, TypeAlias
 from sightline.slop.discovery.wellknown import WELL_KNOWN, describe_app
 from sightline.slop.protocol.messages import ProviderInfo
 from sightline.slop.transports.door import SUBPROTOCOL, Door, Refusal, Visitor
+from sightline.slop.transports.health import WORDS, health_status
 from sightline.slop.transports.link import Link, LinkClosed, Outgoing, Peer
 
 __all__ = ["AsgiApp", "AsgiLink"]
@@ -90,12 +92,14 @@ class AsgiApp:
         path: str,
         door: Door,
         description: str | None = None,
+        is_ready: Callable[[], bool] = lambda: True,
     ) -> None:
         self._handle = handle
         self._info = info
         self._path = path
         self._door = door
         self._description = description
+        self._is_ready = is_ready
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection, as ASGI has it."""
@@ -124,8 +128,12 @@ class AsgiApp:
         await self._handle(AsgiLink(visitor.peer("asgi", scope.get("client")), receive, send))
 
     async def _describe(self, scope: Scope, send: Send) -> None:
-        visitor = _visitor(scope)
-        if _path_of(scope) != WELL_KNOWN or scope["method"] not in {"GET", "HEAD"}:
+        visitor, path = _visitor(scope), _path_of(scope)
+        if scope["method"] not in {"GET", "HEAD"}:
+            await _answer(send, HTTPStatus.NOT_FOUND, b"not found", "text/plain")
+        elif (status := health_status(path, is_ready=self._is_ready)) is not None:
+            await _answer(send, status, WORDS[status], "text/plain")
+        elif path != WELL_KNOWN:
             await _answer(send, HTTPStatus.NOT_FOUND, b"not found", "text/plain")
         elif refusal := self._door.refusal(visitor, asks_token=False):
             await _answer(send, refusal.status, refusal.reason.encode(), "text/plain")

@@ -42,6 +42,7 @@ from sightline.slop.transports.door import (
     Visitor,
     is_loopback,
 )
+from sightline.slop.transports.health import WORDS, health_status
 from sightline.slop.transports.link import (
     CONSUMER_BYTES,
     PROVIDER_BYTES,
@@ -183,12 +184,14 @@ async def serve_websocket(
     hosts: Iterable[str] | None = None,
     max_bytes: int = PROVIDER_BYTES,
     pages: Mapping[str, Callable[[str], bytes]] | None = None,
+    is_ready: Callable[[], bool] = lambda: True,
 ) -> AsyncIterator[str]:
     """Serve WebSockets while the block runs; gives the address, `ws://host:port/path`.
 
     `origins` are the pages that may connect, `hosts` the values of the `Host` header that
     are this server; by default the loopback names with the port. `pages` are answered as JSON
     without a token, each made from the URL of the WebSocket as the visitor names its host.
+    `is_ready` is what `/readyz` tells (`transports.health`).
     Raises InvalidInput for a host beyond loopback without a token, or one whose names cannot
     be known.
     """
@@ -199,6 +202,8 @@ async def serve_websocket(
 
     def check(socket: ServerConnection, request: Request) -> Response | None:
         visitor, requested = _visitor(request), request.path.partition("?")[0]
+        if (status := health_status(requested, is_ready=is_ready)) is not None:
+            return _uncached(socket.respond(status, WORDS[status].decode()))
         page = (pages or {}).get(requested)
         refusal = door.refusal(visitor, asks_token=page is None)
         if refusal is not None:
@@ -353,6 +358,10 @@ def _json(socket: ServerConnection, body: bytes) -> Response:
     response = socket.respond(HTTPStatus.OK, body.decode())
     del response.headers["Content-Type"]
     response.headers["Content-Type"] = "application/json"
+    return _uncached(response)
+
+
+def _uncached(response: Response) -> Response:
     response.headers["Cache-Control"] = "no-store"
     return response
 
