@@ -116,12 +116,15 @@ _HEADLINES = {
     "one property of 100,000 nodes changed, then compared": ("trees", "change-diff", "slop-ai"),
     "one change told to 1,000 subscribers": ("live", "k-1000", "slop-ai, ten of them times 100"),
     "a tree of 100,000 nodes read from JSON": ("trees", "build", "slop-ai"),
-    "its memory": ("trees", "memory-100000", "slop-ai"),
     "the next prompt from 10,000 messages": ("slots", "warm-10000", "langchain-core, which counts"),
     "the same, with our counts for both": ("slots", "remembered-10000", "langchain-core"),
     "200 messages read back after a turn": ("ledger", "window-after-agents", "openai-agents"),
     "the same, by a process that just started": ("ledger", "window-first-agents", "openai-agents"),
+    "what the gateway adds before a reply begins": ("latency", "litellm-50k", "LiteLLM's proxy"),
+    "the same": ("latency", "pipe-50k", "a pipe that looks at nothing"),
     "a turn in a session of 1,000,000 messages": ("ledger", "turn-1000000", "a session of 1,000"),
+    "a tree as the text that a model reads": ("trees", "text", "slop-ai"),
+    "a child added to a long list": ("trees", "apply-add", "slop-ai, which changes it in place"),
 }
 
 
