@@ -7,8 +7,9 @@ a real browser: first paint as the browser reports it, the list of turns, the ne
 picture. After that the session goes on while the page follows it, and the memory of the
 server is read from the system before and after; `inspector_hour` does that for longer. Last, a
 session of 10,000 turns, of which the journal has the last half: when its first rows are there, how
-long the server takes for a filter over all of them, and its memory. Needs Chromium, as the browser
-tests do.
+long the server takes for a filter over all of them, and its memory; and the state of an app with
+50,000 nodes, of requests that nobody has looked at: when its tree is there. Needs Chromium, as the
+browser tests do.
 """
 
 from __future__ import annotations
@@ -22,19 +23,22 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Locator, Page, sync_playwright
 
 from benchmarks.harness import LeftOut, Row
 from benchmarks.inspector_hour import resident_mb
-from sightline import Message
+from sightline import App, Message
 from sightline.agent.host import Host
 from sightline.agent.host.journal import Ended, Journal, Sent
 from sightline.agent.models.scripted import ScriptedModel
 from sightline.config import AppSettings, Settings
 from sightline.context.dialects.request import Request
 from sightline.context.ledger import Ledger, StoredUsage
+from sightline.slop.app.local import local_dial
 from sightline.slop.hub.hub import Hub
 
 ROOT = Path(__file__).parent.parent
@@ -42,7 +46,10 @@ PROMISE_S = 1.0
 TURNS, QUICK_TURNS = 1_000, 20
 MORE, QUICK_MORE = 300, 5
 MANY, QUICK_MANY = 10_000, 60
-FIRST_ROWS_S, FILTER_S, MEMORY_MB = 0.5, 0.2, 100
+NODES, QUICK_NODES = 50_000, 500
+FIRST_ROWS_S, FILTER_S, MEMORY_MB, STATE_S = 0.5, 0.2, 100, 1.0
+FOLDERS = 10
+OPENED = 3  # states, the best of which counts
 FILTERS = ("status:failed", "cache<50%", "sector", "cost>0.001 time>8ms -status:failed")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 
@@ -117,6 +124,57 @@ def many_turns(chromium: str, turns: int) -> list[Row]:
     ]  # fmt: skip
 
 
+def folder(size: int) -> dict[str, Any]:
+    """A node of so many messages."""
+    rows = [{"id": f"m{n}", "props": {"title": f"Message {n}"}} for n in range(size)]
+    return {"type": "collection", "items": rows}
+
+
+async def show(ledger: Path, nodes: int, turns: int) -> None:
+    """Have a conversation of so many turns before an app of so many nodes."""
+    app = App("mail", "Mail")
+    size = (nodes - 1) // FOLDERS  # with the folder itself; the first has what is left over
+    sizes = [nodes - 1 - size * (FOLDERS - 1), *[size] * (FOLDERS - 1)]
+    for number, many in enumerate(sizes):
+        app.node(f"f{number}")(partial(folder, many - 1))
+    settings = Settings(apps=AppSettings(discover=False, workspace=False))
+    model = ScriptedModel(["Looked."] * turns)
+    async with Hub() as hub, Host.open(settings, model=model, ledger=ledger, hub=hub) as host:
+        hub.add("mail", local_dial(app))
+        async for world in hub.changes():
+            mail = world.app("mail")
+            if mail is not None and mail.tree is not None and mail.tree.children:
+                break
+        for number in range(turns):
+            async for _ in host.ask(f"Question {number}: what is new?"):
+                pass
+
+
+def large_state(chromium: str, nodes: int) -> Row:
+    """Open the state of an app of very many nodes, each time of another request."""
+    with tempfile.TemporaryDirectory() as directory:
+        ledger = Path(directory) / "work.db"
+        asyncio.run(show(ledger, nodes, OPENED))
+        with inspecting(ledger) as (_, address), sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+            page = browser.new_page()
+            page.goto(address)
+            page.get_by_role("group", name=re.compile("^The context window")).wait_for()
+            took = []
+            for _ in range(OPENED):
+                begun = time.monotonic()
+                page.keyboard.press("5")
+                tree = page.get_by_role("treegrid", name="Nodes of Mail")
+                tree.get_by_text("f0").wait_for()
+                took.append(time.monotonic() - begun)
+                page.keyboard.press("1")
+                page.keyboard.press("k")
+                page.get_by_role("group", name=re.compile("^The context window")).wait_for()
+            browser.close()
+    return Row("state", "the state of a large app is there", nodes, min(took), STATE_S, 1,
+               note=f"the peer is the promise of {STATE_S:g} s")  # fmt: skip
+
+
 def filter_time(page: Page, box: Locator, wanted: str) -> float:
     """Type a filter twice, for the first time brings in an index; how long the second took."""
     for text in (wanted, "turn=1", wanted):
@@ -164,6 +222,7 @@ def run(*, quick: bool = False) -> list[Row]:
             after = resident_mb(pid)
             browser.close()
     many = many_turns(chromium, QUICK_MANY if quick else MANY)
+    large = large_state(chromium, QUICK_NODES if quick else NODES)
     promise = f"the peer is the promise of {PROMISE_S:g} s"
     followed = f"memory of the server after {more:,} more turns, followed live"
     return [
@@ -172,6 +231,7 @@ def run(*, quick: bool = False) -> list[Row]:
         Row("memory", "memory of the server", turns, before * 2**20, unit="bytes"),
         Row("memory-after", followed, turns + more, after * 2**20, unit="bytes"),
         *many,
+        large,
     ]
 
 
