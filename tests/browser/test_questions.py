@@ -146,3 +146,37 @@ def test_what_was_not_seen_is_listed_with_the_rule_that_kept_it_out(page: Page) 
     expect(table).to_contain_text(f"it has 70,000 nodes, over the limit {HOSTILE}")
     turn(page, REFUSED).click()
     expect(table.get_by_role("row", name="describe_db")).to_contain_text("truncation")
+
+
+def test_everything_is_reached_by_a_few_letters_and_the_keyboard_alone(page: Page) -> None:
+    box = page.get_by_role("combobox", name="Go to or do")
+    first = page.get_by_role("dialog", name="Command palette").get_by_role("option").first
+    for wanted, name, address in (
+        ("not seen", "Not seen", r"/unseen"),
+        (str(BROKEN), f"{BROKEN} · ", rf"/t/{BROKEN}/1/unseen"),
+        ("careful plan", f"{OTHER_WAY} · ", rf"/t/{OTHER_WAY}/"),
+        ("filter fail", "Filter: failed", r"filter=status%3Afailed"),
+        ("filter none", "Filter: none", rf"/t/{OTHER_WAY}/1/unseen$"),
+        ("wrong onerror", f"{REFUSED} · {QUESTIONS[REFUSED]}", rf"/t/{REFUSED}/"),
+        ("good morning session", "1 · Good morning.", rf"/s/1/t/{len(QUESTIONS)}/"),
+    ):
+        page.keyboard.press("Control+k")
+        expect(box).to_be_focused()
+        box.fill(wanted)
+        expect(first).to_contain_text(name)
+        expect(first).to_have_attribute("aria-selected", "true")
+        page.keyboard.press("Enter")
+        expect(page).to_have_url(re.compile(address))
+        expect(page.get_by_role("dialog")).to_have_count(0)
+    turns(page).last.focus()
+    page.keyboard.press("Control+k")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    chosen = page.get_by_role("option", selected=True).last
+    expect(box).to_have_attribute(
+        "aria-activedescendant", chosen.get_attribute("id") or "no option is chosen"
+    )
+    expect(chosen).to_be_in_viewport()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)

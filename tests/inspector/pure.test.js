@@ -1,6 +1,7 @@
 // The modules of the page that need no browser.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { filterFor, matching } from "app/commands";
 import { differencesOf, hunksOf, pathOf, totalsOf } from "app/differences";
 import { Folds } from "app/folds";
 import { count, dollars, html, seconds, share } from "app/html";
@@ -181,4 +182,26 @@ test("two prompts side by side add up to both", () => {
 test("a character that turns text round is shown, and turns nothing round", () => {
   const name = "txt.\u202eexe\u2069";
   assert.equal(html`<p>${name}</p>`.props.children, "txt.⟨U+202E⟩exe⟨U+2069⟩");
+});
+
+test("the palette finds what has all the words, best what begins with them", () => {
+  const named = (text) => matching(COMMANDS, text).map(({ name }) => name);
+  const COMMANDS = ["Last turn", "Not seen", "State", "Restate"].map((name) => ({
+    kind: name.includes("turn") ? "action" : "view",
+    name,
+    run: () => {},
+  }));
+  assert.deepEqual(named(""), ["Last turn", "Not seen", "State", "Restate"]);
+  assert.deepEqual(named("state"), ["State", "Restate"]);
+  assert.deepEqual(named("SEEN view"), ["Not seen"]);
+  assert.deepEqual(named("nothing like it"), []);
+});
+
+test("turns are meant by number, or by words of which none is a term", () => {
+  assert.deepEqual([" 12 ", "status:failed", 'say "it"  -- now', ""].map(filterFor), [
+    "turn=12",
+    '"status:failed"',
+    '"say" "it" "now"',
+    "",
+  ]);
 });

@@ -85,11 +85,12 @@ def importmap_hash() -> str:
 
 
 def served_page() -> str:
-    """Write the page whose files this server has."""
+    """Write the page whose files this server has; its modules come at once, not one by one."""
+    early = (f'<link rel="modulepreload" href="static/{file}">' for file in _modules().values())
     return _page(
         head='<link rel="stylesheet" href="static/style.css">'
         '<link rel="icon" href="static/icon.svg">'
-        f'<script type="importmap">{_served_map()}</script>',
+        f'<script type="importmap">{_served_map()}</script>{"".join(early)}',
         foot='<script type="module" src="static/app/main.js"></script>',
         title="Sightline inspector",
     )

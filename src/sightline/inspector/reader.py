@@ -113,6 +113,11 @@ class RecordReader:
         self._states: dict[int, _State] = {}
         self._states_lock = threading.Lock()
 
+    @cached_property
+    def _strategies(self) -> dict[str, str]:
+        """What can lay a prompt out, by label; it is looked for once, in all that is installed."""
+        return choices(self._settings)
+
     def revision(self) -> int:
         """Count what other programs have changed, as far as it can be told."""
         journal = self._open_journal()
@@ -133,7 +138,7 @@ class RecordReader:
         """List sessions, and what a what-if can choose from."""
         return {
             "sessions": self._records.sessions(),
-            "strategies": sorted(choices(self._settings)),
+            "strategies": sorted(self._strategies),
             "models": list(dict.fromkeys((*self._settings.endpoints, *endpoints()))),
         }
 
@@ -282,7 +287,7 @@ class RecordReader:
 
     def what_if(self, session: int, turn: int, number: int, body: bytes) -> dict[str, Any]:
         """Assemble a recorded turn under other rules."""
-        wishes = read_wishes(body, choices(self._settings))
+        wishes = read_wishes(body, self._strategies)
         recorded = self._recorded(session, turn, number)
         before = self._before(recorded)
         result, wanted, notes = self._assembled(recorded, wishes)
@@ -299,7 +304,7 @@ class RecordReader:
 
     def what_if_all(self, session: int, body: bytes) -> dict[str, Any]:
         """Assemble the last request of each turn under other rules, the newest first; sum up."""
-        wishes = read_wishes(body, choices(self._settings))
+        wishes = read_wishes(body, self._strategies)
         last = {line.turn: line.number for line in self._lines(session)}
         sums = TurnSums(len(last))
         for turn in sorted(last, reverse=True)[:MOST_TURNS]:
@@ -312,7 +317,7 @@ class RecordReader:
 
     def _assembled(self, recorded: Recorded, wishes: Wishes) -> tuple[Again, str, list[str]]:
         """Compose a request again: what it is, by which strategy, what to know about it."""
-        offered = choices(self._settings)
+        offered = self._strategies
         original = strategy_of(recorded)
         wanted = wishes.strategy or (original if original in offered else DEFAULT.name)
         runner = runner_of(self._settings, offered[wanted])

@@ -1,20 +1,22 @@
 // The page: sessions above, turns on the left, one of the views on the right.
 
-import { signal, useSignal } from "@preact/signals";
+import { signal } from "@preact/signals";
 import { isExport, listen, news, useAnswer } from "app/api";
 import { ChangesView } from "app/changes";
 import { Conversation } from "app/conversation";
+import { Dialog } from "app/dialog";
 import { AgentSession } from "app/exchanges";
 import { TurnHeader } from "app/header";
 import { html } from "app/html";
 import { LedgerView } from "app/ledger";
+import { Palette } from "app/palette";
 import { Picture } from "app/picture";
 import { PromptView } from "app/prompt";
 import { address, go, route, VIEWS } from "app/route";
 import { SearchDialog } from "app/search";
 import { TraceView } from "app/trace";
 import { StateView } from "app/tree";
-import { Filter, Overview, TurnList, useTurns } from "app/turns";
+import { CHIPS, Filter, Overview, TurnList, useTurns } from "app/turns";
 import { UnseenView } from "app/unseen";
 import { WhatIf } from "app/whatif";
 import { render } from "preact";
@@ -32,23 +34,25 @@ const TITLES = {
   ledger: "Ledger",
 };
 const ASKING = ["ledger", "state", "unseen", "conversation"]; // views that ask for what they show
-const KEYS = [
-  ["j / k", "next, previous turn"],
-  ["g / G", "first, last turn"],
-  [`1 – ${VIEWS.length}`, "the views"],
-  ["[ / ]", "previous, next request of the turn"],
-  ["/", "search everything said"],
-  ["f", "follow the newest request"],
-  ["?", "this help"],
-];
-
 const follow = signal(false);
 
-const Help = ({ open }) => html`<dialog open aria-label="Keyboard" class="help">
+const help = signal(false);
+const palette = signal(false);
+const IS_MAC = /^Mac|^iP/.test(navigator.platform);
+const PALETTE_KEYS = IS_MAC ? "⌘K" : "Ctrl+K";
+
+const Help = ({
+  actions,
+}) => html`<${Dialog} label="Keyboard" onClose=${() => (help.value = false)}>
   <h2>Keyboard</h2>
-  <dl>${KEYS.map(([key, what]) => html`<dt key=${key}><kbd>${key}</kbd></dt><dd>${what}</dd>`)}</dl>
-  <button type="button" autofocus onClick=${() => (open.value = false)}>Close</button>
-</dialog>`;
+  <dl>
+    <dt><kbd>${PALETTE_KEYS}</kbd></dt><dd>anything, by a few letters</dd>
+    ${actions
+      .filter(({ keys }) => keys)
+      .map(({ keys, name }) => html`<dt key=${keys}><kbd>${keys}</kbd></dt><dd>${name}</dd>`)}
+  </dl>
+  <button type="button" autofocus onClick=${() => (help.value = false)}>Close</button>
+<//>`;
 
 const Tabs = () => html`<nav aria-label="Views"><ul class="tabs">
   ${VIEWS.map(
@@ -92,41 +96,119 @@ const View = ({ turn, requests, about, fresh }) => {
   return html`<${Picture} key=${key} data=${data} />`;
 };
 
+const exportOf = (session) => `./export/${session}.html`;
+
+// What can be done wherever one is: by a key, and in the palette.
+const everywhere = (session) => [
+  ...VIEWS.map((view, at) => ({
+    kind: "view",
+    keys: `${at + 1}`,
+    name: TITLES[view],
+    run: () => go({ view, options: {} }),
+  })),
+  {
+    kind: "action",
+    keys: "/",
+    name: "Search everything said",
+    run: () => go({ find: "" }, { replace: true }),
+  },
+  { kind: "action", keys: "?", name: "Keyboard help", run: () => (help.value = true) },
+  ...(isExport
+    ? []
+    : [
+        {
+          kind: "action",
+          keys: "f",
+          name: "Follow the newest request, or stop following",
+          run: () => (follow.value = !follow.value),
+        },
+        {
+          kind: "action",
+          name: "Export this session",
+          run: () => location.assign(exportOf(session)),
+        },
+      ]),
+];
+
+const amongTurns = (turns, selected, current, choose) => [
+  {
+    kind: "action",
+    keys: "j",
+    name: "Next turn",
+    run: () => choose(Math.min(selected + 1, turns.length - 1)),
+  },
+  {
+    kind: "action",
+    keys: "k",
+    name: "Previous turn",
+    run: () => choose(Math.max(selected - 1, 0)),
+  },
+  { kind: "action", keys: "g", name: "First turn", run: () => choose(0) },
+  { kind: "action", keys: "G", name: "Last turn", run: () => choose(turns.length - 1) },
+  {
+    kind: "action",
+    keys: "[",
+    name: "Previous request of the turn",
+    run: () => current && go({ request: Math.max(1, route.value.request - 1) }),
+  },
+  {
+    kind: "action",
+    keys: "]",
+    name: "Next request of the turn",
+    run: () => current && go({ request: Math.min(current.requests, route.value.request + 1) }),
+  },
+  ...CHIPS.map(([name, filter]) => ({
+    kind: "action",
+    name: `Filter: ${name}`,
+    run: () => go({ filter }),
+  })),
+  { kind: "action", name: "Filter: none", run: () => go({ filter: "" }) },
+];
+
+const openings = (sessions) =>
+  sessions.map((item) => ({
+    kind: "session",
+    name: `${item.id} · ${called(item)}`,
+    run: () => openSession(item.id),
+  }));
+
 // Whoever sees a turn chosen may press the next key: it must not meet the keys of the page before.
-const useKeys = (turns, selected, current, choose, help) =>
+const useKeys = (actions) =>
   useLayoutEffect(() => {
     const press = (event) => {
-      if (event.ctrlKey || event.metaKey || event.altKey) return;
-      if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
-      const moves = {
-        j: () => choose(Math.min(selected + 1, turns.length - 1)),
-        k: () => choose(Math.max(selected - 1, 0)),
-        g: () => choose(0),
-        G: () => choose(turns.length - 1),
-        f: () => (follow.value = !follow.value),
-        "/": () => go({ find: "" }, { replace: true }),
-        "?": () => (help.value = !help.value),
-        Escape: () => (help.value = false),
-        "[": () => current && go({ request: Math.max(1, route.value.request - 1) }),
-        "]": () => current && go({ request: Math.min(current.requests, route.value.request + 1) }),
-      };
-      if (VIEWS[Number(event.key) - 1]) go({ view: VIEWS[Number(event.key) - 1], options: {} });
-      else if (moves[event.key]) moves[event.key]();
-      else return;
+      const isPalette = event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey);
+      if (isPalette && !event.altKey && !event.shiftKey) palette.value = true;
+      else {
+        if (event.ctrlKey || event.metaKey || event.altKey) return;
+        if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
+        if (event.target.closest?.("dialog")) return;
+        const action = actions.find(({ keys }) => keys === event.key);
+        if (!action) return;
+        action.run();
+      }
       event.preventDefault();
     };
     addEventListener("keydown", press);
     return () => removeEventListener("keydown", press);
-  }, [turns, selected, current]);
+  });
+
+const Overlays = ({ actions, sessions }) => html`<div>
+  ${help.value && html`<${Help} actions=${actions} />`}
+  ${route.value.find !== null && html`<${SearchDialog} />`}
+  ${
+    palette.value &&
+    html`<${Palette} commands=${[...actions, ...openings(sessions)]}
+      onClose=${() => (palette.value = false)} />`
+  }
+</div>`;
 
 const titleOf = (turn, title) => [turn && `${turn.turn} · ${turn.text}`, title, "Sightline"];
 
 const Session = ({ about }) => {
-  const { session, turn, filter, find, view } = route.value;
+  const { session, turn, filter, view } = route.value;
   const fresh = news.value.turns;
   const list = useTurns(session, fresh);
   const { turns, data } = list;
-  const help = useSignal(false);
   const selected = turns.indexOf(turn);
   const choose = (index) =>
     index >= 0 && turns[index] && go({ turn: turns[index], request: 1, options: {} });
@@ -144,7 +226,8 @@ const Session = ({ about }) => {
     if (follow.value && current?.requests > route.value.request)
       go({ request: current.requests }, { replace: true });
   }, [follow.value, current]);
-  useKeys(turns, selected, current, choose, help);
+  const actions = [...everywhere(session), ...amongTurns(turns, selected, current, choose)];
+  useKeys(actions);
   const title = about.sessions.find((item) => item.id === session)?.title;
   useEffect(() => {
     document.title = titleOf(current, title).filter(Boolean).join(" · ");
@@ -173,9 +256,17 @@ const Session = ({ about }) => {
             fresh=${changes ? fresh : ""} />`
       }
     </div>
-    ${help.value && html`<${Help} open=${help} />`}
-    ${find !== null && html`<${SearchDialog} />`}
+    <${Overlays} actions=${actions} sessions=${about.sessions} />
   </main>`;
+};
+
+// A session of another agent's has requests instead of turns, and one view of each.
+const Foreign = ({ about, agent }) => {
+  const { session } = route.value;
+  const actions = everywhere(session).filter(({ kind }) => kind !== "view");
+  useKeys(actions);
+  return html`<${AgentSession} session=${session} agent=${agent} fresh=${news.value.turns} />
+    <${Overlays} actions=${actions} sessions=${about.sessions} />`;
 };
 
 const called = (item) => (item.agent ? `${item.agent}: ${item.title}` : item.title);
@@ -210,13 +301,11 @@ const Page = () => {
         onChange=${() => (follow.value = !follow.value)} /> follow</label>`
       }
       <span class="quiet" role="status">${news.value.state}</span>
-      ${
-        !isExport &&
-        session !== null &&
-        html`<a href=${`./export/${session}.html`}
-        download>Export</a>`
-      }
-      <span class="quiet right">? for keys</span>
+      ${!isExport && session !== null && html`<a href=${exportOf(session)} download>Export</a>`}
+      <button type="button" class="plain right" aria-haspopup="dialog"
+        onClick=${() => (palette.value = true)}><kbd>${PALETTE_KEYS}</kbd> anything</button>
+      <button type="button" class="plain" aria-haspopup="dialog"
+        onClick=${() => (help.value = true)}><kbd>?</kbd> keys</button>
     </header>
     ${error && html`<p class="error" role="alert">${error}</p>`}
     ${data?.sessions.length === 0 && html`<p class="quiet">This ledger has no session yet.</p>`}
@@ -224,8 +313,7 @@ const Page = () => {
       data &&
       session !== null &&
       (agent
-        ? html`<${AgentSession} key=${session} session=${session} agent=${agent}
-          fresh=${news.value.turns} />`
+        ? html`<${Foreign} key=${session} about=${data} agent=${agent} />`
         : html`<${Session} key=${session} about=${data} />`)
     }
   </div>`;

@@ -1,5 +1,6 @@
 // Everything that was said, in any session, found by its words.
 import { isExport, useAnswer } from "app/api";
+import { Dialog } from "app/dialog";
 import { html } from "app/html";
 import { address, go, route } from "app/route";
 import { useLayoutEffect, useRef } from "preact/hooks";
@@ -46,8 +47,7 @@ export const SearchDialog = () => {
     event.preventDefault();
     if (first) location.hash = placeOf(first);
   };
-  const press = (event) => event.key === "Escape" && close();
-  return html`<dialog open class="help search" aria-label="Search" onKeyDown=${press}>
+  return html`<${Dialog} label="Search" kind="search" onClose=${close}>
     <form role="search" onSubmit=${land}>
       <label>Search everything said
         ${" "}<input ref=${box} type="search" value=${find} onInput=${look} /></label>
@@ -55,5 +55,5 @@ export const SearchDialog = () => {
     </form>
     ${isExport && html`<p class="quiet">An export cannot be searched: open the inspector.</p>`}
     ${!isExport && html`<${Found} data=${data} error=${error} />`}
-  </dialog>`;
+  <//>`;
 };

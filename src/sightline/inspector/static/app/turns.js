@@ -10,7 +10,7 @@ const ROW = 46;
 const MOST_ASKED = 100; // rows in one request
 const PAUSE_MS = 200; // after the last key, before a filter is tried
 const HEIGHT = 40; // of the chart
-const CHIPS = [
+export const CHIPS = [
   ["failed", "status:failed"],
   ["cache missed", "cache<50%"],
 ];
