@@ -14,14 +14,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from browser.conftest import _PATH, Inspector
+from browser.conftest import _PATH, TIMEOUT_MS, Inspector, view
 from browser.eventful import (
     ADDRESS,
     BROKEN,
     CALLS,
     DROPPED,
+    FIRST,
     HOSTILE,
     LOST,
     OTHER_WAY,
@@ -180,3 +181,62 @@ def test_everything_is_reached_by_a_few_letters_and_the_keyboard_alone(page: Pag
     expect(chosen).to_be_in_viewport()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_whatever_is_not_there_is_said_in_the_place_where_it_would_stand(
+    browser: Browser, eventful: Inspector
+) -> None:
+    """In a page of its own: a browser complains of answers that are errors."""
+    context = browser.new_context()
+    context.set_default_timeout(TIMEOUT_MS)
+    page = context.new_page()
+    page.goto(eventful.address)
+    expect(turns(page)).to_have_count(len(QUESTIONS))
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    def asked() -> Route:
+        while not held:
+            page.evaluate("0")  # whoever waits for the page hears of its requests
+        return held.pop()
+
+    for address, name, waits_for, empty in (
+        ("**/groups/*", "Conversation", "the conversation", "Nothing was said in this turn"),
+        ("**/state", "State", "the state of the apps", "No app was connected"),
+        ("**/unseen", "Not seen", "what was not seen", "The model saw everything there was"),
+    ):
+        page.route(address, hold)
+        turn(page, FIRST).click()
+        view(page, name)
+        waiting = page.get_by_role("status").filter(has_text=f"Loading {waits_for}…")
+        expect(waiting).to_be_attached()
+        asked().fulfill(status=503, json={"error": f"busy {HOSTILE}"})
+        expect(page.get_by_role("alert")).to_contain_text(f"busy {HOSTILE}")
+        page.get_by_role("button", name="Try again").click()
+        expect(waiting).to_be_attached()
+        asked().fulfill(json={"messages": [], "apps": [], "unseen": []})
+        expect(page.get_by_text(empty)).to_be_visible()
+        turn(page, CALLS).click()
+        expect(page.get_by_text(empty)).to_have_count(0)  # it was of another turn
+        expect(waiting).to_be_attached()
+        asked().continue_()
+        page.unroute(address)
+    view(page, "What if")
+    form = page.get_by_role("form", name="Change the rules")
+    table = page.get_by_role("table", name="What would change")
+    form.get_by_label("window").fill("2")
+    expect(table).to_be_visible()
+    page.route("**/whatif", hold)
+    form.get_by_label("window").fill("1")
+    expect(page.get_by_role("status").filter(has_text="Computing…")).to_be_attached()
+    expect(table).to_have_count(0)
+    asked().continue_()
+    expect(table).to_be_visible()
+    page.get_by_role("searchbox", name="Filter turns").fill("nobody-said-this")
+    expect(page.get_by_text("No turn is like that")).to_be_visible()
+    page.goto(page.url.replace(f"/t/{CALLS}/", "/t/99/"))
+    expect(page.get_by_text("There is no turn 99")).to_be_visible()
+    page.unroute_all()
+    context.close()

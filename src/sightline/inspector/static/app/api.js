@@ -54,7 +54,9 @@ export const post = async (path, body) => {
   return answer;
 };
 
-/** @typedef {{ path: string | null, data: any, error: string | null }} Answer */
+/**
+ * @typedef {{ path: string | null, data: any, error: string | null, retry?: () => void }} Answer
+ */
 
 /** @type {Answer} */
 const NONE = { path: null, data: null, error: null };
@@ -67,6 +69,7 @@ const NONE = { path: null, data: null, error: null };
  */
 export const useAnswer = (path, fresh = "") => {
   const answer = useSignal(NONE);
+  const tries = useSignal(0);
   useEffect(() => {
     if (!path) return undefined;
     let wanted = true;
@@ -80,8 +83,12 @@ export const useAnswer = (path, fresh = "") => {
     return () => {
       wanted = false;
     };
-  }, [path, fresh]);
-  return answer.value.path === path ? answer.value : NONE;
+  }, [path, fresh, tries.value]);
+  const retry = () => {
+    answer.value = NONE;
+    tries.value += 1;
+  };
+  return answer.value.path === path ? { ...answer.value, retry } : NONE;
 };
 
 /**

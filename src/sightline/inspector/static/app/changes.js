@@ -3,6 +3,7 @@ import { useAnswer } from "app/api";
 import { differencesOf, totalsOf } from "app/differences";
 import { count, html } from "app/html";
 import { colourOf } from "app/map";
+import { Empty, Pending, Problem } from "app/notice";
 import { DriftNote } from "app/prompt";
 import { route, setOption } from "app/route";
 
@@ -69,10 +70,13 @@ export const ChangesView = ({ data }) => {
     <label>against request <input name="with" size="8" pattern="\\d+\\.\\d+" value=${wanted ?? ""}
       placeholder="turn.request" onChange=${(event) => setOption("with", event.target.value)} />
     </label>
-    ${!wanted && html`<p class="quiet">The first request to its model: nothing before it.</p>`}
-    ${wanted && !path && html`<p class="error" role="alert">Requests are named turn.request.</p>`}
-    ${other.error && html`<p class="error" role="alert">${other.error}</p>`}
-    ${path && !other.data && !other.error && html`<p class="quiet">Loading…</p>`}
+    ${
+      !wanted &&
+      html`<${Empty} title="The first request to its model">There is nothing before it; name
+        ${" "}another request to compare it with.<//>`
+    }
+    ${wanted && !path && html`<${Problem} error="Requests are named turn.request, like 3.1." />`}
+    ${path && !other.data && html`<${Pending} answer=${other} what=${`request ${wanted}`} />`}
     ${
       other.data &&
       html`<${Between} key=${label} before=${other.data} after=${data} label=${label}

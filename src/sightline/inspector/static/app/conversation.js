@@ -2,6 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { news, useAnswer } from "app/api";
 import { html, seconds } from "app/html";
+import { Empty, Pending } from "app/notice";
 import { doing, stepsOf } from "app/steps";
 import { useEffect } from "preact/hooks";
 
@@ -48,9 +49,9 @@ const Now = ({ steps, since }) => {
 };
 
 export const Conversation = ({ session, turn, fresh }) => {
-  const { data, error } = useAnswer(`/api/sessions/${session}/groups/${turn.group}`, fresh);
-  if (error) return html`<p class="error" role="alert">${error}</p>`;
-  if (!data) return html`<p class="quiet">Loading…</p>`;
+  const answer = useAnswer(`/api/sessions/${session}/groups/${turn.group}`, fresh);
+  const { data } = answer;
+  if (!data) return html`<${Pending} answer=${answer} what="the conversation" />`;
   const steps = stepsOf(data.messages, turn.status === "running" ? news.value.open : null);
   return html`<section aria-label="Conversation">
     <ol class="said-and-done">${steps.map(
@@ -59,7 +60,7 @@ export const Conversation = ({ session, turn, fresh }) => {
         ${ENDED.includes(step.status) || html`${" "}<${Tag} name=${step.status} />`}</p>
       <${Step} step=${step} /></li>`,
     )}</ol>
-    ${steps.length === 0 && html`<p class="quiet">Nothing was said in this turn.</p>`}
+    ${steps.length === 0 && html`<${Empty} title="Nothing was said in this turn" />`}
     ${
       turn.status === "running" &&
       html`<${Now} steps=${steps} since=${data.messages[0]?.created_at} />`

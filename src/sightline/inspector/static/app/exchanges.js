@@ -3,6 +3,7 @@
 import { useAnswer } from "app/api";
 import { count, dollars, html, seconds, share } from "app/html";
 import { VirtualList } from "app/list";
+import { Empty, Pending } from "app/notice";
 import { Excerpt } from "app/prompt";
 import { route, setOption } from "app/route";
 
@@ -51,9 +52,9 @@ const Drift = ({ drift }) => html`<section aria-label="Where it departs">
 </section>`;
 
 const Exchange = ({ session, number }) => {
-  const { data, error } = useAnswer(`/api/sessions/${session}/exchanges/${number}`);
-  if (error) return html`<p class="error" role="alert">${error}</p>`;
-  if (!data) return html`<p class="quiet">Loading…</p>`;
+  const answer = useAnswer(`/api/sessions/${session}/exchanges/${number}`);
+  const { data } = answer;
+  if (!data) return html`<${Pending} answer=${answer} what="the request" />`;
   return html`<section aria-label="Exchange">
     <p class="lead">${data.sent_at} <code>${data.api}</code> ${data.model}
       ${" "}<span class="figure">${figures(data).join(" · ")}</span></p>
@@ -75,14 +76,16 @@ const Exchange = ({ session, number }) => {
 };
 
 export const AgentSession = ({ session, agent, fresh }) => {
-  const { data, error } = useAnswer(`/api/sessions/${session}/exchanges`, fresh);
+  const answer = useAnswer(`/api/sessions/${session}/exchanges`, fresh);
+  const { data } = answer;
   const requests = data?.requests ?? [];
   const wanted = requests.findIndex((item) => String(item.id) === route.value.options.exchange);
   const at = wanted < 0 ? requests.length - 1 : wanted;
   const chosen = requests[at];
   return html`<main>
     <aside aria-label="Requests of the session">
-      ${error && html`<p class="error" role="alert">${error}</p>`}
+      ${!data && html`<${Pending} answer=${answer} what="the requests" />`}
+      ${data && requests.length === 0 && html`<${Empty} title="No request was recorded" />`}
       <${VirtualList} id="exchanges" label="Requests" count=${requests.length} height=${ROW}
         selected=${at} onSelect=${(index) => setOption("exchange", String(requests[index].id))}
         row=${(index) => Row(requests[index], index)} />

@@ -1,6 +1,7 @@
 // What became of a turn, in four verdicts: outcome, cache, cost, what changed.
 import { useAnswer } from "app/api";
 import { html } from "app/html";
+import { Problem } from "app/notice";
 import { address, route } from "app/route";
 
 const Card = ({ name, verdict, children = null }) => html`<article
@@ -27,7 +28,8 @@ const Cards = ({ data }) => html`<div class="verdicts">
 export const TurnHeader = ({ turn, fresh }) => {
   const { session, request } = route.value;
   const path = `/api/sessions/${session}/turns/${turn.turn}/${request}/verdicts`;
-  const { data, error } = useAnswer(turn.requests ? path : null, fresh);
+  const answer = useAnswer(turn.requests ? path : null, fresh);
+  const { data, error, retry } = answer;
   const sent = data && [data.sent_at, data.model, data.address, `request ${request}`];
   return html`<section class="about-turn" aria-label="The turn">
     <h2 dir="auto">${turn.turn} · ${turn.text}</h2>
@@ -37,7 +39,8 @@ export const TurnHeader = ({ turn, fresh }) => {
         ? html`<${Cards} data=${data} />`
         : html`<p class="quiet">${turn.status} ${turn.reason}
           ${turn.requests === 0 && " · nothing that was sent is recorded"}
-          ${error && ` · ${error}`}</p>`
+          </p>`
     }
+    ${error && html`<${Problem} error=${error} retry=${retry} />`}
   </section>`;
 };

@@ -3,6 +3,7 @@ import { useSignal } from "@preact/signals";
 import { isExport, post, useAnswer } from "app/api";
 import { count, html, tokens } from "app/html";
 import { VirtualList } from "app/list";
+import { Empty, Pending, Problem } from "app/notice";
 import { route, setOption } from "app/route";
 import { Found, useFound } from "app/search";
 
@@ -22,7 +23,7 @@ const GroupRow = (
 
 const States = ({ states }) => {
   const wanted = useSignal(-1);
-  if (states.length === 0) return html`<p class="quiet">The model has written none yet.</p>`;
+  if (states.length === 0) return html`<${Empty} title="The model has written none yet" />`;
   const at = wanted.value < 0 || wanted.value >= states.length ? states.length - 1 : wanted.value;
   return html`<div>
     <${VirtualList} id="states" label="STATE through time" count=${states.length}
@@ -36,9 +37,9 @@ const States = ({ states }) => {
 };
 
 const Group = ({ session, group, fresh }) => {
-  const { data, error } = useAnswer(`/api/sessions/${session}/groups/${group}`, fresh);
-  if (error) return html`<p class="error" role="alert">${error}</p>`;
-  if (!data) return null;
+  const answer = useAnswer(`/api/sessions/${session}/groups/${group}`, fresh);
+  const { data } = answer;
+  if (!data) return html`<${Pending} answer=${answer} what="the messages" />`;
   return html`<ol class="messages" aria-label=${`Messages of group ${group}`}>${data.messages.map(
     (message) => html`<li key=${message.id}>
     <details open><summary><b>${message.role}</b> #${message.id}
@@ -75,6 +76,7 @@ const Sql = ({ session }) => {
   const answer = useSignal(/** @type {any} */ (null));
   const run = async (event) => {
     event.preventDefault();
+    answer.value = { isComing: true };
     try {
       answer.value = await post("/api/query", {
         sql: new FormData(event.target).get("sql"),
@@ -89,7 +91,8 @@ const Sql = ({ session }) => {
     <label>One read-only statement over this session
       <textarea name="sql" rows="3" spellcheck="false">${STATEMENT}</textarea></label>
     <button>Run</button>
-    ${data?.error && html`<p class="error" role="alert">${data.error}</p>`}
+    ${data?.isComing && html`<p class="notice waiting quiet" role="status">Running…</p>`}
+    ${data?.error && html`<${Problem} error=${data.error} />`}
     ${
       data?.rows &&
       html`<div class="wide"><table><caption>${count(data.rows.length)} rows</caption>
@@ -105,11 +108,11 @@ const Sql = ({ session }) => {
 
 const Search = () => {
   const wanted = route.value.options.q ?? "";
-  const { data, error } = useFound(wanted);
+  const answer = useFound(wanted);
   return html`<form role="search" aria-label="Search" onSubmit=${(event) => event.preventDefault()}>
     <label>Search what was said, and memos <input type="search" value=${wanted}
       onChange=${(event) => setOption("q", event.target.value)} /></label>
-    ${wanted && html`<${Found} data=${data} error=${error} />`}
+    <${Found} text=${wanted} answer=${answer} />
   </form>`;
 };
 
@@ -118,10 +121,10 @@ const Memo = (memo) =>
 
 export const LedgerView = ({ fresh }) => {
   const { session } = route.value;
-  const { data, error } = useAnswer(`/api/sessions/${session}/ledger`, fresh);
+  const answer = useAnswer(`/api/sessions/${session}/ledger`, fresh);
+  const { data } = answer;
   const chosen = useSignal(-1);
-  if (error) return html`<p class="error" role="alert">${error}</p>`;
-  if (!data) return html`<p class="quiet">Loading…</p>`;
+  if (!data) return html`<${Pending} answer=${answer} what="the ledger" />`;
   const group = data.groups[chosen.value];
   return html`<section aria-label="Ledger">
     <p class="lead"><code>${data.path}</code> ${count(data.groups.length)} groups</p>
@@ -139,7 +142,8 @@ export const LedgerView = ({ fresh }) => {
     <pre tabindex="0" aria-label="Scratchpad">${data.scratchpad || "(empty)"}</pre>
     <h2>Memos</h2>
     ${isExport && html`<p class="quiet">${ONLY_SENT}</p>`}
-    <ul aria-label="Memos">${data.memos.map(Memo)}</ul>
+    ${data.memos.length === 0 && html`<${Empty} title="No memo yet" />`}
+    ${data.memos.length > 0 && html`<ul aria-label="Memos">${data.memos.map(Memo)}</ul>`}
     ${!isExport && html`<h2>SQL</h2><${Sql} session=${session} />`}
   </section>`;
 };

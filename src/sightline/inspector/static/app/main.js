@@ -9,6 +9,7 @@ import { AgentSession } from "app/exchanges";
 import { TurnHeader } from "app/header";
 import { html } from "app/html";
 import { LedgerView } from "app/ledger";
+import { Empty, Pending } from "app/notice";
 import { Palette } from "app/palette";
 import { Picture } from "app/picture";
 import { PromptView } from "app/prompt";
@@ -74,20 +75,23 @@ const View = ({ turn, requests, about, fresh }) => {
   const { session, request, view } = route.value;
   const path = turn?.requests ? `/api/sessions/${session}/turns/${turn.turn}/${request}` : null;
   const own = ASKING.includes(view);
-  const { data, error } = useAnswer(own ? null : path, fresh);
+  const answer = useAnswer(own ? null : path, fresh);
+  const { data } = answer;
   const key = `${session}.${turn?.turn}.${request}`;
   if (view === "ledger") return html`<${LedgerView} fresh=${fresh} />`;
   if (!turn)
-    return html`<p class="quiet">No turn yet. Start one with <code>sightline chat</code>;
-      ${" "}it appears here.</p>`;
+    return html`<${Empty} title="No turn is chosen">Choose one in the list; a session without any
+      ${" "}is begun with <code>sightline chat</code>.<//>`;
   if (view === "conversation")
     return html`<${Conversation} key=${key} session=${session} turn=${turn} fresh=${fresh} />`;
-  if (!path) return html`<p class="quiet">No request of this turn was recorded.</p>`;
+  if (!path)
+    return html`<${Empty} title="No request of this turn was recorded">The wire journal has none of
+      ${" "}it, or has forgotten it. <a href=${address({ view: "conversation", options: {} })}>What
+      ${" "}was said</a> is in the ledger.<//>`;
   if (view === "state")
     return html`<${StateView} key=${key} allowInvoke=${about.allow_invoke} fresh=${fresh} />`;
   if (view === "unseen") return html`<${UnseenView} key=${key} fresh=${fresh} />`;
-  if (error) return html`<p class="error" role="alert">${error}</p>`;
-  if (!data) return html`<p class="quiet">Loading…</p>`;
+  if (!data) return html`<${Pending} answer=${answer} what=${`request ${turn.turn}.${request}`} />`;
   if (view === "prompt")
     return html`<${PromptView} key=${key} data=${data} requests=${requests} />`;
   if (view === "changes") return html`<${ChangesView} key=${key} data=${data} />`;
@@ -202,6 +206,11 @@ const Overlays = ({ actions, sessions }) => html`<div>
   }
 </div>`;
 
+const Coming = ({ turn, list }) =>
+  list.rows.get(turn) === null
+    ? html`<${Empty} title=${`There is no turn ${turn}`}>Choose one in the list.<//>`
+    : html`<${Pending} answer=${list.answer} what=${`turn ${turn}`} />`;
+
 const titleOf = (turn, title) => [turn && `${turn.turn} · ${turn.text}`, title, "Sightline"];
 
 const Session = ({ about }) => {
@@ -234,7 +243,7 @@ const Session = ({ about }) => {
   }, [current, title]);
   // A turn that has ended stays as it is; the ledger does not.
   const changes = view === "ledger" || current?.status === "running";
-  const isComing = !current && data && turns.length > 0 && view !== "ledger";
+  const isComing = !current && data && turn !== null && view !== "ledger";
   return html`<main>
     <aside aria-label="Turns of the session">
       <${Overview} session=${session} fresh=${fresh} />
@@ -251,7 +260,7 @@ const Session = ({ about }) => {
       ${current && view !== "ledger" && html`<${Requests} turn=${current} />`}
       ${
         isComing
-          ? html`<p class="quiet">Loading…</p>`
+          ? html`<${Coming} turn=${turn} list=${list} />`
           : html`<${View} turn=${current} requests=${list.requests} about=${about}
             fresh=${changes ? fresh : ""} />`
       }
@@ -274,7 +283,8 @@ const called = (item) => (item.agent ? `${item.agent}: ${item.title}` : item.tit
 const openSession = (session) => go({ session, turn: null, request: 1, filter: "", options: {} });
 
 const Page = () => {
-  const { data, error } = useAnswer("/api/sessions", news.value.sessions);
+  const answer = useAnswer("/api/sessions", news.value.sessions);
+  const { data } = answer;
   const { session } = route.value;
   const agent = data?.sessions.find((item) => item.id === session)?.agent;
   useEffect(() => listen(session), [session]);
@@ -307,8 +317,13 @@ const Page = () => {
       <button type="button" class="plain" aria-haspopup="dialog"
         onClick=${() => (help.value = true)}><kbd>?</kbd> keys</button>
     </header>
-    ${error && html`<p class="error" role="alert">${error}</p>`}
-    ${data?.sessions.length === 0 && html`<p class="quiet">This ledger has no session yet.</p>`}
+    ${!data && html`<${Pending} answer=${answer} what="the sessions" />`}
+    ${
+      data?.sessions.length === 0 &&
+      html`<${Empty} title="This ledger has no session yet">Begin one with
+        ${" "}<code>sightline chat</code>, or record another agent's with
+        ${" "}<code>sightline gateway</code>.<//>`
+    }
     ${
       data &&
       session !== null &&

@@ -3,6 +3,7 @@ import { useSignal } from "@preact/signals";
 import { count, html, share } from "app/html";
 import { VirtualList } from "app/list";
 import { rowsOf, sumOf } from "app/map";
+import { Empty } from "app/notice";
 import { route, setOption } from "app/route";
 
 const ROW = 24;
@@ -77,7 +78,7 @@ const Messages = ({ texts, slot }) => {
   const wanted = useSignal({ slot: -1, at: 0 });
   const at = wanted.value.slot === slot ? wanted.value.at : own.length - 1;
   const message = own[at];
-  if (!message) return html`<p class="quiet">Nothing of it is in the prompt.</p>`;
+  if (!message) return html`<${Empty} title="Nothing of it is in the prompt" />`;
   return html`<div>
     <${VirtualList} id="messages" label="Messages of the chosen slot" count=${own.length}
       height=${ROW} fit selected=${at}

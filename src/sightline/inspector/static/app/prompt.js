@@ -2,6 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { useAnswer } from "app/api";
 import { count, dollars, html } from "app/html";
+import { Empty, Pending } from "app/notice";
 import { route, setOption } from "app/route";
 
 const CopyButton = ({ label, text }) => {
@@ -23,7 +24,7 @@ export const Excerpt = ({ label, before, text }) => html`<figure class="excerpt"
   <pre tabindex="0">${before}<mark>${text || "(end)"}</mark></pre></figure>`;
 
 export const DriftNote = ({ drift, label = "Against the request before it" }) => {
-  if (!drift) return html`<p class="quiet">The first request: nothing to compare with.</p>`;
+  if (!drift) return html`<${Empty} title="The first request: nothing to compare with" />`;
   const cost = drift.cost_usd ? `, ${dollars(drift.cost_usd)}` : "";
   return html`<section aria-label=${label}>
     <h2>${label}</h2>
@@ -46,7 +47,7 @@ const Compare = ({ requests }) => {
   const { session, turn, request, options } = route.value;
   const other = options.with ?? "";
   const path = other ? `/api/sessions/${session}/compare/${other}/${turn}.${request}` : null;
-  const { data, error } = useAnswer(path);
+  const answer = useAnswer(path);
   return html`<section aria-label="Compare">
     <h2>Compare with another request</h2>
     <label>turn.request <select value=${other}
@@ -54,11 +55,11 @@ const Compare = ({ requests }) => {
       <option value="">none</option>
       ${requests.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}
     </select></label>
-    ${error && html`<p class="error" role="alert">${error}</p>`}
+    ${other && !answer.data && html`<${Pending} answer=${answer} what=${`request ${other}`} />`}
     ${
       other &&
-      data &&
-      html`<${DriftNote} drift=${data}
+      answer.data &&
+      html`<${DriftNote} drift=${answer.data}
       label=${`From ${other} to ${turn}.${request}`} />`
     }
   </section>`;

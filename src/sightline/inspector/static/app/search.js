@@ -2,6 +2,7 @@
 import { isExport, useAnswer } from "app/api";
 import { Dialog } from "app/dialog";
 import { html } from "app/html";
+import { Empty, Pending, Problem } from "app/notice";
 import { address, go, route } from "app/route";
 import { useLayoutEffect, useRef } from "preact/hooks";
 
@@ -21,15 +22,22 @@ const Hit = (item) => html`<li key=${`${item.kind}${item.id}`}>
 export const useFound = (text) =>
   useAnswer(text.trim() ? `/api/search?q=${encodeURIComponent(text)}` : null);
 
-export const Found = ({ data, error }) => html`<div>
-  ${error && html`<p class="error" role="alert">${error}</p>`}
-  ${data && html`<ul class="found" aria-label="Found">${data.found.map(Hit)}</ul>`}
-  ${data?.found.length === 0 && html`<p class="quiet">${data.problem || "nothing"}</p>`}
-</div>`;
+/** What was found for a text; nothing while there is none. */
+export const Found = ({ text, answer }) => {
+  if (!text.trim()) return null;
+  const { data } = answer;
+  if (!data) return html`<${Pending} answer=${answer} what="what was said" />`;
+  if (data.problem) return html`<${Problem} error=${data.problem} />`;
+  if (data.found.length === 0)
+    return html`<${Empty} title="Nothing was found">All of the words must be in one message or
+      ${" "}memo.<//>`;
+  return html`<ul class="found" aria-label="Found">${data.found.map(Hit)}</ul>`;
+};
 
 export const SearchDialog = () => {
   const { find } = route.value;
-  const { data, error } = useFound(find ?? "");
+  const text = find ?? "";
+  const answer = useFound(text);
   const box = useRef(/** @type {HTMLInputElement | null} */ (null));
   const timer = useRef(0);
   useLayoutEffect(() => box.current?.focus(), []);
@@ -42,7 +50,7 @@ export const SearchDialog = () => {
     clearTimeout(timer.current);
     go({ find: null }, { replace: true });
   };
-  const first = data?.found.find((item) => item.turn !== undefined);
+  const first = answer.data?.found.find((item) => item.turn !== undefined);
   const land = (event) => {
     event.preventDefault();
     if (first) location.hash = placeOf(first);
@@ -53,7 +61,7 @@ export const SearchDialog = () => {
         ${" "}<input ref=${box} type="search" value=${find} onInput=${look} /></label>
       ${" "}<button type="button" onClick=${close}>Close</button>
     </form>
-    ${isExport && html`<p class="quiet">An export cannot be searched: open the inspector.</p>`}
-    ${!isExport && html`<${Found} data=${data} error=${error} />`}
+    ${isExport && html`<${Empty} title="An export cannot be searched">Open the inspector.<//>`}
+    ${!isExport && html`<${Found} text=${text} answer=${answer} />`}
   <//>`;
 };

@@ -1,7 +1,11 @@
 // Where the time of a turn went.
 import { html, seconds } from "app/html";
+import { Empty } from "app/notice";
 
 export const TraceView = ({ trace }) => {
+  if (trace.length === 0)
+    return html`<section aria-label="Trace"><${Empty} title="Nothing was timed in this turn" />
+    </section>`;
   const total = Math.max(1, ...trace.map((span) => span.end_ms));
   return html`<section aria-label="Trace">
     <p class="lead">${seconds(total)} in all</p>
@@ -16,6 +20,5 @@ export const TraceView = ({ trace }) => {
           width: `${Math.max(0.3, (100 * (span.end_ms - span.start_ms)) / total)}%`,
         }}></span></td></tr>`,
       )}</tbody></table>
-    ${trace.length === 0 && html`<p class="quiet">Nothing was timed.</p>`}
   </section>`;
 };

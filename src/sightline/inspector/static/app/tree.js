@@ -5,6 +5,7 @@ import { get, isExport, post, useAnswer } from "app/api";
 import { Folds } from "app/folds";
 import { count, html } from "app/html";
 import { VirtualList } from "app/list";
+import { Empty, Pending } from "app/notice";
 import { route, setOption } from "app/route";
 import { useEffect, useRef } from "preact/hooks";
 
@@ -211,11 +212,15 @@ const App = ({ app, at, root, allowInvoke }) => html`<article aria-label=${app.n
 export const StateView = ({ allowInvoke, fresh }) => {
   const { session, turn, request } = route.value;
   const root = `/api/sessions/${session}/turns/${turn}/${request}/state`;
-  const { data, error } = useAnswer(root, fresh);
+  const answer = useAnswer(root, fresh);
+  const { data } = answer;
   return html`<section aria-label="State">
-    ${error && html`<p class="error" role="alert">${error}</p>`}
-    ${!data && !error && html`<p class="quiet">Loading…</p>`}
-    ${data?.apps.length === 0 && html`<p class="quiet">No app was connected.</p>`}
+    ${!data && html`<${Pending} answer=${answer} what="the state of the apps" />`}
+    ${
+      data?.apps.length === 0 &&
+      html`<${Empty} title="No app was connected">An app that announces itself, or that
+        ${" "}<code>apps.connect</code> names, is shown here as it was at each request.<//>`
+    }
     ${data?.apps.map(
       (app, at) => html`<${App} key=${app.id} app=${app} at=${at} root=${root}
       allowInvoke=${allowInvoke} />`,

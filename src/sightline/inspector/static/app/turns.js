@@ -3,6 +3,7 @@ import { useSignal } from "@preact/signals";
 import { get, isExport, useAnswer } from "app/api";
 import { count, dollars, html, seconds, share } from "app/html";
 import { VirtualList } from "app/list";
+import { Empty, Pending } from "app/notice";
 import { address, go, route } from "app/route";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 
@@ -31,7 +32,8 @@ const LOOKS = {
 export const useTurns = (session, fresh) => {
   const { filter } = route.value;
   const query = filter && !isExport ? `?filter=${encodeURIComponent(filter)}` : "";
-  const { data, error } = useAnswer(`/api/sessions/${session}/turns${query}`, fresh);
+  const answer = useAnswer(`/api/sessions/${session}/turns${query}`, fresh);
+  const { data } = answer;
   const rows = useSignal(new Map());
   const asked = useRef(new Set());
   const keep = (found) => {
@@ -48,7 +50,12 @@ export const useTurns = (session, fresh) => {
     const asking = asked.current;
     for (const turn of missing) asking.add(turn);
     get(`/api/sessions/${session}/rows?of=${missing.join(",")}`).then(
-      (answer) => keep(answer.rows),
+      (answer) => {
+        keep(answer.rows);
+        const found = new Set(answer.rows.map((row) => row.turn));
+        const absent = missing.filter((turn) => !found.has(turn));
+        rows.value = new Map([...rows.peek(), ...absent.map((turn) => [turn, null])]);
+      },
       () => {
         for (const turn of missing) asking.delete(turn);
       },
@@ -61,8 +68,7 @@ export const useTurns = (session, fresh) => {
       ),
     [data],
   );
-  const problem = error || data?.problem;
-  return { turns: data?.turns ?? NONE, rows: rows.value, want, requests: names, data, problem };
+  return { turns: data?.turns ?? NONE, rows: rows.value, want, requests: names, data, answer };
 };
 
 const Meter = ({ turn }) => {
@@ -86,9 +92,20 @@ const Turn = (turn) => html`<span class=${`turn ${LOOKS[turn.status] ?? "odd"}`}
 const Unread = (turn) =>
   html`<span class="turn"><b>${turn}</b> <span class="quiet">…</span></span>`;
 
+const NoTurns = ({ list }) => {
+  if (!list.data) return html`<${Pending} answer=${list.answer} what="the turns" />`;
+  if (list.turns.length > 0 || list.data.problem) return null;
+  return route.value.filter
+    ? html`<${Empty} title="No turn is like that"><a href=${address({ filter: "" })}>Show all
+        ${" "}turns</a><//>`
+    : html`<${Empty} title="No turn yet">Start one with <code>sightline chat</code>; it appears
+        ${" "}here.<//>`;
+};
+
 export const TurnList = ({ list, selected, onSelect }) => html`<div class="turns">
   <div class="turn heads quiet" aria-hidden="true"><span>#</span><span>asked</span>
     <span>cached</span><span class="figure">cost</span><span class="figure">time</span></div>
+  <${NoTurns} list=${list} />
   <${VirtualList}
     id="turns" label="Turns" count=${list.turns.length} height=${ROW}
     selected=${selected} onSelect=${onSelect}
@@ -115,7 +132,7 @@ export const Filter = ({ list }) => {
       ([name, wanted]) => html`<a key=${name} class="tag" aria-current=${filter === wanted}
         href=${address({ filter: filter === wanted ? "" : wanted })}>${name}</a>`,
     )}
-    ${list.problem && html`<p class="error" role="alert">${list.problem}</p>`}
+    ${list.data?.problem && html`<p class="error" role="alert">${list.data.problem}</p>`}
     ${
       filter &&
       list.data?.problem === "" &&

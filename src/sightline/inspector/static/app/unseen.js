@@ -1,6 +1,7 @@
 // What a request did not show the model, each thing with the rule that kept it out.
 import { useAnswer } from "app/api";
 import { count, html } from "app/html";
+import { Empty, Pending } from "app/notice";
 import { address, route } from "app/route";
 
 const HEADS = ["what", "how much", "rule"];
@@ -16,11 +17,15 @@ const Row = (item, at) => html`<tr key=${at}>
 export const UnseenView = ({ fresh }) => {
   const { session, turn, request } = route.value;
   const path = `/api/sessions/${session}/turns/${turn}/${request}/unseen`;
-  const { data, error } = useAnswer(path, fresh);
+  const answer = useAnswer(path, fresh);
+  const { data } = answer;
   return html`<section aria-label="Not seen">
-    ${error && html`<p class="error" role="alert">${error}</p>`}
-    ${!data && !error && html`<p class="quiet">Loading…</p>`}
-    ${data?.unseen.length === 0 && html`<p class="quiet">The model saw everything there was.</p>`}
+    ${!data && html`<${Pending} answer=${answer} what="what was not seen" />`}
+    ${
+      data?.unseen.length === 0 &&
+      html`<${Empty} title="The model saw everything there was">No turn, message, result or node
+        ${" "}was left out of this request, and no app.<//>`
+    }
     ${
       data?.unseen.length > 0 &&
       html`<div class="wide"><table>

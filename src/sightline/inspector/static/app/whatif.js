@@ -3,6 +3,7 @@ import { useSignal } from "@preact/signals";
 import { isExport, post } from "app/api";
 import { count, dollars, html } from "app/html";
 import { colourOf } from "app/map";
+import { Empty, Problem } from "app/notice";
 import { Picture } from "app/picture";
 import { DriftNote } from "app/prompt";
 import { route, setOption } from "app/route";
@@ -11,17 +12,19 @@ import { useEffect, useRef } from "preact/hooks";
 
 const PAUSE_MS = 300; // after the last key, before it is tried
 
-// What the server says to the wishes in the address, asked anew when they change.
+const NOTHING = { body: "", data: null, error: "" };
+
+// What the server says to the wishes in the address, asked anew when they change; what it said to
+// others is not shown.
 const useOutcome = (path, wishes) => {
-  const outcome = useSignal(/** @type {any} */ ({ data: null, error: "" }));
-  const body = JSON.stringify(wishes);
+  const outcome = useSignal(/** @type {any} */ (NOTHING));
+  const body = `${path} ${JSON.stringify(wishes)}`;
   useEffect(() => {
     let wanted = true;
     const show = (data, error) => {
-      if (wanted) outcome.value = { data, error };
+      if (wanted) outcome.value = { body, data, error };
     };
-    if (path === null) show(null, "");
-    else
+    if (path !== null)
       post(path, wishes).then(
         (data) => show(data, ""),
         (error) => show(null, error.message),
@@ -29,8 +32,8 @@ const useOutcome = (path, wishes) => {
     return () => {
       wanted = false;
     };
-  }, [path, body]);
-  return outcome.value;
+  }, [body]);
+  return outcome.value.body === body ? outcome.value : NOTHING;
 };
 
 const Field = ({ name, ...rest }) => {
@@ -132,15 +135,23 @@ export const WhatIf = ({ data, choices }) => {
   const all = options.over === "all turns";
   const root = `/api/sessions/${session}`;
   const path = all ? `${root}/whatif` : `${root}/turns/${turn}/${request}/whatif`;
-  const outcome = useOutcome(isNothing(wishes) || isExport ? null : path, wishes);
+  const asks = !isNothing(wishes) && !isExport;
+  const outcome = useOutcome(asks ? path : null, wishes);
   return html`<section aria-label="What if">
     ${
       isExport
-        ? html`<p class="quiet">An export cannot compute: open the session in the inspector.</p>`
+        ? html`<${Empty} title="An export cannot compute">Open the session in the inspector:
+          ${" "}<code>sightline inspect</code>.<//>`
         : html`<${Controls} data=${data} choices=${choices} />`
     }
-    ${outcome.error && html`<p class="error" role="alert">${outcome.error}</p>`}
-    ${!isExport && isNothing(wishes) && html`<p class="quiet">Change a rule: see what it does.</p>`}
+    ${outcome.error && html`<${Problem} error=${outcome.error} />`}
+    ${asks && !outcome.body && html`<p class="notice waiting quiet" role="status">Computing…</p>`}
+    ${
+      !isExport &&
+      isNothing(wishes) &&
+      html`<${Empty} title="Change a rule: see what it does">Nothing is sent; the turn is composed
+        ${" "}again, as the host does it.<//>`
+    }
     ${all && outcome.data?.tokens && html`<${All} data=${outcome.data} />`}
     ${!all && outcome.data?.receipt && html`<${One} data=${data} other=${outcome.data} />`}
   </section>`;
