@@ -67,7 +67,9 @@ def test_the_first_page_links_every_other() -> None:
 
 def test_the_site_has_every_page_once() -> None:
     listed = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
-    assert sorted(listed) == sorted(str(page.relative_to(ROOT)) for page in SITE)
+    pages = {str(page.relative_to(ROOT)) for page in SITE}
+    assert len(listed) == len(set(listed))
+    assert pages ^ set(listed) == set(), "the list of pages is in mkdocs.yml"
 
 
 def test_what_a_page_of_the_site_loads_from_elsewhere_is_found(tmp_path: Path) -> None:
