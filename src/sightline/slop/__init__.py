@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from sightline.slop.app.app import App
     from sightline.slop.app.call import Call
     from sightline.slop.app.descriptor import NodeDescriptor
+    from sightline.slop.hub.browser import BrowserBridge
     from sightline.slop.hub.client import Client
     from sightline.slop.hub.hub import Hub, WantedApp
     from sightline.slop.protocol.codec import decode as decode_tree
@@ -32,6 +33,7 @@ __all__ = [
     "App",
     "AppState",
     "AvailableApp",
+    "BrowserBridge",
     "Call",
     "Client",
     "ContentRef",
@@ -64,6 +66,7 @@ __getattr__, __dir__ = lazily(
         "sightline.slop.app.app": "App",
         "sightline.slop.app.call": "Call",
         "sightline.slop.app.descriptor": "NodeDescriptor",
+        "sightline.slop.hub.browser": "BrowserBridge",
         "sightline.slop.hub.client": "Client",
         "sightline.slop.hub.hub": "Hub WantedApp",
         "sightline.slop.protocol.codec": (

@@ -16,7 +16,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from starlette.applications import Starlette
-from starlette.routing import Mount
+from starlette.requests import Request as HttpRequest
+from starlette.responses import HTMLResponse
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.websockets import WebSocket
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.http11 import Request, Response
 
@@ -71,6 +74,29 @@ async def test_a_mounted_app_is_found_below_its_path() -> None:
         assert await seen(f"http://{place}/agents") == "mail"
         with pytest.raises(Unreachable, match="status 404"):
             await seen(f"http://{place}")
+
+
+@pytest.mark.parametrize("elsewhere", [404, 200])
+async def test_a_page_names_its_app_where_the_site_describes_none(elsewhere: int) -> None:
+    app = App("board", "Board")
+
+    async def page(request: HttpRequest) -> HTMLResponse:
+        if request.url.path != "/today":
+            return HTMLResponse("<html>nothing here", elsewhere)
+        text = f'<meta name="slop" content="ws://{request.url.netloc}/slop">'
+        return HTMLResponse(text + "x" * 200_000 if request.url.query == "long=1" else text)
+
+    async def slop(socket: WebSocket) -> None:
+        await app.asgi()(socket.scope, socket.receive, socket.send)
+
+    site = Starlette(
+        routes=[WebSocketRoute("/slop", slop), Route("/{path:path}", page)],
+    )
+    async with served(site) as place:
+        assert await seen(f"http://{place}/today") == "board"
+        assert await seen(f"http://{place}/today?long=1") == "board"
+        with pytest.raises(SightlineError, match=r"status 404|does not describe an app"):
+            await seen(f"http://{place}/tomorrow")
 
 
 async def test_the_command_line_reads_it(capfd: pytest.CaptureFixture[str]) -> None:

@@ -249,6 +249,18 @@ async def test_a_message_far_over_the_limit_ends_the_connection() -> None:
         assert closed.value.rcvd.code == 1009
 
 
+async def test_who_connects_and_says_nothing_is_not_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serve_websocket(echo) as url:
+        host, _, port = url.removeprefix("ws://").partition("/")[0].partition(":")
+        _, writer = await asyncio.open_connection(host, int(port))
+        writer.close()
+        await writer.wait_closed()
+        assert await status_of(url) == 101
+    assert caplog.records == []
+
+
 async def test_nobody_there_is_unreachable() -> None:
     async with serve_websocket(echo) as url:
         pass

@@ -19,7 +19,14 @@ from sightline.slop.protocol.jsontext import NESTING, nests_deeper, text_from_by
 from sightline.slop.protocol.messages import ProviderInfo
 from sightline.slop.transports.door import is_loopback
 
-__all__ = ["WELL_KNOWN", "describe_app", "document_url", "own_websocket", "websocket_url"]
+__all__ = [
+    "WELL_KNOWN",
+    "describe_app",
+    "document_url",
+    "own_websocket",
+    "page_url",
+    "websocket_url",
+]
 
 WELL_KNOWN: Final = "/.well-known/slop"  # RFC 8615: well-known URIs
 _PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443}
@@ -58,6 +65,15 @@ def document_url(address: str) -> str:
         raise InvalidInput(f"{address[:200]}: http:// goes to this machine only, use https://")
     path = parts.path.rstrip("/").removesuffix(WELL_KNOWN)
     return f"{parts.scheme}://{parts.netloc}{path}{WELL_KNOWN}"
+
+
+def page_url(address: str) -> str | None:
+    """Say where the page of an address is; None if the address is that of a document."""
+    parts = _parts(address)
+    if parts is None or parts.path.endswith(WELL_KNOWN):
+        return None
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{parts.scheme}://{parts.netloc}{parts.path or '/'}{query}"
 
 
 def websocket_url(document: bytes, url: str) -> str:

@@ -1,8 +1,8 @@
 """Addresses, as people write them, and how to get there.
 
 ws://127.0.0.1:8765/slop      a WebSocket (`wss://` too)
-https://app.example           a web site that says where its WebSocket is (`/.well-known/slop`);
-                              http:// on this machine
+https://app.example           a web site that says where its WebSocket is (`/.well-known/slop`, or
+                              `<meta name="slop">` in the page); http:// on this machine
 unix:/run/user/1000/app.sock  a Unix socket
 stdio:python app.py           a program to start
 mcp:uvx mcp-server-time       an MCP server to start; mcp+https://… is one somewhere else
@@ -40,7 +40,8 @@ def dial_address(
         shown = _announced_token(address, discovery) if token is None else token
         return lambda: _connect_websocket(address, shown)
     if scheme in {"http", "https"}:
-        return _dial_site(document_url(address), token, discovery)
+        document_url(address)  # raises where it is not safe
+        return _dial_site(address, token, discovery)
     if scheme == "unix" and rest:
         return lambda: connect_unix(rest)
     if scheme == "stdio" and rest.strip():
@@ -64,9 +65,9 @@ async def _connect_websocket(url: str, token: str | None) -> Link:
     return await connect_websocket(url, token)
 
 
-def _dial_site(document: str, token: str | None, discovery: Discovery | None) -> Dial:
+def _dial_site(address: str, token: str | None, discovery: Discovery | None) -> Dial:
     async def dial() -> Link:
-        url = await find_websocket(document)
+        url = await find_websocket(address)
         shown = token
         if shown is None:
             shown = await asyncio.to_thread(_announced_token, url, discovery)

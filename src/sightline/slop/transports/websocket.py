@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
@@ -77,6 +78,9 @@ _FAR_OVER: Final = 4
 # Both sides may ask every 20 s whether the other is there, and answer.
 _CONTROLS: Final = 100
 _CONTROLS_S: Final = 60.0
+# The library reports whoever connects and says nothing, with a traceback.
+_unheard: Final = logging.getLogger(f"{__name__}.library")
+_unheard.setLevel(logging.CRITICAL)
 _TOKENS_IN_CLEAR: Final = "a token goes over wss:// only, or to this machine"
 
 
@@ -285,6 +289,7 @@ async def _serving(
             max_size=_FAR_OVER * max_bytes,
             max_queue=1,
             write_limit=WRITE_BYTES,
+            logger=_unheard,
         )
     except OSError as error:
         raise InvalidInput(f"cannot serve {host}:{port}: {why(error)}") from error
