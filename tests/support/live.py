@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from sightline.slop.app.app import App
 from sightline.slop.app.serving import Serving
 from sightline.slop.discovery.descriptor import Descriptor, Unix, Ws
 from sightline.slop.discovery.directory import announced
@@ -31,11 +32,14 @@ from sightline.slop.protocol.provider import CAPABILITIES, Provider
 from sightline.slop.protocol.tree import Node
 from sightline.slop.transports.link import Link
 from sightline.slop.transports.memory import memory_pair
+from sightline.slop.transports.nats_app import serve_nats
+from sightline.slop.transports.nats_link import connect_nats
 from sightline.slop.transports.stdio import serve_stdio, spawn_stdio
 from sightline.slop.transports.unix import connect_unix, serve_unix
 from sightline.slop.transports.websocket import connect_websocket, serve_websocket
+from support import nats
 
-TRANSPORTS = ("memory", "unix", "stdio", "ws")
+TRANSPORTS = ("memory", "unix", "stdio", "ws", *(() if nats.lacks() else ("nats",)))
 TESTS = Path(__file__).parent.parent
 
 ACTIONS = ["count", "set", "add", "remove", "fail", "hang", "notify", "crash", "fill", "echo"]
@@ -126,7 +130,9 @@ class LiveApp:
                 filled = Node.of("app", "root", children=list(_notes(params["bytes"])))
                 self.publish(filled.with_field("affordances", self.tree.affordances))
             case "notify":
-                connection.send_event(event_body("ping", params))
+                event = event_body("ping", params)
+                for each in self.serving.connections:
+                    each.send_event(event)
             case "fail":
                 connection.send_result(request.id, error=ErrorInfo("conflict", "not now"))
                 return
@@ -182,6 +188,11 @@ async def served(
             case "ws":
                 url = await stack.enter_async_context(serve_websocket(app.handle))
                 yield lambda: connect_websocket(url)
+            case "nats":
+                broker = stack.enter_context(nats.server())
+                info = app.info if isinstance(app, App) else LiveApp().provider.info
+                url = await stack.enter_async_context(serve_nats(app.handle, info, broker.url))
+                yield lambda: connect_nats(url)
             case "stdio":
                 yield lambda: spawn_stdio(list(started) or command("--stdio"))
             case _:

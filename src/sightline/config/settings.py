@@ -188,13 +188,15 @@ class ReplySettings(_Table, frozen=True, kw_only=True):
 class AppSettings(_Table, frozen=True, kw_only=True):
     """Which apps are seen: addresses, those that announce themselves, the directory.
 
-    `mcp_files` are files that name MCP servers, as `.mcp.json` and Claude Desktop's do. `bridge`
-    lets pages of the user's browser come: see `BridgeSettings`.
+    `mcp_files` are files that name MCP servers, as `.mcp.json` and Claude Desktop's do; `brokers`
+    are addresses of NATS's, on which apps announce themselves. `bridge` lets pages of the user's
+    browser come: see `BridgeSettings`.
     """
 
     connect: tuple[str, ...] = ()
     mcp_files: tuple[str, ...] = ()
     discover: bool = True
+    brokers: tuple[str, ...] = ()
     workspace: bool = True
     bridge: bool = False
     # An app that is quiet is asked for a sign of life when half of it has passed.

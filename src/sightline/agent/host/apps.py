@@ -34,7 +34,7 @@ def hub_of(settings: Settings, **options: Any) -> Hub:
         path = user_state_path("sightline", appauthor=False) / "browser.json"
         wants = settings.bridge
         bridge = BrowserBridge(path, port=wants.port, origins=wants.origins, open=wants.open)
-    found = Discovery() if settings.apps.discover else None
+    found = Discovery(brokers=settings.apps.brokers) if settings.apps.discover else None
     return Hub(found, silent_s=settings.apps.silent_s, bridge=bridge, **options)
 
 

@@ -1,9 +1,10 @@
-"""Serve an app to other programs: a Unix socket, a WebSocket if asked for, and a descriptor file.
+"""Serve an app to other programs: a Unix socket, a WebSocket or a broker, and a descriptor file.
 
 The Unix socket is for this user alone. A port on loopback is for every user of the machine, so
 who comes there shows a token, which is made where none is given, unless the app's author says in
 so many words that it is open, perhaps because the app asks itself who comes (`authenticate`).
 Who asks the port for `/.well-known/slop` is told where the WebSocket is, and no token.
+Who comes by a broker was let in by the broker.
 
 The descriptor file (mode 0600) names one way in: the Unix socket, or the WebSocket and
 its token where there is no other. All of it ends with the block.
@@ -30,6 +31,7 @@ from sightline.slop.discovery.directory import announced
 from sightline.slop.discovery.wellknown import WELL_KNOWN, describe_app
 from sightline.slop.protocol.messages import ProviderInfo
 from sightline.slop.transports.link import Link
+from sightline.slop.transports.nats_url import nats_module
 from sightline.slop.transports.unix import serve_unix
 
 __all__ = ["Addresses", "Air", "on_air", "told_to_end"]
@@ -51,6 +53,7 @@ class Air:
     hosts: Iterable[str] | None = None
     directory: Path | None = None
     open: bool = False
+    nats: str | None = None
 
     def port_token(self) -> str | None:
         """The token that the port asks for; None if it is open."""
@@ -121,10 +124,13 @@ async def on_air(
             )  # fmt: skip
             addresses.append(await stack.enter_async_context(served))
             ways.append(Ws(addresses[-1], token))
-        if not ways:
-            raise InvalidInput("an app needs a port or a Unix socket to be served at")
+        if air.nats is not None:
+            on_broker = nats_module("nats_app").serve_nats(handle, info, air.nats)
+            addresses.append(await stack.enter_async_context(on_broker))
+        if not addresses:
+            raise InvalidInput("an app needs a port, a Unix socket or a broker to be served at")
         announced_as: str | None = None
-        if air.discoverable:
+        if air.discoverable and ways:
             descriptor = Descriptor(
                 info.id, info.name, ways[0], info.capabilities, os.getpid(), version, description
             )

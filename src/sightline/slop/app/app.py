@@ -267,6 +267,7 @@ class App(Scope):
         origins: Iterable[str] = (),
         hosts: Iterable[str] | None = None,
         directory: Path | None = None,
+        nats: str | None = None,
     ) -> AsyncIterator[Addresses]:
         """Serve while the block runs: a Unix socket, and a note for consumers.
 
@@ -274,9 +275,10 @@ class App(Scope):
         the `token` of what this gives). `open` lets every user of the machine in, or leaves it
         to an `authenticate` hook. Gives the addresses. `unix` False leaves the socket out;
         port 0 and True choose a place. A `host` beyond loopback takes the `hosts` by which
-        clients name it. Raises InvalidInput.
+        clients name it. `nats` is the address of a broker (`nats://host:4222`) on which whoever
+        it lets in can mirror the app from any machine. Raises InvalidInput.
         """
-        air = Air(port, unix, discoverable, host, token, origins, hosts, directory, open)
+        air = Air(port, unix, discoverable, host, token, origins, hosts, directory, open, nats)
         about = {"version": self.version, "description": self.description}
         async with on_air(
             self.handle, self.info, air, is_ready=self._has_room, **about

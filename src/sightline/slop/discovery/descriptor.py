@@ -19,8 +19,9 @@ from sightline.slop.protocol.ids import app_id_problem, app_name_problem, reads_
 from sightline.slop.protocol.jsontext import NESTING, nests_deeper, text_from_bytes
 from sightline.slop.protocol.messages import SLOP_VERSION
 from sightline.slop.transports.door import is_loopback
+from sightline.slop.transports.nats_url import NatsUrl
 
-__all__ = ["DESCRIPTOR_BYTES", "Descriptor", "Stdio", "Transport", "Unix", "Ws"]
+__all__ = ["DESCRIPTOR_BYTES", "Descriptor", "Nats", "Stdio", "Transport", "Unix", "Ws"]
 
 DESCRIPTOR_BYTES: Final = 64 * 1024
 _SOCKET_PATH_BYTES: Final = 107  # what the kernel's address structure holds
@@ -53,14 +54,29 @@ class Stdio(msgspec.Struct, frozen=True, tag="stdio"):
     command: Annotated[tuple[_Text, ...], msgspec.Meta(min_length=1, max_length=64)]
 
 
-Transport: TypeAlias = Unix | Ws | Stdio
+class Nats(msgspec.Struct, frozen=True, tag="nats"):
+    """How to reach an app on a broker. No file says so: a broker is named by the user."""
+
+    url: str
+
+    @property
+    def shown(self) -> str:
+        """The URL without what is secret."""
+        return NatsUrl.read(self.url).shown
+
+    def __repr__(self) -> str:
+        """Leave out what is secret: what is printed or logged is read by others."""
+        return f"Nats({self.shown!r})"
+
+
+Transport: TypeAlias = Unix | Ws | Stdio | Nats
 
 
 class _Wire(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str
     name: str
     slop_version: str
-    transport: Transport
+    transport: Unix | Ws | Stdio
     capabilities: Annotated[tuple[_Text, ...], msgspec.Meta(max_length=64)] = ()
     version: _Text | None = None
     pid: Annotated[int, msgspec.Meta(gt=0, lt=2**31)] | None = None
@@ -100,6 +116,8 @@ class Descriptor:
                     raise InvalidInput(f"a socket path has at most {_SOCKET_PATH_BYTES} bytes")
             case Ws(url=url):
                 _check_url(url)
+            case Nats(url=url):
+                NatsUrl.read(url)
             case Stdio(command):
                 if not command[0] or any("\0" in word for word in command):
                     raise InvalidInput("a command must be words, the first of them not empty")
@@ -124,6 +142,7 @@ class Descriptor:
 
     def write(self) -> bytes:
         """Write the content of its file."""
+        assert not isinstance(self.transport, Nats)  # noqa: S101 - see there
         wire = _Wire(
             self.id, self.name, SLOP_VERSION, self.transport, self.capabilities,
             self.version, self.pid, self.description,
@@ -140,6 +159,8 @@ class Descriptor:
                 return url
             case Stdio(command):
                 return f"stdio:{command[0]}"
+            case Nats():
+                return self.transport.shown
 
 
 def _check_url(url: str) -> None:

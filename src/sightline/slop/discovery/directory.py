@@ -16,23 +16,36 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import logging
 import os
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Collection,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from sightline.errors import InvalidInput
-from sightline.slop.discovery.descriptor import DESCRIPTOR_BYTES, Descriptor
+from sightline.errors import InvalidInput, SightlineError
+from sightline.slop.discovery.descriptor import DESCRIPTOR_BYTES, Descriptor, Nats
 from sightline.slop.transports.link import why
+from sightline.slop.transports.nats_url import NatsUrl, nats_module
 from sightline.slop.transports.owned import open_owned, open_regular
+
+if TYPE_CHECKING:
+    from sightline.slop.transports.nats_link import FoundOnBroker
 
 __all__ = ["Directory", "Discovery", "FoundApps", "Ignored", "announced", "standard_directories"]
 
 POLL_S: Final = 2.0
 _MAX_FILES: Final = 1000
+_log: Final = logging.getLogger(__name__)
 _ID_CHARS: Final = 120  # what a number can be put behind, and is still an id
 
 
@@ -65,13 +78,21 @@ class FoundApps:
 
 
 class Discovery:
-    """Finds the apps that announce themselves in directories, once or continually."""
+    """Finds the apps that announce themselves in directories, once or continually.
+
+    Those on `brokers`, which are addresses of NATS's, are found while it watches.
+    """
 
     def __init__(
-        self, directories: Sequence[Path] | None = None, *, poll_s: float = POLL_S
+        self,
+        directories: Sequence[Path] | None = None,
+        *,
+        brokers: Sequence[str] = (),
+        poll_s: float = POLL_S,
     ) -> None:
         paths = standard_directories() if directories is None else directories
         self._directories = [Directory(path) for path in paths]
+        self._on_brokers: dict[str, list[Descriptor]] = {address: [] for address in brokers}
         self._poll_s = poll_s
 
     def look(self) -> FoundApps:
@@ -84,18 +105,39 @@ class Discovery:
                     ignored.append(item)
                 else:
                     found.setdefault(item.id, item)
+        for descriptors in self._on_brokers.values():
+            for descriptor in descriptors:
+                found.setdefault(descriptor.id, descriptor)
         ordered = tuple(found[app_id] for app_id in sorted(found))
         return FoundApps(ordered, tuple(ignored))
 
     async def watch(self) -> AsyncIterator[FoundApps]:
         """Give what is there, and again whenever it changed."""
         last: FoundApps | None = None
-        async with contextlib.aclosing(self._ticks()) as ticks:
-            async for _ in ticks:
-                found = await asyncio.to_thread(self.look)
-                if found != last:
-                    last = found
-                    yield found
+        listening = [asyncio.create_task(self._listen(address)) for address in self._on_brokers]
+        try:
+            async with contextlib.aclosing(self._ticks()) as ticks:
+                async for _ in ticks:
+                    found = await asyncio.to_thread(self.look)
+                    if found != last:
+                        last = found
+                        yield found
+        finally:
+            for task in listening:
+                task.cancel()
+            await asyncio.gather(*listening, return_exceptions=True)
+
+    async def _listen(self, address: str) -> None:
+        """Keep the list of the apps on a broker up to date; the next tick shows it."""
+        nats_link = nats_module("nats_link")
+        while True:
+            try:
+                async for found in nats_link.apps_on(address):
+                    self._on_brokers[address] = list(_on_broker(address, found))
+            except SightlineError as error:
+                self._on_brokers[address] = []
+                _log.warning("%s", error)
+            await asyncio.sleep(self._poll_s)
 
     async def _ticks(self) -> AsyncGenerator[None]:
         """Tick now and when something may have changed; at the latest after the poll time.
@@ -271,6 +313,14 @@ def _is_running(pid: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def _on_broker(address: str, found: Iterable[FoundOnBroker]) -> Iterator[Descriptor]:
+    """Make descriptors of what apps say of themselves, where that can be believed."""
+    url = NatsUrl.read(address)
+    for item in found:
+        with contextlib.suppress(InvalidInput):
+            yield Descriptor(item.id, item.name, Nats(url.of_app(item.id).whole))
 
 
 def _watchfiles() -> Any:  # an optional library without which we poll

@@ -5,6 +5,7 @@ https://app.example           a web site that says where its WebSocket is (`/.we
                               `<meta name="slop">` in the page); http:// on this machine
 unix:/run/user/1000/app.sock  a Unix socket
 stdio:python app.py           a program to start
+nats://broker:4222/mail       an app on a NATS broker; nats+tls:// is encrypted
 mcp:uvx mcp-server-time       an MCP server to start; mcp+https://… is one somewhere else
 mail                          the id of an app that has announced itself
 """
@@ -12,15 +13,17 @@ mail                          the id of an app that has announced itself
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from sightline.errors import InvalidInput, Unauthorized, Unreachable
-from sightline.slop.discovery.descriptor import Descriptor, Stdio, Unix, Ws
+from sightline.slop.discovery.descriptor import Descriptor, Nats, Stdio, Unix, Ws
 from sightline.slop.discovery.directory import Discovery
 from sightline.slop.discovery.wellknown import document_url
 from sightline.slop.hub.client import Dial
 from sightline.slop.hub.mcp import McpTarget, dial_mcp, is_mcp
 from sightline.slop.hub.website import find_websocket
 from sightline.slop.transports.link import Link
+from sightline.slop.transports.nats_url import NatsUrl, is_nats, nats_module
 from sightline.slop.transports.stdio import spawn_stdio, words_of
 from sightline.slop.transports.unix import connect_unix
 
@@ -47,10 +50,12 @@ def dial_address(
     if scheme == "stdio" and rest.strip():
         words = words_of(rest)
         return lambda: spawn_stdio(words)
+    if is_nats(address):
+        return _dial_broker(address, token)
     if is_mcp(address):
         return dial_mcp(McpTarget.of_address(address, token))
     if ":" in address or "/" in address or not address:
-        known = "ws://…, https://…, unix:/path, stdio:COMMAND, mcp:COMMAND or an app's id"
+        known = "ws://…, https://…, unix:/path, nats://…, stdio:COMMAND, mcp:COMMAND or an app's id"
         raise InvalidInput(f"not an address ({known}): {address!r}")
     for descriptor in (discovery or Discovery()).look().descriptors:
         if descriptor.id == address:
@@ -63,6 +68,12 @@ async def _connect_websocket(url: str, token: str | None) -> Link:
     from sightline.slop.transports.websocket import connect_websocket
 
     return await connect_websocket(url, token)
+
+
+def _dial_broker(address: str, token: str | None) -> Dial:
+    NatsUrl.read(address, token)
+    connect: Callable[[str, str | None], Awaitable[Link]] = nats_module("nats_link").connect_nats
+    return lambda: connect(address, token)
 
 
 def _dial_site(address: str, token: str | None, discovery: Discovery | None) -> Dial:
@@ -95,6 +106,8 @@ def dial_descriptor(
                 return await connect_unix(path)
             case Ws(url, known):
                 return await _connect_websocket(url, known if token is None else token)
+            case Nats(url=url):
+                return await _dial_broker(url, token)()
             case Stdio(command):
                 if not consent:
                     raise Unauthorized(

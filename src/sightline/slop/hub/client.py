@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -150,6 +151,7 @@ class Client:
         self._hurry = asyncio.Event()
         self._changed = Signal()
         self._link: Link | None = None
+        self._most_rest_s = math.inf
         self._provider: ProviderInfo | None = None
         self._turned_away: SightlineError | None = None
         self._task: asyncio.Task[None] | None = None
@@ -313,7 +315,9 @@ class Client:
                     return
                 if isinstance(error, LetGo):
                     await self._sleep(self._patience.rest_s)
-                await self._rest(self._backoff.delay_s(failures, self._chance()))
+                await self._rest(
+                    min(self._most_rest_s, self._backoff.delay_s(failures, self._chance()))
+                )
                 failures += 1
         finally:
             self._lose(self.error or Unreachable("the client is closed"), "closed")
@@ -326,6 +330,7 @@ class Client:
         try:
             async with asyncio.timeout(self._handshake_s) as limit:
                 self._link = await self._dial()
+                self._most_rest_s = self._link.peer.rest_s
                 if begins_s := self._link.peer.start_s:
                     limit.reschedule(asyncio.get_running_loop().time() + begins_s)
                 return await self._talk(self._link, limit)

@@ -43,6 +43,7 @@ from sightline.slop.protocol.messages import Filter
 from sightline.slop.protocol.patience import Patience
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, AvailableApp, Status, World
+from sightline.slop.transports.nats_url import is_nats
 
 if TYPE_CHECKING:
     from sightline.slop.hub.browser import BrowserBridge
@@ -359,7 +360,8 @@ class Hub:
                 await seat.client.close()
                 raise
         except (InvalidInput, Unreachable, Unauthorized) as error:
-            if address in str(error):
+            # An error about a broker names it without what is secret in its address.
+            if address in str(error) or is_nats(address):
                 raise
             kind = InvalidInput if isinstance(error, InvalidInput) else type(error)
             raise kind(f"{address}: {error}") from error

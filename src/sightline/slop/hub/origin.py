@@ -10,15 +10,18 @@ import shlex
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from sightline.slop.discovery.descriptor import Stdio, Transport, Unix, Ws
+from sightline.slop.discovery.descriptor import Nats, Stdio, Transport, Unix, Ws
 from sightline.slop.transports.link import Peer
 
 __all__ = ["Origin", "OriginKind"]
 
-OriginKind: TypeAlias = Literal["own", "unix", "websocket", "stdio", "mcp", "page", "memory"]
+OriginKind: TypeAlias = Literal[
+    "own", "unix", "websocket", "nats", "stdio", "mcp", "page", "memory"
+]
 
 _KINDS: Final[dict[str, OriginKind]] = {
-    "unix": "unix", "ws": "websocket", "stdio": "stdio", "mcp": "mcp", "page": "page",
+    "unix": "unix", "ws": "websocket", "nats": "nats", "stdio": "stdio", "mcp": "mcp",
+    "page": "page",
 }  # fmt: skip
 
 
@@ -49,6 +52,8 @@ class Origin:
                 return cls("unix", path)
             case Ws(url=url):
                 return cls("websocket", url)
+            case Nats():
+                return cls("nats", transport.shown)
             case Stdio(command):
                 return cls("stdio", shlex.join(command))
 
@@ -62,7 +67,7 @@ class Origin:
             case "unix":
                 owner = "" if self.owner is None else f" (user {self.owner})"
                 return f"unix:{shown}{owner}"
-            case "websocket":
+            case "websocket" | "nats":
                 return shown
             case "stdio":
                 return f"command: {shown}"

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -69,7 +70,8 @@ def why(error: OSError) -> str:
 class Peer:
     """What a transport knows of the other side, for the app to decide who that is.
 
-    `start_s` is how long it may take to say its first word; 0 is the usual time.
+    `start_s` is how long it may take to say its first word; 0 is the usual time. `rest_s` is how
+    long at most to rest before another attempt, once it was reached.
     """
 
     transport: str
@@ -79,6 +81,7 @@ class Peer:
     token: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     start_s: float = 0.0
+    rest_s: float = math.inf
 
 
 # A message to send: its bytes, or its pieces.

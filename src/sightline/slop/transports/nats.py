@@ -1,0 +1,331 @@
+"""A broker between an app and its consumers: the connection, and messages in pieces.
+
+NATS carries what is published to whoever has subscribed, at most once, and keeps nothing. What
+we publish is SLOP's own messages, each in pieces below the broker's limit, numbered, so that a
+message that lost one is not taken for a shorter one.
+
+    slop.apps                apps are asked here who they are
+    slop.here                apps say here that they are there, every few seconds
+    slop.APP.hello           who speaks to an app first asks here: its hello, and a key
+    slop.APP.ask.DIGEST      subscribe, query and invoke; the answer goes to the asker's inbox
+    slop.APP.view.DIGEST     what changes in one view
+
+The digests take the key, which is new with every life of an app: who was not answered knows none of
+these subjects, and two apps that share an id share nothing else.
+
+A broker that does not answer a ping is given up, whatever its socket says: one that is stopped, or
+behind a network that drops, would else look like an app that has nothing to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import re
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from nats.aio.client import Client, Srv
+from nats.errors import AuthorizationError, Error
+
+from sightline.errors import SightlineError, TimedOut, Unauthorized, Unreachable
+from sightline.slop.protocol.messages import ProviderInfo, Subscribe
+from sightline.slop.transports.link import why
+from sightline.slop.transports.nats_url import NatsUrl
+
+__all__ = [
+    "BEAT_S", "Assembler", "Broker", "Welcome", "digest_of", "subject_of",
+    "view_digest",
+]  # fmt: skip
+
+# How often an app says on each of its subjects that it is there.
+BEAT_S: Final = 1.0
+_PING_S: Final = 1.0
+_PONG_S: Final = 2.0
+_CONNECT_S: Final = 2.0
+_RECONNECT_S: Final = 0.1
+_PIECE_BYTES: Final = 128 * 1024
+_PIECE: Final = struct.Struct(">II")
+_MOST_PIECES: Final = 100_000
+_UNSENT_BYTES: Final = 256 * 1024
+_NO_RESPONDERS: Final = b"NATS/1.0 503"
+_log: Final = logging.getLogger(__name__)
+
+
+# Called with the subject, where to answer, and the payload; None where nobody listens.
+OnMessage: TypeAlias = Callable[[str, str, bytes | None], None]
+
+
+class Welcome(msgspec.Struct, frozen=True):
+    """What an app answers to who comes first: its hello, and the key of its subjects."""
+
+    provider: ProviderInfo
+    key: str
+
+
+def subject_of(app_id: str, *rest: str) -> str:
+    """The subject of something of an app's; a dot in an id would divide it."""
+    return ".".join(("slop", app_id.replace(".", "~"), *rest))
+
+
+def digest_of(key: str, name: bytes) -> str:
+    """What names one of an app's subjects to who has the key."""
+    return hashlib.blake2b(name, key=key.encode()[:64], digest_size=16).hexdigest()
+
+
+def view_digest(key: str, asked: Subscribe) -> str:
+    """The same for a view: equal for all who ask for the same."""
+    same = msgspec.structs.replace(asked, id="v", resume=None)
+    return digest_of(key, msgspec.json.encode(same))
+
+
+class Assembler:
+    """Puts messages together again, of one sender on one subject."""
+
+    __slots__ = ("_expected", "_max_bytes", "_parts", "_size")
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._parts: list[bytes] = []
+        self._size = self._expected = 0
+
+    def take(self, payload: bytes) -> bytes | None:
+        """Take a piece; return the message that it completes. Raises ValueError if one is missing.
+
+        Of a message over the limit the first bytes are kept, one more than the limit.
+        """
+        if len(payload) < _PIECE.size:
+            raise ValueError("not a piece of a message")
+        number, count = _PIECE.unpack_from(payload)
+        is_next = number == self._expected and number < count <= _MOST_PIECES
+        if not is_next:
+            self._clear()
+            if number or not 0 < count <= _MOST_PIECES:
+                raise ValueError("a piece of a message is missing")
+        if count == 1:
+            return payload[_PIECE.size : _PIECE.size + self._max_bytes + 1]
+        self._expected = number + 1
+        left = self._max_bytes + 1 - self._size
+        if left > 0:
+            self._parts.append(payload[_PIECE.size : _PIECE.size + left])
+            self._size += len(self._parts[-1])
+        if self._expected < count:
+            return None
+        message = b"".join(self._parts)
+        self._clear()
+        return message
+
+    def _clear(self) -> None:
+        self._parts = []
+        self._size = self._expected = 0
+
+
+def _pieces(message: bytes, most: int) -> Iterator[bytes]:
+    count = max(1, -(-len(message) // most))
+    for number in range(count):
+        yield _PIECE.pack(number, count) + message[number * most : (number + 1) * most]
+
+
+class _Connection(Client):
+    """The library's connection, with a few things of ours.
+
+    Messages of all subscriptions are handed on in the order in which they came: the library has a
+    queue for each, and a result would overtake the change that it reports. A URL that asks for
+    encryption gets no answer without it: the library believes a server that says it has none. And
+    a connection can be given up without waiting for a peer that takes nothing.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.handlers: dict[int, OnMessage] = {}
+
+    async def _process_msg(
+        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes | None
+    ) -> None:
+        handler = self.handlers.get(sid)
+        if handler is None:
+            return
+        nobody = headers is not None and headers.startswith(_NO_RESPONDERS)
+        try:
+            handler(subject.decode(), reply.decode(), None if nobody else bytes(data))
+        except Exception:  # noqa: BLE001 - the library's loop would end, and nobody would know
+            _log.exception("a message from the broker was not taken")
+
+    def _connect_command(self) -> bytes:
+        server = self._current_server
+        encrypted = self._writer is not None and self._writer.get_extra_info("ssl_object")
+        if server is not None and server.uri.scheme == "tls" and not encrypted:
+            raise Error("the broker offers no encryption")
+        return super()._connect_command()
+
+    async def _connect_to_server(self, s: Srv) -> None:
+        self.abort()  # what is left of an attempt that failed
+        await super()._connect_to_server(s)
+
+    @property
+    def _writer(self) -> asyncio.StreamWriter | None:
+        return getattr(self._transport, "_io_writer", None)
+
+    def abort(self) -> None:
+        """Drop the socket; the library notices and connects again."""
+        if self._writer is not None:
+            self._writer.transport.abort()
+
+    @property
+    def reads(self) -> bool:
+        """Whether somebody reads what the broker sends."""
+        return self._reading_task is not None and not self._reading_task.done()
+
+
+class Broker:
+    """A connection to a broker that is made again whenever it is lost, until it is closed."""
+
+    def __init__(self, url: NatsUrl) -> None:
+        self.url = url
+        self.is_up = asyncio.Event()
+        self.was_up = False
+        # Called when the connection is lost, and when it is there again.
+        self.on_down: Callable[[], None] = lambda: None
+        self.on_up: Callable[[], None] = lambda: None
+        self._connection = _Connection()
+        self._failed: asyncio.Future[Exception] | None = None
+        self._pinging: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
+
+    async def connect(self) -> None:
+        """Connect for the first time. Raises Unreachable, TimedOut or Unauthorized."""
+        url = self.url
+        options: dict[str, Any] = {
+            "user": url.user,
+            "password": url.password,
+            "token": url.token,
+            "user_credentials": url.credentials,
+        }
+        self._failed = asyncio.get_running_loop().create_future()
+        connecting = asyncio.ensure_future(
+            self._connection.connect(
+                url.server,
+                error_cb=self._note_error,
+                disconnected_cb=self._lost,
+                reconnected_cb=self._restored,
+                connect_timeout=_CONNECT_S,  # type: ignore[arg-type]
+                reconnect_time_wait=_RECONNECT_S,  # type: ignore[arg-type]
+                max_reconnect_attempts=-1,
+                ping_interval=3600,
+                flush_timeout=_PONG_S,
+                **{name: value for name, value in options.items() if value is not None},
+            )
+        )
+        # Told to never give up, the library does not return from a first attempt that fails.
+        either: set[asyncio.Future[Any]] = {connecting, self._failed}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        error: Exception | None = None
+        if self._failed.done():
+            connecting.cancel()
+            error = self._failed.result()
+        (raised,) = await asyncio.gather(connecting, return_exceptions=True)
+        self._failed = None
+        if error is None and isinstance(raised, Exception):
+            error = raised
+        if error is not None:
+            self._connection.abort()
+            raise self._refusal(error) from error
+        self.was_up = True
+        self.is_up.set()
+        self._pinging = asyncio.create_task(self._ping())
+
+    async def close(self) -> None:
+        """Let go of the broker, for good."""
+        self.is_up.clear()
+        self.on_down = self.on_up = lambda: None
+        if self._pinging is not None:
+            self._pinging.cancel()
+        with contextlib.suppress(OSError, Error, TimeoutError):
+            async with asyncio.timeout(_PONG_S):
+                await self._connection.close()
+        self._connection.abort()
+
+    async def hear(self, subject: str, handler: OnMessage) -> int:
+        """Call a function for what is published on a subject, in order; returns its number."""
+        subscription = await self._connection.subscribe(subject)
+        number: int = subscription._id
+        self._connection.handlers[number] = handler
+        return number
+
+    async def ignore(self, number: int) -> None:
+        """Hear a subject no longer."""
+        self._connection.handlers.pop(number, None)
+        subscription = self._connection._subs.get(number)
+        if subscription is not None and not self._connection.is_closed:
+            with contextlib.suppress(Error, OSError):
+                await subscription.unsubscribe()
+
+    async def say(self, subject: str, message: bytes | Iterable[bytes], reply: str = "") -> bool:
+        """Publish a message whole, and not while another is; False if there is no broker now.
+
+        What an unsteady broker does not take is lost, and whoever should have had it sees a gap.
+        """
+        whole = message if isinstance(message, bytes) else b"".join(message)
+        async with self._turn:
+            connection = self._connection
+            most = min(_PIECE_BYTES, connection.max_payload - _PIECE.size)
+            for piece in _pieces(whole, most):
+                if not connection.is_connected:
+                    return False
+                try:
+                    await connection.publish(subject, piece, reply=reply)
+                    if connection.pending_data_size > _UNSENT_BYTES:
+                        await connection.flush(_PONG_S)  # type: ignore[arg-type]
+                except (Error, OSError):
+                    return False
+        return True
+
+    def new_inbox(self) -> str:
+        """A subject that nobody else knows."""
+        return self._connection.new_inbox()
+
+    async def _ping(self) -> None:
+        while True:
+            await asyncio.sleep(_PING_S)
+            if not self.is_up.is_set():
+                continue
+            try:
+                await self._connection.flush(_PONG_S)  # type: ignore[arg-type]
+                if self._connection.reads:
+                    continue
+            except (Error, OSError):
+                pass
+            self._go_down()
+            self._connection.abort()
+
+    async def _note_error(self, error: Exception) -> None:
+        if self._failed is not None and not self._failed.done():
+            self._failed.set_result(error)
+        _log.debug("%s: %s", self.url.shown, error)
+
+    async def _lost(self) -> None:
+        self._go_down()
+
+    async def _restored(self) -> None:
+        self.is_up.set()
+        self.on_up()
+
+    def _go_down(self) -> None:
+        if self.is_up.is_set():
+            self.is_up.clear()
+            self.on_down()
+
+    def _refusal(self, error: Exception) -> SightlineError:
+        shown = self.url.shown
+        if isinstance(error, TimeoutError):
+            return TimedOut(f"{shown}: no answer within {_CONNECT_S:g} s")
+        if isinstance(error, OSError):
+            return Unreachable(f"{shown}: {why(error)}")
+        reason = re.sub(r"^nats: *", "", str(error)).strip("'\" ")
+        if isinstance(error, AuthorizationError) or "authorization" in reason.lower():
+            return Unauthorized(f"{shown}: the broker does not let us in")
+        return Unreachable(f"{shown}: {reason or type(error).__name__}")
