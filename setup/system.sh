@@ -5,7 +5,7 @@
 #
 # As root with apt it installs that. Otherwise it prints the one line that does, and exits with 1.
 # `test` needs more than `chat`: git, a library of the browser driver's, and a browser, a
-# sandbox and a database, without which only the tests in one are skipped. A VENV that is ready needs nothing to be made with.
+# sandbox, a database and a broker, without which only the tests in one are skipped. A VENV that is ready needs nothing to be made with.
 set -eu
 purpose=${1:?usage: system.sh chat|test [PYTHON] [VENV]}
 python=${2:-python3}
@@ -64,6 +64,8 @@ lacks_database() {
     [ "$purpose" = test ] && ! command -v initdb >/dev/null 2>&1 &&
         ! [ -x "$(echo /usr/lib/postgresql/*/bin/initdb | cut -d ' ' -f 1)" ]
 }
+
+lacks_broker() { [ "$purpose" = test ] && ! command -v nats-server >/dev/null 2>&1; }
 
 lacks_sandbox() { [ "$purpose" = test ] && ! command -v bwrap >/dev/null 2>&1; }
 
@@ -126,7 +128,7 @@ tell() {
 
 found=$(missing)
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-    if [ -n "$found" ] || lacks_browser || lacks_sandbox || lacks_database; then
+    if [ -n "$found" ] || lacks_browser || lacks_sandbox || lacks_database || lacks_broker; then
         apt update || true # one broken source of many is no reason to stop
     fi
     if [ -n "$found" ]; then
@@ -149,6 +151,15 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
             echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
         fi
         apt install -y --no-install-recommends postgresql || true
+    fi
+    if lacks_broker; then
+        echo "installing a broker for the tests: nats-server" >&2
+        # Its program is enough: no server of the system's is started.
+        if [ ! -e /etc/systemd/system/nats-server.service ]; then
+            mkdir -p /etc/systemd/system
+            ln -s /dev/null /etc/systemd/system/nats-server.service
+        fi
+        apt install -y --no-install-recommends nats-server || true
     fi
 fi
 [ -z "$found" ] && exit

@@ -57,6 +57,7 @@ class Machine:
         if "browser" not in lacks:
             self.has("chromium", "exit 0")
         self.has("bwrap", "exit 0")
+        self.has("nats-server", "exit 0")
 
     def has(self, program: str, script: str) -> Path:
         """Put a program on the path."""

@@ -30,7 +30,7 @@ address_argument: Final = click.argument("address", metavar="ADDR")
 token_option: Final = click.option(
     "--token",
     envvar="SIGHTLINE_TOKEN",
-    help="The bearer token of a WebSocket; one that the app announced to you is found.",
+    help="The token of a WebSocket or a broker; one that the app announced to you is found.",
 )
 timeout_option: Final = click.option(
     "--timeout",
@@ -145,9 +145,9 @@ def query(
 ) -> None:
     """Ask an app for the state at PATH, once.
 
-    ADDR is ws://…, https://… (a site with /.well-known/slop), unix:/path, stdio:COMMAND,
-    mcp:COMMAND or mcp+https://… (an MCP server), or the id of an app that `sightline apps`
-    lists. Writes the tree as JSON.
+    ADDR is ws://…, https://… (a site with /.well-known/slop), unix:/path, nats://HOST/APP (an
+    app on a broker), stdio:COMMAND, mcp:COMMAND or mcp+https://… (an MCP server), or the id of
+    an app that `sightline apps` lists. Writes the tree as JSON.
     """
     tree = connected(
         address,

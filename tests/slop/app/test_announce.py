@@ -70,7 +70,7 @@ async def test_each_way_can_be_left_out(tmp_path: Path) -> None:
     async with counter().serving(unix=own, discoverable=False) as addresses:
         assert addresses == (f"unix:{own}",)
         assert own.is_socket()
-    with pytest.raises(InvalidInput, match="needs a port or a Unix socket"):
+    with pytest.raises(InvalidInput, match="needs a port, a Unix socket or a broker"):
         async with counter().serving(unix=False):
             pytest.fail("served nowhere")
     with pytest.raises(InvalidInput, match="takes a token"):

@@ -52,7 +52,7 @@ async def _apps(call: CommandCall) -> None:
 @COMMANDS.command("connect", example="/connect unix:/tmp/mail.sock")
 @rest("address", offers=offering(lambda here, *_: here.available()))
 async def _connect(call: CommandCall, address: str) -> None:
-    """Connect an app: ws://…, https://…, unix:/path, stdio:COMMAND, mcp:COMMAND or its id."""
+    """Connect an app: ws://…, https://…, unix:/path, nats://…, stdio:CMD, mcp:CMD or its id."""
     app = await call.host.connect(address)
     call.console.write(f"Connected to {app}.")
 

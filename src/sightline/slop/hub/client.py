@@ -331,6 +331,7 @@ class Client:
             async with asyncio.timeout(self._handshake_s) as limit:
                 self._link = await self._dial()
                 self._most_rest_s = self._link.peer.rest_s
+                self._consumer.shared = getattr(self._link, "shared", None)
                 if begins_s := self._link.peer.start_s:
                     limit.reschedule(asyncio.get_running_loop().time() + begins_s)
                 return await self._talk(self._link, limit)

@@ -86,6 +86,7 @@ __all__ = [
     "Refused",
     "RequestFailed",
     "Resumed",
+    "SharedReading",
 ]
 
 MESSAGE_BYTES: Final = 17 * 1024 * 1024
@@ -213,6 +214,38 @@ class Mirror:
         self.most_nodes += patch_bytes // NODE_BYTES
 
 
+@dataclass(frozen=True, slots=True)
+class _Progress:
+    """How far a mirror has come, and with which tree."""
+
+    tree: Node | None
+    version: int
+    seq: int
+
+    @classmethod
+    def of(cls, mirror: Mirror) -> _Progress:
+        return cls(mirror.tree if mirror.is_current else None, mirror.version, mirror.seq)
+
+    def is_of(self, mirror: Mirror) -> bool:
+        return mirror.is_current and (mirror.version, mirror.seq) == (self.version, self.seq) and (
+            mirror.tree is self.tree
+        )  # fmt: skip
+
+
+@dataclass(slots=True)
+class SharedReading:
+    """What was read last, for consumers that are handed the very same bytes.
+
+    Trees are values: many mirrors of one view are one tree, which is read and changed once.
+    """
+
+    data: bytes | None = None
+    subscription: str = ""
+    before: _Progress | None = None
+    after: _Progress | None = None
+    size: int = 0
+
+
 @dataclass(slots=True)
 class Consumer:
     """The subscriptions, queries and invokes to one provider, across its connections."""
@@ -222,6 +255,7 @@ class Consumer:
     provider: ProviderInfo | None = None
     first_id: int = 1
     mirrors: dict[str, Mirror] = field(default_factory=dict)
+    shared: SharedReading | None = None
     _queries: set[str] = field(default_factory=set)
     _invokes: set[str] = field(default_factory=set)
     _outbox: deque[bytes] = field(default_factory=deque)
@@ -312,6 +346,41 @@ class Consumer:
 
     def receive_steps(self, data: bytes | str) -> Steps[list[ConsumerEvent]]:
         """Like `receive`, piece by piece; see `pieces`. The next message waits for the end."""
+        shared = self.shared
+        if shared is None or not isinstance(data, bytes):
+            return (yield from self._receive_steps(data))
+        if shared.data is data and (known := self._take_known(shared)) is not None:
+            return known
+        before = {name: _Progress.of(mirror) for name, mirror in self.mirrors.items()}
+        events = yield from self._receive_steps(data)
+        match events:
+            case [MirrorChanged(name, patched=patched)] if name in self.mirrors:
+                mirror = self.mirrors[name]
+                shared.data, shared.subscription = data, name
+                shared.before = before.get(name) if patched else None
+                shared.after = _Progress.of(mirror)
+                shared.size = len(data) if patched else mirror.most_bytes
+        return events
+
+    def _take_known(self, shared: SharedReading) -> list[ConsumerEvent] | None:
+        """Take what another consumer has read, if it says the same here; None if it may not."""
+        mirror, after = self.mirrors.get(shared.subscription), shared.after
+        if mirror is None or after is None or after.tree is None:
+            return None
+        name, before = shared.subscription, shared.before
+        if before is None:
+            return self._show(name, after.tree, after.version, after.seq, shared.size)
+        most_nodes = mirror.most_nodes + shared.size // NODE_BYTES
+        is_large = mirror.most_bytes + shared.size > self.message_bytes or (
+            self.limits.nodes is not None and most_nodes > self.limits.nodes
+        )
+        if is_large or not before.is_of(mirror):
+            return None
+        mirror.grow(shared.size)
+        mirror.tree, mirror.version, mirror.seq = after.tree, after.version, after.seq
+        return [MirrorChanged(name, after.tree, after.version, patched=True)]
+
+    def _receive_steps(self, data: bytes | str) -> Steps[list[ConsumerEvent]]:
         short = short_provider_message(data, self.message_bytes, self.limits.message_levels)
         if short is not None and not isinstance(short, Batch):
             patched = self._take_short_patch(short) if isinstance(short, Patch) else None

@@ -46,6 +46,8 @@ __all__ = [
 BEAT_S: Final = 1.0
 _PING_S: Final = 1.0
 _PONG_S: Final = 2.0
+_PONG_STEPS: Final = 4
+_NEVER_S: Final = 3600
 _CONNECT_S: Final = 2.0
 _RECONNECT_S: Final = 0.1
 _PIECE_BYTES: Final = 128 * 1024
@@ -77,9 +79,9 @@ def digest_of(key: str, name: bytes) -> str:
     return hashlib.blake2b(name, key=key.encode()[:64], digest_size=16).hexdigest()
 
 
-def view_digest(key: str, asked: Subscribe) -> str:
+def view_digest(key: str, wanted: Subscribe) -> str:
     """The same for a view: equal for all who ask for the same."""
-    same = msgspec.structs.replace(asked, id="v", resume=None)
+    same = msgspec.structs.replace(wanted, id="v", resume=None)
     return digest_of(key, msgspec.json.encode(same))
 
 
@@ -170,8 +172,15 @@ class _Connection(Client):
     def _writer(self) -> asyncio.StreamWriter | None:
         return getattr(self._transport, "_io_writer", None)
 
+    async def _process_pong(self) -> None:
+        # The library ends its reading where somebody no longer waits for a pong that came late.
+        if self._pongs and self._pongs[0].done():
+            self._pongs.pop(0)
+        else:
+            await super()._process_pong()
+
     def abort(self) -> None:
-        """Drop the socket; the library notices and connects again."""
+        """Drop the socket, whatever is still to be written."""
         if self._writer is not None:
             self._writer.transport.abort()
 
@@ -215,7 +224,7 @@ class Broker:
                 connect_timeout=_CONNECT_S,  # type: ignore[arg-type]
                 reconnect_time_wait=_RECONNECT_S,  # type: ignore[arg-type]
                 max_reconnect_attempts=-1,
-                ping_interval=3600,
+                ping_interval=_NEVER_S,
                 flush_timeout=_PONG_S,
                 **{name: value for name, value in options.items() if value is not None},
             )
@@ -293,14 +302,18 @@ class Broker:
             await asyncio.sleep(_PING_S)
             if not self.is_up.is_set():
                 continue
-            try:
-                await self._connection.flush(_PONG_S)  # type: ignore[arg-type]
-                if self._connection.reads:
-                    continue
-            except (Error, OSError):
-                pass
-            self._go_down()
-            self._connection.abort()
+            pong = asyncio.create_task(self._connection.flush(_NEVER_S))
+            # In steps: who was too busy to listen has not waited.
+            for _ in range(_PONG_STEPS):
+                await asyncio.sleep(_PONG_S / _PONG_STEPS)
+                if pong.done():
+                    break
+            pong.cancel()
+            [late] = await asyncio.gather(pong, return_exceptions=True)
+            if late is not None or not self._connection.reads:
+                self._go_down()
+                self._connection.abort()
+                await self._connection.force_reconnect()
 
     async def _note_error(self, error: Exception) -> None:
         if self._failed is not None and not self._failed.done():

@@ -71,6 +71,9 @@ class _Error(msgspec.Struct, tag="error", tag_field="type"):
     id: str | None = None
 
 
+_errors: Final = msgspec.json.Decoder(_Error)
+
+
 class _BrokerLink:
     """A link whose other end is the broker: what the app says on it is handed to a function."""
 
@@ -143,21 +146,21 @@ class _Events(_BrokerLink):
 class _View(_BrokerLink):
     """One view: its changes for everybody, and a beginning for each who joins."""
 
-    def __init__(self, peer: Peer, broker: Broker, subject: str, asked: Subscribe) -> None:
+    def __init__(self, peer: Peer, broker: Broker, subject: str, wanted: Subscribe) -> None:
         super().__init__(peer)
         self.version = 0
         self._broker = broker
         self._subject = subject
-        self._asked = msgspec.structs.replace(asked, id="v", resume=None)
+        self._wanted = msgspec.structs.replace(wanted, id="v", resume=None)
         self._has_begun = False
         self._joining: dict[str, str] = {}
         self._waiting: deque[tuple[Subscribe, str]] = deque(maxlen=_WAITING)
         self._number = 0
-        self.take(serialize(self._asked))
+        self.take(serialize(self._wanted))
 
-    def join(self, asked: Subscribe, reply: str) -> None:
+    def join(self, wanted: Subscribe, reply: str) -> None:
         """Send a beginning of the view to an inbox."""
-        self._waiting.append((asked, reply))
+        self._waiting.append((wanted, reply))
         self._next()
 
     def keep(self) -> None:
@@ -166,11 +169,11 @@ class _View(_BrokerLink):
 
     def _next(self) -> None:
         while self._waiting and len(self._joining) < _JOINING:
-            asked, reply = self._waiting.popleft()
+            wanted, reply = self._waiting.popleft()
             self._number += 1
             join_id = f"j{self._number}"
             self._joining[join_id] = reply
-            self.take(serialize(msgspec.structs.replace(asked, id=join_id)))
+            self.take(serialize(msgspec.structs.replace(wanted, id=join_id)))
 
     async def beat(self) -> None:
         """Say which version the view has come to."""
@@ -202,7 +205,7 @@ class _View(_BrokerLink):
 
     async def _refuse(self, message: bytes) -> None:
         """Pass on why the view cannot be shown: to who asked, or to everybody."""
-        error = msgspec.json.decode(message, type=_Error)
+        error = _errors.decode(message)
         if error.id == "v":
             await self._broker.say(self._subject, message)
         elif error.id is not None:
@@ -269,23 +272,23 @@ class _Served:
             while len(self._partial) > _JOINING:
                 self._partial.popitem(last=False)
             return
-        if (asked := _subscribe(message)) is not None:
-            self._mirror(asked, reply)
+        if (wanted := _subscribe(message)) is not None:
+            self._mirror(wanted, reply)
         else:
             self._asker(reply).take(message)
 
-    def _mirror(self, asked: Subscribe, reply: str) -> None:
-        digest = view_digest(self._key, asked)
+    def _mirror(self, wanted: Subscribe, reply: str) -> None:
+        digest = view_digest(self._key, wanted)
         view = self._views.get(digest)
         if view is None or view.is_closed:
             if len(self._views) >= _VIEWS:
                 return
             subject = subject_of(self._app_id, "view", digest)
-            view = self._views[digest] = _View(self._peer, self._broker, subject, asked)
+            view = self._views[digest] = _View(self._peer, self._broker, subject, wanted)
             self._handlers.start(view)
         view.keep()
-        if asked.id != "keep":
-            view.join(asked, reply)
+        if wanted.id != "keep":
+            view.join(wanted, reply)
 
     def _asker(self, reply: str) -> _Asker:
         asker = self._askers.get(reply)
@@ -325,10 +328,10 @@ def _subscribe(message: bytes) -> Subscribe | None:
     if b"subscribe" not in message:
         return None
     try:
-        asked = parse(message, PROVIDER_BYTES)
+        wanted = parse(message, PROVIDER_BYTES)
     except BadMessage:
         return None
-    return asked if isinstance(asked, Subscribe) else None
+    return wanted if isinstance(wanted, Subscribe) else None
 
 
 @contextlib.asynccontextmanager

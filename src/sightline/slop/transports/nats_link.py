@@ -26,6 +26,7 @@ import msgspec
 from msgspec import Raw
 
 from sightline.errors import InvalidInput, SightlineError, TimedOut, Unreachable
+from sightline.slop.protocol.consumer import SharedReading
 from sightline.slop.protocol.messages import (
     BadMessage,
     ErrorInfo,
@@ -105,6 +106,8 @@ class NatsLink:
     def __init__(self, room: _Room, number: int) -> None:
         self.peer = Peer("nats", room.address, rest_s=_REST_S)
         self.number = number
+        # Who mirrors the same view is handed the same bytes.
+        self.shared = room.shared
         self.subscriptions: dict[str, _Feed] = {}
         self._room = room
         self._assembler = Assembler(CONSUMER_BYTES)
@@ -131,8 +134,8 @@ class NatsLink:
             if self._closed:
                 raise LinkClosed("the link is closed")
             match _subscribing(message):
-                case Subscribe() as asked:
-                    await self._subscribe(asked)
+                case Subscribe() as wanted:
+                    await self._subscribe(wanted)
                 case Unsubscribe(name):
                     self._leave(name)
                 case _:
@@ -176,14 +179,14 @@ class NatsLink:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    async def _subscribe(self, asked: Subscribe) -> None:
-        if asked.id in self.subscriptions:
-            reason = f"there is a subscription {asked.id!r} already"
-            self.put(serialize(ErrorMessage(ErrorInfo("bad_request", reason), asked.id)))
+    async def _subscribe(self, wanted: Subscribe) -> None:
+        if wanted.id in self.subscriptions:
+            reason = f"there is a subscription {wanted.id!r} already"
+            self.put(serialize(ErrorMessage(ErrorInfo("bad_request", reason), wanted.id)))
             return
-        feed = self._room.feed(asked)
-        self.subscriptions[asked.id] = feed
-        await feed.join((self, asked.id), asked)
+        feed = self._room.feed(wanted)
+        self.subscriptions[wanted.id] = feed
+        await feed.join((self, wanted.id), wanted)
 
     def _leave(self, name: str) -> None:
         feed = self.subscriptions.pop(name, None)
@@ -194,9 +197,9 @@ class NatsLink:
 class _Join:
     """A beginning of a view that was asked for, and who gets it."""
 
-    def __init__(self, token: str, asked: Subscribe) -> None:
+    def __init__(self, token: str, wanted: Subscribe) -> None:
         self.token = token
-        self.question = serialize(asked)
+        self.question = serialize(wanted)
         self.ticks = 0
         self.assembler = Assembler(CONSUMER_BYTES)
         self.members: dict[_Member, None] = {}
@@ -205,8 +208,8 @@ class _Join:
 class _Feed:
     """One view of one app: what comes is handed to all links in this process that mirror it."""
 
-    def __init__(self, room: _Room, asked: Subscribe, subject: str) -> None:
-        self.asked = msgspec.structs.replace(asked, id="v", resume=None)
+    def __init__(self, room: _Room, wanted: Subscribe, subject: str) -> None:
+        self.wanted = msgspec.structs.replace(wanted, id="v", resume=None)
         self.subject = subject
         self.number: int | None = None
         self.unused = 0
@@ -220,14 +223,14 @@ class _Feed:
         self._quiet = 0
         self._assembler = Assembler(CONSUMER_BYTES)
 
-    async def join(self, member: _Member, asked: Subscribe) -> None:
+    async def join(self, member: _Member, wanted: Subscribe) -> None:
         """Begin to hand a member what the view shows."""
-        point = None if asked.resume is None else (asked.resume.version, asked.resume.seq)
+        point = None if wanted.resume is None else (wanted.resume.version, wanted.resume.seq)
         join = self._joins.get(point)
         if join is not None:
             join.members[member] = None
             return
-        join = self._joins[point] = _Join(self._room.token(self), asked)
+        join = self._joins[point] = _Join(self._room.token(self), wanted)
         join.members[member] = None
         if self.number is None:
             self.number = await self._room.broker.hear(self.subject, self._heard)
@@ -357,6 +360,7 @@ class _Room:
         self.address = url.shown
         self.app_id = url.app
         self.hello = b""
+        self.shared = SharedReading()
         self.welcomed: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self.is_closed = False
         self._key = ""
@@ -404,11 +408,11 @@ class _Room:
     def is_used(self) -> bool:
         return bool(self._links)
 
-    def feed(self, asked: Subscribe) -> _Feed:
+    def feed(self, wanted: Subscribe) -> _Feed:
         """The feed of a view."""
-        digest = view_digest(self._key, asked)
+        digest = view_digest(self._key, wanted)
         if digest not in self._feeds:
-            self._feeds[digest] = _Feed(self, asked, subject_of(self.app_id, "view", digest))
+            self._feeds[digest] = _Feed(self, wanted, subject_of(self.app_id, "view", digest))
         return self._feeds[digest]
 
     def token(self, feed: _Feed) -> str:
@@ -438,7 +442,7 @@ class _Room:
                 if feed.number is not None:
                     self.do(self.broker.ignore(feed.number))
             elif self._ticks % _KEEP_TICKS == 0:
-                kept = msgspec.structs.replace(feed.asked, id="keep")
+                kept = msgspec.structs.replace(feed.wanted, id="keep")
                 self.do(self.ask("keep", serialize(kept)))
         if self._ticks % _LIFE_TICKS == 0:
             # A sign of life, so that not each of many links asks for one.
@@ -505,10 +509,10 @@ def _subscribing(message: bytes) -> Subscribe | Unsubscribe | None:
     """Read a message if it is about a subscription; what cannot be read is for the app to say."""
     if b"subscribe" in message:
         try:
-            asked = parse(message, PROVIDER_BYTES)
+            wanted = parse(message, PROVIDER_BYTES)
         except BadMessage:
             return None
-        return asked if isinstance(asked, Subscribe | Unsubscribe) else None
+        return wanted if isinstance(wanted, Subscribe | Unsubscribe) else None
     return None
 
 

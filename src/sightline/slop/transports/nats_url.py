@@ -29,7 +29,7 @@ _IN_CLEAR: Final = "a password or token goes over nats+tls:// only, or to this m
 def nats_module(name: str) -> Any:
     """Load what speaks to brokers. Raises MissingExtra without the library that it takes."""
     if importlib.util.find_spec("nats") is None:
-        raise MissingExtra("a broker takes a package: pip install 'sightline[nats]'")
+        raise MissingExtra("a broker takes a package: pip install 'sightline-context[nats]'")
     return importlib.import_module(f"sightline.slop.transports.{name}")
 
 
