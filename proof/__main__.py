@@ -37,6 +37,7 @@ MODULES = (
     "sharing",
     "hosts",
     "mirrors",
+    "brokers",
     "wire",
     "floods",
     "readers",

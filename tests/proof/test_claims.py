@@ -30,8 +30,8 @@ def test_a_claim_holds_on_a_small_scale(name: str) -> None:
 def test_every_claim_of_the_project_is_there() -> None:
     assert list(EVERY) == [
         "kill", "power", "disk", "bits", "sql", "secrets", "writers", "two", "clock", "hosts",
-        "mirrors", "lies", "malformed", "bombs", "subscriptions", "floods", "readers", "forging",
-        "repositories", "impostors", "consent", "environment",
+        "mirrors", "lies", "brokers", "malformed", "bombs", "subscriptions", "floods", "readers",
+        "forging", "repositories", "impostors", "consent", "environment",
     ]  # fmt: skip
 
 

@@ -29,7 +29,9 @@ _IN_CLEAR: Final = "a password or token goes over nats+tls:// only, or to this m
 def nats_module(name: str) -> Any:
     """Load what speaks to brokers. Raises MissingExtra without the library that it takes."""
     if importlib.util.find_spec("nats") is None:
-        raise MissingExtra("a broker takes a package: pip install 'sightline-context[nats]'")
+        from sightline._distribution import install
+
+        raise MissingExtra(f"a broker takes a package: {install('nats')}")
     return importlib.import_module(f"sightline.slop.transports.{name}")
 
 
