@@ -158,7 +158,7 @@ def times(ratio: float) -> str:
 def quantity(amount: float, unit: str) -> str:
     """Write an amount as the tables show it."""
     if unit == "bytes":
-        for size, name in ((1e9, "GB"), (1e6, "MB")):
+        for size, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB")):
             if amount >= size:
                 return f"{amount / size:.3g} {name}"
         return f"{amount / 1e3:.3g} kB"

@@ -22,6 +22,7 @@ import re
 from collections.abc import Callable, Mapping
 from math import floor, log10
 
+from benchmarks.capacity import cost_lines, need_lines
 from benchmarks.gpu import FOUND, Shape
 from benchmarks.harness import quantity, times
 from benchmarks.results import Part
@@ -186,5 +187,5 @@ def _forms(parts: Parts) -> list[str]:
 
 TABLES: dict[str, Callable[[Parts], list[str]]] = {
     "local": _local, "headlines": _headlines, "prices": _prices, "gpu": _gpu,
-    "forms": _forms,
+    "forms": _forms, "costs": cost_lines, "capacity": need_lines,
 }  # fmt: skip

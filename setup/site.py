@@ -28,7 +28,7 @@ ALONE = (
     "SECURITY.md",
     "LICENSE",
 )
-FOLDERS = ("docs", "examples", "benchmarks")
+FOLDERS = ("docs", "examples", "benchmarks", "deploy")
 # What a browser loads without being asked; a link that somebody follows is none.
 LOADS = re.compile(
     r"""<(?:script|img|iframe|source|embed)\b[^>]*\bsrc=["']?((?:https?:)?//[^"' >]+)
@@ -48,7 +48,7 @@ def lay_out() -> None:
     for name in ALONE:
         shutil.copy(ROOT / name, PAGES)
     for name in FOLDERS:
-        ignore = shutil.ignore_patterns("__pycache__")
+        ignore = shutil.ignore_patterns("__pycache__", "secrets")
         shutil.copytree(ROOT / name, PAGES / name, ignore=ignore)
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from random import Random
 from uuid import uuid4
 
+import psycopg
 import pytest
 
 from agent.host.helpers import check_ledger, ended, hosted, of_kind, turn
@@ -26,14 +27,18 @@ from inspector.test_server import browsing
 from sightline.cli.ledger import ledger as ledger_command
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.address import address_of
+from sightline.context.ledger.postgres import steps
+from sightline.context.ledger.postgres.connect import connect
 from sightline.context.messages.parts import Message
-from sightline.errors import NotFound, SessionBusy
+from sightline.errors import LedgerUnusable, NotFound, SessionBusy
 from sightline.events import Noticed
 from sightline.inspector.reader import RecordReader
 from sightline.slop.transports import health
 from support import postgres
 from support.live import command_of
 from support.shell import here
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -195,6 +200,40 @@ def test_the_oldest_sessions_of_a_database_go_until_the_rest_takes_no_more(
         left = [session.name for session in ledger.sessions.recent()]
         assert left == ["s5", "s4", "s3"]
         assert ledger.size() <= most
+
+
+def test_hosts_go_on_while_a_newer_version_adds_to_the_tables(
+    server: postgres.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = server.url("a").replace("/ledgers?", "/rolling?")
+    with psycopg.connect(server.dsn("postgres", "postgres"), autocommit=True) as connection:
+        connection.execute("CREATE DATABASE rolling OWNER sightline")
+    with Ledger(url) as older:
+        session = older.sessions.create("s").id
+        older.append(session, [Message("user", "before")])
+        adding = "ALTER TABLE sessions ADD extra text; ALTER TABLE messages ADD extra text;"
+        with monkeypatch.context() as newer:
+            newer.setattr(steps, "MIGRATIONS", (*steps.MIGRATIONS, adding))
+            newer.setattr(steps, "FORMAT", steps.FORMAT + 1)
+            with connect(address_of(url)) as connection:
+                steps.migrate(connection, url, upto=steps.FORMAT)
+        for text in ("after", "and again"):
+            older.append(session, [Message("user", text)])
+        older.sessions.rename(session, "still mine")
+        spoken = [entry.message.text for entry in older.window(session)]
+        assert spoken == ["before", "after", "and again"]
+        with pytest.raises(LedgerUnusable, match="reads up to"):
+            Ledger(url)
+
+
+def test_what_the_page_says_to_watch_can_be_asked(server: postgres.Server, url: str) -> None:
+    Ledger(url).close()
+    page = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"^```sql\n(-- .*?)^```$", page, re.MULTILINE | re.DOTALL)
+    with psycopg.connect(server.dsn("postgres", "ledgers")) as connection:
+        for statement in block.split(";\n"):
+            if statement.strip():
+                assert connection.execute(statement).fetchall() is not None
 
 
 async def test_an_inspector_is_ready_while_its_database_is_there(
