@@ -147,6 +147,13 @@ def test_what_was_not_seen_is_listed_with_the_rule_that_kept_it_out(page: Page) 
     expect(table).to_contain_text(f"it has 70,000 nodes, over the limit {HOSTILE}")
     turn(page, REFUSED).click()
     expect(table.get_by_role("row", name="describe_db")).to_contain_text("truncation")
+    table.get_by_role("row", name="describe_db").get_by_role("link", name="results").click()
+    expect(page.get_by_label("Configuration")).to_contain_text("[truncation]")
+    expect(page.get_by_role("table", name="What would change")).to_contain_text("history")
+    turn(page, CALLS).click()
+    view(page, "Conversation")
+    done = page.get_by_role("region", name="Conversation").get_by_role("listitem")
+    expect(done.filter(has_text="count")).to_contain_text(["Please count.", "allowed: mode auto"])
 
 
 def test_everything_is_reached_by_a_few_letters_and_the_keyboard_alone(page: Page) -> None:

@@ -384,6 +384,15 @@ def test_an_export_opens_from_disk_and_shows_the_same_hostile_text_as_text(
     expect(body).to_contain_text("onerror")
     assert saved.locator("script").count() == page.locator("script").count() + 1
     expect(saved.get_by_role("region", name="Prompt")).to_contain_text("byte for byte as sent")
+    box = saved.get_by_role("searchbox", name="Filter turns")
+    for wanted, left in (
+        ("tool:count", ["do count"]),
+        ("onerror bold", ["<b>bold</b>"]),
+        ("x:", []),
+    ):
+        box.fill(wanted)
+        expect(turns).to_contain_text(left)
+    expect(saved.get_by_role("alert")).to_contain_text("is no filter")
 
 
 def test_another_agent_s_requests_are_listed_with_cause_request_reply_and_drift(

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { filterFor, matching } from "app/commands";
 import { differencesOf, hunksOf, pathOf, totalsOf } from "app/differences";
+import { admitted } from "app/filters";
 import { Folds } from "app/folds";
 import { count, dollars, html, seconds, share } from "app/html";
 import { colourOf, rowsOf, sumOf } from "app/map";
@@ -184,6 +185,12 @@ test("a character that turns text round is shown, and turns nothing round", () =
   assert.equal(html`<p>${name}</p>`.props.children, "txt.⟨U+202E⟩exe⟨U+2069⟩");
 });
 
+test("what was decided on a call stands with it", () => {
+  const call = { kind: "call", id: "a", name: "act", text: "act({})" };
+  const [step] = stepsOf([{ role: "assistant", parts: [call] }], null, { a: ["allowed by you"] });
+  assert.deepEqual(step.decided, ["allowed by you"]);
+});
+
 test("the palette finds what has all the words, best what begins with them", () => {
   const named = (text) => matching(COMMANDS, text).map(({ name }) => name);
   const COMMANDS = ["Last turn", "Not seen", "State", "Restate"].map((name) => ({
@@ -204,4 +211,39 @@ test("turns are meant by number, or by words of which none is a term", () => {
     '"say" "it" "now"',
     "",
   ]);
+});
+
+test("an export finds turns as the server does", () => {
+  const row = { status: "failed", prompt_tokens: 0, cached_tokens: 0, cost_usd: null };
+  const TURNS = [
+    { row: { ...row, turn: 1, requests: 3, duration_ms: 400 }, words: "Wrong key?" },
+    {
+      row: {
+        turn: 2,
+        requests: 1,
+        duration_ms: 5_000,
+        status: "answered",
+        prompt_tokens: 12_000,
+        cached_tokens: 3_000,
+        cost_usd: 0.2,
+      },
+      words: "A careful plan",
+    },
+  ].map((said, at) => ({ ...said, calls: at ? ["roll", "count"] : [], models: ["m:Luna-1"] }));
+  const found = (text) => admitted(text, TURNS).turns;
+  for (const [text, turns] of [
+    ["", [1, 2]],
+    ["status:failed", [1]],
+    ["-status:failed", [2]],
+    ["cache<50%", [2]],
+    ["cost>0.1 time>3s tokens>=12k", [2]],
+    ["time<500ms", [1]],
+    ["requests=3", [1]],
+    ["turn=2", [2]],
+    ["tool:count model:luna", [2]],
+    ['"a CAREFUL" plan', [2]],
+  ])
+    assert.deepEqual(found(text), turns, text);
+  for (const text of ["colour:red", "cost:1", "tokens>many"])
+    assert.match(admitted(text, TURNS).problem, /is no filter/);
 });

@@ -19,6 +19,7 @@ from sightline.context.messages.entries import Draft
 from sightline.context.messages.parts import Message, ToolCall
 from sightline.context.tokens.tokens import ESTIMATES
 from sightline.errors import DoesNotFit, InvalidInput, NotFound
+from sightline.events import ApprovalAsked
 from sightline.inspector import wires
 from sightline.inspector.reader import RecordReader
 from support.exports import recorded
@@ -259,3 +260,24 @@ def test_news_are_of_what_is_kept_and_words_that_arrive_are_told_as_they_are(
         assert changed() == [True, True]
         Owner(ledger.work).claim(session)
         assert changed() == [False, True]
+
+
+async def test_a_call_says_who_decided_on_it_or_which_rule(tmp_path: Path) -> None:
+    calls = [invoke(f"c{n}", "/", "echo", text=f"{n}") for n in range(4)]
+    async with hosted(tmp_path, [[call] for call in calls] + ["Done."], app=LiveApp()) as (host, _):
+        async for event in host.ask("Do it four times."):
+            if not isinstance(event, ApprovalAsked):
+                continue
+            if event.call_id == "c1":
+                host.answer("c1", approved=False, reason="not <b>now</b>")
+            elif event.call_id == "c2" and event.params == {"text": "2"}:
+                host.answer("c2", approved=False, params={"text": "two"})
+            else:
+                widest = len(event.rules) if event.call_id == "c2" else 0
+                host.answer(event.call_id, approved=True, remember=widest)
+    with Ledger(tmp_path / "work.db", mode="read") as ledger:
+        answers = RecordReader(ledger).group(1, 1)["answers"]
+    assert answers["c0"] == ["allowed by you"]
+    assert answers["c1"] == ["refused by you: not <b>now</b>"]
+    assert answers["c2"] == ["changed by you, and asked about again", "allowed by you"]
+    assert [words.split(":")[:2] for words in answers["c3"]] == [["allowed", " answered before"]]

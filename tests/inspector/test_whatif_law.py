@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +146,56 @@ def test_live_state_has_the_share_of_another_budget_that_it_had_of_its_own(
         budget = reader.request(1, 5, 1)["receipt"]["budget"]
         assert "Message 3" not in json.dumps(told(what_if(reader, (5, 1), budget=budget - 1)))
         assert "Message 3" in json.dumps(told(what_if(reader, (5, 1), budget=20 * budget)))
+
+
+def test_what_was_not_seen_is_seen_by_the_wish_that_stands_beside_it(tmp_path: Path) -> None:
+    given: dict[str, Any] = {
+        "strategy_config": {"history_share": 0.1, "slack": 0},
+        "window": WindowSettings(size=4, slack=0),
+        "truncation": TruncationSettings(inactive=1_500),
+        "tail": TailSettings(max_tokens=160, max_share=0.009),
+    }  # fmt: skip
+    record(tmp_path, given, NARROW)
+    with Ledger(tmp_path / "work.db", mode="read") as ledger:
+        reader = RecordReader(ledger, Settings(**given))
+        kinds = set()
+        for place in ((4, 2), (5, 1)):
+            for item in reader.unseen(1, *place)["unseen"]:
+                wish = dict(item.wish)
+                if not wish:
+                    continue
+                kinds.add(item.kind)
+                if slot := wish.pop("of", None):
+                    wish["slots"] = {slot: {"max_ratio": wish.pop("max_ratio")}}
+                sent, other = reader.request(1, *place), what_if(reader, place, **wish)
+                assert tomllib.loads(other["config"]) or "slots" in wish
+                if item.kind == "result":
+                    assert item.what.split()[-1].rstrip(")") not in cut_ids(other)
+                    assert item.what.split()[-1].rstrip(")") in cut_ids(sent)
+                elif item.kind == "turns":
+                    assert offered(other, "history") > offered(sent, "history")
+                else:
+                    name = "state" if item.kind == "nodes" else slot
+                    assert kept(other, name) > kept(sent, name)
+                    assert cut(other, name) == 0
+        assert kinds == {"result", "turns", "message", "nodes"}
+
+
+def cut_ids(answer: dict[str, Any]) -> set[str]:
+    """The messages of which a prompt has results in part."""
+    return set(re.findall(r"WHERE id=(\d+)", json.dumps(told(answer))))
+
+
+def offered(answer: dict[str, Any], slot: str) -> int:
+    return sum(line["offered"] for line in answer["receipt"]["slots"] if line["name"] == slot)
+
+
+def kept(answer: dict[str, Any], slot: str) -> int:
+    return sum(line["kept"] for line in answer["receipt"]["slots"] if line["name"] == slot)
+
+
+def cut(answer: dict[str, Any], slot: str) -> int:
+    return sum(line["cut"] for line in answer["receipt"]["slots"] if line["name"] == slot)
 
 
 OWN = {

@@ -60,6 +60,7 @@ from sightline.inspector.whatif import (
     read_wishes,
     sight_of,
     strategy_of,
+    tail_tokens_of,
 )
 from sightline.inspector.wires import again, compared, shown
 
@@ -219,17 +220,20 @@ class RecordReader:
         return self._with_receipt(journal.recorded(earlier[0].id))
 
     def unseen(self, session: int, turn: int, number: int) -> dict[str, Any]:
-        """List what a request did not show the model, each thing with its rule."""
+        """List what a request did not show the model, each thing with its rule and a what-if."""
         recorded = self._recorded(session, turn, number)
         prompt = recorded.prompt
         slots = zip(prompt.messages, slot_names(prompt), strict=True)
         replayed = [m.text for m, slot in slots if slot == "history" and m.role == "user"]
+        offered = [line for slot in prompt.receipt.slots if slot.name == "history"
+                   for line in slot.messages if line.role == "user"]  # fmt: skip
+        seen = self._turns.replayed(session, turn, replayed)
         every = self._ledger.groups.every(session)
         found = [
-            *older_turns(every, turn - 1, self._turns.replayed(session, turn, replayed)),
+            *older_turns(every, turn - 1, seen, max(0, len(offered) - len(replayed))),
             *cut_messages(prompt.receipt),
             *cut_results(prompt, partial(self._records.message, session)),
-            *cut_nodes(self._state(session, turn, number).apps),
+            *cut_nodes(self._state(session, turn, number).apps, tail_tokens_of(recorded)),
             *silent_apps(recorded.world),
         ]
         return {"unseen": found}
@@ -262,8 +266,12 @@ class RecordReader:
         return self._records.session(session)
 
     def group(self, session: int, group: int) -> dict[str, Any]:
-        """Show the messages of a group."""
-        return self._records.group(session, group)
+        """Show the messages of a group, and what was decided on its calls, by their ids."""
+        answers: dict[str, list[str]] = {}
+        for line in self._lines_of(session, group):
+            for call_id, answer in line.timings.get("answers", ()):
+                answers.setdefault(call_id, []).append(answer)
+        return {**self._records.group(session, group), "answers": answers}
 
     def exchanges(self, session: int) -> dict[str, Any]:
         """List the requests of another agent's session."""
@@ -299,7 +307,11 @@ class RecordReader:
             "notes": notes,
             "drift": None if before is None else compared(before.request, request),
             "against_recorded": compared(again(recorded), request),
-            "config": wishes.config(result.model, request.profile.max_output_tokens),
+            "config": wishes.config(
+                result.model,
+                request.profile.max_output_tokens,
+                result.composed.prompt.receipt.budget,
+            ),
         }
 
     def what_if_all(self, session: int, body: bytes) -> dict[str, Any]:
@@ -428,6 +440,12 @@ class RecordReader:
     def _lines(self, session: int, turn: int | None = None) -> list[RequestLine]:
         journal = self._open_journal()
         return [] if journal is None else journal.requests(session, turn)
+
+    def _lines_of(self, session: int, group: int) -> list[RequestLine]:
+        """The requests of a group that are still known, in order."""
+        seqs = self._ledger.groups.seqs([group])
+        lines = self._lines(session, seqs[group] + 1) if group in seqs else []
+        return [line for line in lines if line.group_id == group]
 
     def _recorded(self, session: int, turn: int, number: int) -> Recorded:
         journal = self._open_journal()

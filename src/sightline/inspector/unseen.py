@@ -5,56 +5,69 @@ messages   that were offered and cut, in whole or in part: the receipt's rules
 results    of tools that are cut to their tier, with a hint where the rest is
 nodes      of apps for which there was no room
 apps       that showed nothing: refused, silent, not connected
+
+Where another rule would have shown it, that is the thing's `wish`, as *What if* takes it.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Final
+from math import ceil
+from typing import Final, TypeAlias
 
 import msgspec
 
 from sightline.context.messages.entries import Entry
-from sightline.context.messages.truncate import CUT_MARKS
+from sightline.context.messages.truncate import CUT_MARKS, cut_from
 from sightline.context.projection.select import WHY_CUT
 from sightline.context.slots.prompt import Prompt
-from sightline.context.slots.receipt import RULES, Receipt
+from sightline.context.slots.receipt import RULES, MessageLine, Receipt, SlotLine
 from sightline.inspector.trees import AppTree
 from sightline.slop.protocol.world import World
 
 __all__ = ["Unseen", "cut_messages", "cut_nodes", "cut_results", "older_turns", "silent_apps"]
 
-_HINT: Final = re.compile(re.escape(CUT_MARKS[1]) + r"([0-9]{1,18})")
+_NO_ROOM: Final = frozenset({"budget", "stub"})
 _STATUSES: Final = {
     "awaiting": "it has shown nothing yet",
     "disconnected": "it is not connected: what it showed last is not current",
 }
 
 
+WishOptions: TypeAlias = dict[str, str | int | float]
+
+
 class Unseen(msgspec.Struct, frozen=True):
-    """One thing that the model did not see: how much of it, and by which rule; `turn` of it."""
+    """One thing that the model did not see: how much of it, and by which rule; `turn` of it.
+
+    `wish` are the options of *What if* with which it would have been seen; none if none would.
+    """
 
     kind: str
     what: str
     amount: str
     rule: str
     turn: int | None = None
+    wish: WishOptions = {}
 
 
 def older_turns(
-    groups: Iterable[tuple[int, int, str, int, int]], seq: int, seen: Collection[int]
+    groups: Iterable[tuple[int, int, str, int, int]], seq: int, seen: Collection[int], cut: int = 0
 ) -> Iterator[Unseen]:
     """Name the turns before one (its `seq`) that it did not replay; it did so with those `seen`.
 
-    Groups are seq, id, status, messages and tokens, in order.
+    Groups are seq, id, status, messages and tokens, in order. The newest `cut` of the others were
+    within the window: what became of their messages is said of each.
     """
     before = [group for group in groups if group[0] < seq and group[0] not in seen]
-    if older := [group for group in before if group[2] == "live"]:
+    live = [group for group in before if group[2] == "live"]
+    replayed = len(seen) + cut
+    if older := live[: max(0, len(live) - cut)]:
         numbers = _range(older[0][0] + 1, older[-1][0] + 1)
-        rule = f"outside the window: {len(seen):,} turns were replayed"
-        yield Unseen("turns", numbers, _weight(older), rule, older[-1][0] + 1)
+        rule = f"outside the window: {replayed:,} turns were replayed"
+        wish: WishOptions = {"window": len(older) + replayed + 1, "slack": 0}
+        yield Unseen("turns", numbers, _weight(older), rule, older[-1][0] + 1, wish)
     for group in before:
         if group[2] == "dropped":
             number = group[0] + 1
@@ -77,7 +90,17 @@ def cut_messages(receipt: Receipt) -> Iterator[Unseen]:
             if line.cut:
                 what = f"message {number} of {len(slot.messages)} in {slot.name} ({line.role})"
                 amount = f"{line.cut:,} of {line.offered:,} tokens"
-                yield Unseen("message", what, amount, RULES[line.rule])
+                wish = _more_room(receipt, slot, line)
+                yield Unseen("message", what, amount, RULES[line.rule], wish=wish)
+
+
+def _more_room(receipt: Receipt, slot: SlotLine, line: MessageLine) -> WishOptions:
+    """The room in which a slot would have kept all that it was offered."""
+    if line.rule == "max_ratio" and slot.cut <= receipt.free:
+        share = ceil(1_000 * slot.offered / receipt.budget) / 1_000
+        return {"of": slot.name, "max_ratio": min(1.0, share)}
+    cut = sum(one.cut for one in receipt.slots)
+    return {"budget": receipt.budget + 2 * cut, "of": slot.name, "max_ratio": 1.0}
 
 
 def cut_results(prompt: Prompt, stored: Callable[[int], Entry | None]) -> Iterator[Unseen]:
@@ -85,25 +108,33 @@ def cut_results(prompt: Prompt, stored: Callable[[int], Entry | None]) -> Iterat
     names = {call.id: call.name for message in prompt.messages for call in message.tool_calls}
     for message in prompt.messages:
         for result in message.tool_results:
-            hint = _HINT.search(result.content)
-            entry = None if hint is None else stored(int(hint[1]))
-            if hint is None or entry is None:
+            number = cut_from(result.content)
+            entry = None if number is None else stored(number)
+            if entry is None:
                 continue
             whole = sum(len(one.content) for one in entry.message.tool_results)
             what = f"result of {names.get(result.call_id, 'a tool')} (message {entry.id})"
-            amount = f"{hint.start():,} of {whole:,} characters shown"
-            yield Unseen("result", what, amount, "truncation: older results are cut shorter")
+            left = result.content.rindex(CUT_MARKS[1])
+            amount = f"{left:,} of {whole:,} characters shown"
+            rule = "truncation: older results are cut shorter"
+            yield Unseen("result", what, amount, rule, wish={"results": whole})
 
 
-def cut_nodes(apps: Iterable[AppTree]) -> Iterator[Unseen]:
-    """Count the nodes of each app that were not shown, by reason."""
+def cut_nodes(apps: Iterable[AppTree], tail_tokens: int) -> Iterator[Unseen]:
+    """Count the nodes of each app that were not shown, by reason.
+
+    `tail_tokens` is what the tail could weigh; what is missing is taken to weigh like the rest.
+    """
     for app in apps:
         reasons = Counter(
             reason for reason, kind in zip(app.reasons, app.kinds, strict=True) if kind
         )
         for reason, count in reasons.items():
             amount = f"{count:,} of {len(app.texts):,} nodes"
-            yield Unseen("nodes", app.name, amount, WHY_CUT.get(reason, reason))
+            shown = max(1, app.kinds.count(0))
+            room = ceil(tail_tokens * len(app.texts) / shown / 1_000) * 1_000
+            wish: WishOptions = {"tail": room} if reason in _NO_ROOM else {}
+            yield Unseen("nodes", app.name, amount, WHY_CUT.get(reason, reason), wish=wish)
 
 
 def silent_apps(world: World) -> Iterator[Unseen]:

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 from itertools import islice
-from typing import Any, Final
+from math import ceil
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -43,6 +44,7 @@ from sightline.context.ledger import Ledger, MemoShelf
 from sightline.context.messages.entries import Entry
 from sightline.context.messages.isolate import compatible
 from sightline.context.messages.parts import Input, Message
+from sightline.context.messages.truncate import Tiers, cut_from, truncate
 from sightline.context.messages.window import Window
 from sightline.context.slots.budget import OUTPUT_SHARE, Budget
 from sightline.context.slots.prompt import Prompt
@@ -50,7 +52,7 @@ from sightline.context.slots.receipt import Receipt
 from sightline.context.slots.standing import system_text
 from sightline.context.slots.strategies import DEFAULT
 from sightline.context.slots.strategy import Layers
-from sightline.errors import InvalidInput
+from sightline.errors import InvalidInput, NotFound
 from sightline.inspector.past import Past, counter_as_then, counter_of, entry_of, past_of
 from sightline.slop.protocol.jsontext import NESTING, nests_deeper
 
@@ -63,26 +65,39 @@ __all__ = [
     "recorded_inputs",
     "sight_of",
     "strategy_of",
+    "tail_tokens_of",
 ]
 
+_TIERS: Final = ("recent", "degraded", "inactive")
 _OPTIONS: Final = frozenset({"max_ratio", "min_ratio", "min_tokens", "priority", "slack"})
 
 
 class Wishes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is to be different about a recorded turn; None is as it was."""
+    """What is to be different about a recorded turn; None is as it was.
+
+    `results` are the characters that a tool's result may have, `tail` the tokens of live state.
+    """
 
     budget: int | None = None
     window: int | None = None
     slack: int | None = None
+    results: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    tail: Annotated[int, msgspec.Meta(ge=1)] | None = None
     strategy: str | None = None
     model: str | None = None
     slots: dict[str, dict[str, int | float]] = {}
 
-    def config(self, model: str, output_tokens: int) -> str:
+    def tail_share(self, input_tokens: int) -> float | None:
+        """The share of so much input that the live state may have then."""
+        if self.tail is None:
+            return None
+        return min(1.0, ceil(10_000 * (self.tail + FRAME_TOKENS) / max(1, input_tokens)) / 10_000)
+
+    def config(self, model: str, output_tokens: int, input_tokens: int = 0) -> str:
         """Write as a configuration file what of it a configuration can hold.
 
         A budget is what a model's window leaves beside its output; so it is written as both,
-        for `model`, whose output is at most `output_tokens`.
+        for `model`, whose output is at most `output_tokens` and whose input `input_tokens`.
         """
         lines = [
             f"{key} = {_toml(value)}"
@@ -91,6 +106,9 @@ class Wishes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ]
         window = {"size": self.window, "slack": self.slack}
         lines += _table("window", window)
+        lines += _table("truncation", dict.fromkeys(_TIERS, self.results))
+        tail = {"max_tokens": self.tail, "max_share": self.tail_share(input_tokens)}
+        lines += _table("tail", tail)
         comments = [
             f"# slot {name}: {key} = {_toml(value)} (an option of the strategy's own code)"
             for name, options in self.slots.items()
@@ -139,6 +157,13 @@ def strategy_of(recorded: Recorded) -> str:
     return recorded.about.get("strategy") or DEFAULT.name
 
 
+def tail_tokens_of(recorded: Recorded) -> int:
+    """What live state could weigh in a request."""
+    rules = _rules(recorded)
+    limits = [limit for limit in (rules.max_tokens, rules.budget) if limit]
+    return min(limits, default=recorded.prompt.receipt.budget)
+
+
 def _rules(recorded: Recorded) -> SightRules:
     return msgspec.convert(recorded.about.get("sight", {}), SightRules)
 
@@ -164,7 +189,7 @@ class TurnSums:
     tokens: tuple[int, int] = (0, 0)
     history: tuple[int, int] = (0, 0)
     usd: tuple[float, float] | None = (0.0, 0.0)
-    _model: tuple[str, int] = ("", 0)
+    _model: tuple[str, int, int] = ("", 0, 0)
 
     def add(self, recorded: Recorded, other: Again) -> None:
         """Count a turn as it was and as it would be."""
@@ -186,14 +211,15 @@ class TurnSums:
             self.usd = self.usd[0] + paid[0], self.usd[1] + paid[1]
         else:
             self.usd = None  # a sum without a part of it would be none
-        self._model = other.model, request.profile.max_output_tokens
+        self._model = other.model, request.profile.max_output_tokens, after.budget
 
     def refuse(self, recorded: Recorded) -> None:
         """Count a turn that does not fit."""
         self.tried += 1
         self.refused += 1
         if not self._model[0]:
-            self._model = recorded.line.model, recorded.profile.max_output_tokens
+            receipt, most = recorded.prompt.receipt, recorded.profile.max_output_tokens
+            self._model = recorded.line.model, most, receipt.budget
 
     def answer(self, wishes: Wishes) -> dict[str, Any]:
         """Say it in words and figures, with the configuration that does it."""
@@ -238,6 +264,7 @@ def assemble_again(
     inputs = recorded_inputs(ledger, recorded, settings)
     inputs = _with_model_and_budget(inputs, wishes, settings)
     inputs, notes = _with_history(inputs, wishes, ledger, recorded, settings)
+    inputs = _with_results(inputs, wishes, ledger)
     composed = asyncio.run(compose(inputs, runner))
     failed = (f"{one}; the built-in layout is shown instead" for one in composed.failures)
     return Again(composed, label, (*notes, *failed))
@@ -301,7 +328,7 @@ def _news(wishes: Wishes, recorded: Recorded, settings: Settings) -> Wishes:
 
 def _with_model_and_budget(inputs: Inputs, wishes: Wishes, settings: Settings) -> Inputs:
     """Compose for another model, in another room, with as much of the apps as that allows."""
-    if wishes.model is None and wishes.budget is None:
+    if wishes.model is None and wishes.budget is None and wishes.tail is None:
         return replace(inputs, overruled=wishes.slots)
     profile, counter, options = inputs.profile, inputs.counter, inputs.options
     budget = inputs.budget
@@ -315,10 +342,16 @@ def _with_model_and_budget(inputs: Inputs, wishes: Wishes, settings: Settings) -
         kept = kept_tokens(options, profile, counter)
         budget = msgspec.structs.replace(budget, max_input_tokens=wishes.budget + kept)
     layers = msgspec.structs.replace(inputs.layers, apps="", state="")
-    return replace(
+    inputs = replace(
         inputs, profile=profile, counter=counter, options=options, budget=budget, layers=layers,
         overruled=wishes.slots,
     )  # fmt: skip
+    share = wishes.tail_share(budget.max_input_tokens)
+    if wishes.tail is None or share is None:
+        return inputs
+    sight = msgspec.structs.replace(inputs.sight, max_tokens=wishes.tail)
+    slots = {"state": {"max_ratio": share}, **wishes.slots}
+    return replace(inputs, sight=sight, share=share, overruled=slots)
 
 
 _TEXTS: Final = (
@@ -389,7 +422,7 @@ def _with_history(
         entries=entries,
         total=total,
         window=window,
-        tiers=tiers_of(settings),
+        tiers=tiers_of(settings) if wishes.results is None else _tiers(wishes.results),
         loose=ledger.accounts.loose(session.id, first),
         first_group=min(ids, default=0),
         translate=translate,
@@ -397,6 +430,38 @@ def _with_history(
     # The turn's own group counts for the window, too.
     reaches_back = min(len(groups), window.shown(total + 1) - 1) > len(past.seen)
     return replace(inputs, conversation=conversation), _notes(past, reaches_back=reaches_back)
+
+
+def _tiers(chars: int) -> Tiers:
+    return Tiers(recent_chars=chars, degraded_chars=chars, inactive_chars=chars)
+
+
+def _with_results(inputs: Inputs, wishes: Wishes, ledger: Ledger) -> Inputs:
+    """Say the tool results again that were sent in part, from the ledger, cut as is wished."""
+    if wishes.results is None:
+        return inputs
+    tiers = _tiers(wishes.results)
+
+    def again(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+        return tuple(truncate([_whole(entry, ledger) for entry in entries], tiers))
+
+    talk = inputs.conversation
+    if talk.tiers is None:  # else they are cut there
+        talk = replace(talk, entries=again(talk.entries))
+    return replace(inputs, conversation=talk, rounds=again(inputs.rounds))
+
+
+def _whole(entry: Entry, ledger: Ledger) -> Entry:
+    """Find the message of which the results of an entry are parts; itself if they are whole."""
+    ids = [cut_from(result.content) for result in entry.message.tool_results]
+    number = next(filter(None, ids), None)
+    if number is None:
+        return entry
+    try:
+        stored = ledger.message(number)
+    except NotFound:
+        return entry
+    return stored if stored.session_id == entry.session_id else entry
 
 
 def _notes(past: Past, *, reaches_back: bool) -> list[str]:

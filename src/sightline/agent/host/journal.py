@@ -102,7 +102,7 @@ class RequestLine(msgspec.Struct, frozen=True):
 
     `outcome` is how it ended, empty while it is open. `timings` are milliseconds since it
     was sent; `calls` and `waits` in them are (name, took, began), without `began` in
-    journals of before there was one.
+    journals of before there was one. `answers` are (id of a call, what was decided on it).
     """
 
     id: int
@@ -250,6 +250,10 @@ class Journal:
     def time_wait(self, row: int, name: str, took_ms: int, began_ms: int) -> None:
         """Write down how long a turn waited after a request, for what, and from when on."""
         self._add_time(row, "waits", name, took_ms, began_ms)
+
+    def note_answer(self, row: int, call_id: str, answer: str) -> None:
+        """Write down what was decided on a call of a request, in words."""
+        self._add_time(row, "answers", call_id, answer)
 
     def end_turn(self, row: int, ended: Ended) -> None:
         """Write down with its last request how a turn ended; the first word on that stays."""

@@ -292,6 +292,8 @@ class TurnRun:
             answer = await self._hooks.before_call(case)
             self._now.keep(self._now.turn.hear("before_call", answer.context))
             decision = stricter(decision, answer, can_ask=target is not None)
+        if decision.verdict != "ask":
+            await self._note_answer(call.id, f"{_DECIDED[decision.verdict]}: {decision.reason}")
         if facts.kind != "invoke":
             return steps.Judged(call.id, decision)
         return steps.Judged(call.id, decision, facts.app, facts.path, facts.action)
@@ -553,6 +555,7 @@ class TurnRun:
                 asked_ms, now = self._asked_ms, self._now_ms
                 write = self._stage.scribe.time_wait
                 await asyncio.to_thread(write, self._now.turn, "approval", now - asked_ms, asked_ms)
+                await self._note_answer(event.call_id, answered_words(event))
             case events.TurnEnded(outcome=outcome, code=code):
                 self._last = event
                 self.ended = Ended(outcome, code, self._now_ms)
@@ -564,6 +567,9 @@ class TurnRun:
             self._stage.scribe.note_call, self._now.session, self._now.turn, call.id, state
         )
 
+    async def _note_answer(self, call_id: str, answer: str) -> None:
+        await asyncio.to_thread(self._stage.scribe.note_answer, self._now.turn, call_id, answer)
+
     async def _note_words(self, text: str, reasoning: str) -> None:
         await asyncio.to_thread(self._stage.scribe.note_words, self._now.session, text, reasoning)
 
@@ -572,6 +578,18 @@ class TurnRun:
         composed = self._now.turn.composed
         assert composed is not None  # noqa: S101 - nothing is asked before it is composed
         return composed
+
+
+_DECIDED: Final = {"approve": "allowed", "deny": "refused"}
+
+
+def answered_words(event: events.ApprovalAnswered) -> str:
+    """Say how an approval was answered, and by whom."""
+    who = "you" if event.by == "user" else event.by
+    if event.params is not None:
+        return f"changed by {who}, and asked about again"
+    why = f": {event.reason}" if event.reason else ""
+    return f"{'allowed' if event.approved else 'refused'} by {who}{why}"
 
 
 class _ReplyNotes:

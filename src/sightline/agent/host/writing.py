@@ -251,6 +251,12 @@ class Scribe:
         if (row := turn.row) is not None:
             self._try(lambda journal: journal.time_wait(row, name, took_ms, began_ms), None)
 
+    def note_answer(self, turn: OpenTurn, call_id: str, answer: str) -> None:
+        """Note what was decided on a call of the last request, by whom or by which rule."""
+        if (row := turn.row) is not None:
+            named, words = shown_text(call_id), shown_text(answer)
+            self._try(lambda journal: journal.note_answer(row, named, words), None)
+
     def keep_state(self, session: OpenSession, turn: OpenTurn, state: dict[str, Any]) -> None:
         """Keep what the strategy left with this turn's group."""
         if state:

@@ -16,6 +16,7 @@ last folded are left as they are (`replay`):
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -27,7 +28,7 @@ from sightline.context.messages.graphemes import cut_at_or_after, cut_at_or_befo
 from sightline.context.messages.parts import Part, ToolResult
 from sightline.errors import InvalidInput
 
-__all__ = ["CUT_MARKS", "Tiers", "hint_for", "truncate"]
+__all__ = ["CUT_MARKS", "Tiers", "cut_from", "hint_for", "truncate"]
 
 _MARK: Final = "\n[…]\n"
 # std::slop, context management §2, dynamic tool truncation: the hint, word for word.
@@ -37,6 +38,7 @@ _HINT: Final = (
 )
 # One of these stands where the text of a cut result first departs from the whole.
 CUT_MARKS: Final = (_MARK, _HINT[: _HINT.index("{")])
+_NUMBER: Final = re.compile(re.escape(CUT_MARKS[1]) + r"([0-9]{1,18})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,12 @@ class Tiers:
 def hint_for(message_id: int) -> str:
     """Name the query that brings a cut result back whole."""
     return _HINT.format(id=message_id)
+
+
+def cut_from(text: str) -> int | None:
+    """Tell which message a cut result is a part of, by its hint; None for one that is whole."""
+    found = _NUMBER.findall(text)
+    return int(found[-1]) if found else None
 
 
 def truncate(

@@ -29,10 +29,16 @@ const problem = async (response) => {
   return new Error(body.error ?? `${response.status} ${response.statusText}`);
 };
 
+// What an export has at an address; nothing if it is not part of it.
+export const recordedAt = (path) => {
+  const runs = recorded.texts[recorded.answers[path]];
+  return runs ? JSON.parse(joined(runs)) : null;
+};
+
 export const get = async (path) => {
   if (recorded) {
-    const runs = recorded.texts[recorded.answers[path]];
-    if (runs) return JSON.parse(joined(runs));
+    const answer = recordedAt(path);
+    if (answer) return answer;
     throw new Error("not part of this export");
   }
   const response = await fetch(here(path), { credentials: "same-origin" });

@@ -15,6 +15,7 @@ const Call = ({ step }) => html`<div class="call">
   <p><b>${step.name}</b>
     ${step.state && html`${" "}<span class="tag running">${step.state}</span>`}</p>
   <pre tabindex="0" aria-label=${`Parameters of ${step.name}`}>${step.params}</pre>
+  ${step.decided.map((words, at) => html`<p key=${at} class="decided" dir="auto">${words}</p>`)}
   ${
     step.result &&
     html`<pre tabindex="0" class=${step.result.error ? "error" : ""}
@@ -52,7 +53,8 @@ export const Conversation = ({ session, turn, fresh }) => {
   const answer = useAnswer(`/api/sessions/${session}/groups/${turn.group}`, fresh);
   const { data } = answer;
   if (!data) return html`<${Pending} answer=${answer} what="the conversation" />`;
-  const steps = stepsOf(data.messages, turn.status === "running" ? news.value.open : null);
+  const open = turn.status === "running" ? news.value.open : null;
+  const steps = stepsOf(data.messages, open, data.answers);
   return html`<section aria-label="Conversation">
     <ol class="said-and-done">${steps.map(
       (step, at) => html`<li key=${at} class=${step.who}>

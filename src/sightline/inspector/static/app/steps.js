@@ -16,9 +16,10 @@ const paramsOf = ({ name, text }) => {
 /**
  * @param {any[]} messages of the turn's group
  * @param {Open | null} open what of it is under way
+ * @param {Record<string, string[]>} answers what was decided on its calls
  * @returns {Step[]}
  */
-export const stepsOf = (messages, open) => {
+export const stepsOf = (messages, open, answers = {}) => {
   const results = new Map();
   for (const { parts } of messages)
     for (const part of parts) if (part.kind === "result") results.set(part.id, part);
@@ -32,7 +33,8 @@ export const stepsOf = (messages, open) => {
         const result = results.get(part.id);
         if (result) shown.add(result);
         const state = result ? "" : (STATES[open?.calls[part.id] ?? ""] ?? "no result");
-        return { ...part, params: paramsOf(part), who, status, result, state };
+        const decided = answers[part.id] ?? [];
+        return { ...part, params: paramsOf(part), who, status, result, state, decided };
       }),
   );
   const words = [

@@ -1,6 +1,7 @@
 // The turns of a session as a table, newest last, whatever their number; filtered, and summed up.
 import { useSignal } from "@preact/signals";
-import { get, isExport, useAnswer } from "app/api";
+import { get, isExport, recordedAt, useAnswer } from "app/api";
+import { admitted } from "app/filters";
 import { count, dollars, html, seconds, share } from "app/html";
 import { VirtualList } from "app/list";
 import { Empty, Pending } from "app/notice";
@@ -25,6 +26,35 @@ const LOOKS = {
   dropped: "gone",
 };
 
+// What was said and done in a turn, as far as a filter asks for it; an export has all of it.
+const saidIn = (session, row) => {
+  const root = `/api/sessions/${session}`;
+  const messages = recordedAt(`${root}/groups/${row.group}`)?.messages ?? [];
+  const parts = messages.flatMap((message) => message.parts);
+  const calls = parts.filter((part) => part.kind === "call");
+  const actions = calls.map(({ text }) => /"action":"([^"]*)"/.exec(text)?.[1] ?? "");
+  const asked = Array.from({ length: row.requests }, (_, at) =>
+    recordedAt(`${root}/turns/${row.turn}/${at + 1}/verdicts`),
+  );
+  return {
+    row,
+    words: [row.text, ...parts.map((part) => part.text)].join("\n"),
+    calls: [...calls.map(({ name }) => name), ...actions],
+    models: asked.flatMap((verdicts) => (verdicts ? [verdicts.model] : [])),
+  };
+};
+
+// The list of an export, filtered here: nobody else can.
+const filtered = (session, filter, data) => {
+  const { turns, problem } = admitted(
+    filter,
+    data.rows.map((row) => saidIn(session, row)),
+  );
+  const kept = new Set(turns);
+  const requests = data.requests.filter((_, at) => kept.has(data.turns[at]));
+  return { ...data, turns, requests, problem };
+};
+
 /**
  * The turns that the filter admits: their numbers, and rows by number. Rows are asked for when
  * they are first seen, and again when something changed; until then the old ones stay.
@@ -33,7 +63,11 @@ export const useTurns = (session, fresh) => {
   const { filter } = route.value;
   const query = filter && !isExport ? `?filter=${encodeURIComponent(filter)}` : "";
   const answer = useAnswer(`/api/sessions/${session}/turns${query}`, fresh);
-  const { data } = answer;
+  const data = useMemo(
+    () =>
+      answer.data && isExport && filter ? filtered(session, filter, answer.data) : answer.data,
+    [answer.data, filter],
+  );
   const rows = useSignal(new Map());
   const asked = useRef(new Set());
   const keep = (found) => {

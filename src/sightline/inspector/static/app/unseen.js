@@ -4,7 +4,17 @@ import { count, html } from "app/html";
 import { Empty, Pending } from "app/notice";
 import { address, route } from "app/route";
 
-const HEADS = ["what", "how much", "rule"];
+const HEADS = ["what", "how much", "rule", "what if"];
+
+const inWords = (wish) =>
+  Object.entries(wish)
+    .filter(([key]) => key !== "slack")
+    .map(([key, value]) => (key === "of" ? `slot ${value}` : `${key} ${value}`))
+    .join(", ");
+
+const WhatIf = ({ wish }) =>
+  Object.keys(wish).length > 0 &&
+  html`<a href=${address({ view: "whatif", options: wish })}>${inWords(wish)}?</a>`;
 
 const Row = (item, at) => html`<tr key=${at}>
   <th scope="row" dir="auto">${
@@ -12,7 +22,8 @@ const Row = (item, at) => html`<tr key=${at}>
       ? item.what
       : html`<a href=${address({ turn: item.turn, request: 1, options: {} })}>${item.what}</a>`
   }</th>
-  <td>${item.amount}</td><td dir="auto">${item.rule}</td></tr>`;
+  <td>${item.amount}</td><td dir="auto">${item.rule}</td>
+  <td><${WhatIf} wish=${item.wish} /></td></tr>`;
 
 export const UnseenView = ({ fresh }) => {
   const { session, turn, request } = route.value;
@@ -31,9 +42,7 @@ export const UnseenView = ({ fresh }) => {
       html`<div class="wide"><table>
       <caption>${count(data.unseen.length)} not seen by the model in this request</caption>
       <thead><tr>${HEADS.map((head) => html`<th scope="col" key=${head}>${head}</th>`)}</tr></thead>
-      <tbody>${data.unseen.map(Row)}</tbody></table></div>
-      <p class="quiet">Would another window, budget or slot show it?
-        ${" "}<a href=${address({ view: "whatif", options: {} })}>Try what if</a></p>`
+      <tbody>${data.unseen.map(Row)}</tbody></table></div>`
     }
   </section>`;
 };

@@ -59,6 +59,8 @@ const Controls = ({ data, choices }) => html`<form class="whatif" aria-label="Ch
   <${Field} name="budget" type="number" min="1" placeholder=${data.receipt.budget} />
   <${Field} name="window" type="number" min="0" placeholder="groups" />
   <${Field} name="slack" type="number" min="0" placeholder="groups" />
+  <${Field} name="results" type="number" min="0" placeholder="characters" />
+  <${Field} name="tail" type="number" min="1" placeholder="tokens" />
   <${Choice} name="strategy" none="as it was" values=${choices.strategies} />
   <${Field} name="model" placeholder=${data.model} list="models" />
   <datalist id="models">

@@ -11,6 +11,8 @@ export const wishesOf = (options) => {
     budget: number(options.budget),
     window: number(options.window),
     slack: number(options.slack),
+    results: number(options.results),
+    tail: number(options.tail),
     strategy: options.strategy || null,
     model: options.model || null,
     slots: options.of && rules.length ? { [options.of]: Object.fromEntries(rules) } : {},
