@@ -124,6 +124,29 @@ def test_what_people_read_imports_from_the_doors_only(path: Path) -> None:
     assert {name.rstrip(".") for name in imported} <= DOORS
 
 
+def test_every_public_name_is_in_an_example() -> None:
+    """In code that is run, or in what it prints."""
+    block = re.compile(r"^```(?:python|text)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+    shown = set()
+    for path in READ:
+        if path.is_file() and path.name != "reference.md":
+            text = path.read_text(encoding="utf-8")
+            parts = block.findall(text) if path.suffix == ".md" else [text]
+            shown.update(word for part in parts for word in re.findall(r"\w+", part))
+    missing = {f"{door}.{name}" for door in DOORS for name in names_of(door) if name not in shown}
+    assert missing == set(), "docs/by-example.md has those that no other page shows"
+
+
+def names_of(door: str) -> list[str]:
+    """Return what a door offers, without opening it: behind some are whole frameworks."""
+    path = ROOT.joinpath(*door.split(".")[1:])
+    source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    for node in ast.parse(source.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return list(ast.literal_eval(node.value))
+    raise AssertionError(f"{door} has no __all__")
+
+
 # Statements as they begin; what people and models are told of SQL does not begin with one.
 SQL = re.compile(
     r"\s*(SELECT|INSERT|UPDATE|DELETE|PRAGMA|CREATE|ALTER|DROP|BEGIN|COMMIT|ROLLBACK|ATTACH)\b"

@@ -65,6 +65,13 @@ def test_the_first_page_links_every_other() -> None:
     assert linked == others
 
 
+async def test_the_page_of_names_does_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert await Page(DOCS / "by-example.md", tmp_path).run() >= 12
+
+
 def test_the_site_has_every_page_once() -> None:
     listed = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
     pages = {str(page.relative_to(ROOT)) for page in SITE}
