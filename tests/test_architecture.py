@@ -127,7 +127,7 @@ def test_what_people_read_imports_from_the_doors_only(path: Path) -> None:
 def test_every_public_name_is_in_an_example() -> None:
     """In code that is run, or in what it prints."""
     block = re.compile(r"^```(?:python|text)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-    shown = set()
+    shown: set[str] = set()
     for path in READ:
         if path.is_file() and path.name != "reference.md":
             text = path.read_text(encoding="utf-8")
