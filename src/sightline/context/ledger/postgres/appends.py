@@ -16,6 +16,16 @@ from typing import Any, Final
 
 import psycopg
 
+from sightline.context.ledger.postgres.calls import (
+    BIGINT,
+    BIGINTS,
+    BOOLEAN,
+    BYTEA,
+    BYTEAS,
+    TEXT,
+    TEXTS,
+    Call,
+)
 from sightline.context.ledger.postgres.connect import OUT_OF_DATE
 from sightline.context.ledger.postgres.rows import (
     LAST_GROUPS,
@@ -39,26 +49,26 @@ __all__ = ["CALL", "AppendWriter", "OutOfDate"]
 _MOST_TIPS: Final = 1000
 _WARY: Final = 16  # appends that ask first, after one that found the session changed
 _AHEAD: Final = 32  # times as many numbers for who goes on and on
-_SESSION: Final = (
-    "updated_at", "activity", "next_seq", "next_group", "live_groups", "tokens", "largest", "head",
-    "digest",
-)  # fmt: skip
-_GROUP: Final = (
-    "id", "seq", "first_seq", "messages", "tokens", "created_at", "salt", "content_digest",
-    "chain", "digest", "tokens_before",
-)  # fmt: skip
+_SESSION: Final = {
+    "updated_at": TEXT, "activity": BIGINT, "next_seq": BIGINT, "next_group": BIGINT,
+    "live_groups": BIGINT, "tokens": BIGINT, "largest": BIGINT, "head": BYTEA, "digest": BYTEA,
+}  # fmt: skip
+_GROUP: Final = {
+    "id": BIGINT, "seq": BIGINT, "first_seq": BIGINT, "messages": BIGINT, "tokens": BIGINT,
+    "created_at": TEXT, "salt": BYTEA, "content_digest": BYTEA, "chain": BYTEA, "digest": BYTEA,
+    "tokens_before": BIGINT,
+}  # fmt: skip
 # How `append` takes each column of the messages: their lists as arrays, what all share as it is.
-_MESSAGES: Final = (
-    ("id", "bigint[]"), ("role", "text[]"), ("content", "text[]"), ("parts", "text[]"),
-    ("outcome", "text[]"), ("parsing_strategy", ""), ("tool_call_id", "text[]"),
-    ("tokens", "bigint[]"), ("tokens_basis", "text[]"), ("created_at", ""), ("digest", "bytea[]"),
+_MESSAGES: Final = {
+    "id": BIGINTS, "role": TEXTS, "content": TEXTS, "parts": TEXTS, "outcome": TEXTS,
+    "parsing_strategy": TEXT, "tool_call_id": TEXTS, "tokens": BIGINTS, "tokens_basis": TEXTS,
+    "created_at": TEXT, "digest": BYTEAS,
+}  # fmt: skip
+CALL: Final = Call(
+    "sightline.append",
+    (TEXT, BIGINT, BYTEA, BIGINT, TEXT, *_SESSION.values(), BOOLEAN, *_GROUP.values(),
+     *_MESSAGES.values()),
 )  # fmt: skip
-CALL: Final = "SELECT sightline.append({})".format(
-    ", ".join(
-        ["%s"] * (5 + len(_SESSION) + 1 + len(_GROUP))
-        + [f"%s::{kind}" if kind else "%s" for _, kind in _MESSAGES]
-    )
-)
 
 
 class OutOfDate(Exception):
@@ -203,7 +213,7 @@ class AppendWriter(PostgresWriter):
 
     def _call(self, tip: Tip) -> None:
         """Store it by one call, which is a transaction of its own."""
-        if self._connection.execute(CALL, self._values(tip)).fetchone() != (True,):
+        if CALL.answer(self._connection, self._values(tip)) != b"t":
             self._known.contended[self._session["id"]] = _WARY
             raise OutOfDate
 
@@ -216,9 +226,9 @@ class AppendWriter(PostgresWriter):
             *(session[name] for name in _SESSION), bool(self._groups),
             *(group[name] for name in _GROUP),
         ]  # fmt: skip
-        for name, kind in _MESSAGES:
+        for name, kind in _MESSAGES.items():
             column = [message[name] for message in self._messages]
-            values.append(column if kind else column[0])
+            values.append(column[0] if kind == TEXT else column)
         return values
 
     def _send(self, tip: Tip) -> None:
