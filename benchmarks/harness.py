@@ -23,7 +23,7 @@ __all__ = [
     "LeftOut", "Row", "Unit", "allocated", "measure", "measure_each", "quantity", "table", "times",
 ]  # fmt: skip
 
-Unit = Literal["s", "bytes", "tokens"]
+Unit = Literal["s", "bytes", "tokens", "statements"]
 
 _BATCH_S = 0.02
 _TIMES = "\N{MULTIPLICATION SIGN}"
@@ -164,6 +164,8 @@ def quantity(amount: float, unit: str) -> str:
         return f"{amount / 1e3:.3g} kB"
     if unit == "tokens":
         return f"{amount:,.0f} tokens"
+    if unit == "statements":
+        return f"{amount:.3g}"
     if amount >= 1000:
         return f"{amount:,.0f} s"
     for scale, name in ((1, "s"), (1e3, "ms")):

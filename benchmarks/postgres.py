@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 from uuid import uuid4
 
 from benchmarks.harness import LeftOut, Row
@@ -25,7 +26,7 @@ from sightline.context.ledger import Ledger
 from sightline.context.ledger.address import address_of
 from sightline.context.ledger.owner import Owner
 from sightline.context.messages.entries import Draft
-from sightline.context.messages.parts import Message
+from sightline.context.messages.given import message_given
 from sightline.context.messages.window import Window
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))  # the server that the tests start
@@ -61,7 +62,7 @@ def run(*, quick: bool = False) -> list[Row]:
 
 def drafts() -> list[Draft]:
     """One turn, as the peers append it."""
-    return [Draft(Message.of(role, text), 100) for role, text in TURN]
+    return [Draft(message_given({"role": role, "content": text}), 100) for role, text in TURN]
 
 
 def append_rows(server: Server, each: int, rounds: int) -> tuple[float, list[Row]]:
@@ -163,12 +164,13 @@ def window_rows(server: Server) -> list[Row]:
 
 def appends(url: str, session: int, count: int, name: str = "") -> Iterator[None]:
     """Append to a session, one more with each step; the first brings it under way."""
+    turn = drafts()
     with Ledger(url) as ledger:
         for number in range(WARM_UP):
-            ledger.append(session, drafts(), key=f"{name}warm-{number}")
+            ledger.append(session, turn, key=f"{name}warm-{number}")
         yield
         for number in range(count):
-            ledger.append(session, drafts(), key=f"{name}{number}")
+            ledger.append(session, turn, key=f"{name}{number}")
             yield
 
 
@@ -189,12 +191,9 @@ def bare_calls(url: str, count: int) -> Iterator[None]:
         session = ledger.sessions.create("s").id
         for number in range(WARM_UP):
             ledger.append(session, drafts(), key=f"warm-{number}")
-        call, AppendWriter._call = AppendWriter._call, keep  # type: ignore[method-assign]
-        try:
+        with patch.object(AppendWriter, "_call", keep):
             for number in range(count):
                 ledger.append(session, drafts(), key=f"{number}")
-        finally:
-            AppendWriter._call = call  # type: ignore[method-assign]
     with connect(address_of(url)) as connection, RawCursor(connection) as cursor:
         yield
         for values in kept:

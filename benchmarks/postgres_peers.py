@@ -1,8 +1,8 @@
 """Run as a program in the peers' own environment: durable appends to PostgreSQL by many writers.
 
 Arguments: the address of a database, how many appends each writer makes. Prints JSON: of each peer
-what `by_writers` found. Writers are processes, each with a session of its own; an append is the turn
-that our own writers append.
+what `by_writers` found. Writers are processes, each with a session of its own; an append is the
+turn that our own writers append.
 """
 
 from __future__ import annotations

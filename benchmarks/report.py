@@ -28,6 +28,7 @@ TITLES = {
     "connections": "Ten thousand connections to one app",
     "floods": "A heartbeat while an app floods its host",
     "ledger": "The ledger, against openai-agents and llm",
+    "postgres": "The ledger in PostgreSQL, many writers",
     "slots": "Prompts under a budget, against langchain-core and tiktoken",
     "tail": "Showing state safely",
     "composing": "The next request of a running host",

@@ -24,9 +24,9 @@ from benchmarks.harness import Row
 __all__ = ["MODULES", "RESULTS", "Part", "circumstances", "load", "save"]
 
 MODULES = (
-    "trees", "live", "floods", "ledger", "slots", "tail", "composing", "cache", "forms", "local",
-    "connections", "inspector", "startup", "keystrokes", "telemetry", "package", "json_libraries",
-    "latency",
+    "trees", "live", "floods", "ledger", "postgres", "slots", "tail", "composing", "cache", "forms",
+    "local", "connections", "inspector", "startup", "keystrokes", "telemetry", "package",
+    "json_libraries", "latency",
 )  # fmt: skip
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"

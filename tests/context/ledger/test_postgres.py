@@ -17,7 +17,18 @@ from context.ledger.helpers import fill, prompts
 from sightline.context.ledger import Ledger, StoredUsage
 from sightline.context.ledger.address import address_of
 from sightline.context.ledger.owner import Owner, hold_on
+from sightline.context.ledger.postgres.calls import (
+    BIGINT,
+    BIGINTS,
+    BOOLEAN,
+    BYTEA,
+    BYTEAS,
+    TEXT,
+    TEXTS,
+    Call,
+)
 from sightline.context.ledger.postgres.connect import connect
+from sightline.context.ledger.postgres.rows import PostgresReader
 from sightline.context.ledger.postgres.steps import FORMAT
 from sightline.context.ledger.postgres.store import PostgresStore
 from sightline.context.messages.parts import Message, Role
@@ -285,6 +296,78 @@ def test_an_append_is_one_round_trip_for_whoever_appended_last(
         assert [entry.id for entry in entries] == sorted(entry.id for entry in entries)
         assert ledger.verify().findings == ()
         assert other.verify().findings == ()
+
+
+WORDS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
+NUMBERS = st.integers(-(2**63), 2**63 - 1)
+KINDS = {
+    "text": (TEXT, WORDS), "bigint": (BIGINT, NUMBERS), "bytea": (BYTEA, st.binary(max_size=20)),
+    "boolean": (BOOLEAN, st.booleans()), "text[]": (TEXTS, st.lists(st.none() | WORDS, min_size=1)),
+    "bigint[]": (BIGINTS, st.lists(st.none() | NUMBERS, min_size=1)),
+    "bytea[]": (BYTEAS, st.lists(st.none() | st.binary(max_size=20), min_size=1)),
+}  # fmt: skip
+
+
+@settings(max_examples=share(500))
+@given(st.tuples(*(st.none() | values for _, values in KINDS.values())))
+def test_a_call_sends_what_the_client_library_would(
+    server: postgres.Server, values: tuple[Any, ...]
+) -> None:
+    with psycopg.connect(server.dsn("sightline", "ledgers"), autocommit=True) as connection:
+        casts = ", ".join(f"%s::{kind}" for kind in KINDS)
+        theirs = connection.execute(f"SELECT ROW({casts})::text", values).fetchone()
+        ours = Call("ROW", [kind for kind, _ in KINDS.values()]).answer(connection, values)
+        assert theirs is not None
+        assert ours is not None
+        assert ours.decode() == theirs[0]
+        for wrong, kind in ((2**63, BIGINT), ("\0", TEXT)):
+            with pytest.raises(psycopg.DataError):
+                Call("ROW", [kind]).answer(connection, [wrong])
+
+
+def test_a_window_that_was_read_is_one_trip_and_none_while_the_session_is_ones_own(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Ledger(url) as ledger, Ledger(url) as other:
+        session = ledger.sessions.create("s").id
+        fill(ledger, session, 3)
+        asked: list[object] = []
+        ask = PostgresReader._ask_all
+
+        def counted(*given: Any) -> Any:
+            asked.append(given)
+            return ask(*given)
+
+        monkeypatch.setattr(PostgresReader, "_ask_all", counted)
+
+        def trips(times: int) -> list[int]:
+            found = []
+            for _ in range(times):
+                before = len(asked)
+                assert ledger.window(session)
+                found.append(len(asked) - before)
+            return found
+
+        assert trips(3) == [2, 1, 1]  # what it wrote itself it knows
+        fill(other, session, 1)
+        assert len(prompts(ledger, session)) == 4
+        owner = Owner(ledger.work)
+        owner.claim(session)
+        fill(ledger, session, 1)
+        trips(1)
+        assert trips(2) == [0, 0]
+        ledger.groups.drop(session, ledger.groups.recent(session)[-1].id)
+        assert len(prompts(ledger, session)) == 4
+        fill(ledger, session, 1)
+        assert trips(1) == [0]
+        owner.release(session)
+        fill(other, session, 1)
+        assert len(prompts(ledger, session)) == 6
+        owner.claim(session)
+        fill(ledger, session, 1)
+        owner.close()
+        fill(other, session, 1)
+        assert len(prompts(ledger, session)) == 8
 
 
 @settings(max_examples=share(200))

@@ -11,6 +11,7 @@ moves with it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
 from sightline.context.ledger.cache import GroupCache
@@ -34,6 +35,10 @@ _IN_ORDER: Final = (
 _PAGE: Final = 1000
 _MAX_MOVED: Final = 5000  # messages; an append must not copy a long window that nobody asks for
 
+_MEASURES: Final = ("digest", "live_groups", "tokens", "context_size", "context_slack")
+_measured: Final = itemgetter(*_MEASURES)
+
+_Measures: TypeAlias = tuple[bytes, int, int, int, int]
 _Group: TypeAlias = tuple[int, bytes, int, int]  # the columns of _SHOWN
 
 
@@ -59,13 +64,18 @@ class HistoryReader:
         self, session_id: int, window: Window | TokenWindow | None = None
     ) -> tuple[Entry, ...]:
         """Read the messages that a window shows, in order; by default the session's own window."""
+        known = self._store.at_hand(session_id)
+        if known is not None:
+            shown = self._shown(session_id, window, _measured(known))
+            if shown is not None:
+                return shown
         with self._store.read() as db:
-            digest, live_groups, tokens, size, slack = _measures(db, session_id)
+            measures = _measures(db, session_id)
+            if (shown := self._shown(session_id, window, measures)) is not None:
+                return shown
+            digest, live_groups, tokens, size, slack = measures
             if window is None:
                 window = Window(size, slack)
-            last = self._last
-            if last is not None and last[:3] == (session_id, window, digest):
-                return last.shown
             if isinstance(window, Window):
                 groups = _last_groups(db, session_id, window.shown(live_groups))
             else:
@@ -76,6 +86,15 @@ class HistoryReader:
             shown = self._cache.entries(groups)
             self._keep(_Reading(session_id, window, digest, groups, shown))
             return shown
+
+    def _shown(
+        self, session_id: int, window: Window | TokenWindow | None, measures: _Measures
+    ) -> tuple[Entry, ...] | None:
+        """Give what was read last, if it is what would be read now."""
+        digest, _, _, size, slack = measures
+        last = self._last
+        asked = (session_id, window or Window(size, slack), digest)
+        return last.shown if last is not None and last[:3] == asked else None
 
     def follow(self, session: Row, written: Sequence[Written], entries: Sequence[Entry]) -> None:
         """Keep up with an append, so that the next window need not read what is at hand.
@@ -146,12 +165,8 @@ class HistoryReader:
                 self._cache.put(group_id, digest, [entry_of(row) for row in group_rows], size)
 
 
-def _measures(db: RowReader, session_id: int) -> tuple[bytes, int, int, int, int]:
-    rows = db.fetch(
-        "SELECT digest, live_groups, tokens, context_size, context_slack "
-        "FROM sessions WHERE id = ?",
-        (session_id,),
-    )
+def _measures(db: RowReader, session_id: int) -> _Measures:
+    rows = db.fetch(f"SELECT {', '.join(_MEASURES)} FROM sessions WHERE id = ?", (session_id,))
     if not rows:
         raise NotFound(f"no session {session_id}")
     digest, live_groups, tokens, size, slack = rows[0]

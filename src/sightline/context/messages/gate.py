@@ -58,6 +58,7 @@ MAX_DIGITS: Final = 1000
 UNREADABLE_CHARS: Final = 2_000
 _LARGEST: Final = 10**MAX_DIGITS
 _MIB: Final = 1024 * 1024
+_ROLES: Final = get_args(Role)
 _MAX_COUNT: Final = 2**53  # what every JSON reader takes for an exact integer
 # Every printable character of ASCII but the space: what a key is made of.
 _ESCAPED: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)+"')  # JSON strings with anything spelled
@@ -279,7 +280,7 @@ def _location(where: str, path: _Path) -> str:
 
 def check_message(message: Message, where: str = "message") -> None:
     """Raise `NotStorable` unless every field of a message can be stored."""
-    if message.role not in get_args(Role):
+    if message.role not in _ROLES:
         raise NotStorable(f"{where}: {message.role!r} is no role")
     if type(message.parts) is not tuple:
         raise NotStorable(f"{where}: its parts are a {type(message.parts).__name__}, not a tuple")

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 __all__ = ["KINDS", "SHORTEST", "know", "redact", "redact_cut", "redact_field"]
@@ -119,6 +120,14 @@ KINDS: Final = tuple(_SHAPES)
 _COMPILED: Final = [
     (kind, words, re.compile(pattern)) for kind, (words, pattern) in _SHAPES.items()
 ]
+_SIGNS: Final = "-_:=."  # most texts have few of them, and most words have one
+
+
+@lru_cache(maxsize=32)
+def _possible(signs: str) -> list[tuple[str, tuple[str, ...], re.Pattern[str]]]:
+    """List the shapes that a text may have of which these signs are all that it has."""
+    missing = set(_SIGNS) - set(signs)
+    return [shape for shape in _COMPILED if any(missing.isdisjoint(word) for word in shape[1])]
 
 
 # Shorter ones are words that occur anyway.
@@ -150,7 +159,7 @@ def redact(text: str) -> str:
         if secret in text:
             text = text.replace(secret, _MARK)
     lowered = text.lower()
-    for kind, words, pattern in _COMPILED:
+    for kind, words, pattern in _possible("".join([sign for sign in _SIGNS if sign in text])):
         haystack = lowered if kind in _ANY_CASE else text
         for word in words:
             if word in haystack:

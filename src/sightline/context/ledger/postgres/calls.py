@@ -14,8 +14,6 @@ from typing import Any, Final
 import psycopg
 from psycopg import errors, generators, pq
 
-from sightline.context.ledger.seal import Value
-
 __all__ = ["BIGINT", "BIGINTS", "BOOLEAN", "BYTEA", "BYTEAS", "TEXT", "TEXTS", "Call"]
 
 # PostgreSQL's numbers of types (pg_type.dat), and of their arrays.
@@ -49,7 +47,8 @@ class Call:
         [result] = connection.wait(generators.execute(server))
         if result.status != pq.ExecStatus.TUPLES_OK:
             raise errors.error_from_result(result)
-        return result.get_value(0, 0)
+        answer: bytes | None = result.get_value(0, 0)
+        return answer
 
 
 def _written(value: Any, kind: int) -> bytes | None:
@@ -57,12 +56,10 @@ def _written(value: Any, kind: int) -> bytes | None:
         return None
     if kind in _MEMBERS:
         return _array(value, _MEMBERS[kind])
-    if kind in _AS_WORDS:
-        return str(value).encode()
-    return value if kind == BYTEA else value.encode()
+    return str(value).encode() if kind in _AS_WORDS else _bytes(value)
 
 
-def _array(values: Sequence[Value], kind: int) -> bytes:
+def _array(values: Sequence[Any], kind: int) -> bytes:
     pieces = [_HEAD(1, None in values, kind, len(values), 1)]
     for value in values:
         if value is None:
@@ -70,6 +67,10 @@ def _array(values: Sequence[Value], kind: int) -> bytes:
         elif kind == BIGINT:
             pieces.append(_NUMBER(8, value))
         else:
-            data = value if kind == BYTEA else value.encode()
+            data = _bytes(value)
             pieces += (_LENGTH(len(data)), data)
     return b"".join(pieces)
+
+
+def _bytes(value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else value

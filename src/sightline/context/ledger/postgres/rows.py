@@ -16,6 +16,7 @@ from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import psycopg
+from psycopg import generators, pq
 
 from sightline.context.ledger.postgres.steps import KEYS, NUMBERED
 from sightline.context.ledger.rows import Row, Values, marks
@@ -24,7 +25,8 @@ from sightline.errors import SessionBusy
 
 __all__ = [
     "LAST_GROUPS", "LOCK", "RESERVED", "Known", "PostgresReader", "PostgresWriter", "Recency",
-    "Statement", "Tip", "insertion", "last_group", "named", "reserving", "translated_sql",
+    "Statement", "Tip", "insertion", "last_group", "named", "reserving", "settle",
+    "translated_sql",
 ]  # fmt: skip
 
 Statement: TypeAlias = tuple[str, Values]
@@ -92,9 +94,10 @@ class PostgresReader:
         return []
 
     def finish(self) -> None:
-        """End the transaction, if it has begun."""
+        """End the transaction, if it has begun. Nobody waits for that: nothing was changed."""
         if self._is_open:
-            self._ask("COMMIT", ())
+            self._connection.pgconn.send_query_params(b"COMMIT", None)
+            self._connection.pgconn.flush()
 
     def abandon(self) -> None:
         """Undo the transaction; where its connection is gone the server does."""
@@ -116,6 +119,17 @@ class PostgresReader:
             for statement in waiting:
                 self._connection.execute(*statement)
             return [self._connection.execute(*question, binary=True) for question in questions]
+
+
+def settle(connection: psycopg.Connection[Any]) -> None:
+    """Take the answer to the end of a transaction that nobody waited for."""
+    server = connection.pgconn
+    if server.transaction_status == pq.TransactionStatus.ACTIVE:
+        server.consume_input()
+        if server.is_busy():
+            connection.wait(generators.fetch_many(server))
+        while server.get_result() is not None:
+            pass
 
 
 def named(cursor: psycopg.Cursor[Any]) -> list[Row]:
@@ -146,6 +160,7 @@ class Known:
 
     tips: dict[int, Tip] = field(default_factory=dict)
     epochs: dict[int, int] = field(default_factory=dict)
+    holders: dict[int, str] = field(default_factory=dict)  # the owner's name, of each epoch
     contended: dict[int, int] = field(default_factory=dict)  # appends that had better ask first
     numbers: dict[str, deque[int]] = field(default_factory=dict)
     recency: Recency = field(default_factory=Recency)
@@ -169,7 +184,7 @@ class PostgresWriter(PostgresReader):
         self._known = known
         self._now = now
         self._epochs: dict[int, int] = {}  # of the sessions that are locked
-        self._claimed: dict[int, int | None] = {}
+        self._claimed: dict[int, tuple[int, str] | None] = {}
 
     def lock_session(self, session_id: int) -> list[Row]:
         self._known.tips.pop(session_id, None)
@@ -224,13 +239,13 @@ class PostgresWriter(PostgresReader):
             self._fence(int(row["session_id"] or 0))
         self._change(_replacement(table, tuple(row)), tuple(row.values()))
         if table == "owners":
-            self._claim(int(row["session_id"] or 0))
+            self._claim(int(row["session_id"] or 0), str(row["owner"]))
 
-    def _claim(self, session_id: int) -> None:
+    def _claim(self, session_id: int, owner: str) -> None:
         """Begin an epoch of a session: who wrote in an earlier one cannot any more."""
         epoch = "UPDATE sessions SET epoch = nextval('epochs') WHERE id = %s RETURNING epoch"
         for (number,) in self._ask(epoch, (session_id,)).fetchall():
-            self._claimed[session_id] = number
+            self._claimed[session_id] = (number, owner)
 
     def _fence(self, session_id: int) -> None:
         """Let the change fail if a session that this host holds is another's by now."""
@@ -270,11 +285,12 @@ class PostgresWriter(PostgresReader):
         """Store what changed, if anything did."""
         if self._is_open or len(self._waiting) > self._before:
             self._ask("COMMIT", ())
-        for session_id, epoch in self._claimed.items():
-            if epoch is None:
+        for session_id, claim in self._claimed.items():
+            if claim is None:
                 self._known.epochs.pop(session_id, None)
+                self._known.holders.pop(session_id, None)
             else:
-                self._known.epochs[session_id] = epoch
+                self._known.epochs[session_id], self._known.holders[session_id] = claim
 
     def _change(self, sql: str, values: Values) -> None:
         self._waiting.append((sql, values))

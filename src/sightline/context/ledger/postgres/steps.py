@@ -205,15 +205,13 @@ CREATE FUNCTION append(
 BEGIN
     PERFORM set_config('sightline.tenant', p_tenant, true),
         set_config('synchronous_commit', 'on', true);
-    IF p_key IS NOT NULL AND EXISTS (
-        SELECT 1 FROM sightline.messages WHERE session_id = p_session AND append_key = p_key
-    ) THEN
-        RETURN false;
-    END IF;
     UPDATE sightline.sessions SET updated_at = s_updated_at, activity = s_activity,
         next_seq = s_next_seq, next_group = s_next_group, live_groups = s_live_groups,
         tokens = s_tokens, largest = s_largest, head = s_head, digest = s_digest
-        WHERE id = p_session AND digest = p_digest AND (p_epoch IS NULL OR epoch = p_epoch);
+        WHERE id = p_session AND digest = p_digest AND (p_epoch IS NULL OR epoch = p_epoch)
+        AND (p_key IS NULL OR NOT EXISTS (
+            SELECT 1 FROM sightline.messages WHERE session_id = p_session AND append_key = p_key
+        ));
     IF NOT FOUND THEN
         RETURN false;
     END IF;

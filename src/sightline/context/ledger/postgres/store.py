@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
@@ -28,11 +29,16 @@ from sightline.context.ledger.postgres.appends import AppendWriter, OutOfDate
 from sightline.context.ledger.postgres.connect import DAMAGE, connect, translated
 from sightline.context.ledger.postgres.lease import LEASE_S, Lease
 from sightline.context.ledger.postgres.queries import SessionCopies
-from sightline.context.ledger.postgres.rows import Known, PostgresReader, PostgresWriter
+from sightline.context.ledger.postgres.rows import (
+    Known,
+    PostgresReader,
+    PostgresWriter,
+    settle,
+)
 from sightline.context.ledger.postgres.search import search_messages
 from sightline.context.ledger.postgres.steps import FORMAT, NUMBERED, check_role, format_of, migrate
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit
-from sightline.context.ledger.rows import RowReader
+from sightline.context.ledger.rows import Row, RowReader
 from sightline.context.ledger.sqlite.store import SqliteStore
 from sightline.context.ledger.store import Clock, Mode, Store, now_utc, written
 from sightline.context.ledger.transaction import Transaction
@@ -71,6 +77,9 @@ class PostgresStore(Store):
         self._connection: psycopg.Connection[Any] | None = None
         self._block: PostgresReader | None = None
         self._known = Known()
+        # Until when each surely holds, by both clocks of this host: one stands still while it
+        # sleeps, the other may be set back.
+        self._leases: dict[str, tuple[float, float]] = {}
         self._copies = SessionCopies(self)
         try:
             with translated(self.name):
@@ -101,6 +110,9 @@ class PostgresStore(Store):
 
     def _connected(self) -> psycopg.Connection[Any]:
         """The connection; another one, where it was lost."""
+        if self._connection is not None and not self._connection.closed:
+            with suppress(psycopg.OperationalError):
+                settle(self._connection)
         if self._connection is None or self._connection.closed:
             self._connection = connect(self._address)
         return self._connection
@@ -147,6 +159,13 @@ class PostgresStore(Store):
                 result = change(transaction)
                 transaction.finish()
             return result
+
+    def at_hand(self, session_id: int) -> Row | None:
+        tip = self._known.tips.get(session_id)
+        until = self._leases.get(self._known.holders.get(session_id, ""))
+        if tip is None or until is None or time.monotonic() >= until[0] or time.time() >= until[1]:
+            return None
+        return tip.session
 
     @contextmanager
     def _transaction(self, block: PostgresReader) -> Iterator[PostgresReader]:
@@ -217,10 +236,14 @@ class PostgresStore(Store):
 
     def attend(self, name: str) -> Callable[[], None]:
         def renew() -> None:
+            # The server counts from a later moment.
+            until = (time.monotonic() + LEASE_S, time.time() + LEASE_S)
             with self._change(durable=False) as db:
                 db.renew_lease(name, LEASE_S)
+            self._leases[name] = until
 
         def give_up() -> None:
+            self._leases.pop(name, None)
             with self._change(durable=False) as db:
                 db.delete("hosts", "name = ?", (name,))
 
