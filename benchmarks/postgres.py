@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from support.postgres import Server
 
 APPENDS = 200  # by each writer
-ROUNDS = 5
+ROUNDS = 4
 WINDOW = Window(50)
 READS = 60
 SETTINGS = {"fsync": "on", "synchronous_commit": "on", "max_connections": "60"}

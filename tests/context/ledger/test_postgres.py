@@ -25,7 +25,7 @@ from sightline.context.ledger.postgres.calls import (
     BYTEAS,
     TEXT,
     TEXTS,
-    Call,
+    FunctionCall,
 )
 from sightline.context.ledger.postgres.connect import connect
 from sightline.context.ledger.postgres.rows import PostgresReader
@@ -316,13 +316,13 @@ def test_a_call_sends_what_the_client_library_would(
     with psycopg.connect(server.dsn("sightline", "ledgers"), autocommit=True) as connection:
         casts = ", ".join(f"%s::{kind}" for kind in KINDS)
         theirs = connection.execute(f"SELECT ROW({casts})::text", values).fetchone()
-        ours = Call("ROW", [kind for kind, _ in KINDS.values()]).answer(connection, values)
+        ours = FunctionCall("ROW", [kind for kind, _ in KINDS.values()]).answer(connection, values)
         assert theirs is not None
         assert ours is not None
         assert ours.decode() == theirs[0]
         for wrong, kind in ((2**63, BIGINT), ("\0", TEXT)):
             with pytest.raises(psycopg.DataError):
-                Call("ROW", [kind]).answer(connection, [wrong])
+                FunctionCall("ROW", [kind]).answer(connection, [wrong])
 
 
 def test_a_window_that_was_read_is_one_trip_and_none_while_the_session_is_ones_own(

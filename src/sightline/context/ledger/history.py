@@ -93,8 +93,8 @@ class HistoryReader:
         """Give what was read last, if it is what would be read now."""
         digest, _, _, size, slack = measures
         last = self._last
-        asked = (session_id, window or Window(size, slack), digest)
-        return last.shown if last is not None and last[:3] == asked else None
+        sought = (session_id, window or Window(size, slack), digest)
+        return last.shown if last is not None and last[:3] == sought else None
 
     def follow(self, session: Row, written: Sequence[Written], entries: Sequence[Entry]) -> None:
         """Keep up with an append, so that the next window need not read what is at hand.

@@ -24,7 +24,7 @@ from sightline.context.ledger.postgres.calls import (
     BYTEAS,
     TEXT,
     TEXTS,
-    Call,
+    FunctionCall,
 )
 from sightline.context.ledger.postgres.connect import OUT_OF_DATE
 from sightline.context.ledger.postgres.rows import (
@@ -64,7 +64,7 @@ _MESSAGES: Final = {
     "parsing_strategy": TEXT, "tool_call_id": TEXTS, "tokens": BIGINTS, "tokens_basis": TEXTS,
     "created_at": TEXT, "digest": BYTEAS,
 }  # fmt: skip
-CALL: Final = Call(
+CALL: Final = FunctionCall(
     "sightline.append",
     (TEXT, BIGINT, BYTEA, BIGINT, TEXT, *_SESSION.values(), BOOLEAN, *_GROUP.values(),
      *_MESSAGES.values()),

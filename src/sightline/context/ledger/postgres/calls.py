@@ -14,7 +14,7 @@ from typing import Any, Final
 import psycopg
 from psycopg import errors, generators, pq
 
-__all__ = ["BIGINT", "BIGINTS", "BOOLEAN", "BYTEA", "BYTEAS", "TEXT", "TEXTS", "Call"]
+__all__ = ["BIGINT", "BIGINTS", "BOOLEAN", "BYTEA", "BYTEAS", "TEXT", "TEXTS", "FunctionCall"]
 
 # PostgreSQL's numbers of types (pg_type.dat), and of their arrays.
 BOOLEAN, BYTEA, BIGINT, TEXT = 16, 17, 20, 25
@@ -29,7 +29,7 @@ _NUMBER: Final = Struct("!iq").pack
 _NULL: Final = b"\xff\xff\xff\xff"
 
 
-class Call:
+class FunctionCall:
     """A call of a function whose parameters have these types."""
 
     def __init__(self, name: str, types: Sequence[int]) -> None:
