@@ -55,7 +55,8 @@ def run(*, quick: bool = False) -> list[Row]:
     with postgres.server(**SETTINGS) as server:
         own, rows = append_rows(server, each, rounds)
         if not quick:
-            peers = run_peer("postgres_peers.py", server.dsn("sightline", "ledgers"), str(each))
+            # A database of their own: ours has a table of the same name as one of theirs.
+            peers = run_peer("postgres_peers.py", server.dsn("postgres", "postgres"), str(each))
             rows += peer_rows(own, peers or {}, each)
         return [*rows, *window_rows(server)]
 
