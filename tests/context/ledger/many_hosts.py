@@ -1,9 +1,11 @@
-"""Run as a program: many hosts append to shared sessions, and some are killed with SIGKILL.
+"""Many hosts append to shared sessions; some are killed with SIGKILL, and so is the server.
 
-Arguments: the ledger's URL, how many hosts, how many appends in all, how many kills, a seed. Two
-hosts share a session. A host tells through a pipe each number that was acknowledged; one that was
-killed is followed by another that begins with the first that was not, with the same keys. Prints
-a JSON summary.
+`killed` runs it as a program of its own and kills the server when that says `server`. Arguments of
+the program: the ledger's URL, how many hosts, how many appends in all, how many kills of hosts and
+of the server, a seed, and `early` for hosts that lie: they tell before they have stored, so that
+losses must be found. Two hosts share a session. A host tells through a pipe each number that was
+acknowledged; one that was killed is followed by another that begins with the first that was not,
+with the same keys. The last line is a JSON summary.
 """
 
 from __future__ import annotations
@@ -13,28 +15,77 @@ import os
 import random
 import select
 import signal
+import subprocess
 import sys
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from sightline.context.ledger import Ledger
-from sightline.context.messages.parts import Message
+from sightline.errors import LedgerUnavailable
+
+if TYPE_CHECKING:
+    from support.postgres import Server
+
+HOSTS = 16
+_AGAIN_S = 0.02  # until a server that was killed is asked again
 
 
-def host(url: str, session: int, name: int, first: int, count: int, pipe: int) -> None:
+def killed(
+    server: Server,
+    appends: int,
+    *,
+    hosts: int,
+    servers: int = 0,
+    seed: int = 7,
+    early: bool = False,
+) -> dict[str, Any]:
+    """Let hosts append so many messages, kill so many of them and the server; what was found."""
+    arguments = (server.url(uuid4().hex), HOSTS, appends, hosts, servers, seed)
+    command = [sys.executable, __file__, *map(str, arguments), *(["early"] if early else [])]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        last = "{}"
+        for line in running.stdout:
+            last = line
+            if line == "server\n":
+                server.kill()
+                server.start()
+    assert running.returncode == 0
+    summary: dict[str, Any] = json.loads(last)
+    return summary
+
+
+def host(
+    url: str, session: int, name: int, first: int, count: int, pipe: int, *, early: bool
+) -> None:
     """Append numbers, and tell each one only after it was acknowledged."""
-    with Ledger(url) as ledger:
-        for number in range(first, count):
-            said = Message("user" if number % 3 == 0 else "assistant", f"{name} {number}")
-            ledger.append(session, [said], key=f"{name}-{number}")
-            os.write(pipe, b".")
+    number = first
+    while number < count:
+        try:
+            with Ledger(url) as ledger:
+                while number < count:
+                    if early:
+                        os.write(pipe, b".")
+                    role, said = "user" if number % 3 == 0 else "assistant", f"{name} {number}"
+                    message = {"role": role, "content": said}
+                    ledger.append(session, [message], key=f"{name}-{number}")
+                    if not early:
+                        os.write(pipe, b".")
+                    number += 1
+        except LedgerUnavailable:
+            select.select([], [], [], _AGAIN_S)
 
 
 class Fleet:
     """The hosts, and how far each of them is by its own word."""
 
-    def __init__(self, url: str, sessions: list[int], hosts: int, each: int) -> None:
+    def __init__(
+        self, url: str, sessions: list[int], hosts: int, each: int, *, early: bool
+    ) -> None:
         self._url = url
         self._sessions = sessions
         self._each = each
+        self._early = early
         self._told = [0] * hosts
         self._running: dict[int, tuple[int, int]] = {}  # by the end of its pipe: name, process
         for name in range(hosts):
@@ -46,7 +97,8 @@ class Fleet:
         if process == 0:
             os.close(reader)
             session = self._sessions[name % len(self._sessions)]
-            host(self._url, session, name, self._told[name], self._each, writer)
+            first = self._told[name]
+            host(self._url, session, name, first, self._each, writer, early=self._early)
             os._exit(0)
         os.close(writer)
         self._running[reader] = (name, process)
@@ -82,36 +134,48 @@ class Fleet:
 
 
 def main() -> None:
-    url, hosts, appends, kills = sys.argv[1], *map(int, sys.argv[2:5])
-    chance = random.Random(int(sys.argv[5]))
+    url, numbers, early = sys.argv[1], map(int, sys.argv[2:7]), sys.argv[7:] == ["early"]
+    hosts, appends, kills, servers, seed = numbers
+    chance = random.Random(seed)
     each = appends // hosts
     with Ledger(url) as ledger:
         sessions = [ledger.sessions.create(f"shared {number}").id for number in range(hosts // 2)]
-    fleet = Fleet(url, sessions, hosts, each)
+    fleet = Fleet(url, sessions, hosts, each, early=early)
+    victims = ["host"] * kills + ["server"] * servers
+    chance.shuffle(victims)
     done = 0
-    for kill in range(kills):
-        if fleet.watch(hosts * each * (kill + 1) // (kills + 2)):
-            fleet.kill(chance)
+    for number, victim in enumerate(victims, 1):
+        if fleet.watch(hosts * each * number // (len(victims) + 2)):
             done += 1
+            if victim == "host":
+                fleet.kill(chance)
+            else:
+                sys.stdout.write("server\n")
+                sys.stdout.flush()
     fleet.watch(sys.maxsize)
-    lost = doubled = disordered = 0
+    sys.stdout.write(json.dumps({"kills": done, **found(url, sessions, hosts, each)}))
+
+
+def found(url: str, sessions: list[int], hosts: int, each: int) -> dict[str, Any]:
+    """Read every session: what is missing, there twice or out of order, and what verify finds."""
+    messages = doubled = disordered = 0
+    numbers: dict[int, set[int]] = {name: set() for name in range(hosts)}
     with Ledger(url, mode="read") as ledger:
         for session in sessions:
-            entries = list(ledger.messages(session))
-            disordered += [entry.seq for entry in entries] != list(range(len(entries)))
-            said = [tuple(map(int, entry.message.text.split())) for entry in entries]
-            for name in {name for name, _ in said}:
-                numbers = [number for who, number in said if who == name]
-                lost += len(set(range(each)) - set(numbers))
-                doubled += len(numbers) - len(set(numbers))
-                disordered += numbers != sorted(numbers)
+            last = dict.fromkeys(numbers, -1)
+            for place, entry in enumerate(ledger.messages(session)):
+                name, number = map(int, entry.message.text.split())
+                messages += 1
+                doubled += number in numbers[name]
+                disordered += entry.seq != place or number < last[name]
+                last[name] = number
+                numbers[name].add(number)
         findings = list(ledger.verify().findings)
-        messages = sum(len(list(ledger.messages(session))) for session in sessions)
-    summary = {
-        "kills": done, "messages": messages, "lost": lost, "doubled": doubled,
-        "disordered": disordered, "findings": findings,
+    lost = sum(each - len(those) for those in numbers.values())
+    return {
+        "messages": messages, "lost": lost, "doubled": doubled, "disordered": disordered,
+        "findings": findings,
     }  # fmt: skip
-    sys.stdout.write(json.dumps(summary))
 
 
 if __name__ == "__main__":

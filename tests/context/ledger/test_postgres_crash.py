@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +18,6 @@ from support import postgres
 from support.cutting import CuttingProxy
 from support.share import WHOLE
 
-HOSTS, KILLS = 16, 10
 APPENDS = 20_000 if WHOLE else 1_008
 
 
@@ -33,19 +29,14 @@ def server() -> Iterator[postgres.Server]:
         yield running
 
 
-def test_hosts_that_are_killed_lose_nothing_and_store_nothing_twice(
-    server: postgres.Server,
-) -> None:
-    done = subprocess.run(
-        [sys.executable, many_hosts.__file__, server.url(uuid4().hex), str(HOSTS), str(APPENDS),
-         str(KILLS), "7"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {
-        "kills": KILLS, "messages": APPENDS, "lost": 0, "doubled": 0, "disordered": 0,
-        "findings": [],
-    }  # fmt: skip
+@pytest.mark.usefixtures("server")  # which says if there can be none
+def test_hosts_and_a_server_that_are_killed_lose_nothing_and_store_nothing_twice() -> None:
+    with postgres.server() as server:  # what a test starts ends with it
+        found = many_hosts.killed(server, APPENDS, hosts=8, servers=2)
+        assert found == {
+            "kills": 10, "messages": APPENDS, "lost": 0, "doubled": 0, "disordered": 0,
+            "findings": [],
+        }  # fmt: skip
 
 
 @pytest.fixture
