@@ -134,6 +134,20 @@ def test_verify_says_ok(capfd: pytest.CaptureFixture[str]) -> None:
     assert json.loads(out)["findings"] == []
 
 
+@pytest.mark.usefixtures("db")
+def test_verify_since_passes_over_what_has_not_changed(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    seals = tmp_path / "seals.json"
+    since = ("verify", "--since", str(seals))
+    assert ask(capfd, *since) == (0, "1 sessions, 2 groups, 8 messages, 0 memos: ok\n", "")
+    assert ask(capfd, *since) == (0, "1 sessions, 0 groups, 0 messages, 0 memos: ok\n", "")
+    seals.write_text("[]")
+    code, out, err = ask(capfd, *since)
+    assert (code, out) == (2, "")
+    assert "no file of `ledger verify --since`" in err
+
+
 def test_verify_of_a_damaged_ledger_lists_findings_and_exits_8(
     db: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -81,19 +81,28 @@ def path(db: Path | None) -> None:
     epilog=_examples(
         "sightline ledger verify --db work.db",
         "sightline ledger verify --db work.db --json",
+        "sightline ledger verify --db work.db --since seals.json",
     )
 )
 @_db
 @click.option("--json", "as_json", is_flag=True, help="The report as one JSON object.")
-def verify(db: Path | None, as_json: bool) -> None:
+@click.option(
+    "--since",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Pass over sessions that have not changed since this file was written, and renew it.",
+)
+def verify(db: Path | None, as_json: bool, since: Path | None) -> None:
     """Check every row against its seal, and the file against SQLite's rules.
 
     Prints what was checked, or everything that is wrong, and then exits with 8.
     """
+    known = _seals(since) if since is not None and since.exists() else None
     with _open(db) as opened, Progress("messages verified") as progress:
-        report = opened.verify(progress)
+        report = opened.verify(progress, since=known)
+    if since is not None:
+        since.write_bytes(msgspec.json.encode(report.seals))
     if as_json:
-        _json_line(report)
+        _json_line(msgspec.structs.replace(report, seals={}))
     else:
         say(
             f"{report.sessions} sessions, {report.groups} groups, {report.messages} messages, "
@@ -102,6 +111,13 @@ def verify(db: Path | None, as_json: bool) -> None:
         for finding in report.findings:
             say(f"  {finding}")
     report.raise_if_damaged()
+
+
+def _seals(path: Path) -> dict[int, str]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[int, str])
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"{path} is no file of `ledger verify --since`: {error}") from error
 
 
 @ledger.command(

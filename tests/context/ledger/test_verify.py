@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from context.ledger.damage import is_found, make_sound, sqlite_finds
-from context.ledger.helpers import contents, tamper
+from context.ledger.helpers import contents, fill, tamper
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.sqlite.rows import fetch
@@ -45,6 +45,39 @@ def test_whoever_watches_is_told_how_many_messages_were_read_of_all(copy: Path) 
         report = ledger.verify(lambda read, whole: told.append((read, whole)))
         ledger.backup(copy.with_name("second.db"), lambda read, whole: told.append((read, whole)))
     assert told[len(told) // 2 - 1] == told[-1] == (report.messages, report.messages)
+
+
+def test_what_changed_since_is_verified_and_what_lies_still_is_passed_over(ledger: Ledger) -> None:
+    sessions = [ledger.sessions.create(f"{number}").id for number in range(3)]
+    for number, session in enumerate(sessions):
+        fill(ledger, session, number + 1)
+    whole = ledger.verify()
+    assert sorted(whole.seals) == sessions
+    again = ledger.verify(since=whole.seals)
+    assert (again.sessions, again.messages, again.seals) == (3, 0, whole.seals)
+    ledger.states.set(sessions[1], "### STATE\nGoal: more")
+    fill(ledger, ledger.sessions.create("new").id, 1)
+    later = ledger.verify(since=whole.seals)
+    assert later.ok
+    new = [len(list(ledger.messages(number))) for number in later.seals if number != sessions[0]]
+    assert later.messages == new[0] + new[2]
+    assert later.seals == ledger.verify().seals
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_damage_in_what_changed_is_found_and_its_seal_is_not_kept(
+    copy: Path, changed: bool
+) -> None:
+    with Ledger(copy) as ledger:
+        seals = ledger.verify().seals
+        if changed:
+            ledger.append(1, [Message.of("user", "more")], strategy="s")
+    tamper(copy, "UPDATE messages SET content = 'changed' WHERE session_id = 1")
+    with Ledger(copy) as ledger:
+        since = ledger.verify(since=seals)
+        assert since.ok is not changed
+        assert (1 in since.seals) is not changed
+        assert not ledger.verify().ok
 
 
 CHANGED = {"TEXT": "'changed'", "INTEGER": "{old} + 1", "BLOB": "zeroblob(32)"}

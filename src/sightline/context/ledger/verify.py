@@ -14,7 +14,7 @@ numbers in `sqlite_sequence` that skip some, as if rows had been there and gone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -83,14 +83,18 @@ _fixed: Final = attrgetter(*CHAINED)
 Watch: TypeAlias = Callable[[int, int], None]
 
 
-class VerifyReport(msgspec.Struct, frozen=True):
-    """What was looked at, and what is wrong with it; nothing, if `findings` is empty."""
+class VerifyReport(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was looked at, and what is wrong with it; nothing, if `findings` is empty.
+
+    `seals` has that of each session in which nothing is wrong, for the next one's `since`.
+    """
 
     sessions: int
     groups: int
     messages: int
     memos: int
     findings: tuple[str, ...]
+    seals: dict[int, str] = {}
 
     @property
     def ok(self) -> bool:
@@ -102,25 +106,37 @@ class VerifyReport(msgspec.Struct, frozen=True):
             raise LedgerDamaged(self.findings)
 
 
-def verify(store: Store, watch: Watch | None = None) -> VerifyReport:
-    """Check the whole ledger as of one point in time; tell `watch` how far it is."""
+def verify(
+    store: Store, watch: Watch | None = None, since: Mapping[int, str] | None = None
+) -> VerifyReport:
+    """Check the whole ledger as of one point in time; tell `watch` how far it is.
+
+    With the seals of an earlier report, only what changed since.
+    """
     with ThreadPoolExecutor(1) as aside, store.read() as db:
-        # The engine's own check runs beside ours.
-        others = aside.submit(store.check)
-        check = _Check(db, store.damage, watch)
+        # The engine's own check, which reads everything, runs beside ours.
+        others = aside.submit(store.check) if since is None else None
+        check = _Check(db, store.damage, watch, since)
         check.run()
-        for finding in others.result():
+        for finding in others.result() if others is not None else ():
             check.find(finding)
         return check.report()
 
 
 class _Check:
     def __init__(
-        self, db: RowReader, damage: tuple[type[Exception], ...], watch: Watch | None
+        self,
+        db: RowReader,
+        damage: tuple[type[Exception], ...],
+        watch: Watch | None,
+        since: Mapping[int, str] | None,
     ) -> None:
         self._db = db
         self._damage = damage
         self._watch = watch
+        self._since = since
+        self._seals: dict[int, str] = {}
+        self._faults = 0
         self._read = self._whole = 0  # messages
         self._findings: list[str] = []
         self._total = ZERO  # of the digests of all sessions, then of memos too
@@ -129,13 +145,15 @@ class _Check:
     def run(self) -> None:
         """Read every table and note what is wrong."""
         for stage in (self._sessions, self._strays, self._memos, self._ledger):
-            self._guarded(stage)
+            if stage != self._strays or self._since is None:
+                self._guarded(stage)
 
     def report(self) -> VerifyReport:
-        return VerifyReport(**self._counts, findings=tuple(self._findings))
+        return VerifyReport(**self._counts, findings=tuple(self._findings), seals=self._seals)
 
     def find(self, finding: str) -> None:
         """Note what is wrong, up to a limit."""
+        self._faults += 1
         if len(self._findings) < _MAX_FINDINGS:
             self._findings.append(finding)
 
@@ -148,19 +166,27 @@ class _Check:
             self.find(f"the {name} cannot be read: {error}")
 
     def _sessions(self) -> None:
-        tallies = self._tallies()
+        tallies = self._tallies() if self._since is None else {}
         if self._watch is not None:
             [(self._whole,)] = self._db.fetch("SELECT count(*) FROM messages")
         for session in self._rows("sessions"):
             self._counts["sessions"] += 1
             self._total = tally_move(self._total, add=session["digest"])
+            faults, name = self._faults, session["digest"].hex()
             if seal("sessions", session) != session["digest"]:
                 self.find(f"session {session['id']} was altered")
+            elif self._since is not None:
+                if self._since.get(session["id"]) == name:
+                    self._seals[session["id"]] = name
+                    continue
+                tallies = self._tallies("WHERE session_id = ?", (session["id"],))
             self._chain(session)
             if tallies.pop(session["id"], ZERO) != session["tally"]:
                 self.find(
                     f"session {session['id']}: a row of {', '.join(_TALLIED)} is missing or added"
                 )
+            if self._faults == faults:
+                self._seals[session["id"]] = name
         for orphan in tallies:
             self.find(f"session {orphan} has rows but does not exist")
 
@@ -273,10 +299,10 @@ class _Check:
             if there != self._counts[table]:
                 self.find(f"{there} rows in {table}, but the sessions have {self._counts[table]}")
 
-    def _tallies(self) -> dict[int, bytes]:
+    def _tallies(self, where: str = "", values: tuple[Value, ...] = ()) -> dict[int, bytes]:
         tallies: dict[int, bytes] = {}
         for table in _TALLIED:
-            for row in self._rows(table):
+            for row in self._rows(table, where, values):
                 if seal(table, row) != row["digest"]:
                     self.find(f"{table}: a row of session {row['session_id']} was altered")
                 before = tallies.get(row["session_id"], ZERO)
