@@ -96,7 +96,7 @@ def append_rows(server: Server, each: int, rounds: int) -> tuple[float, list[Row
             1.0),
         Row("append-16-p99", "its 99th percentile, vs 25 ms", each, own["p99"], SLOW_S, 1.0),
         Row("append-16-cpu", "processor time of an append, client's alone, vs the bare call's",
-            each, own["cpu"], bare["cpu"], 0.5),
+            each, own["cpu"], bare["cpu"], 0.4),
         Row("append-16-statements", "statements of an append, vs one", each, asked, 1, 0.95,
             unit="statements"),
         Row("append-16-one", f"16 writers in one session, vs {SHARED_PACE} a second", each // 4,
