@@ -30,20 +30,27 @@ ADDRESS = "http://127.0.0.1:9/v1"
     FIRST, CALLS, LOST, RETRIED, REFUSED, BROKEN, TAKEN_BACK, OTHER_WAY, SWITCHED, DROPPED, LATE,
     FOLDED,
 ) = range(1, 13)  # fmt: skip
-QUESTIONS = {
-    FIRST: "Good morning. What is on fire?",
-    CALLS: "Please count.",
-    LOST: "Is the cache still there?",
-    RETRIED: "Is the vendor slow today?",
-    REFUSED: f"Wrong key? {HOSTILE}",
-    BROKEN: "Write a long report.",
-    TAKEN_BACK: "Think of a plan that I will not like.",
-    OTHER_WAY: "Rather a careful plan.",
-    SWITCHED: "The same question to another model.",
-    DROPPED: "Forget this later.",
-    LATE: "Are you still there after lunch?",
-    FOLDED: "And now?",
-}
+
+
+def questions(hostile: str) -> dict[int, str]:
+    """What is asked, by the number of the turn."""
+    return {
+        FIRST: "Good morning. What is on fire?",
+        CALLS: "Please count.",
+        LOST: "Is the cache still there?",
+        RETRIED: "Is the vendor slow today?",
+        REFUSED: f"Wrong key? {hostile}",
+        BROKEN: "Write a long report.",
+        TAKEN_BACK: "Think of a plan that I will not like.",
+        OTHER_WAY: "Rather a careful plan.",
+        SWITCHED: "The same question to another model.",
+        DROPPED: "Forget this later.",
+        LATE: "Are you still there after lunch?",
+        FOLDED: "And now?",
+    }
+
+
+QUESTIONS = questions(HOSTILE)
 
 
 class At(ScriptedModel):
@@ -57,14 +64,13 @@ def nothing_cached(request: Request) -> Reply:
     return Reply(text="It is.", usage=Usage(len(request.data) // 4, 5, 0))
 
 
-async def refuse() -> NoReturn:
-    """An app that cannot be shown."""
-    raise Unreachable(f"it has 70,000 nodes, over the limit {HOSTILE}")
-
-
-async def happen(directory: Path) -> None:
-    """Take the turns."""
+async def happen(directory: Path, hostile: str = HOSTILE) -> None:
+    """Take the turns; where somebody else's words are shown, hostile ones are among them."""
     minutes = 0
+
+    async def refuse() -> NoReturn:
+        """An app that cannot be shown."""
+        raise Unreachable(f"it has 70,000 nodes, over the limit {hostile}")
 
     def clock() -> Any:
         return NOW + timedelta(minutes=minutes)
@@ -73,12 +79,12 @@ async def happen(directory: Path) -> None:
         [
             "Nothing is.\n\n### STATE\nGoal: watch",
             ["Counting.", invoke("c1", "/", "count")],
-            f"Counted. {HOSTILE}",
+            f"Counted. {hostile}",
             nothing_cached,
             RateLimited("slow down, please", retry_after_s=0.0),
             ToolCall("c2", "describe_db", {}),
             "Not any more.",
-            Unauthorized(f"Incorrect API key provided {HOSTILE}"),
+            Unauthorized(f"Incorrect API key provided {hostile}"),
             Cut("The incident began at nine. "),
             "A bold plan.",
             "A careful plan.",
@@ -98,7 +104,7 @@ async def happen(directory: Path) -> None:
         async for world in host.hub.changes():
             if (large := world.app("large")) is not None and large.reason:
                 break
-        for number, question in QUESTIONS.items():
+        for number, question in questions(hostile).items():
             minutes += 120 if number == LATE else 1
             if number == SWITCHED:
                 await host.use_model(other)

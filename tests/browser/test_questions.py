@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from browser.conftest import _PATH, TIMEOUT_MS, Inspector, view
+from browser.conftest import _PATH, ROOT, TIMEOUT_MS, Inspector, view
 from browser.eventful import (
     ADDRESS,
     BROKEN,
@@ -32,6 +33,7 @@ from browser.eventful import (
     SWITCHED,
     TAKEN_BACK,
 )
+from browser.pictures import COLOURS, MOST_BYTES, SIZE, picture_of, show
 
 
 @pytest.fixture(scope="module")
@@ -247,3 +249,18 @@ def test_whatever_is_not_there_is_said_in_the_place_where_it_would_stand(
     expect(page.get_by_text("There is no turn 99")).to_be_visible()
     page.unroute_all()
     context.close()
+
+
+def test_the_pictures_in_the_documents_are_of_this_page(page: Page) -> None:
+    show(page)
+    for colours in COLOURS:
+        picture = picture_of(colours)
+        data = picture.read_bytes()
+        assert len(data) < MOST_BYTES
+        # PNG, the header chunk: width and height come first.
+        assert struct.unpack(">II", data[16:24]) == SIZE
+        for document, name in (("README.md", f"docs/{PATH}"), ("docs/inspector.md", PATH)):
+            assert name.format(colours) in (ROOT / document).read_text("utf-8")
+
+
+PATH = "pictures/inspector-{}.png"
