@@ -170,7 +170,7 @@ async def test_the_inspector_shows_sessions_of_any_machine(
             for path in ("", "/1/turns", "/1/overview", "/1/ledger", "/1/turns/1/1"):
                 assert (await client.get(about + path)).status_code == 200, path
             shown = (await client.get(f"{about}/1/ledger")).json()
-            page = (await client.get("/export/1.html")).text
+            page = (await client.get("/export/1.html", timeout=60)).text
     assert shown["path"] == address_of(url).name
     assert "Hello to you." in page
     assert page.endswith("</html>")
@@ -240,13 +240,14 @@ async def test_an_inspector_is_ready_while_its_database_is_there(
     monkeypatch: pytest.MonkeyPatch, server: postgres.Server, url: str
 ) -> None:
     monkeypatch.setattr(health, "_FRESH_S", 0.0)
+    monkeypatch.setattr(health, "_PATIENCE_S", 60.0)
     Ledger(url).close()
     with Ledger(url, mode="read") as ledger:
         async with browsing(RecordReader(ledger)) as client:
             base = str(client.base_url).removesuffix("room/")
 
             async def status(name: str) -> int:
-                return (await client.get(f"{base}{name}")).status_code
+                return (await client.get(f"{base}{name}", timeout=60)).status_code
 
             found = [await status("readyz")]
             server.kill()

@@ -26,6 +26,13 @@ from sightline.slop.transports import health
 from sightline.slop.transports.health import Health
 from support.web import served, served_on
 
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine is not one that does not answer."""
+    monkeypatch.setattr(health, "_PATIENCE_S", 60.0)
+
+
 Serving = Callable[[Path], AbstractAsyncContextManager[str]]
 
 
@@ -86,7 +93,7 @@ async def test_every_server_answers_without_a_token_and_says_nothing_else(
     tmp_path: Path, serving: Serving, ready: int
 ) -> None:
     words = {200: b"ok\n", 503: b"not ready\n"}
-    async with serving(tmp_path) as at, httpx2.AsyncClient(trust_env=False) as client:
+    async with serving(tmp_path) as at, httpx2.AsyncClient(trust_env=False, timeout=60) as client:
         for path, status in (("/healthz", 200), ("/readyz", ready)):
             answer = await client.get(f"http://{at}{path}")
             assert (answer.status_code, answer.content) == (status, words[status])
@@ -95,7 +102,7 @@ async def test_every_server_answers_without_a_token_and_says_nothing_else(
 
 @pytest.mark.parametrize("serving", [a_gateway, an_inspector, an_mcp_server])
 async def test_no_page_of_a_browser_learns_what_runs_here(tmp_path: Path, serving: Serving) -> None:
-    async with serving(tmp_path) as at, httpx2.AsyncClient(trust_env=False) as client:
+    async with serving(tmp_path) as at, httpx2.AsyncClient(trust_env=False, timeout=60) as client:
         for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}):
             answer = await client.get(f"http://{at}/healthz", headers=headers)
             assert answer.status_code in (403, 421)
