@@ -3,10 +3,11 @@
     python -m benchmarks.capacity   measure what no module publishes; writes capacity.json
 
 Costs are CPU time, the least of many short rounds, of the database's processes and of the one that
-asks. What a reader and a connection of an app cost is in `results.json`. The simulation is pure and
-seeded: requests come at random (Poisson) to machines of so many cores, stand in one line for each
-machine, and take exponentially distributed times, which is harder on a line than what was measured.
-The disk is not in it: a durable commit waits for one flush more. `Load` is assumed, not measured.
+asks. What an append, a reader and a connection cost is in `results.json`. The simulation is pure
+and seeded: requests come at random (Poisson) to machines of so many cores, stand in one line for
+each machine, and take exponentially distributed times, which is harder on a line than what was
+measured. The disk is not in it: a durable commit waits for one flush more. `Load` is assumed, not
+measured.
 """
 
 from __future__ import annotations
@@ -168,7 +169,6 @@ def of(ordered: list[float], share: float) -> float:
 # The tables of docs/scale.md.
 
 _SHOWN = {
-    "an append of four messages, 3 kB": "append",
     "a window of 200 messages, read by a host that did not have it": "window",
     "how far a reply is, five times a second while it comes": "note",
     "a host's lease, every ten seconds": "renew",
@@ -180,12 +180,16 @@ def cost_lines(parts: Mapping[str, Part]) -> list[str]:
     """What was measured."""
     about = json.loads(FOUND.read_text(encoding="utf-8"))
     found, run = about["costs"], about["run"]
+    append = parts["postgres"].row("append-16").more
     lines = [
         f"{run['date']} UTC, {run['python']}, {run['system']}, {run['cores']} cores, load"
-        f" {run['load']} when it began: `python -m benchmarks.capacity`.",
+        f" {run['load']} when it began: `python -m benchmarks.capacity`; rows with a name are in"
+        " [the report](../benchmarks/REPORT.md).",
         "",
         "| what | the database's CPU | the host's CPU | |",
         "| --- | ---: | ---: | --- |",
+        "| an append of four messages, 3 kB, by one of sixteen writers"
+        f" | {quantity(append['server_cpu'], 's')} | {quantity(append['cpu'], 's')} | `postgres` |",
     ]
     for work, name in _SHOWN.items():
         figures = " | ".join(quantity(found[f"{name}_{who}"], "s") for who in ("db", "host"))
@@ -301,7 +305,8 @@ def _ledger_costs(server: Any) -> dict[str, float]:
         def read_anew() -> None:
             assert len(HistoryReader(ledger._store).window(session, Window(50))) == 200
 
-        measure("append", lambda: ledger.append(session, drafts))
+        for _ in range(50):
+            ledger.append(session, drafts)
         ledger.work.begin_reply(session, ledger.groups.recent(session, 1)[0].id, 1, "openai")
         measure("note", lambda: ledger.work.note_words(session, "w" * 500, ""))
         measure("renew", renew)
