@@ -1,0 +1,69 @@
+/**
+ * An app of `sightline.js` in Node: on the server of the `ws` package, or on the standard streams.
+ */
+
+const isLoopback = (host) => /^(localhost|127(\.\d+){3}|\[::1\])(:\d+)?$/i.test(host);
+
+/**
+ * Serve an app on a `WebSocketServer` of the `ws` package. Only this machine's names, no web page
+ * and, with a token, nobody without it gets in, unless they are named.
+ * @param {import("./sightline.js").App} app
+ * @param {any} server
+ * @param {{origins?: string[], hosts?: string[], token?: string}} [options]
+ * @returns {() => void} ends every connection that it took
+ */
+export function serve(app, server, { origins = [], hosts, token } = {}) {
+  if (hosts?.some((host) => !isLoopback(host)) && !token) {
+    throw new TypeError("a host that other machines reach takes a token");
+  }
+  const taken = new Set();
+  const take = (socket, request) => {
+    const { headers } = request;
+    const host = (headers.host ?? "").toLowerCase();
+    const isOurs = hosts ? hosts.includes(host) : isLoopback(host);
+    const isWelcome = headers.origin === undefined || origins.includes(headers.origin);
+    if (!isOurs || !isWelcome || (token && tokenOf(headers) !== token)) {
+      // RFC 6455 §7.4.1: 1008 where a policy is broken.
+      socket.close(1008, "not allowed");
+      return;
+    }
+    const line = app.connect((text) => socket.send(text), { buffered: () => socket.bufferedAmount });
+    taken.add(socket);
+    socket.on("message", (data) => line.receive(String(data)));
+    socket.on("error", () => socket.terminate());
+    socket.on("close", () => {
+      taken.delete(socket);
+      line.close();
+    });
+  };
+  server.on("connection", take);
+  return () => {
+    server.off("connection", take);
+    for (const socket of taken) socket.close();
+  };
+}
+
+/** The token that is shown, by header or by subprotocol. */
+function tokenOf(headers) {
+  const [, bearer] = /^bearer (.*)$/i.exec(headers.authorization ?? "") ?? [];
+  const offered = (headers["sec-websocket-protocol"] ?? "").split(",").map((name) => name.trim());
+  const shown = offered.find((name) => name.startsWith("slop.bearer."));
+  return bearer ?? (shown && Buffer.from(shown.slice("slop.bearer.".length), "base64url").toString());
+}
+
+/**
+ * Serve the program that started this one: a message per line on stdin and stdout, until it ends.
+ * @param {import("./sightline.js").App} app
+ * @param {{input?: any, output?: any}} [options]
+ */
+export async function serveStdio(app, { input = process.stdin, output = process.stdout } = {}) {
+  const line = app.connect((text) => output.write(`${text}\n`), { buffered: () => output.writableLength });
+  let rest = "";
+  input.setEncoding("utf8");
+  for await (const chunk of input) {
+    const lines = (rest + chunk).split("\n");
+    rest = lines.pop() ?? "";
+    for (const text of lines) if (text.trim()) line.receive(text);
+  }
+  line.close();
+}
