@@ -1,6 +1,6 @@
 /**
  * An app in a web page or in Node that a Sightline host can see and use: its state as a tree, its
- * functions as actions. One module, no dependencies; the same semantics as `App` in Python.
+ * functions as actions. One module, no dependencies, with the semantics of `App` in Python.
  *
  *     const app = new App("todos", "Todos");
  *     app.node("list", () => ({ type: "collection", items: todos.map(...) }));
@@ -11,12 +11,13 @@
  * comparing two costs what changed.
  *
  * @typedef {null | boolean | number | string | any[] | {[name: string]: any}} Json
- * @typedef {{id: string, type: string, properties?: {[name: string]: any}, meta?: {[name: string]: any},
- *   affordances?: any[], content_ref?: any, children?: Node[] | null}} Node
- * @typedef {{id?: string | number, type?: string, props?: object, properties?: object, summary?: string,
- *   items?: Iterable<Descriptor> | {[id: string]: Descriptor} | null,
- *   children?: Iterable<Descriptor> | {[id: string]: Descriptor} | null,
- *   window?: {items: Descriptor[], total?: number, offset?: number}, meta?: object,
+ * @typedef {{id: string, type: string, properties?: {[name: string]: any},
+ *   meta?: {[name: string]: any}, affordances?: any[], content_ref?: any,
+ *   children?: Node[] | null}} Node
+ * @typedef {Iterable<Descriptor> | {[id: string]: Descriptor} | null} Items
+ * @typedef {{id?: string | number, type?: string, props?: object, properties?: object,
+ *   summary?: string, items?: Items, children?: Items, meta?: object,
+ *   window?: {items: Descriptor[], total?: number, offset?: number},
  *   actions?: {[name: string]: Handler | (ActionOptions & {handler: Handler})},
  *   content_ref?: object, contentRef?: object}} Descriptor
  * @typedef {{path: string, action: string, params: {[name: string]: any}, node: Node,
@@ -24,27 +25,23 @@
  * @typedef {(given: any, call: Call) => any} Handler
  * @typedef {{params?: object, label?: string, description?: string, dangerous?: boolean,
  *   idempotent?: boolean, estimate?: "instant" | "fast" | "slow" | "async", returns?: object,
- *   when?: (properties: any) => any, guard?: Handler, authorize?: Handler, refreshes?: string[]}} ActionOptions
- * @typedef {{id: string, signal: AbortSignal, report: (progress?: number | null, message?: string) => void}} Task
+ *   when?: (properties: any) => any, guard?: Handler, authorize?: Handler,
+ *   refreshes?: string[]}} ActionOptions
+ * @typedef {{id: string, signal: AbortSignal,
+ *   report: (progress?: number | null, message?: string) => void}} Task
  * @typedef {(task: Task) => any} Work
  * @typedef {{subscribe: (listener: (value: any) => void) => any}} Observable
  * @typedef {{receive: (message: any) => void, close: () => void}} Connection
  */
 
-const RESERVED = ["properties", "children", "affordances", "meta", "content_ref", "id", "type"];
-const CAPABILITIES = [
-  "state", "patches", "affordances", "attention", "windowing", "x-base", "x-fields", "x-resume",
-  "x-retain", "x-actions-hint", "x-served", "async", "content_refs",
-];
-const CODES = ["not_found", "invalid_params", "unauthorized", "conflict", "internal"];
+const FIELDS = ["properties", "meta", "affordances", "content_ref"];
+const RESERVED = [...FIELDS, "children", "id", "type"];
 const LEVELS = 64;
 const ID_BYTES = 256;
 const STRING_BYTES = 256 * 1024;
 const MESSAGE_CHARS = 1024 * 1024;
 const SNAPSHOT_CHARS = 16 * 1024 * 1024;
 const SNAPSHOT_NODES = 50_000;
-const NODE_CHARS = '{"id":"a","type":"b"}'.length;
-const OP_CHARS = '{"op":"replace","path":"","value":},'.length;
 const PATCH_OPS = 1024;
 const QUEUE_BYTES = 256 * 1024;
 const MOST = 64;
@@ -53,7 +50,6 @@ const WINDOW = 50;
 const LOOK_UP = 10_000;
 const PIECE = 128 * 1024;
 const LAST = 2 ** 30;
-const HUB = "ws://127.0.0.1:9339/slop";
 
 /** What an action or a hook throws to say why not, by one of the protocol's codes. */
 export class ActionError extends Error {
@@ -65,64 +61,50 @@ export class ActionError extends Error {
 }
 
 /** @returns {never} */
+function refuse(code, message) {
+  throw new ActionError(code, message);
+}
+
+/** @returns {never} */
 function fault(path, reason) {
   throw new TypeError(`${path}: ${reason}`);
 }
 
 // JSON
 
+const { isArray } = Array;
+const { isSafeInteger } = Number;
+const { entries, fromEntries, hasOwn, keys, values } = Object;
+const write = JSON.stringify;
 const bytes = (text) => new TextEncoder().encode(text).length;
 const isObject = (value) => Object.prototype.toString.call(value) === "[object Object]";
-const isCount = (value) => Number.isSafeInteger(value) && value >= 0;
-const isShare = (value) => typeof value === "number" && value >= 0 && value <= 1;
 const isText = (value) => typeof value === "string";
-const isNames = (value) => Array.isArray(value) && value.every(isText);
-const isWindow = (value) => Array.isArray(value) && value.length === 2 && value.every(isCount);
+const isFlag = (value) => typeof value === "boolean";
+const isCount = (value) => isSafeInteger(value) && value >= 0;
+const isShare = (value) => value >= 0 && value <= 1 && typeof value === "number";
+const isNames = (value) => isArray(value) && value.every(isText);
+const isWindow = (value) => isArray(value) && value.length === 2 && value.every(isCount);
 const random = () =>
-  [...crypto.getRandomValues(new Uint8Array(4))].map((n) => n.toString(16).padStart(2, "0")).join("");
+  [...crypto.getRandomValues(new Uint8Array(4))].map((n) => (n + 256).toString(16).slice(1)).join("");
 
 /** Whether two values say the same, order of members included. */
 function same(a, b) {
   if (a === b) return true;
-  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false;
-  if (Array.isArray(a) || Array.isArray(b)) {
-    if (!Array.isArray(a) || !Array.isArray(b) || a.length !== b.length) return false;
-    for (let i = 0; i < a.length; i++) if (!same(a[i], b[i])) return false;
-    return true;
-  }
-  const keys = Object.keys(a);
-  const others = Object.keys(b);
-  if (keys.length !== others.length) return false;
-  for (let i = 0; i < keys.length; i++) {
-    if (keys[i] !== others[i] || !same(a[keys[i]], b[keys[i]])) return false;
-  }
-  return true;
+  if (typeof a !== "object" || typeof b !== "object" || !a || !b || isArray(a) !== isArray(b)) return false;
+  const names = keys(a);
+  const others = keys(b);
+  return names.length === others.length && names.every((name, at) => name === others[at] && same(a[name], b[name]));
 }
 
 /** A copy of a value that is JSON; members that are undefined are left out. */
-function clean(value, path, level = 1) {
-  if (value === null || typeof value === "boolean") return value;
-  if (typeof value === "number") {
-    return Number.isFinite(value) ? value : fault(path, "must not be NaN or Infinity");
-  }
-  if (isText(value)) return cleanText(value, path);
-  if (typeof value?.toJSON === "function") return clean(value.toJSON(), path, level);
-  if (level > LEVELS) fault(path, `a value must not nest deeper than ${LEVELS} levels`);
-  if (Array.isArray(value)) return value.map((item) => clean(item, path, level + 1));
-  if (!isObject(value)) fault(path, `a ${typeof value} is not a JSON value`);
-  return Object.fromEntries(
-    Object.entries(value)
-      .filter(([, member]) => member !== undefined)
-      .map(([key, member]) => [cleanText(key, path), clean(member, `${path}.${key}`, level + 1)]),
-  );
-}
-
-function cleanText(text, path) {
-  if (!text.isWellFormed()) fault(path, "a string must not contain a lone surrogate");
-  if (text.length * 3 > STRING_BYTES && bytes(text) > STRING_BYTES) {
-    fault(path, `a string must not be longer than ${STRING_BYTES} bytes`);
-  }
-  return text;
+function clean(value, path, level = 0) {
+  if (typeof value?.toJSON === "function") value = value.toJSON();
+  if (value === null || isFlag(value) || Number.isFinite(value)) return value;
+  if (isText(value) && value.isWellFormed() && bytes(value) <= STRING_BYTES) return value;
+  if (level < LEVELS && isArray(value)) return value.map((item) => clean(item, path, level + 1));
+  if (level >= LEVELS || !isObject(value)) fault(path, "this is not JSON, or too large");
+  const members = entries(value).filter(([, member]) => member !== undefined);
+  return fromEntries(members.map(([key, member]) => [clean(key, path), clean(member, `${path}.${key}`, level + 1)]));
 }
 
 /** What was known, where the same is said again; else a copy of what is said. */
@@ -132,16 +114,18 @@ function settled(known, given, path) {
   return same(known, copy) ? known : copy;
 }
 
+/** The list that was known, if the new one has the very same nodes. */
+function keptList(known, list) {
+  return known?.length === list.length && list.every((item, at) => item === known[at]) ? known : list;
+}
+
 // Ids and paths
 
-function idProblem(id) {
-  if (!isText(id) || !id) return "an id must be a string that is not empty";
-  if (RESERVED.includes(id)) return `an id must not be the reserved field name '${id}'`;
-  if (/[/~]/.test(id)) return `an id must not contain '/' or '~': '${id.slice(0, 80)}'`;
-  if (!id.isWellFormed()) return "an id must not contain a lone surrogate";
-  if (id.length * 3 > ID_BYTES && bytes(id) > ID_BYTES) {
-    return `an id must not be longer than ${ID_BYTES} bytes`;
-  }
+const isId = (id) => isText(id) && id && !RESERVED.includes(id) && !/[/~]/.test(id) && id.isWellFormed() && bytes(id) <= ID_BYTES;
+
+function checkedId(id, path) {
+  if (isId(id)) return id;
+  fault(path, `${write(id)?.slice(0, 80)} is no id: a string of 1 to ${ID_BYTES} bytes, no field's name, without '/' and '~'`);
 }
 
 /**
@@ -149,407 +133,295 @@ function idProblem(id) {
  * @param {string} text
  */
 export function legalId(text) {
-  if (!text) return "%";
-  const escaped = text
-    .toWellFormed()
-    .replace(/[%/~\x00-\x1f\x7f-\x9f\u2028\u2029]/g, (char) =>
-      [...new TextEncoder().encode(char)]
-        .map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, "0")}`)
-        .join(""),
-    );
-  const legal = RESERVED.includes(escaped)
-    ? `%${escaped.charCodeAt(0).toString(16)}${escaped.slice(1)}`
-    : escaped;
-  return idProblem(legal) ? fault(text.slice(0, 80), idProblem(legal)) : legal;
+  const escaped = text.replace(/[%/~\x00-\x1f\x7f-\x9f\u2028\u2029]/g, (char) => (char === "~" ? "%7E" : encodeURIComponent(char)));
+  const legal = RESERVED.includes(escaped) ? `%${escaped.charCodeAt(0).toString(16)}${escaped.slice(1)}` : escaped;
+  return checkedId(legal || "%", text.slice(0, 80));
 }
 
 function split(path) {
-  const body = path.replace(/^\//, "").replace(/\/$/, "");
-  if (!body && path !== "" && path !== "/") fault(path, "a path must not have empty segments");
-  const ids = body ? body.split("/") : [];
-  if (ids.includes("")) fault(path, "a path must not have empty segments");
-  return ids;
+  const body = path.replace(/^\/|\/$/g, "");
+  const ids = body || path.length > 1 ? body.split("/") : [];
+  return ids.includes("") ? fault(path, "a path must not have empty segments") : ids;
 }
 
 function checkedIds(path) {
-  const ids = split(path);
-  for (const id of ids) if (idProblem(id)) fault(path, idProblem(id));
-  if (ids.length >= LEVELS) fault(path, `a path must not have ${LEVELS} levels or more`);
-  return ids;
+  const ids = split(path).map((id) => checkedId(id, path));
+  return ids.length < LEVELS ? ids : fault(path, `a path must not have ${LEVELS} levels or more`);
 }
 
 /** The path of a child; that of the root where there is no parent. */
 const join = (parent, id) => (parent === null ? "/" : parent === "/" ? `/${id}` : `${parent}/${id}`);
 const format = (ids) => `/${ids.join("/")}`;
-const escape = (token) => token.replaceAll("~", "~0").replaceAll("/", "~1");
-const childOf = (node, id) => node.children?.find((child) => child.id === id);
+const escape = (token) => String(token).replaceAll("~", "~0").replaceAll("/", "~1");
+const childOf = (node, id) => node?.children?.find((child) => child.id === id);
+const nodeAt = (node, ids) => ids.reduce(childOf, node);
+const totalOf = (node) => node.meta?.total_children ?? node.children?.length ?? 0;
 
-function nodeAt(node, ids) {
-  for (const id of ids) {
-    if (!node) return undefined;
-    node = childOf(node, id);
-  }
-  return node;
+/** A node of which something changed, with the way to it made anew. */
+function changeAt(node, ids, how) {
+  if (!ids.length) return how(node);
+  const at = node.children?.findIndex((child) => child.id === ids[0]) ?? -1;
+  if (at < 0) fault(ids[0], "nothing is shown there now");
+  return { ...node, children: node.children.with(at, changeAt(node.children[at], ids.slice(1), how)) };
 }
 
 // SLOP, state tree, affordances, content references: what their members may be.
-const oneOf = (...names) => [(value) => names.includes(value), `must be one of ${names.join(" ")}`];
-const STRING = [isText, "must be a string"];
-const BOOL = [(value) => typeof value === "boolean", "must be true or false"];
-const COUNT = [isCount, "must be a whole number, 0 or more"];
-const OBJECT = [isObject, "must be an object"];
+const oneOf = (names) => (value) => names.split(" ").includes(value);
 const META = {
-  summary: STRING, salience: [isShare, "must be a number from 0 to 1"], pinned: BOOL,
-  changed: BOOL, focus: BOOL, urgency: oneOf("none", "low", "medium", "high", "critical"),
-  reason: STRING, total_children: COUNT, window: [isWindow, "must be [offset, count]"],
-  created: STRING, updated: STRING, available_actions: [isNames, "must be a list of strings"],
+  summary: isText, salience: isShare, pinned: isFlag, changed: isFlag, focus: isFlag,
+  urgency: oneOf("none low medium high critical"), reason: isText, total_children: isCount,
+  window: isWindow, created: isText, updated: isText, available_actions: isNames,
 };
 const AFFORDANCE = {
-  label: STRING, description: STRING, params: OBJECT, dangerous: BOOL, idempotent: BOOL,
-  estimate: oneOf("instant", "fast", "slow", "async"), returns: OBJECT,
+  label: isText, description: isText, params: isObject, dangerous: isFlag, idempotent: isFlag,
+  estimate: oneOf("instant fast slow async"), returns: isObject,
 };
 const CONTENT = {
-  type: oneOf("text", "binary", "stream"), mime: STRING, uri: STRING, summary: STRING, size: COUNT,
-  preview: STRING, encoding: STRING, hash: STRING,
+  type: oneOf("text binary stream"), mime: isText, uri: isText, summary: isText, size: isCount,
+  preview: isText, encoding: isText, hash: isText,
 };
 
-function checkMembers(value, rules, path, key) {
-  for (const [name, [holds, text]] of Object.entries(rules)) {
-    if (Object.hasOwn(value, name) && value[name] !== null && !holds(value[name])) {
-      fault(path, `${key}.${name} ${text}`);
+function checkMembers(value, rules, path, required = []) {
+  for (const name of keys(rules)) {
+    const member = value[name];
+    if (member == null ? required.includes(name) : !rules[name](member)) {
+      fault(path, `'${name}' must not be ${write(member)}`);
     }
   }
 }
 
-// Actions
+// Params
 
-const ANNOTATIONS = ["title", "description", "default", "examples", "format", "deprecated", "$schema", "$comment", "readOnly", "writeOnly"];
 const TYPES = {
-  string: isText, boolean: BOOL[0], object: isObject, array: Array.isArray, integer: Number.isInteger,
+  string: isText, boolean: isFlag, object: isObject, array: isArray, integer: Number.isInteger,
   number: (value) => typeof value === "number", null: (value) => value === null,
 };
-const length = (value) => [...value].length;
-/** Each keyword of JSON Schema that is checked: what is wrong with a value, or nothing. */
+const sizeOf = (value) => (isText(value) ? [...value].length : value.length);
+/** Each keyword of JSON Schema that is checked, by the type that it is for: whether it is kept. */
 const KEYWORDS = {
-  type: (types, v) => ![types].flat().some((type) => TYPES[type](v)) && `is not of type ${JSON.stringify(types)}`,
-  enum: (values, v) => !values.some((value) => same(value, v)) && `is not one of ${JSON.stringify(values)}`,
-  const: (value, v) => !same(value, v) && `is not ${JSON.stringify(value)}`,
-  minimum: (n, v) => v < n && `is less than ${n}`,
-  maximum: (n, v) => v > n && `is more than ${n}`,
-  exclusiveMinimum: (n, v) => v <= n && `is not more than ${n}`,
-  exclusiveMaximum: (n, v) => v >= n && `is not less than ${n}`,
-  multipleOf: (n, v) => typeof v === "number" && !Number.isInteger(v / n) && `is not a multiple of ${n}`,
-  minLength: (n, v) => isText(v) && length(v) < n && `is shorter than ${n} characters`,
-  maxLength: (n, v) => isText(v) && length(v) > n && `is longer than ${n} characters`,
-  pattern: (text, v) => isText(v) && !new RegExp(text, "u").test(v) && `does not match ${JSON.stringify(text)}`,
-  minItems: (n, v) => Array.isArray(v) && v.length < n && `has fewer than ${n} items`,
-  maxItems: (n, v) => Array.isArray(v) && v.length > n && `has more than ${n} items`,
-  uniqueItems: (is, v) => is && Array.isArray(v) && v.some((a, i) => v.slice(0, i).some((b) => same(a, b))) && "has equal items",
-  required: (names, v) => {
-    const missing = isObject(v) && names.find((name) => !Object.hasOwn(v, name));
-    return isText(missing) && `"${missing}" is a required property`;
-  },
+  type: (types, value) => [types].flat().some((type) => TYPES[type](value)),
+  enum: (options, value) => options.some((option) => same(option, value)),
+  const: (option, value) => same(option, value),
+  minimum: (most, value) => !TYPES.number(value) || value >= most,
+  maximum: (most, value) => !TYPES.number(value) || value <= most,
+  exclusiveMinimum: (most, value) => !TYPES.number(value) || value > most,
+  exclusiveMaximum: (most, value) => !TYPES.number(value) || value < most,
+  minLength: (most, value) => !isText(value) || sizeOf(value) >= most,
+  maxLength: (most, value) => !isText(value) || sizeOf(value) <= most,
+  minItems: (most, value) => !isArray(value) || sizeOf(value) >= most,
+  maxItems: (most, value) => !isArray(value) || sizeOf(value) <= most,
+  pattern: (text, value) => !isText(value) || new RegExp(text, "u").test(value),
+  required: (names, value) => !isObject(value) || names.every((name) => hasOwn(value, name)),
+  anyOf: (options, value) => options.some((option) => !misfit(option, value)),
+  oneOf: (options, value) => options.filter((option) => !misfit(option, value)).length === 1,
+  properties: () => true,
+  additionalProperties: () => true,
+  items: () => true,
 };
-for (const name of ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]) {
-  const broken = KEYWORDS[name];
-  KEYWORDS[name] = (n, v) => typeof v === "number" && broken(n, v);
-}
+const NOTES = oneOf("title description default examples format deprecated");
 
-/** What of a value does not fit a schema, with its place; undefined if it fits. */
+/** Which keyword of a schema a value breaks, and where; nothing if it fits. */
 function misfit(schema, value, at = "") {
-  if (typeof schema === "boolean") return schema ? undefined : `${at || "/"}: is not allowed`;
-  for (const [name, rule] of Object.entries(schema)) {
-    const wrong = Object.hasOwn(KEYWORDS, name) && KEYWORDS[name](rule, value);
-    if (wrong) return `${at || "/"}: ${JSON.stringify(value).slice(0, 80)} ${wrong}`;
+  if (isFlag(schema)) return schema ? "" : `${at || "/"}: is not allowed`;
+  for (const [name, rule] of entries(schema)) {
+    if (KEYWORDS[name]?.(rule, value) === false) return `${at || "/"}: ${write(value).slice(0, 80)} breaks ${write({ [name]: rule })}`;
   }
-  const parts = [];
-  if (isObject(value)) {
-    for (const [name, member] of Object.entries(value)) {
-      const known = schema.properties && Object.hasOwn(schema.properties, name);
-      const rule = known ? schema.properties[name] : schema.additionalProperties;
-      if (rule !== undefined) parts.push([rule, member, name]);
-    }
-  } else if (Array.isArray(value) && schema.items !== undefined) {
-    value.forEach((item, i) => parts.push([schema.items, item, i]));
-  }
-  for (const [rule, part, name] of parts) {
-    const wrong = misfit(rule, part, `${at}/${escape(String(name))}`);
+  const isList = isArray(value);
+  for (const [name, part] of isList || isObject(value) ? entries(value) : []) {
+    const { properties = {}, additionalProperties = true, items = true } = schema;
+    const rule = isList ? items : hasOwn(properties, name) ? properties[name] : additionalProperties;
+    const wrong = misfit(rule, part, `${at}/${escape(name)}`);
     if (wrong) return wrong;
   }
-  const fits = (other) => misfit(other, value, at) === undefined;
-  const all = schema.allOf?.map((other) => misfit(other, value, at)).find(Boolean);
-  if (all) return all;
-  const any = schema.anyOf && !schema.anyOf.some(fits);
-  const one = schema.oneOf && schema.oneOf.filter(fits).length !== 1;
-  if (any || one || (schema.not !== undefined && fits(schema.not))) {
-    return `${at || "/"}: does not fit the schema`;
-  }
+  return "";
 }
 
-/** Refuse a schema that is not one, or says what is not checked here. */
+/** Refuse a schema that is none, or that says what is not checked here. */
 function checkSchema(schema, path) {
-  if (typeof schema === "boolean") return;
+  if (isFlag(schema)) return;
   if (!isObject(schema)) fault(path, "must be a JSON Schema");
-  for (const [name, rule] of Object.entries(schema)) {
-    if (name === "properties") Object.values(rule).forEach((part) => checkSchema(part, path));
-    else if (["items", "additionalProperties", "not"].includes(name)) checkSchema(rule, path);
-    else if (["allOf", "anyOf", "oneOf"].includes(name)) rule.forEach((part) => checkSchema(part, path));
-    else if (name === "type" && ![rule].flat().every((type) => Object.hasOwn(TYPES, type))) fault(path, `there is no type ${rule}`);
-    else if (name === "pattern") new RegExp(rule, "u");
-    else if (!Object.hasOwn(KEYWORDS, name) && !ANNOTATIONS.includes(name)) fault(path, `'${name}' is not checked here`);
+  for (const [name, rule] of entries(schema)) {
+    if (!hasOwn(KEYWORDS, name) && !NOTES(name)) fault(path, `'${name}' in a schema is not checked here`);
+    const parts = { properties: values(rule ?? {}), anyOf: rule, oneOf: rule, items: [rule], additionalProperties: [rule] };
+    for (const part of parts[name] ?? []) checkSchema(part, path);
+    if (name === "pattern") new RegExp(rule, "u");
+    if (name === "type" && ![rule].flat().every((type) => hasOwn(TYPES, type))) fault(path, `there is no type ${rule}`);
   }
 }
 
 /** A given schema in full, if it is the short kind. */
 function fullSchema(given) {
-  if (given.type === "object") return given;
-  const members = Object.entries(given).map(([name, part]) => [name, isText(part) ? { type: part } : part]);
-  if (!members.length) return { type: "object" };
-  return { type: "object", properties: Object.fromEntries(members), required: Object.keys(given) };
+  if (given.type === "object" || !keys(given).length) return { type: "object", ...given };
+  const members = entries(given).map(([name, part]) => [name, isText(part) ? { type: part } : part]);
+  return { type: "object", properties: fromEntries(members), required: keys(given) };
 }
 
-const OPTIONS = ["label", "description", "params", "dangerous", "idempotent", "estimate", "returns"];
-const HOOKS = ["guard", "authorize", "when", "refreshes"];
+const HOOKS = oneOf("guard authorize when refreshes");
 
 function makeAction(name, handler, path, options = {}) {
   const where = `${path} actions.${name}`;
-  if (!name) fault(where, "must be a name");
-  if (typeof handler !== "function") fault(where, "must have a handler to call");
-  const affordance = { action: cleanText(name, where) };
-  for (const option of Object.keys(options)) {
-    if (![...OPTIONS, ...HOOKS].includes(option)) fault(where, `there is no option '${option}'`);
-  }
-  for (const option of OPTIONS) {
+  if (!name || typeof handler !== "function") fault(where, "must have a name, and a handler to call");
+  const unknown = keys(options).find((option) => !hasOwn(AFFORDANCE, option) && !HOOKS(option));
+  if (unknown) fault(where, `there is no option '${unknown}'`);
+  const affordance = { action: name };
+  for (const option of keys(AFFORDANCE)) {
     const given = options[option];
-    if (given === undefined || given === null || given === false) continue;
-    const isSchema = option === "params" || option === "returns";
-    if (isSchema && !isObject(given)) fault(where, `${option} must be a JSON Schema, an object`);
-    affordance[option] = clean(isSchema ? fullSchema(given) : given, where);
+    const isSchema = AFFORDANCE[option] === isObject && isObject(given);
+    if (given != null && given !== false) affordance[option] = isSchema ? fullSchema(given) : given;
   }
-  checkMembers(affordance, AFFORDANCE, where, "actions");
+  checkMembers(affordance, AFFORDANCE, where);
   if (affordance.params) checkSchema(affordance.params, where);
-  const { guard, authorize, when, refreshes } = options;
-  return { name, handler, affordance, guard, authorize, when, refreshes, names: undefined };
+  return { ...options, name, handler, affordance: clean(affordance, where) };
 }
 
 // Descriptors
 
-const KEYS = new Set([
-  "id", "type", "props", "properties", "summary", "items", "children", "window", "meta", "actions",
-  "content_ref", "contentRef",
-]);
+const KEYS = new Set([...RESERVED, "props", "summary", "items", "window", "actions", "contentRef"]);
 
 /** The node that a descriptor says; the one that was known, where it says the same. */
-function build(given, parent, id, type, known, found, level) {
-  if (!isObject(given)) fault(join(parent, id), "must be a descriptor, an object");
-  if (level > LEVELS) fault(join(parent, id), `is more than ${LEVELS} levels deep`);
-  for (const key of Object.keys(given)) {
-    if (!KEYS.has(key)) fault(join(parent, id), `'${key}' is not one of ${[...KEYS].join(" ")}`);
+function build(given, parent, id, type, known, found, level = 1) {
+  const path = () => join(parent, id);
+  if (!isObject(given) || level > LEVELS) fault(path(), `must be a descriptor, an object, at most ${LEVELS} levels deep`);
+  for (const key in given) if (!KEYS.has(key) || key === "affordances") fault(path(), `'${key}' is none of ${[...KEYS].join(" ")}`);
+  const { props, properties = props, summary, meta, window, actions, content_ref, contentRef = content_ref } = given;
+  const node = { id: known ? id : parent === null ? id : checkedId(id, parent), type: given.type ?? type };
+  if (!isText(node.type) || !node.type) fault(path(), "'type' must be a name");
+  if (props != null && properties !== props) fault(path(), "'properties' are given twice");
+  for (const [name, value] of [["props", properties], ["meta", meta], ["content_ref", contentRef]]) {
+    if (value != null && !isObject(value)) fault(path(), `'${name}' must be an object`);
   }
-  if (given.props && given.properties) fault(join(parent, id), "'properties' is given twice");
-  const fields = { id, type: given.type ?? type };
-  if (!isText(fields.type) || !fields.type) fault(join(parent, id), "type must be a name");
-  if (!known) {
-    const problem = idProblem(id);
-    if (problem && parent !== null) fault(parent, problem);
-    cleanText(fields.type, join(parent, id));
+  node.properties = properties == null ? undefined : settled(known?.properties, properties, path());
+  node.meta = meta != null || summary != null || window ? metaOf(given, known?.meta, path()) : undefined;
+  node.affordances = undefined;
+  if (actions && keys(actions).length) {
+    const offered = entries(actions).map(([name, item]) => {
+      const { handler, ...options } = typeof item === "function" ? { handler: item } : (item ?? {});
+      return makeAction(name, handler, path(), options);
+    });
+    found.set(path(), offered);
+    node.affordances = settled(known?.affordances, offered.map((item) => item.affordance), path());
   }
-  const properties = given.props ?? given.properties ?? undefined;
-  if (properties !== undefined && !isObject(properties)) fault(join(parent, id), "props must be an object");
-  fields.properties = properties && settled(known?.properties, properties, join(parent, id));
-  fields.meta = metaOf(given, known?.meta, parent, id);
-  fields.affordances = undefined;
-  if (given.actions) {
-    const path = join(parent, id);
-    const offered = Object.entries(given.actions).map(([name, item]) => inline(name, item, path));
-    if (offered.length) {
-      found.set(path, offered);
-      fields.affordances = settled(known?.affordances, offered.map((item) => item.affordance), path);
-    }
+  node.content_ref = undefined;
+  if (contentRef != null) {
+    const isTextual = /^text\/|(json|xml|yaml)$/.test(contentRef.mime ?? "");
+    const content = { type: isTextual ? "text" : "binary", uri: `slop://content${path()}`, ...contentRef };
+    checkMembers(content, CONTENT, path(), ["mime", "summary"]);
+    node.content_ref = settled(known?.content_ref, content, path());
   }
-  fields.content_ref = contentOf(given.content_ref ?? given.contentRef, known?.content_ref, parent, id);
-  fields.children = childrenOf(given, parent, id, known, found, level);
-  const kept =
-    known && known.type === fields.type && known.properties === fields.properties &&
-    known.meta === fields.meta && known.affordances === fields.affordances &&
-    known.content_ref === fields.content_ref && known.children === fields.children;
-  return kept ? known : fields;
+  node.children = childrenOf(given, path, known?.children, found, level);
+  return known && keys(node).every((name) => node[name] === known[name]) ? known : node;
 }
 
-function inline(name, item, path) {
-  if (typeof item === "function") return makeAction(name, item, path);
-  if (!isObject(item)) fault(path, `actions.${name} must be a function, or an object with a 'handler'`);
-  const { handler, ...options } = item;
-  return makeAction(name, handler, path, options);
-}
-
-function metaOf(given, known, parent, id) {
-  const { meta, summary, window } = given;
-  if (meta == null && summary == null && !window) return undefined;
-  const path = join(parent, id);
-  if (meta != null && !isObject(meta)) fault(path, "meta must be an object");
+function metaOf({ meta, summary, window }, known, path) {
   const { totalChildren, availableActions, ...all } = meta ?? {};
-  if (totalChildren !== undefined) all.total_children = totalChildren;
-  if (availableActions !== undefined) all.available_actions = availableActions;
-  if (summary != null) all.summary = summary;
+  const more = { total_children: totalChildren, available_actions: availableActions, summary: summary ?? undefined, window: undefined };
   if (window) {
-    if (!Array.isArray(window.items)) fault(path, "window must have 'items', a list");
-    const { offset = 0 } = window;
+    if (!isArray(window.items)) fault(path, "'window' must have 'items', a list");
+    const { items, offset = 0, total = offset + items.length } = window;
     // SLOP, scaling: a window sets meta.total_children and meta.window.
-    all.total_children = window.total ?? offset + window.items.length;
-    all.window = [offset, window.items.length];
+    Object.assign(more, { total_children: total, window: [offset, items.length] });
   }
-  if (!Object.keys(all).length) return undefined;
-  const found = settled(known, all, path);
-  if (found !== known) checkMembers(found, META, path, "meta");
-  return found;
+  for (const [name, value] of entries(more)) if (value !== undefined) all[name] = value;
+  checkMembers(all, META, path);
+  return keys(all).length ? settled(known, all, path) : undefined;
 }
 
-function contentOf(given, known, parent, id) {
-  if (given == null) return undefined;
-  const path = join(parent, id);
-  if (!isObject(given)) fault(path, "content_ref must be an object");
-  const isTextual = /^text\/|(json|xml|yaml)$/.test(given.mime ?? "");
-  const content = { type: isTextual ? "text" : "binary", uri: `slop://content${path}`, ...given };
-  const found = settled(known, content, path);
-  for (const name of ["type", "mime", "uri", "summary"]) {
-    if (found[name] == null) fault(path, `content_ref must have '${name}'`);
-  }
-  checkMembers(found, CONTENT, path, "content_ref");
-  return found;
-}
-
-function childrenOf(given, parent, id, known, found, level) {
-  let items = given.items === undefined ? given.children : given.items;
-  if (given.window) {
-    if (items !== undefined) fault(join(parent, id), "window stands instead of 'items'");
-    items = given.window.items;
-  }
-  if (items == null) return items;
-  const path = join(parent, id);
-  items = [...listed(items, path)];
-  if (given.items !== undefined && given.children !== undefined) {
-    if (!isObject(given.children)) fault(path, "children is given twice, as 'items' too");
-    items.push(...listed(given.children, path));
-  }
-  const before = known?.children ?? [];
-  let byId;
-  let isAligned = true;
-  const children = items.map((item, at) => {
-    const childId = typeof item?.id === "number" ? String(item.id) : item?.id;
-    if (!isText(childId)) fault(path, `items[${at}] must have an id, a string or a whole number`);
-    let past = before[at];
-    if (past?.id !== childId) {
-      isAligned = false;
-      byId ??= new Map(before.map((child) => [child.id, child]));
-      past = byId.get(childId);
-    }
-    return build(item, path, childId, "item", past, found, level + 1);
+function childrenOf({ items, children, window }, path, known, found, level) {
+  const lists = [items, children, window?.items].filter((list) => list !== undefined);
+  if (lists.length > 1 && (window || !isObject(children))) fault(path(), "'items', 'children' and 'window' stand for each other");
+  if (lists[0] == null) return lists[0];
+  const here = path();
+  const all = lists.flatMap((list) => {
+    if (isObject(list)) return entries(list).map(([id, item]) => ({ ...item, id: item?.id ?? id }));
+    return list?.[Symbol.iterator] && !isText(list) ? [...list] : fault(here, "'items' must be a list of descriptors");
   });
-  if (!isAligned && new Set(children.map((child) => child.id)).size !== children.length) {
-    fault(path, "ids must be unique among siblings");
-  }
-  return keptList(known?.children, children);
-}
-
-function listed(items, path) {
-  if (isObject(items)) return Object.entries(items).map(([id, item]) => ({ ...item, id: item?.id ?? id }));
-  return typeof items[Symbol.iterator] === "function" && !isText(items) ? items : fault(path, "items must be a list of descriptors");
-}
-
-/** The list that was known, if the new one has the very same nodes. */
-function keptList(known, list) {
-  return known?.length === list.length && list.every((item, at) => item === known[at]) ? known : list;
+  const before = known ?? [];
+  let byId;
+  const made = all.map((item, at) => {
+    const id = isSafeInteger(item?.id) ? String(item.id) : item?.id;
+    let past = before[at];
+    if (past?.id !== id) {
+      byId ??= new Map(before.map((child) => [child.id, child]));
+      past = byId.get(id);
+    }
+    return build(item, here, id, "item", past, found, level + 1);
+  });
+  if ((byId || !known) && new Set(made.map((child) => child.id)).size < made.length) fault(here, "ids must be unique among siblings");
+  return keptList(known, made);
 }
 
 // What changed
 
-const FIELDS = ["properties", "meta", "affordances", "content_ref"];
-const presence = (list) => (Array.isArray(list) ? "list" : list);
+const presence = (list) => (isArray(list) ? "list" : list);
 const sameFields = (a, b) => a.type === b.type && FIELDS.every((name) => same(a[name], b[name]));
-const isMembers = (name, value) => (name === "properties" || name === "meta") && value != null;
+const hasMembers = (name, value) => (name === "properties" || name === "meta") && value != null;
 
 /**
  * The operations that turn one tree into another. Mirrors of the 0.2 era mishandle some field
- * operations: without `fields` such a change replaces the whole child.
+ * operations: unless `fields` are asked for, such a change replaces the whole child.
  */
 function diff(old, next, fields, path = "", ops = []) {
   if (old === next) return ops;
-  const changes = fieldChanges(old, next, path);
-  if (!changes || (path && changes.isRisky && !(fields && pays(changes.ops, next)))) {
+  const isSame = old.id === next.id && old.type === next.type;
+  const own = isSame ? fieldOps(old, next, path) : [];
+  if (!isSame || (path && own.isRisky && !(fields && pays(own, next)))) {
     ops.push({ op: "replace", path: path || "/", value: next });
     return ops;
   }
-  ops.push(...changes.ops);
-  if (Array.isArray(next.children)) {
-    for (const [a, b] of childOps(old.children ?? [], next.children, path, ops)) {
-      diff(a, b, fields, `${path}/${b.id}`, ops);
+  ops.push(...own);
+  const pairs = isArray(next.children) ? childOps(old.children ?? [], next.children, path, ops) : [];
+  for (const [a, b] of pairs) diff(a, b, fields, `${path}/${b.id}`, ops);
+  return ops;
+}
+
+/** How a node's own fields changed; `isRisky` where old mirrors mishandle that. */
+function fieldOps(old, next, path) {
+  const ops = Object.assign([], { isRisky: false });
+  const turns = !next.children?.length && presence(old.children) !== presence(next.children);
+  for (const name of turns ? [...FIELDS, "children"] : FIELDS) {
+    const [before, after, where] = [old[name], next[name], `${path}/${name}`];
+    if (same(before, after)) continue;
+    if (hasMembers(name, before) && hasMembers(name, after)) {
+      ops.push(...memberOps(before, after, where));
+      ops.isRisky ||= !keys(before).length || !same(before[""], after[""]);
+    } else {
+      ops.isRisky = true;
+      if (after === undefined) ops.push({ op: "remove", path: where });
+      else ops.push({ op: before === undefined ? "add" : "replace", path: where, value: after });
     }
   }
   return ops;
 }
 
-/** How a node's own fields changed; nothing where no field operation can say it. */
-function fieldChanges(old, next, path) {
-  const changes = { ops: [], isRisky: false };
-  const turns = !next.children?.length && presence(old.children) !== presence(next.children);
-  if (!turns && old.id === next.id && sameFields(old, next)) return changes;
-  if (old.id !== next.id || old.type !== next.type) return undefined;
-  for (const name of FIELDS) {
-    const [before, after, where] = [old[name], next[name], `${path}/${name}`];
-    if (same(before, after)) continue;
-    if (isMembers(name, before) && isMembers(name, after)) {
-      memberOps(before, after, where, changes.ops);
-      changes.isRisky ||= !Object.keys(before).length || !same(before[""], after[""]);
-    } else {
-      changes.ops.push(fieldOp(before, after, where));
-      changes.isRisky = true;
-    }
-  }
-  if (turns) {
-    changes.ops.push(fieldOp(old.children, next.children, `${path}/children`));
-    changes.isRisky = true;
-  }
-  return changes;
-}
-
-function fieldOp(before, after, path) {
-  if (after === undefined) return { op: "remove", path };
-  return { op: before === undefined ? "add" : "replace", path, value: after };
-}
-
 /** Change members so that their order comes out right, when an add goes to the end. */
-function memberOps(old, next, where, ops) {
-  const places = new Map(Object.keys(old).map((key, at) => [key, at]));
+function memberOps(old, next, where) {
+  const before = keys(old);
   const staying = new Set();
   let last = -1;
-  for (const key of Object.keys(next)) {
-    const place = places.get(key) ?? -1;
-    if (place <= last) break;
+  for (const key of keys(next)) {
+    const at = before.indexOf(key);
+    if (at <= last) break;
     staying.add(key);
-    last = place;
+    last = at;
   }
-  const path = (key) => `${where}/${escape(key)}`;
-  for (const key of places.keys()) if (!staying.has(key)) ops.push({ op: "remove", path: path(key) });
-  for (const key of staying) {
-    if (!same(old[key], next[key])) ops.push({ op: "replace", path: path(key), value: next[key] });
-  }
-  for (const [key, value] of Object.entries(next)) {
-    if (!staying.has(key)) ops.push({ op: "add", path: path(key), value });
-  }
+  const op = (op, key) => ({ op, path: `${where}/${escape(key)}`, value: op === "remove" ? undefined : next[key] });
+  return [
+    ...before.filter((key) => !staying.has(key)).map((key) => op("remove", key)),
+    ...[...staying].filter((key) => !same(old[key], next[key])).map((key) => op("replace", key)),
+    ...keys(next).filter((key) => !staying.has(key)).map((key) => op("add", key)),
+  ];
 }
 
 /** Whether operations take fewer bytes than the node. */
 function pays(ops, node) {
+  const size = (value) => (value === undefined ? 0 : bytes(write(value)));
   let left = 0;
-  for (const op of ops) {
-    left += OP_CHARS + length(op.path) + (op.op === "remove" ? 0 : bytes(JSON.stringify(op.value)));
-  }
+  for (const { path, value } of ops) left += 36 + sizeOf(path) + size(value);
   const stack = [node];
   while (stack.length && left >= 0) {
     const here = stack.pop();
-    left -= NODE_CHARS + length(here.id) + length(here.type);
-    for (const name of FIELDS) if (here[name] !== undefined) left -= bytes(JSON.stringify(here[name]));
+    left -= 21 + sizeOf(here.id) + sizeOf(here.type);
+    for (const name of FIELDS) left -= size(here[name]);
     stack.push(...(here.children ?? []));
   }
   return left < 0;
@@ -557,50 +429,26 @@ function pays(ops, node) {
 
 /** Add, remove and reorder children; returns the pairs that are left to compare. */
 function childOps(old, next, path, ops) {
-  const pairs = [];
-  const stop = Math.min(old.length, next.length);
-  let start = 0;
-  while (start < stop && (old[start] === next[start] || old[start].id === next[start].id)) {
-    if (old[start] !== next[start]) pairs.push([old[start], next[start]]);
-    start++;
-  }
-  const tail = [];
-  let [a, b] = [old.length - 1, next.length - 1];
-  for (; a >= start && b >= start && old[a].id === next[b].id; a--, b--) {
-    if (old[a] !== next[b]) tail.push([old[a], next[b]]);
-  }
-  if (a >= start || b >= start) {
-    pairs.push(...rearrange(old.slice(start, a + 1), next.slice(start, b + 1), path, start, ops));
-  }
-  return [...pairs, ...tail.reverse()];
-}
-
-function rearrange(old, next, path, first, ops) {
-  const wanted = new Set(next.map((node) => node.id));
+  let [first, a, b] = [0, old.length - 1, next.length - 1];
+  while (first <= a && first <= b && old[first].id === next[first].id) first++;
+  while (first <= a && first <= b && old[a].id === next[b].id) [a, b] = [a - 1, b - 1];
   const stays = new Map();
-  for (const node of old) {
+  const wanted = new Set(next.slice(first, b + 1).map((node) => node.id));
+  for (const node of old.slice(first, a + 1)) {
     if (wanted.has(node.id)) stays.set(node.id, [stays.size, node]);
     else ops.push({ op: "remove", path: `${path}/${node.id}` });
   }
-  const kept = next.filter((node) => stays.has(node.id));
+  const kept = next.slice(first, b + 1).filter((node) => stays.has(node.id));
   for (const [at, index] of moves(kept.map((node) => stays.get(node.id)[0]))) {
     ops.push({ op: "move", path: `${path}/${kept[at].id}`, index: first + index });
   }
+  const pairs = [];
   next.forEach((node, at) => {
-    if (!stays.has(node.id)) ops.push({ op: "add", path: `${path}/${node.id}`, value: node, index: first + at });
+    const past = at < first ? old[at] : at > b ? old[at - b + a] : stays.get(node.id)?.[1];
+    if (!past) ops.push({ op: "add", path: `${path}/${node.id}`, value: node, index: at });
+    else if (past !== node) pairs.push([past, node]);
   });
-  return kept.map((node) => [stays.get(node.id)[1], node]).filter(([one, other]) => one !== other);
-}
-
-/** How many of some ordered numbers are less than another. */
-function rankIn(ordered, number) {
-  let [low, high] = [0, ordered.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (ordered[middle] < number) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+  return pairs;
 }
 
 /** The fewest moves that sort: `ranks[i]` is where what belongs at `i` stands now. */
@@ -628,38 +476,42 @@ function moves(ranks) {
   return found;
 }
 
+/** How many of some ordered numbers are less than another. */
+function rankIn(ordered, number) {
+  let [low, high] = [0, ordered.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (ordered[middle] < number) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
 /** Whether operations change a root in a way that such a mirror cannot follow. */
 function needsSnapshot(root, ops, fields) {
   return ops.some(({ path }) => {
     const [field, ...tokens] = path.slice(1).split("/");
-    if (field && field !== "children" && !FIELDS.includes(field)) return false;
-    if (fields && field) return false;
-    if (!tokens.length || tokens.includes("")) return true;
-    return isMembers(field, {}) && !Object.keys(root[field] ?? {}).length;
+    if (field && (fields || !RESERVED.includes(field))) return false;
+    return !tokens.length || tokens.includes("") || (hasMembers(field, 1) && !keys(root[field] ?? {}).length);
   });
 }
 
 // What a subscriber sees
 
-const totalOf = (node) => node.meta?.total_children ?? node.children?.length ?? 0;
-
+/** SLOP, state tree: a depth stub keeps id, type and meta. */
 function stub(node) {
   const actions = node.affordances?.map((item) => item.action);
-  // SLOP, state tree: a depth stub keeps id, type and meta.
   return { id: node.id, type: node.type, meta: withTotal(node, actions?.length ? { available_actions: actions } : {}) };
 }
 
-function compacted({ id, type, properties, affordances, ...node }) {
-  if (!properties && !affordances) properties = {};
+/** SLOP, state tree: a compacted node drops children and content_ref. */
+function compacted(node) {
+  const { id, type, affordances, properties = affordances ? undefined : {} } = node;
   const hints = node.meta?.summary ? {} : { summary: `${totalOf(node)} children` };
-  // SLOP, state tree: a compacted node drops children and content_ref.
   return { id, type, properties, affordances, meta: withTotal(node, hints) };
 }
 
-function withTotal(node, hints) {
-  if (node.meta?.total_children == null) hints.total_children = node.children.length;
-  return { ...node.meta, ...hints };
-}
+const withTotal = (node, hints) => ({ ...node.meta, ...hints, total_children: totalOf(node) });
 
 /** A step that rewrites nodes with children; what it made of one is remembered with it. */
 function rewriter(enter, leave = (_node, _distance) => true) {
@@ -667,75 +519,61 @@ function rewriter(enter, leave = (_node, _distance) => true) {
   return function rewrite(node, distance = 0) {
     const decided = enter(node, distance);
     if (decided !== undefined || !node.children?.length) return decided === undefined ? node : decided;
-    memories[distance] ??= new WeakMap();
-    const known = memories[distance].get(node);
-    if (known !== undefined) return known;
-    const children = node.children.map((child) => rewrite(child, distance + 1)).filter(Boolean);
-    let result = keptList(node.children, children) === node.children ? node : { ...node, children };
-    if (!children.length && !leave(node, distance)) result = null;
-    memories[distance].set(node, result);
-    return result;
+    const memory = (memories[distance] ??= new WeakMap());
+    if (!memory.has(node)) {
+      const children = keptList(node.children, node.children.map((child) => rewrite(child, distance + 1)).filter(Boolean));
+      const result = children === node.children ? node : { ...node, children };
+      memory.set(node, children.length || leave(node, distance) ? result : null);
+    }
+    return memory.get(node);
   };
 }
 
-function filtered({ types, minSalience, retain }) {
-  const passes = (node) =>
-    (!types || types.includes(node.type)) &&
-    (minSalience == null || (node.meta?.salience ?? 0.5) >= minSalience);
+function filtered({ types, minSalience = 0, retain }) {
+  const passes = (node) => (!types || types.includes(node.type)) && (node.meta?.salience ?? 0.5) >= minSalience;
   return rewriter(
     (node, distance) => {
-      if (distance === 0) return undefined;
-      const passed = passes(node);
-      if (node.children?.length && (passed || retain)) return undefined;
-      return passed ? node : null;
+      if (distance === 0 || (node.children?.length && (retain || passes(node)))) return undefined;
+      return passes(node) ? node : null;
     },
     (node, distance) => !retain || distance === 0 || passes(node),
   );
 }
 
-function truncated(depth) {
-  return rewriter((node, distance) => {
-    if (!node.children?.length) return node;
-    return distance < depth ? undefined : stub(node);
-  });
-}
+const truncated = (depth) =>
+  rewriter((node, distance) => (!node.children?.length ? node : distance < depth ? undefined : stub(node)));
+
+const countOf = (node) => (node.children ?? []).reduce((count, child) => count + countOf(child), 1);
 
 /** Collapse the lowest-scoring subtrees until so many nodes are left. */
 function compact(root, most) {
+  let excess = countOf(root) - most;
+  if (excess <= 0) return root;
   const seen = [];
   (function look(node, parent, distance) {
     const isPinned = node.meta?.pinned === true || !!parent?.isPinned;
-    const own = { node, distance, at: seen.length, below: 0, kids: [], isPinned, isKept: isPinned };
+    const own = { node, distance, at: seen.length, score: 0, kids: [], below: 0, isPinned, isKept: isPinned, isGone: false, isCollapsed: false };
     seen.push(own);
     own.kids = (node.children ?? []).map((child) => look(child, own, distance + 1));
     own.below = seen.length - own.at - 1;
+    own.score = (node.meta?.salience ?? 0.5) - distance * 0.01 - own.below * 0.001;
     if (parent) parent.isKept ||= own.isKept;
     return own;
   })(root, null, 0);
-  let excess = seen.length - most;
-  if (excess <= 0) return root;
-  const score = ({ node, distance, below }) => (node.meta?.salience ?? 0.5) - distance * 0.01 - below * 0.001;
-  const scored = seen
-    .filter((one) => one.below && one.distance > 1 && !one.isKept)
-    .map((one) => [score(one), one])
-    .sort(([a, one], [b, other]) => a - b || one.at - other.at);
-  const gone = new Uint8Array(seen.length);
-  const collapsed = new Set();
-  for (const [, one] of scored) {
+  const may = seen.filter((one) => one.below && one.distance > 1 && !one.isKept);
+  for (const one of may.sort((a, b) => a.score - b.score || a.at - b.at)) {
     if (excess <= 0) break;
-    if (gone[one.at]) continue;
-    for (let at = one.at + 1; at <= one.at + one.below; at++) {
-      excess -= gone[at] ? 0 : 1;
-      gone[at] = 1;
+    if (one.isGone) continue;
+    one.isCollapsed = true;
+    for (const inner of seen.slice(one.at + 1, one.at + one.below + 1)) {
+      if (!inner.isGone) excess--;
+      inner.isGone = true;
     }
-    collapsed.add(one);
   }
-  return (function cut(one) {
-    const { node, kids } = one;
-    if (collapsed.has(one)) return compacted(node);
-    if (!kids.length) return node;
+  return (function cut({ node, kids, isCollapsed }) {
+    if (isCollapsed) return compacted(node);
     const children = keptList(node.children, kids.map(cut));
-    return children === node.children ? node : { ...node, children };
+    return !kids.length || children === node.children ? node : { ...node, children };
   })(seen[0]);
 }
 
@@ -749,170 +587,11 @@ function windowed(root, [offset, count]) {
 
 function projector(view) {
   const steps = [];
-  if (view.types || view.minSalience != null) steps.push(filtered(view));
+  if (view.types || view.minSalience) steps.push(filtered(view));
   if (view.depth >= 0) steps.push(truncated(view.depth));
-  if (view.maxNodes != null) steps.push((root) => compact(root, view.maxNodes));
+  steps.push((root) => compact(root, view.maxNodes ?? SNAPSHOT_NODES));
   if (view.window) steps.push((root) => windowed(root, view.window));
   return (root) => steps.reduce((node, step) => step(node), root);
-}
-
-function countNodes(node) {
-  let count = 1;
-  for (const child of node.children ?? []) count += countNodes(child);
-  return count;
-}
-
-// The app
-
-/** A step in a tree of path patterns: what ends here by name, and the next steps. */
-class Branch {
-  ends = new Map();
-  /** @type {Map<string, Branch>} */
-  literal = new Map();
-  /** @type {Branch | null} */
-  hole = null;
-
-  /** Put a value at a pattern, and tell it the names of the holes. */
-  grow(path, name, value) {
-    /** @type {Branch} */
-    let branch = this;
-    value.names = checkedIds(path).map((id) => {
-      const hole = /^\{([A-Za-z_]\w*)\}$/.exec(id)?.[1];
-      if (hole) return (branch = branch.hole ??= new Branch()) && hole;
-      if (/[{}]/.test(id)) fault(path, `'${id}' is not a hole: write '{name}'`);
-      if (!branch.literal.has(id)) branch.literal.set(id, new Branch());
-      branch = /** @type {Branch} */ (branch.literal.get(id));
-      return null;
-    });
-    branch.ends.set(name, value);
-  }
-
-  into(id) {
-    return [this.literal.get(id), this.hole].filter((next) => next != null);
-  }
-
-  find(ids, name) {
-    /** @type {Branch[]} */
-    let branches = [this];
-    for (const id of ids) branches = branches.flatMap((branch) => branch.into(id));
-    return branches.find((branch) => branch.ends.has(name))?.ends.get(name);
-  }
-}
-
-const holesOf = (names, ids) => Object.fromEntries(names.flatMap((name, at) => (name ? [[name, ids[at]]] : [])));
-
-/** The patterns that fit the nodes at one place, and what they made of those. */
-class Way {
-  /** @param {Branch[]} branches */
-  constructor(branches) {
-    this.branches = branches;
-    this.actions = new Map();
-    for (const [name, action] of branches.flatMap((branch) => [...branch.ends])) {
-      if (!this.actions.has(name)) this.actions.set(name, action);
-    }
-    this.goesOn = branches.some((branch) => branch.literal.size || branch.hole);
-    this.literal = new Map();
-    /** @type {Way | null | undefined} */
-    this.other = undefined;
-    this.made = new WeakMap();
-  }
-
-  into(id) {
-    if (!this.branches.some((branch) => branch.literal.has(id))) {
-      if (this.other === undefined) this.other = this.next(id);
-      return this.other;
-    }
-    if (!this.literal.has(id)) this.literal.set(id, this.next(id));
-    return this.literal.get(id);
-  }
-
-  next(id) {
-    const further = this.branches.flatMap((branch) => branch.into(id));
-    return further.length ? new Way(further) : null;
-  }
-
-  /** Hang the actions of patterns on a node and those below; anew only where it changed. */
-  expose(node, closed, old, past) {
-    if (closed.has(node)) return node;
-    if (old === node) return past;
-    let result = this.made.get(node);
-    if (result) return result;
-    result = this.withActions(node);
-    if (this.goesOn && node.children?.length) {
-      const children = node.children.map((child, at) => {
-        const way = this.into(child.id);
-        const before = old?.children?.[at];
-        return way ? way.expose(child, closed, before, before && past.children[at]) : child;
-      });
-      if (keptList(node.children, children) !== node.children) result = { ...result, children };
-    }
-    this.made.set(node, result);
-    return result;
-  }
-
-  withActions(node) {
-    const shown = node.affordances ?? [];
-    const added = [];
-    for (const [name, action] of this.actions) {
-      if (!shown.some((item) => item.action === name) && applies(action, node)) added.push(action.affordance);
-    }
-    return added.length ? { ...node, affordances: [...shown, ...added] } : node;
-  }
-}
-
-function applies(action, node) {
-  try {
-    return !action.when || !!action.when(node.properties ?? {});
-  } catch (error) {
-    console.error(`the condition of action '${action.name}' failed; it is not offered`, error);
-    return false;
-  }
-}
-
-/** One path of the composed tree: what stands there, what is below it, and the sum of both. */
-class Entry {
-  /** @type {Node | null} */
-  node = null;
-  isClosed = false;
-  /** @type {Map<string, Entry>} */
-  below = new Map();
-  /** @type {Node | null} */
-  composed = null;
-  /** @type {Node | undefined} */
-  described = undefined;
-
-  constructor(rank) {
-    this.rank = rank;
-  }
-
-  /** @returns {Node} */
-  compose(id, described) {
-    if (!this.node && this.described !== described) this.composed = null;
-    if (!this.composed) {
-      this.described = described;
-      const node = this.node ?? described ?? { id, type: "group" };
-      const isWhole = !this.below.size || this.isClosed;
-      this.composed = isWhole ? node : { ...node, children: this.children(node) };
-    }
-    return this.composed;
-  }
-
-  children(node) {
-    const own = new Map((node.children ?? []).map((child) => [child.id, child]));
-    for (const [id, entry] of [...this.below].sort(([, a], [, b]) => a.rank - b.rank)) {
-      // SLOP, state tree: a window is a contiguous slice of all the children.
-      if (!node.meta?.window || own.has(id)) own.set(id, entry.compose(id, own.get(id)));
-    }
-    return [...own.values()];
-  }
-}
-
-/** A node of which something changed, with the way to it made anew. */
-function changeAt(node, ids, how) {
-  if (!ids.length) return how(node);
-  const at = node.children?.findIndex((child) => child.id === ids[0]) ?? -1;
-  if (at < 0) fault(format(ids), "nothing is shown there now");
-  return { ...node, children: node.children.with(at, changeAt(node.children[at], ids.slice(1), how)) };
 }
 
 /** `meta.changed` on whatever is different from an earlier tree. */
@@ -920,229 +599,176 @@ function marked(old, node) {
   if (old === node) return node;
   const result = old && sameFields(old, node) ? node : { ...node, meta: { ...node.meta, changed: true } };
   if (!old || !node.children?.length) return result;
-  const before = new Map((old.children ?? []).map((child) => [child.id, child]));
-  const children = keptList(node.children, node.children.map((child) => marked(before.get(child.id), child)));
+  const children = keptList(node.children, node.children.map((child) => marked(childOf(old, child.id), child)));
   return children === node.children ? result : { ...result, children };
 }
 
-/** A part of an app's tree, by its path. */
-class Scope {
-  /** @param {any} app @param {string} prefix */
-  constructor(app, prefix) {
-    this._app = app ?? this;
-    this._prefix = prefix;
+// Where actions hang, and how nodes are put together
+
+/** A path with holes: `list/{id}` is every child of `list`. */
+function pattern(path, more) {
+  const ids = checkedIds(path);
+  const names = ids.map((id) => /^\{([A-Za-z_]\w*)\}$/.exec(id)?.[1]);
+  const odd = ids.find((id, at) => /[{}]/.test(id) && !names[at]);
+  if (odd) fault(path, `'${odd}' is not a hole: write '{name}'`);
+  return { ...more, ids, names, order: names.map((name) => (name ? 1 : 0)).join("") };
+}
+
+const holesOf = ({ names }, ids) => fromEntries(ids.flatMap((id, at) => (names[at] ? [[names[at], id]] : [])));
+
+/** The patterns that fit, or could go on from, one place of the tree; the most literal first. */
+class Way {
+  constructor(patterns, depth = 0) {
+    this._patterns = patterns.toSorted((a, b) => a.order.localeCompare(b.order));
+    this._here = this._patterns.filter(({ ids }) => ids.length === depth);
+    this._further = this._patterns.filter(({ ids }) => ids.length > depth);
+    this._depth = depth;
+    this._ways = new Map();
+    this._made = new WeakMap();
   }
 
-  _full(path) {
-    return [this._prefix, path.replace(/^\/|\/$/g, "")].filter(Boolean).join("/");
+  with(more) {
+    const isOther = ({ ids, name }) => name !== more.name || format(ids) !== format(more.ids);
+    return new Way([...this._patterns.filter(isOther), more]);
   }
 
-  /** The scope of a path below this one. @param {string} prefix */
-  scope(prefix) {
-    checkedIds(prefix);
-    return new Scope(this._app, this._full(prefix));
+  _into(id) {
+    const names = (one) => one.ids[this._depth] === id;
+    // All ids that no pattern names are alike.
+    const key = this._further.some(names) ? id : "";
+    let next = this._ways.get(key);
+    if (!next) this._ways.set(key, (next = new Way(this._further.filter((one) => names(one) || one.names[this._depth]), this._depth + 1)));
+    return next;
   }
 
-  /**
-   * Let a function, or an observable value, say what stands at a path: a descriptor, or null for
-   * nothing. A function is asked when somebody looks, after every action and by `refresh`.
-   * @param {string} path
-   * @param {(() => Descriptor | null | undefined) | Observable} source
-   * @param {(value: any) => Descriptor | null | undefined} [map] makes the descriptor of a value
-   * @returns {() => void} takes it away again
-   */
-  node(path, source, map = (value) => value) {
-    const ids = checkedIds(this._full(path));
-    if (typeof source === "function") {
-      const ask = /** @type {() => any} */ (source);
-      return this._app._register(ids, { ask: () => map(ask()) });
+  at(ids) {
+    return ids.reduce((way, id) => way._into(id), this);
+  }
+
+  find(ids, name) {
+    return this.at(ids)._here.find((one) => one.name === name);
+  }
+
+  /** Hang the actions of patterns on a node and those below; anew only where it changed. */
+  expose(node, closed, old, past) {
+    if (closed.has(node) || !this._patterns.length) return node;
+    if (old === node) return past;
+    let result = this._made.get(node);
+    if (result) return result;
+    const shown = node.affordances ?? [];
+    const added = new Map();
+    for (const action of this._here) {
+      const { name } = action;
+      if (!added.has(name) && !shown.some((item) => item.action === name) && applies(action, node)) added.set(name, action.affordance);
     }
-    if (typeof source?.subscribe !== "function") fault(path, "takes a function or an observable value");
-    let value;
-    const own = { ask: () => (value == null ? null : map(value)), end: () => {} };
-    const stop = this._app._register(ids, own);
-    const ended = source.subscribe((next) => {
-      value = next;
-      this._app._due(own);
-    });
-    own.end = () => (typeof ended === "function" ? ended() : ended?.unsubscribe?.());
-    return stop;
-  }
-
-  /**
-   * Like `node`, for one of several views of which one is open; the others are stubs.
-   * @param {string} path @param {() => Descriptor} source
-   * @param {{summary?: string | (() => string)}} [options]
-   */
-  view(path, source, { summary } = {}) {
-    const ids = checkedIds(this._full(path));
-    const app = this._app;
-    const key = ids.join("/");
-    if (!app._views.includes(key)) app._views.push(key);
-    return app._register(ids, {
-      isView: true,
-      isClosed: () => !app._isOpen(key),
-      ask: () => {
-        const text = typeof summary === "function" ? summary() : summary;
-        // SLOP, scaling: an inactive view is a stub with a summary; the active one has meta.focus.
-        if (!app._isOpen(key)) return { type: "view", summary: text };
-        const shown = { type: "view", summary: text, ...source() };
-        return app._focused === key || (!app._focused && app._views[0] === key)
-          ? { ...shown, meta: { ...shown.meta, focus: true } }
-          : shown;
-      },
-    });
-  }
-
-  /**
-   * Put a descriptor at a path, in the place of what was there.
-   * @param {string} path @param {Descriptor} descriptor
-   */
-  register(path, descriptor) {
-    const ids = checkedIds(this._full(path));
-    const found = new Map();
-    const node = this._app._built(ids, descriptor, undefined, found);
-    return this._app._register(ids, { node, actions: found });
-  }
-
-  /** Take away what was registered at a path. @param {string} path */
-  unregister(path) {
-    const key = format(checkedIds(this._full(path)));
-    const known = this._app._registrations.get(key) ?? fault(key, "nothing is registered there");
-    this._app._unregister(known);
-  }
-
-  /**
-   * Let a function do an action of the nodes that fit a path, which may have holes: `list/{id}`.
-   * It is called with the params and what stands in the holes, in one object, and the call.
-   * @param {string} path @param {string} name @param {Handler} handler @param {ActionOptions} [options]
-   */
-  action(path, name, handler, options) {
-    const full = this._full(path);
-    this._app._addAction(full, makeAction(name, handler, `/${full}`, options));
-  }
-
-  /**
-   * Let a function give the content of the nodes that fit a path, as text or bytes.
-   * @param {string} path @param {(holes: any) => any} reader
-   * @param {{when?: (properties: any) => any}} [options]
-   */
-  content(path, reader, { when } = {}) {
-    const number = (description, value) => ({ description, type: "integer", default: value });
-    this.action(path, "read_content", async ({ offset = 0, length = PIECE, ...holes }) => piece(await reader(holes), offset, length), {
-      description: "Read this node's content",
-      params: {
-        type: "object",
-        properties: { offset: number("Where to start", 0), length: number("How much to read at most", PIECE) },
-      },
-      idempotent: true,
-      refreshes: [],
-      when,
-    });
-  }
-
-  /**
-   * Let a function make the children of the nodes that fit a path, when a query asks. It takes the
-   * holes, and `offset` and `count` if it is `windowed`: then it may return `{items, total}`.
-   * @param {string} path @param {(given: any) => any} resolve @param {{windowed?: boolean}} [options]
-   */
-  children(path, resolve, { windowed: isWindowed = false } = {}) {
-    this._app._resolvers.grow(this._full(path), "", { resolve, isWindowed });
-    this._app._makesNodes = true;
-  }
-
-  /** Look again at what stands at a path, or at everything here. @param {string} [path] */
-  refresh(path) {
-    const app = this._app;
-    if (path === undefined) {
-      const below = this._prefix ? `/${this._prefix}` : "";
-      for (const [key, known] of app._registrations) if (!below || `${key}/`.startsWith(`${below}/`)) app._due(known);
-    } else {
-      const key = format(split(this._full(path)));
-      app._due(app._registrations.get(key) ?? fault(key, "nothing is registered there"));
+    result = added.size ? { ...node, affordances: [...shown, ...added.values()] } : node;
+    if (this._further.length && node.children?.length) {
+      const children = node.children.map((child, at) => {
+        const before = old?.children?.[at];
+        return this._into(child.id).expose(child, closed, before, before && past.children[at]);
+      });
+      if (keptList(node.children, children) !== node.children) result = { ...result, children };
     }
-  }
-
-  /** `refresh` by its plain name. @param {string} [path] */
-  changed(path) {
-    this.refresh(path);
-  }
-
-  /**
-   * Change some properties or meta of one node, at the cost of its path. What its function says
-   * next replaces it.
-   * @param {string} path @param {{props?: object, meta?: object}} change
-   */
-  update(path, { props, meta }) {
-    this._app._update(split(this._full(path)), props, meta);
+    this._made.set(node, result);
+    return result;
   }
 }
 
-function piece(content, offset, length) {
-  if (content == null) throw new ActionError("not_found", "there is no content here now");
-  if (offset < 0 || length < 1) throw new ActionError("invalid_params", "/offset, /length: must not be negative or nothing");
-  const end = offset + Math.min(length, PIECE);
-  if (isText(content)) {
-    const chars = /[\ud800-\udfff]/.test(content) ? [...content] : content;
-    const part = chars.slice(offset, end);
-    return { content: isText(part) ? part : part.join(""), encoding: "utf-8", offset, size: chars.length };
+function applies({ name, when }, node) {
+  try {
+    return !when || when(node.properties ?? {});
+  } catch (error) {
+    console.error(`the condition of action '${name}' failed; it is not offered`, error);
   }
-  let binary = "";
-  for (const byte of content.subarray(offset, end)) binary += String.fromCharCode(byte);
-  return { content: btoa(binary), encoding: "base64", offset, size: content.length };
 }
+
+/** One path of the tree: what was put there, what is below it, and the sum of both. */
+class Entry {
+  /** @type {Node | null} */
+  _node = null;
+  _isClosed = false;
+  /** @type {Map<string, Entry>} */
+  _below = new Map();
+  /** @type {Node | null} */
+  _sum = null;
+  /** @type {Node | undefined} */
+  _described = undefined;
+
+  constructor(rank) {
+    this._rank = rank;
+  }
+
+  /** @returns {Node} */
+  compose(id, described) {
+    if (!this._node && this._described !== described) this._sum = null;
+    if (!this._sum) {
+      this._described = described;
+      const node = this._node ?? described ?? { id, type: "group" };
+      this._sum = !this._below.size || this._isClosed ? node : { ...node, children: this._children(node) };
+    }
+    return this._sum;
+  }
+
+  _children(node) {
+    const own = new Map((node.children ?? []).map((child) => [child.id, child]));
+    for (const [id, entry] of [...this._below].sort(([, a], [, b]) => a._rank - b._rank)) {
+      // SLOP, state tree: a window is a contiguous slice of all the children.
+      if (!node.meta?.window || own.has(id)) own.set(id, entry.compose(id, own.get(id)));
+    }
+    return [...own.values()];
+  }
+}
+
+// The app
 
 /** An app that shows its state and takes actions on it. */
-export class App extends Scope {
+export class App {
   /**
    * @param {string} id @param {string} [name]
    * @param {{props?: object, markChanged?: boolean, coalesce?: number, invokeTimeout?: number,
-   *   taskLinger?: number, maxDepth?: number, maxNodes?: number}} [options] times are milliseconds
+   *   taskLinger?: number, maxDepth?: number, maxNodes?: number}} [options] times in milliseconds
    */
   constructor(id, name = id, options = {}) {
-    super(null, "");
-    if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(id) || idProblem(id)) {
-      fault(id, "an app's id must be 1 to 128 letters, digits, '.', '_' and '-'");
-    }
+    if (!/^[A-Za-z0-9][\w.-]{0,127}$/.test(id)) fault(id, "an app's id is 1 to 128 letters, digits, '.', '_' and '-'");
     this._options = { coalesce: 50, invokeTimeout: 30_000, taskLinger: 30_000, maxDepth: -1, ...options };
-    this.info = { id, name, slop_version: "0.1", capabilities: CAPABILITIES, epoch: random() + random() };
+    this.info = {
+      id: checkedId(id, ""), name, slop_version: "0.1", epoch: random() + random(),
+      capabilities: "state patches affordances attention windowing x-base x-fields x-resume x-retain x-actions-hint x-served async content_refs".split(" "),
+    };
     this.version = 0;
     /** @type {Map<string, any>} */
     this._registrations = new Map();
+    this._due = new Set();
+    /** @type {string[]} */
     this._views = [];
     this._focused = "";
-    this._patterns = new Branch();
-    this._resolvers = new Branch();
-    this._makesNodes = false;
-    this._way = new Way([this._patterns]);
+    this._actions = new Way([]);
+    this._resolvers = new Way([]);
     this._rank = 0;
     this._closed = new Map();
-    this._tasks = new Map();
     /** @type {Set<Line>} */
     this._lines = new Set();
     /** @type {Map<string, Group>} */
     this._groups = new Map();
     /** @type {Set<() => void>} */
     this._ends = new Set();
-    this._root = new Entry(0);
-    this._dueOnes = new Set();
     this._timer = undefined;
-    /** @type {((call: Call) => any) | undefined} */
-    this._authorize = undefined;
+    /** @type {(call: Call) => any} */
+    this._mayCall = () => true;
+    this._root = new Entry(0);
     this._source = this._result = this._shown = this._marked = undefined;
     this.register("/", { props: { label: name, ...options.props } });
-    this._bare = this._root.node;
+    this._bare = this._root._node;
     this._past = [[0, this.tree()]];
   }
 
-  /** The tree now: an object that is shared with earlier ones and must not be changed. @returns {Node} */
+  /** The tree now; later ones share its parts, so it must not be changed. @returns {Node} */
   tree() {
-    for (const known of this._dueOnes) this._evaluate(known);
-    this._dueOnes.clear();
+    for (const known of this._due) this._evaluate(known);
+    this._due.clear();
     const composed = this._root.compose(this.info.id, undefined);
     if (composed !== this._source) {
-      const closed = new Set(this._closed.values());
-      this._result = this._way.expose(composed, closed, this._source, this._result);
+      this._result = this._actions.expose(composed, new Set(this._closed.values()), this._source, this._result);
       this._source = composed;
     }
     if (!this._options.markChanged) return this._result;
@@ -1153,9 +779,46 @@ export class App extends Scope {
     return this._marked;
   }
 
-  /** Let a function decide on every invoke; false is `unauthorized`. @param {(call: Call) => any} hook */
-  authorize(hook) {
-    this._authorize = hook;
+  /**
+   * Let a function, or an observable value, say what stands at a path: a descriptor, or null for
+   * nothing. A function is asked when somebody looks, after every action and by `refresh`.
+   * @param {string} path
+   * @param {(() => any) | Observable} source
+   * @param {(value: any) => Descriptor | null | undefined} [map] makes the descriptor of a value
+   * @returns {() => void} takes it away again
+   */
+  node(path, source, map = (value) => value) {
+    if (typeof source === "function") return this._register(path, { ask: () => map(source()) });
+    let value;
+    const own = { ask: () => (value == null ? null : map(value)), end: () => {} };
+    const stop = this._register(path, own);
+    const ended = source.subscribe((next) => {
+      value = next;
+      this._look(own);
+    });
+    own.end = () => (typeof ended === "function" ? ended() : ended?.unsubscribe?.());
+    return stop;
+  }
+
+  /**
+   * Like `node`, for one of several views of which one is open; the others are stubs.
+   * @param {string} path @param {() => Descriptor} source
+   * @param {{summary?: string | (() => string)}} [options]
+   * @returns {() => void} takes it away again
+   */
+  view(path, source, { summary } = {}) {
+    const key = checkedIds(path).join("/");
+    if (!this._views.includes(key)) this._views.push(key);
+    return this._register(path, {
+      view: key,
+      ask: () => {
+        const text = typeof summary === "function" ? summary() : summary;
+        // SLOP, scaling: an inactive view is a stub with a summary; the active one has meta.focus.
+        if (!this._isOpen(key)) return { type: "view", summary: text };
+        const shown = { type: "view", summary: text, ...source() };
+        return this._open === key ? { ...shown, meta: { ...shown.meta, focus: true } } : shown;
+      },
+    });
   }
 
   /** Open a view; the one that was open becomes a stub. @param {string} path */
@@ -1166,19 +829,134 @@ export class App extends Scope {
     this.refresh();
   }
 
+  /**
+   * Put a descriptor at a path, in the place of what was there.
+   * @param {string} path @param {Descriptor} descriptor
+   * @returns {() => void} takes it away again
+   */
+  register(path, descriptor) {
+    const actions = new Map();
+    return this._register(path, { node: this._built(checkedIds(path), descriptor, undefined, actions), actions });
+  }
+
+  /** Take away what was registered at a path. @param {string} path */
+  unregister(path) {
+    this._unregister(this._known(path));
+  }
+
+  /**
+   * Let a function do an action of the nodes that fit a path, which may have holes: `list/{id}`.
+   * It is called with the params and what stands in the holes, in one object, and the call.
+   * @param {string} path @param {string} name @param {Handler} handler @param {ActionOptions} [options]
+   */
+  action(path, name, handler, options) {
+    this._actions = this._actions.with(pattern(path, makeAction(name, handler, path, options)));
+    this._source = undefined;
+    this._notify();
+  }
+
+  /**
+   * Let a function give the content of the nodes that fit a path, as text or bytes.
+   * @param {string} path @param {(holes: any) => any} reader
+   * @param {{when?: (properties: any) => any}} [options]
+   */
+  content(path, reader, { when } = {}) {
+    const number = (description, value) => ({ description, type: "integer", default: value });
+    const properties = { offset: number("Where to start", 0), length: number("How much to read at most", PIECE) };
+    const read = async ({ offset = 0, length = PIECE, ...holes }) => piece(await reader(holes), offset, length);
+    this.action(path, "read_content", read, {
+      description: "Read this node's content", params: { type: "object", properties }, idempotent: true, refreshes: [], when,
+    });
+  }
+
+  /**
+   * Let a function make the children of the nodes that fit a path, when a query asks. It takes the
+   * holes, and `offset` and `count` if it is `windowed`: then it may return `{items, total}`.
+   * @param {string} path @param {(given: any) => any} resolve @param {{windowed?: boolean}} [options]
+   */
+  children(path, resolve, { windowed: isWindowed = false } = {}) {
+    this._resolvers = this._resolvers.with(pattern(path, { resolve, isWindowed }));
+  }
+
+  /** Look again at what stands at a path, or at everything. @param {string} [path] */
+  refresh(path) {
+    for (const known of path === undefined ? this._registrations.values() : [this._known(path)]) this._look(known);
+  }
+
+  /**
+   * Change some properties or meta of one node, at the cost of its path. What its function says
+   * next replaces it.
+   * @param {string} path @param {{props?: object, meta?: object}} change
+   */
+  update(path, { props, meta }) {
+    const ids = split(path);
+    const known = this._owner(ids);
+    this.tree();
+    if (known.wasClosed || this._hides(known.ids.slice(0, -1))) return;
+    if (!known.node) fault(path, "nothing is shown there now");
+    known.node = changeAt(known.node, ids.slice(known.ids.length), (node) => {
+      const changed = { ...node };
+      if (props) changed.properties = { ...node.properties, ...clean(props, path) };
+      if (meta) changed.meta = { ...node.meta, ...clean(meta, path) };
+      checkMembers(changed.meta ?? {}, META, path);
+      return changed;
+    });
+    this._put(known.ids, known.node, known.rank);
+  }
+
+  /** Let a function decide on every invoke; false is `unauthorized`. @param {(call: Call) => any} hook */
+  authorize(hook) {
+    this._mayCall = hook;
+  }
+
   /** Tell everybody that something happened which is not state. @param {string} name @param {Json} [data] */
   emit(name, data) {
-    const event = JSON.stringify({ type: "event", name, data: data === undefined ? data : clean(data, name) });
+    const event = write({ type: "event", name, data: data === undefined ? data : clean(data, name) });
     for (const line of this._lines) if (line.hasRoom()) line.send(event);
   }
 
   /**
-   * Work that is shown while it runs, under `/tasks`. In a handler use the call's own `task`, which
-   * also answers the caller.
+   * Work that is shown while it runs, under `/tasks`, and some time after. In a handler use the
+   * call's own `task`, which also answers the caller. Returns the task's id.
    * @param {string} action @param {Work} work @param {object} [params]
    */
   task(action, work, params = {}) {
-    return new Running(this, action, params).start(work);
+    const id = `task-${random()}`;
+    const controller = new AbortController();
+    // SLOP, async actions: a status node under /tasks.
+    const state = { action, status: "running", progress: undefined, message: undefined, started_at: new Date(), params };
+    const cancel = { handler: () => controller.abort(), description: "Stop this task", refreshes: [] };
+    const own = {
+      rank: LAST,
+      ask: () => ({
+        type: "status",
+        props: state,
+        meta: state.status === "failed" ? { salience: 1, urgency: "high" } : { salience: 0.8 },
+        actions: state.status === "running" ? { cancel } : {},
+      }),
+    };
+    const stop = this._register(`tasks/${id}`, own);
+    const show = (more) => {
+      Object.assign(state, more);
+      this._look(own);
+    };
+    const report = (progress = state.progress, message = state.message) =>
+      show({ progress: progress == null ? progress : Math.round(Math.min(Math.max(progress, 0), 1) * 1e4) / 1e4, message });
+    const run = async () => {
+      try {
+        await work({ id, signal: controller.signal, report });
+        show({ status: "done", progress: 1 });
+      } catch (error) {
+        const isOurs = error instanceof ActionError;
+        if (controller.signal.aborted) return show({ status: "cancelled" });
+        if (!isOurs) console.error("a task failed", error);
+        show({ status: "failed", message: isOurs ? error.message : "failed unexpectedly" });
+      } finally {
+        /** @type {any} */ (setTimeout(stop, this._options.taskLinger)).unref?.();
+      }
+    };
+    run();
+    return id;
   }
 
   /** Tell subscribers what changed, now. */
@@ -1196,7 +974,6 @@ export class App extends Scope {
   close() {
     for (const end of this._ends) end();
     for (const line of this._lines) line.close();
-    for (const task of this._tasks.values()) task.abort();
   }
 
   /**
@@ -1214,16 +991,16 @@ export class App extends Scope {
   /**
    * Dial a hub, and again whenever the connection ends, after waits that grow.
    * @param {string} [url]
-   * @param {{token?: string, WebSocket?: any, wait?: number, longest?: number, onState?: (isOpen: boolean) => void}} [options]
+   * @param {{token?: string, WebSocket?: any, wait?: number, longest?: number,
+   *   onState?: (isOpen: boolean) => void}} [options]
    * @returns {() => void} ends it
    */
-  dial(url = HUB, { token, WebSocket: Socket = globalThis.WebSocket, wait = 500, longest = 30_000, onState = () => {} } = {}) {
-    const shown = token && btoa(token).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
-    const protocols = shown ? ["slop", `slop.bearer.${shown}`] : ["slop"];
+  dial(url = "ws://127.0.0.1:9339/slop", { token = "", WebSocket: Socket = globalThis.WebSocket, wait = 500, longest = 30_000, onState = () => {} } = {}) {
+    const shown = btoa(token).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
     let [socket, timer, isEnded, tries] = [/** @type {any} */ (null), /** @type {any} */ (null), false, 0];
     const open = () => {
       let line;
-      const own = (socket = new Socket(url, protocols));
+      const own = (socket = new Socket(url, token ? ["slop", `slop.bearer.${shown}`] : ["slop"]));
       own.onopen = () => {
         line = this.connect((text) => own.send(text), { buffered: () => own.bufferedAmount });
         onState(true);
@@ -1250,7 +1027,8 @@ export class App extends Scope {
 
   /**
    * Speak to the extension that looks at this page, in the deployed format:
-   * `postMessage({slop: true, message}, "*")`. Each `channel` that an envelope names is a connection.
+   * `postMessage({slop: true, message}, "*")`. Each `channel` that an envelope names is a
+   * connection of its own.
    * @param {{window?: any}} [options]
    * @returns {() => void} ends it
    */
@@ -1258,26 +1036,23 @@ export class App extends Scope {
     const lines = new Map();
     const hear = ({ source, origin, data }) => {
       // Whatever comes from elsewhere, or is our own, is nothing that a consumer says here.
-      if (source !== page || origin !== page.origin || data?.slop !== true) return;
-      const { message, channel } = data;
-      if (!CONSUMER_TYPES.includes(message?.type) || !(channel === undefined || isText(channel))) return;
+      if (source !== page || origin !== page.origin || data?.slop !== true || !isObject(data.message)) return;
+      const { channel, message } = data;
+      const { type } = message;
       let line = lines.get(channel);
-      if (message.type === "disconnect") {
+      if (type === "connect" && (line || lines.size < MOST)) {
+        line ??= new Line(this, (text) => page.postMessage({ slop: true, channel, message: JSON.parse(text) }, "*"));
+        lines.set(channel, line);
+        line.greet();
+      } else if (type === "disconnect") {
         lines.delete(channel);
         line?.close();
-      } else if (message.type === "connect") {
-        if (!line) {
-          if (lines.size >= MOST) return;
-          line = new Line(this, (text) => page.postMessage({ slop: true, channel, message: JSON.parse(text) }, "*"));
-          lines.set(channel, line);
-        }
-        line.greet();
-      } else {
+      } else if (hasOwn(SHAPES, type)) {
         line?.receive(message);
       }
     };
-    const { document } = page;
     page.addEventListener("message", hear);
+    const { document } = page;
     let meta;
     if (document && !document.querySelector('meta[name="slop"]')) {
       meta = Object.assign(document.createElement("meta"), { name: "slop", content: "postmessage" });
@@ -1291,87 +1066,107 @@ export class App extends Scope {
   }
 
   _ending(end) {
-    const once = () => this._ends.delete(once) && end();
+    const once = () => {
+      if (this._ends.delete(once)) end();
+    };
     this._ends.add(once);
     return once;
   }
 
   _built(ids, given, known, found) {
-    if (ids.length) return build(given, format(ids.slice(0, -1)), ids.at(-1), "group", known, found, 1);
+    if (ids.length) return build(given, format(ids.slice(0, -1)), ids.at(-1), "group", known, found);
     const props = given.props ?? given.properties ?? {};
-    const named = "label" in props || "title" in props ? given : { ...given, props: { ...props, label: this.info.name }, properties: undefined };
-    return build(named, null, this.info.id, "root", known, found, 1);
+    const isNamed = "label" in props || "title" in props;
+    const named = isNamed ? given : { ...given, props: { ...props, label: this.info.name }, properties: undefined };
+    return build(named, null, this.info.id, "root", known, found);
   }
 
-  _register(ids, given) {
+  _known(path) {
+    return this._registrations.get(format(split(path))) ?? fault(path, "nothing is registered there");
+  }
+
+  /** The registration that a node belongs to. */
+  _owner(ids) {
+    for (let depth = ids.length; ; depth--) {
+      const known = this._registrations.get(format(ids.slice(0, depth)));
+      if (known) return known;
+    }
+  }
+
+  _register(path, given) {
+    const ids = checkedIds(path);
     const key = format(ids);
     const known = this._registrations.get(key);
-    const own = Object.assign(given, { ids, key, rank: known?.rank ?? ++this._rank });
-    known?.end?.();
+    const own = Object.assign(given, { ids, key, rank: given.rank ?? known?.rank ?? ++this._rank });
+    if (known) this._unregister(known);
     this._registrations.set(key, own);
-    this._put(errorIds(ids), null);
-    if (!own.isView) this._forgetView(ids);
-    if (own.ask) this._due(own);
+    if (own.ask) this._look(own);
     else this._put(ids, own.node, own.rank);
-    return () => this._registrations.get(key) === own && this._unregister(own);
+    if (!own.view) this._forgetView(key);
+    return () => {
+      if (this._registrations.get(key) === own) this._unregister(own);
+    };
   }
 
   _unregister(known) {
     this._registrations.delete(known.key);
-    this._dueOnes.delete(known);
+    this._due.delete(known);
     known.end?.();
     this._put(known.ids, known.ids.length ? null : this._bare);
-    this._put(errorIds(known.ids), null);
-    this._forgetView(known.ids);
+    this._put(errorIds(known), null);
+    if (!this._registrations.has("/")) this._registrations.set("/", { ids: [], key: "/", rank: 1, node: this._bare });
+    this._forgetView(known.key);
   }
 
-  _forgetView(ids) {
-    const key = ids.join("/");
-    if (!this._views.includes(key)) return;
-    this._views = this._views.filter((view) => view !== key);
-    if (this._focused === key) this._focused = "";
+  _forgetView(key) {
+    const views = this._views.filter((view) => `/${view}` !== key || this._registrations.get(key)?.view);
+    if (views.length === this._views.length) return;
+    this._views = views;
     this.refresh();
   }
 
-  _isOpen(key) {
-    return `${this._focused || this._views[0]}/`.startsWith(`${key}/`);
+  get _open() {
+    return this._views.includes(this._focused) ? this._focused : this._views[0];
   }
 
+  _isOpen(view) {
+    return `${this._open}/`.startsWith(`${view}/`);
+  }
+
+  /** Whether a path is that of a closed view, or below one. */
   _hides(ids) {
     return this._views.some((view) => !this._isOpen(view) && `${ids.join("/")}/`.startsWith(`${view}/`));
   }
 
-  _due(known) {
-    if (known.ask) this._dueOnes.add(known);
+  _look(known) {
+    if (known.ask) this._due.add(known);
     this._notify();
   }
 
   _notify() {
     // Nobody is told where nobody listens: whoever comes gets the tree as it is then.
-    if (this._timer === undefined && this._lines.size) {
-      this._timer = setTimeout(() => this.flush(), this._options.coalesce);
-    }
+    if (this._lines.size) this._timer ??= setTimeout(() => this.flush(), this._options.coalesce);
   }
 
   /** Ask a function; where it fails, its last good state stays and a node under /errors says so. */
   _evaluate(known) {
-    if (this._hides(known.ids.slice(0, -1))) return;
-    const isClosed = known.isClosed?.() ?? false;
+    const { ids, key, rank, view } = known;
+    if (this._hides(ids.slice(0, -1))) return;
+    const isClosed = !!view && !this._isOpen(view);
     try {
       const given = known.ask();
-      if (typeof given?.then === "function") fault(known.key, "a node function must not be async: it reads state");
-      const found = new Map();
+      if (given?.then) fault(key, "a node function must not be async: it reads state");
+      const actions = new Map();
       const before = isClosed === known.wasClosed ? known.node : undefined;
-      known.node = given == null ? null : this._built(known.ids, given, before ?? undefined, found);
-      Object.assign(known, { actions: found, wasClosed: isClosed });
-      this._put(errorIds(known.ids), null);
-      this._put(known.ids, known.ids.length ? known.node : known.node ?? this._bare, known.rank, isClosed);
+      const node = given == null ? null : this._built(ids, given, before ?? undefined, actions);
+      Object.assign(known, { node, actions, wasClosed: isClosed });
+      this._put(errorIds(known), null);
+      this._put(ids, ids.length ? node : (node ?? this._bare), rank, isClosed);
     } catch (error) {
-      console.error(`${known.key} could not be refreshed and keeps its last good state`, error);
-      const consequence = known.node ? "shows its last good state" : "is missing";
-      const [errors, id] = errorIds(known.ids);
-      const properties = { path: known.key, message: `${known.key} could not be refreshed and ${consequence}` };
-      this._put([errors, id], { id, type: "status", properties, meta: { salience: 1, urgency: "high" } }, LAST);
+      console.error(`${key} could not be refreshed and keeps its last good state`, error);
+      const [errors, id] = errorIds(known);
+      const message = `${key} could not be refreshed and ${known.node ? "shows its last good state" : "is missing"}`;
+      this._put([errors, id], { id, type: "status", properties: { path: key, message }, meta: { salience: 1, urgency: "high" } }, LAST);
     }
   }
 
@@ -1379,310 +1174,168 @@ export class App extends Scope {
   _put(ids, node, rank = 0, isClosed = false) {
     const way = [this._root];
     for (const id of ids) {
-      let next = way.at(-1).below.get(id);
-      if (!next) {
-        if (!node) return;
-        next = new Entry(rank);
-        way.at(-1).below.set(id, next);
-      }
-      if (node) next.rank = Math.min(next.rank, rank);
+      const { _below } = way[way.length - 1];
+      if (!node && !_below.has(id)) return;
+      const next = _below.get(id) ?? new Entry(rank);
+      _below.set(id, next);
+      if (node) next._rank = Math.min(next._rank, rank);
       way.push(next);
     }
-    const entry = way.at(-1);
-    const key = format(ids);
-    if (entry.node === node && entry.isClosed === isClosed) return;
-    entry.node = node;
-    entry.isClosed = isClosed;
-    if (isClosed) this._closed.set(key, node);
-    else this._closed.delete(key);
-    for (const one of way) one.composed = null;
-    for (let at = ids.length; at > 0 && !way[at].node && !way[at].below.size; at--) way[at - 1].below.delete(ids[at - 1]);
+    const entry = way[ids.length];
+    if (entry._node === node && entry._isClosed === isClosed) return;
+    Object.assign(entry, { _node: node, _isClosed: isClosed });
+    if (isClosed) this._closed.set(entry, node);
+    else this._closed.delete(entry);
+    for (const one of way) one._sum = null;
+    for (let at = ids.length; at && !way[at]._node && !way[at]._below.size; at--) way[at - 1]._below.delete(ids[at - 1]);
     this._notify();
   }
 
-  _addAction(path, action) {
-    this._patterns.grow(path, action.name, action);
-    this._way = new Way([this._patterns]);
-    this._source = undefined;
-    this._notify();
-  }
-
-  _update(ids, props, meta) {
-    for (let depth = ids.length; depth >= 0; depth--) {
-      const known = this._registrations.get(format(ids.slice(0, depth)));
-      if (!known) continue;
-      this.tree();
-      if (known.wasClosed || this._hides(known.ids.slice(0, -1))) return;
-      if (!known.node) fault(known.key, "nothing is shown there now");
-      const change = (name, node, more, rules) => {
-        if (!more) return node;
-        const found = { ...node[name], ...clean(more, format(ids)) };
-        checkMembers(found, rules, format(ids), name);
-        return { ...node, [name]: found };
-      };
-      known.node = changeAt(known.node, ids.slice(depth), (node) =>
-        change("meta", change("properties", node, props, {}), meta, META),
-      );
-      this._put(known.ids, known.node, known.rank);
-      return;
-    }
-  }
-
-  _group(ids, view) {
-    const key = JSON.stringify([ids, view]);
-    let group = this._groups.get(key);
-    if (!group) {
-      group = new Group(this, key, ids, view);
-      group.show(this.tree());
-      if (!group.shown) return undefined;
-      this._groups.set(key, group);
-    }
-    return group;
-  }
-
-  /** Go down a path and make what is missing on it; returns the tree, and the actions of that. */
-  async _made(ids, tree) {
-    let node = tree;
+  /** Go down a path and make what is missing on it; returns the node, and the actions of that. */
+  async _made(ids) {
+    let node = this.tree();
     const actions = new Map();
-    for (let depth = 0; depth < ids.length; depth++) {
+    for (let depth = 0; node && depth < ids.length; depth++) {
       const here = ids.slice(0, depth);
-      const found = childOf(node, ids[depth]);
-      const resolver = !found && !this._hides(here) && this._resolvers.find(here, "");
-      if (resolver) {
+      if (!childOf(node, ids[depth])) {
         const most = Math.max(WINDOW, Math.min(totalOf(node), LOOK_UP));
-        const filled = await this._filled(resolver, node, here, [0, most], actions);
-        tree = changeAt(tree, here, () => filled);
-        node = filled;
+        node = (await this._filled(node, here, [0, most], actions))?.node ?? node;
       }
       node = childOf(node, ids[depth]);
-      if (!node) return undefined;
     }
-    return { node, tree, actions };
+    return { node, actions };
   }
 
-  /** The node with the children that its resolver makes. */
-  async _filled({ resolve, isWindowed, names }, node, ids, [offset, count], actions) {
-    const holes = holesOf(names, ids);
-    const given = await resolve(isWindowed ? { ...holes, offset, count } : holes);
-    const answer = isObject(given) ? given : { items: given };
+  /** The node with the children that its resolver makes, if it has one. */
+  async _filled(node, ids, [offset, count], actions) {
+    const resolver = !this._hides(ids) && this._resolvers.find(ids);
+    if (!resolver) return undefined;
+    const { isWindowed } = resolver;
+    const holes = holesOf(resolver, ids);
+    const given = await resolver.resolve(isWindowed ? { ...holes, offset, count } : holes);
+    const { items, ...answer } = isObject(given) ? given : { items: given };
     const parent = ids.length ? format(ids.slice(0, -1)) : null;
-    const { children } = build({ items: answer.items }, parent, node.id, node.type, undefined, actions, 1);
+    const { children } = build({ items }, parent, node.id, node.type, undefined, actions);
     const { window: _, ...meta } = node.meta ?? {};
-    if (isWindowed) {
-      meta.total_children = answer.total ?? Math.max(totalOf(node), offset + children.length);
-      meta.window = [answer.offset ?? offset, children.length];
-    } else {
-      meta.total_children = children.length;
-    }
-    let way = this._way;
-    for (const id of ids) way = way?.into(id);
-    const filled = { ...node, meta, children };
-    return way ? way.expose(filled, new Set()) : filled;
+    meta.total_children = isWindowed ? (answer.total ?? Math.max(totalOf(node), offset + children.length)) : children.length;
+    if (isWindowed) meta.window = [answer.offset ?? offset, children.length];
+    return { isWindowed, node: this._actions.at(ids).expose({ ...node, meta, children }, new Set()) };
   }
 
-  /** The node that a query asks for, with what it needs; and the window that is left to cut. */
+  /** What a query shows of a path, made where it is lazy; nothing where it leads nowhere. */
   async _answer(ids, view) {
-    const found = await this._made(ids, this.tree());
-    if (!found) return undefined;
-    const { node } = found;
-    const { window } = view;
-    const resolver = !this._hides(ids) && this._resolvers.find(ids, "");
-    const first = node.meta?.window?.[0] ?? 0;
-    const last = window && Math.min(window[0] + window[1], totalOf(node));
-    const lacks = !node.children || (!node.children.length && totalOf(node)) || (window && (window[0] < first || last > first + node.children.length));
-    if (!resolver || view.depth === 0 || !lacks) return projector(view)(node);
-    const filled = await this._filled(resolver, node, ids, window ?? [0, WINDOW], new Map());
-    return projector(resolver.isWindowed ? { ...view, window: undefined } : view)(filled);
-  }
-
-  _actionAt(ids, name) {
-    const path = format(ids);
-    for (let depth = ids.length; depth >= 0; depth--) {
-      const offered = this._registrations.get(format(ids.slice(0, depth)))?.actions?.get(path);
-      const found = offered?.find((action) => action.name === name);
-      if (found) return found;
-    }
-    const task = ids[0] === "tasks" && ids.length === 2 && name === "cancel" && this._tasks.get(ids[1]);
-    return this._patterns.find(ids, name) ?? (task && makeAction("cancel", () => task.abort(), path, { refreshes: [] }));
+    const { node } = await this._made(ids);
+    if (!node) return undefined;
+    const { children, meta } = node;
+    const [from, count] = view.window ?? [0, WINDOW];
+    const first = meta?.window?.[0] ?? 0;
+    const last = Math.min(from + count, totalOf(node));
+    const lacks = !children || (!children.length && totalOf(node)) || (view.window && (from < first || last > first + children.length));
+    const filled = lacks && view.depth !== 0 && (await this._filled(node, ids, [from, count], new Map()));
+    if (!filled) return projector(view)(node);
+    return projector(filled.isWindowed ? { ...view, window: undefined } : view)(filled.node);
   }
 
   /** From an invoke to its result, with every check in its order and the handler last. */
-  async _invoke({ path, action: name, params }) {
+  async _invoke(path, name, params) {
     const ids = readPath(path);
-    let node = nodeAt(this.tree(), ids);
-    const isInTree = !!node;
-    let own;
-    if (!node && this._makesNodes) {
-      const found = await this._made(ids, this.tree());
-      node = found?.node;
-      own = found?.actions.get(format(ids))?.find((action) => action.name === name);
-    }
-    if (!node) throw new ActionError("not_found", `${path}: there is no such node`);
+    const shown = nodeAt(this.tree(), ids);
+    const { node = shown, actions } = shown ? {} : await this._made(ids);
+    if (!node) refuse("not_found", `${path}: there is no such node`);
     const offers = (one) => one?.affordances?.some((item) => item.action === name);
-    if (!offers(node)) throw new ActionError("not_found", `${path} does not offer '${name}' now`);
-    const action = own ?? this._actionAt(ids, name);
-    if (!action) throw new ActionError("not_found", `nothing does '${name}' here`);
-    const schema = action.affordance.params;
-    const unknown = schema ? undefined : Object.keys(params)[0];
-    const wrong = schema ? misfit(schema, params) : unknown !== undefined && `/${unknown}: there is no such parameter`;
-    if (wrong) throw new ActionError("invalid_params", wrong);
-    const holes = action.names ? holesOf(action.names, ids) : {};
-    let accept;
-    const accepted = new Promise((resolve) => {
-      accept = resolve;
-    });
-    const call = { path, action: name, params, node, holes, task: (work) => this._accept(name, params, work, accept) };
+    if (!offers(node)) refuse("not_found", `${path} does not offer '${name}' now`);
+    const owner = this._owner(ids);
+    const own = (actions ?? owner.actions)?.get(format(ids))?.find((item) => item.name === name);
+    const action = own ?? this._actions.find(ids, name) ?? refuse("not_found", `nothing does '${name}' here`);
+    const wrong = misfit(action.affordance.params ?? NO_PARAMS, params);
+    if (wrong) refuse("invalid_params", wrong);
+    const holes = action.names ? holesOf(action, ids) : {};
     const given = { ...params, ...holes };
-    if ((await this._authorize?.(call)) === false || (await action.authorize?.(given, call)) === false) {
-      throw new ActionError("unauthorized", `not allowed to ${name} here`);
+    const { promise: accepted, resolve: accept } = deferred();
+    const task = (work) => accept({ status: "accepted", data: { taskId: this.task(name, work, params) } });
+    const call = { path, action: name, params, node, holes, task };
+    if ((await this._mayCall(call)) === false || (await action.authorize?.(given, call)) === false) {
+      refuse("unauthorized", `not allowed to ${name} here`);
     }
     const run = async () => {
-      if (isInTree) {
-        this._lookAgain(ids);
-        const still = nodeAt(this.tree(), ids);
-        if (!offers(still)) throw new ActionError("conflict", `${path} does not allow '${name}' any more`);
+      if (shown) {
+        this._look(owner);
+        if (!offers(nodeAt(this.tree(), ids))) refuse("conflict", `${path} does not allow '${name}' any more`);
       }
-      const verdict = await action.guard?.(given, call);
-      if (verdict != null && verdict !== true) {
-        throw new ActionError("conflict", isText(verdict) ? verdict : `'${name}' is not possible now`);
-      }
+      const verdict = (await action.guard?.(given, call)) ?? true;
+      if (verdict !== true) refuse("conflict", verdict || `'${name}' is not possible now`);
       try {
-        return await action.handler(given, call);
+        const data = await action.handler(given, call);
+        return data == null ? {} : { data: clean(data, name) };
       } finally {
-        if (!action.refreshes) this.refresh();
-        else for (const one of action.refreshes) this.refresh(one);
+        for (const one of action.refreshes ?? [undefined]) this.refresh(one);
       }
     };
     const { invokeTimeout } = this._options;
-    let timer;
-    const late = new Promise((_, reject) => {
-      timer = setTimeout(() => reject(new ActionError("internal", `took longer than ${invokeTimeout / 1000} s`)), invokeTimeout);
-    });
-    try {
-      const work = run().then((data) => (data == null ? {} : { data: clean(data, name) }));
-      return await Promise.race([accepted, work, late]);
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-
-  _lookAgain(ids) {
-    for (let depth = ids.length; depth >= 0; depth--) {
-      const known = this._registrations.get(format(ids.slice(0, depth)));
-      if (known) return this._due(known);
-    }
-  }
-
-  _accept(name, params, work, accept) {
-    const task = new Running(this, name, params);
-    accept({ status: "accepted", data: { taskId: task.id } });
-    return task.start(work);
+    const { promise: late, reject } = deferred();
+    const timer = setTimeout(() => reject(new ActionError("internal", `took longer than ${invokeTimeout / 1000} s`)), invokeTimeout);
+    return Promise.race([accepted, run(), late]).finally(() => clearTimeout(timer));
   }
 }
 
-const errorIds = (ids) => ["errors", legalId((ids.join("/") || "/").slice(0, 60))];
+const NO_PARAMS = { additionalProperties: false };
+const errorIds = ({ key }) => ["errors", legalId(key.slice(1, 60).toWellFormed() || "/")];
 
-/** Work that outlasts its invoke, shown while it runs and some time after. */
-class Running {
-  constructor(app, action, params) {
-    this.id = `task-${random()}`;
-    this._app = app;
-    this._controller = new AbortController();
-    this.signal = this._controller.signal;
-    // SLOP, async actions: a status node under /tasks.
-    this._state = { action, status: "running", progress: undefined, message: undefined, started_at: new Date(), params };
-    this.show();
-  }
+function piece(content, offset, length) {
+  if (content == null) refuse("not_found", "there is no content here now");
+  if (offset < 0 || length < 1) refuse("invalid_params", "/offset, /length: must not be negative or nothing");
+  const whole = isText(content) && /[\ud800-\udfff]/.test(content) ? [...content] : content;
+  const part = whole.slice(offset, offset + Math.min(length, PIECE));
+  const about = { offset, size: whole.length };
+  if (isText(content)) return { content: isText(part) ? part : part.join(""), encoding: "utf-8", ...about };
+  return { content: btoa([...part].map((byte) => String.fromCharCode(byte)).join("")), encoding: "base64", ...about };
+}
 
-  /** Show how far it is (0 to 1) and what it does. */
-  report = (progress, message) => {
-    if (progress != null) this._state.progress = Math.round(Math.min(Math.max(progress, 0), 1) * 10_000) / 10_000;
-    if (message != null) this._state.message = message;
-    this.show();
-  };
-
-  abort() {
-    this._controller.abort();
-  }
-
-  async start(work) {
-    const state = this._state;
-    try {
-      await work(this);
-      Object.assign(state, { status: "done", progress: 1 });
-    } catch (error) {
-      if (this.signal.aborted) {
-        state.status = "cancelled";
-      } else {
-        const isOurs = error instanceof ActionError;
-        if (!isOurs) console.error("a task failed", error);
-        Object.assign(state, { status: "failed", message: isOurs ? error.message : "failed unexpectedly" });
-      }
-    }
-    this.show();
-    const timer = setTimeout(() => {
-      this._app._tasks.delete(this.id);
-      this._app._put(["tasks", this.id], null);
-    }, this._app._options.taskLinger);
-    /** @type {any} */ (timer).unref?.();
-  }
-
-  show() {
-    const { status } = this._state;
-    const found = new Map();
-    const given = {
-      type: "status",
-      props: this._state,
-      meta: status === "failed" ? { salience: 1, urgency: "high" } : { salience: 0.8 },
-      actions: status === "running" ? { cancel: { handler: () => {}, description: "Stop this task" } } : {},
-    };
-    this._app._tasks.set(this.id, this);
-    this._app._put(["tasks", this.id], build(given, "/tasks", this.id, "status", undefined, found, 1), LAST);
-  }
+function deferred() {
+  let resolve, reject;
+  const promise = new Promise((...both) => ([resolve, reject] = both));
+  return { promise, resolve, reject };
 }
 
 // The protocol's machine
 
-const CONSUMER_TYPES = ["connect", "disconnect", "subscribe", "unsubscribe", "query", "invoke"];
-
 /** The subscriptions to one path through one view. */
 class Group {
   constructor(app, key, ids, view) {
-    Object.assign(this, { app, key, ids });
-    this.view = view;
     const { maxDepth, maxNodes } = app._options;
-    this.bound = projector({ depth: maxDepth, maxNodes });
-    this.project = projector(view);
+    const bound = projector({ depth: maxDepth, maxNodes });
+    const project = projector(view);
+    this.key = key;
+    /** @type {(tree: Node) => Node | undefined} */
+    this.see = (tree) => {
+      const source = nodeAt(tree, ids);
+      return source && project(bound(source));
+    };
     const depths = [view.depth, maxDepth].filter((depth) => depth >= 0);
-    const most = Math.min(view.maxNodes ?? Infinity, maxNodes ?? Infinity);
-    this.applied = { depth: depths.length ? Math.min(...depths) : -1, max_nodes: most === Infinity ? null : most };
+    const most = Math.min(view.maxNodes ?? LAST, maxNodes ?? LAST);
+    const served = write({ depth: depths.length ? Math.min(...depths) : -1, max_nodes: most < LAST ? most : null });
+    const isLess = served !== write({ depth: view.depth, max_nodes: view.maxNodes ?? null });
+    this.served = isLess ? `,"served":${served}` : "";
     /** @type {Set<any>} */
     this.subscriptions = new Set();
-    this.source = this.shown = /** @type {Node | undefined} */ (undefined);
     this.text = "";
-    this.most = 0;
-  }
-
-  show(tree) {
-    this.source = nodeAt(tree, this.ids);
-    this.text = "";
-    this.shown = this.source && this.project(this.bound(this.source));
+    this.shown = this.see(app.tree());
   }
 
   advance(tree) {
-    const [before, source] = [this.shown, this.source];
-    if (before && nodeAt(tree, this.ids) === source) return;
-    this.show(tree);
+    const before = this.shown;
+    this.shown = this.see(tree);
+    if (this.shown === before) return;
+    this.text = "";
     const bodies = [];
-    for (const one of this.subscriptions) {
-      if (!this.shown) {
-        if (before) one.line.lose(one);
-      } else if (!before) {
-        one.line.snapshot(one);
-      } else {
-        const body = (bodies[+one.fields] ??= [this.ops(before, one.fields)])[0];
-        if (body === "[]") return;
-        if (!one.isStale) one.line.patch(one, body);
+    for (const own of this.subscriptions) {
+      if (!this.shown) own.line.lose(own);
+      else if (!before) own.line.snapshot(own);
+      else {
+        bodies[+own.fields] ??= [this.ops(before, own.fields)];
+        const [ops] = bodies[+own.fields];
+        if (ops === "[]") return;
+        if (!own.isStale) own.line.patch(own, ops);
       }
     }
   }
@@ -1691,107 +1344,72 @@ class Group {
   ops(before, fields) {
     const ops = diff(before, this.shown, fields);
     if (ops.length > PATCH_OPS || needsSnapshot(before, ops, fields)) return undefined;
-    const text = JSON.stringify(ops);
-    this.most += text.length / NODE_CHARS;
-    if (text.length > SNAPSHOT_CHARS || (this.most > SNAPSHOT_NODES && this.cut())) return undefined;
-    return text;
-  }
-
-  /** Keep the view within what a mirror takes; true if that took a cut. */
-  cut() {
-    this.most = countNodes(this.shown);
-    if (this.most <= SNAPSHOT_NODES) return false;
-    this.project = projector({ ...this.view, maxNodes: SNAPSHOT_NODES });
-    this.applied.max_nodes = SNAPSHOT_NODES;
-    this.show(this.app.tree());
-    this.most = countNodes(this.shown);
-    return true;
-  }
-
-  encoded() {
-    if (!this.text) {
-      this.cut();
-      this.text = encode(this.shown);
-    }
-    return this.text;
-  }
-
-  /** What is really applied, where it is less than was asked for. */
-  get served() {
-    const { depth, max_nodes: most } = this.applied;
-    return depth === this.view.depth && most === (this.view.maxNodes ?? null) ? "" : `,"served":${JSON.stringify(this.applied)}`;
+    const text = write(ops);
+    return text.length > SNAPSHOT_CHARS ? undefined : text;
   }
 }
 
 function encode(tree) {
-  const text = JSON.stringify(tree);
-  if (text.length > SNAPSHOT_CHARS) throw new ActionError("bad_request", `this view has more than ${SNAPSHOT_CHARS} bytes: ask for less depth, fewer nodes or a window`);
-  return text;
+  const text = write(tree);
+  return text.length <= SNAPSHOT_CHARS ? text : refuse("bad_request", `this view has more than ${SNAPSHOT_CHARS} bytes: ask for less of it`);
 }
 
 function readPath(path) {
   try {
     return split(path);
   } catch (error) {
-    throw new ActionError("not_found", error.message);
+    return refuse("not_found", error.message);
   }
 }
 
-/** What each field of a message must be; with what stands for it where it is left out. */
-const isId = (value) => isText(value) && value !== "" && value.length <= 256 && value.isWellFormed();
+/** What each field of a message must be. */
 const or = (holds) => (value) => value == null || holds(value);
-const isFilter = (value) => isObject(value) && or(isNames)(value.types) && or(isShare)(value.min_salience) && [undefined, true, false].includes(value.retain_ancestors);
-const isPoint = (value) => isObject(value) && isText(value.epoch) && isCount(value.version) && isCount(value.seq);
+const isRequest = (value) => isText(value) && value !== "" && value.length <= 256 && value.isWellFormed();
 const isPath = (value) => isText(value) && value.length <= 65_536;
-const VIEW = {
-  id: isId, path: (value) => value === undefined || isPath(value),
-  depth: (value) => value === undefined || (Number.isSafeInteger(value) && value >= -1),
-  max_nodes: or((value) => isCount(value) && value > 0), filter: or(isFilter),
-};
+const isFilter = (value) => isObject(value) && or(isNames)(value.types) && or(isShare)(value.min_salience) && or(isFlag)(value.retain_ancestors);
+const isPoint = (value) => isObject(value) && isText(value.epoch) && isCount(value.version) && isCount(value.seq);
+const VIEW = { id: isRequest, path: or(isPath), depth: or((value) => isCount(value) || value === -1), max_nodes: or((value) => isCount(value) && value), filter: or(isFilter) };
 const SHAPES = {
-  subscribe: { ...VIEW, resume: or(isPoint), fields: (value) => value === undefined || BOOL[0](value) },
-  unsubscribe: { id: isId },
+  subscribe: { ...VIEW, resume: or(isPoint), fields: or(isFlag) },
+  unsubscribe: { id: isRequest },
   query: { ...VIEW, window: or(isWindow) },
-  invoke: { id: isId, path: isPath, action: isText, params: or(isObject) },
+  invoke: { id: isRequest, path: isPath, action: isText, params: or(isObject) },
 };
 
-function viewOf({ depth = -1, max_nodes, filter, window }) {
+/** How much of a tree a message asks for, in one way only. */
+function viewOf({ depth, max_nodes, filter, window }) {
   const { types, min_salience, retain_ancestors } = filter ?? {};
-  return {
-    depth, maxNodes: max_nodes ?? undefined, types: types && [...new Set(types)].sort(),
-    minSalience: min_salience ?? undefined, retain: retain_ancestors || undefined, window: window ?? undefined,
-  };
+  return { depth: depth ?? -1, maxNodes: max_nodes ?? undefined, types: types?.toSorted(), minSalience: min_salience ?? undefined, retain: !!retain_ancestors, window };
 }
 
 /** One consumer's connection. */
 class Line {
   constructor(app, send, buffered = () => 0) {
-    Object.assign(this, { app, buffered });
+    this._app = app;
     this._send = send;
+    /** @type {() => boolean} */
+    this.hasRoom = () => buffered() <= QUEUE_BYTES;
     /** @type {Map<string, any>} */
-    this.subscriptions = new Map();
-    this.running = new Set();
-    this.drain = undefined;
-    this.isOpen = true;
+    this._subscriptions = new Map();
+    this._running = new Set();
+    this._drain = undefined;
     app._lines.add(this);
-    app.flush();
   }
 
   /** Say who the app is; what was subscribed to before gives way to the same ids from now on. */
   greet() {
-    for (const one of this.subscriptions.values()) one.isOld = true;
-    this.say({ type: "hello", provider: this.app.info });
+    for (const own of this._subscriptions.values()) own.isOld = true;
+    this.say({ type: "hello", provider: this._app.info });
   }
 
   close() {
-    this.isOpen = false;
-    clearInterval(this.drain);
-    for (const id of [...this.subscriptions.keys()]) this.end(id);
-    this.app._lines.delete(this);
+    clearInterval(this._drain);
+    for (const id of this._subscriptions.keys()) this._end(id);
+    this._app._lines.delete(this);
   }
 
   send(text) {
-    if (!this.isOpen) return;
+    if (!this._app._lines.has(this)) return;
     try {
       this._send(text);
     } catch (error) {
@@ -1801,151 +1419,146 @@ class Line {
   }
 
   say(message) {
-    this.send(JSON.stringify(message));
+    this.send(write(message));
   }
 
-  refuse(id, code, message) {
+  /** Answer a request with an error; whatever is not ours to tell is in the log. */
+  _fail(id, error) {
+    const isOurs = error instanceof ActionError;
+    if (!isOurs) console.error("a request failed", error);
+    const { code, message } = isOurs ? error : { code: "internal", message: "the app failed to answer this" };
     this.say({ type: "error", id, error: { code, message } });
-  }
-
-  hasRoom() {
-    return this.buffered() <= QUEUE_BYTES;
   }
 
   /** Take in one message: text, or an object where the transport carries those. */
   receive(data) {
-    if (!this.isOpen) return;
-    let message = data;
-    if (isText(data)) {
-      if (data.length > MESSAGE_CHARS) return this.refuse(undefined, "bad_request", `a message must not be longer than ${MESSAGE_CHARS} bytes`);
-      try {
-        message = JSON.parse(data);
-      } catch (error) {
-        return this.refuse(undefined, "bad_request", `not JSON: ${error.message}`);
-      }
-    }
-    if (!isObject(message)) return this.refuse(undefined, "bad_request", "a message must be an object");
-    const { type, id } = message;
-    const known = isId(id) ? id : undefined;
-    const shape = isText(type) && Object.hasOwn(SHAPES, type) ? SHAPES[type] : undefined;
-    if (!shape) return this.refuse(known, "bad_request", `unknown message type ${JSON.stringify(type)?.slice(0, 80)}`);
-    // SLOP, messages: what is malformed is refused, and the connection lives on.
-    const wrong = Object.keys(shape).find((name) => !shape[name](message[name]));
-    if (wrong) return this.refuse(known, "bad_request", `${type}: '${wrong}' is missing or not what it must be`);
-    if (type === "subscribe") this.subscribe(message);
-    else if (type === "unsubscribe") this.end(id);
-    else if (type === "query") this.query(message);
-    else this.invoke(message);
-  }
-
-  subscribe(message) {
-    const { app } = this;
-    const { id, resume } = message;
-    const known = this.subscriptions.get(id);
-    // SLOP, messages: a subscription's id is unique while it lives.
-    if (known && !known.isOld) return this.refuse(id, "bad_request", `there is a subscription '${id}' already`);
-    this.end(id);
-    for (const [old, { isOld }] of this.subscriptions) if (isOld && this.subscriptions.size >= MOST) this.end(old);
-    if (this.subscriptions.size >= MOST) return this.refuse(id, "bad_request", `a connection has at most ${MOST} subscriptions`);
+    if (!this._app._lines.has(this)) return;
+    let known;
     try {
-      app.flush();
-      const ids = readPath(message.path ?? "/");
-      const view = viewOf(message);
-      const group = app._group(ids, view);
-      if (!group) return this.refuse(id, "not_found", `${message.path}: there is no such node`);
-      const own = { id, line: this, group, fields: !!message.fields, seq: 0, version: 0, isStale: true, isOld: false };
-      this.subscriptions.set(id, own);
-      group.subscriptions.add(own);
-      const past = resume?.epoch === app.info.epoch && resume.version <= app.version && app._past.findLast(([version]) => version <= resume.version);
-      const source = past && nodeAt(past[1], ids);
-      const ops = source && group.ops(projector(view)(group.bound(source)), own.fields);
-      if (ops === undefined || !source) return this.snapshot(own);
-      Object.assign(own, { isStale: false, seq: resume.seq, version: resume.version });
-      this.patch(own, ops);
+      const message = isText(data) && data.length <= MESSAGE_CHARS ? read(data) : data;
+      if (!isObject(message)) refuse("bad_request", `a message must be an object of at most ${MESSAGE_CHARS} bytes`);
+      const { type, id } = message;
+      known = isRequest(id) ? id : undefined;
+      if (!isText(type) || !hasOwn(SHAPES, type)) refuse("bad_request", "unknown message type");
+      // SLOP, messages: what is malformed is refused, and the connection lives on.
+      const wrong = keys(SHAPES[type]).find((name) => !SHAPES[type][name](message[name]));
+      if (wrong) refuse("bad_request", `${type}: '${wrong}' is missing, or not what it must be`);
+      if (type === "subscribe") this._subscribe(message);
+      else if (type === "unsubscribe") this._end(id);
+      else (type === "query" ? this._query(message) : this._invoke(message)).catch((error) => this._fail(id, error));
     } catch (error) {
-      this.fail(id, error);
+      this._fail(known, error);
     }
   }
 
-  end(id) {
-    const own = this.subscriptions.get(id);
-    if (!own) return;
-    this.subscriptions.delete(id);
-    own.group.subscriptions.delete(own);
-    if (!own.group.subscriptions.size) this.app._groups.delete(own.group.key);
+  _subscribe(message) {
+    const { _app: app, _subscriptions: all } = this;
+    const { id, resume, path } = message;
+    // SLOP, messages: a subscription's id is unique while it lives.
+    if (all.get(id)?.isOld === false) refuse("bad_request", `there is a subscription '${id}' already`);
+    this._end(id);
+    for (const own of all.values()) if (own.isOld && all.size >= MOST) this._end(own.id);
+    if (all.size >= MOST) refuse("bad_request", `a connection has at most ${MOST} subscriptions`);
+    app.flush();
+    const ids = readPath(path ?? "/");
+    const view = viewOf(message);
+    const key = write([ids, view]);
+    const group = app._groups.get(key) ?? new Group(app, key, ids, view);
+    if (!group.shown) refuse("not_found", `${path}: there is no such node`);
+    const own = { id, line: this, group, fields: !!message.fields, seq: 0, version: 0, isStale: true, isOld: false };
+    all.set(id, own);
+    app._groups.set(key, group);
+    group.subscriptions.add(own);
+    const isKnown = resume?.epoch === app.info.epoch && resume.version <= app.version;
+    const past = isKnown && app._past.findLast(([version]) => version <= resume.version);
+    const before = past && group.see(past[1]);
+    if (!before) return this.snapshot(own);
+    Object.assign(own, { isStale: false, seq: resume.seq, version: resume.version });
+    this.patch(own, group.ops(before, own.fields));
   }
 
-  fail(id, error) {
-    if (!(error instanceof ActionError)) console.error("a request failed", error);
-    const isOurs = error instanceof ActionError;
-    this.refuse(id, isOurs ? error.code : "internal", isOurs ? error.message : "the app failed to answer this");
+  _end(id) {
+    const own = this._subscriptions.get(id);
+    if (!own) return;
+    const { key, subscriptions } = own.group;
+    this._subscriptions.delete(id);
+    subscriptions.delete(own);
+    if (!subscriptions.size) this._app._groups.delete(key);
   }
 
   snapshot(own) {
     const { id, group } = own;
+    const { version } = this._app;
     own.isStale = true;
-    if (!this.hasRoom()) return this.wait();
+    if (!this.hasRoom()) return this._wait();
     try {
-      const tree = group.encoded();
-      const { version } = this.app;
-      this.send(`{"type":"snapshot","id":${JSON.stringify(id)},"version":${version},"seq":0${group.served},"tree":${tree}}`);
+      group.text ||= encode(group.shown);
+      this.send(`{"type":"snapshot","id":${write(id)},"version":${version},"seq":0${group.served},"tree":${group.text}}`);
       Object.assign(own, { isStale: false, seq: 0, version });
     } catch (error) {
-      this.end(id);
-      this.fail(id, error);
+      this._end(id);
+      this._fail(id, error);
     }
   }
 
-  /** Send operations; where there are none, or the reader is slow, a snapshot as soon as it can be. */
+  /** Send operations; without them, or to a slow reader, a snapshot as soon as there is room. */
   patch(own, ops) {
     if (ops === undefined || !this.hasRoom()) return this.snapshot(own);
-    const { version } = this.app;
-    this.send(`{"type":"patch","subscription":${JSON.stringify(own.id)},"version":${version},"seq":${++own.seq},"base":${own.version},"ops":${ops}}`);
+    const { version } = this._app;
+    this.send(`{"type":"patch","subscription":${write(own.id)},"version":${version},"seq":${++own.seq},"base":${own.version},"ops":${ops}}`);
     own.version = version;
   }
 
   lose(own) {
     own.isStale = true;
-    this.refuse(own.id, "not_found", "the node subscribed to is gone");
+    this._fail(own.id, new ActionError("not_found", "the node subscribed to is gone"));
   }
 
   /** Look now and then whether a slow reader has taken what was sent. */
-  wait() {
-    this.drain ??= setInterval(() => {
+  _wait() {
+    this._drain ??= setInterval(() => {
       if (!this.hasRoom()) return;
-      clearInterval(this.drain);
-      this.drain = undefined;
-      for (const own of this.subscriptions.values()) if (own.isStale && own.group.shown) this.snapshot(own);
+      clearInterval(this._drain);
+      this._drain = undefined;
+      for (const own of this._subscriptions.values()) if (own.isStale && own.group.shown) this.snapshot(own);
     }, 100);
   }
 
-  async query({ id, path = "/", ...message }) {
-    try {
-      const found = await this.app._answer(readPath(path), viewOf(message));
-      if (!found) return this.refuse(id, "not_found", `${path}: there is no such node`);
-      this.app.flush();
-      this.send(`{"type":"snapshot","id":${JSON.stringify(id)},"version":${this.app.version},"tree":${encode(found)}}`);
-    } catch (error) {
-      this.fail(id, error);
-    }
+  async _query({ id, path, ...message }) {
+    const { _app: app } = this;
+    const found = await app._answer(readPath(path ?? "/"), viewOf(message));
+    if (!found) refuse("not_found", `${path}: there is no such node`);
+    app.flush();
+    this.send(`{"type":"snapshot","id":${write(id)},"version":${app.version},"tree":${encode(found)}}`);
   }
 
-  async invoke({ id, path, action, params }) {
-    if (this.running.has(id)) return this.refuse(id, "bad_request", `an invoke with the id '${id}' is still running`);
-    if (this.running.size >= MOST) return this.say({ type: "result", id, status: "error", error: { code: "conflict", message: `${MOST} actions run already` } });
-    this.running.add(id);
+  async _invoke({ id, path, action, params }) {
+    const running = this._running;
+    if (running.has(id)) refuse("bad_request", `an invoke with the id '${id}' is still running`);
+    running.add(id);
     let answer;
     try {
-      answer = { status: "ok", ...(await this.app._invoke({ path, action, params: params ?? {} })) };
+      if (running.size > MOST) refuse("conflict", `${MOST} actions run already`);
+      answer = { status: "ok", ...(await this._app._invoke(path, action, params ?? {})) };
     } catch (error) {
       const isOurs = error instanceof ActionError;
       if (!isOurs) console.error(`${action} of ${path} failed`, error);
-      const code = isOurs && CODES.includes(error.code) ? error.code : "internal";
-      answer = { status: "error", error: { code, message: isOurs ? error.message : "the app failed to do this" } };
+      const isKnown = isOurs && CODES(error.code);
+      answer = { status: "error", error: { code: isKnown ? error.code : "internal", message: isOurs ? error.message : "the app failed to do this" } };
     }
     // SLOP, messages: the changes of an invoke are sent before its result.
-    this.app.flush();
-    this.running.delete(id);
+    this._app.flush();
+    running.delete(id);
     this.say({ type: "result", id, ...answer });
+  }
+}
+
+const CODES = oneOf("not_found invalid_params unauthorized conflict internal");
+
+function read(text) {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    return refuse("bad_request", `not JSON: ${error.message}`);
   }
 }
