@@ -84,8 +84,7 @@ const isCount = (value) => isSafeInteger(value) && value >= 0;
 const isShare = (value) => value >= 0 && value <= 1 && typeof value === "number";
 const isNames = (value) => isArray(value) && value.every(isText);
 const isWindow = (value) => isArray(value) && value.length === 2 && value.every(isCount);
-const random = () =>
-  [...crypto.getRandomValues(new Uint8Array(4))].map((n) => (n + 256).toString(16).slice(1)).join("");
+const random = () => Math.random().toString(36).slice(2, 12);
 
 /** Whether two values say the same, order of members included. */
 function same(a, b) {
@@ -102,7 +101,7 @@ function clean(value, path, level = 0) {
   if (value === null || isFlag(value) || Number.isFinite(value)) return value;
   if (isText(value) && value.isWellFormed() && bytes(value) <= STRING_BYTES) return value;
   if (level < LEVELS && isArray(value)) return value.map((item) => clean(item, path, level + 1));
-  if (level >= LEVELS || !isObject(value)) fault(path, "this is not JSON, or too large");
+  if (level >= LEVELS || !isObject(value)) fault(path, "not JSON, or too large");
   const members = entries(value).filter(([, member]) => member !== undefined);
   return fromEntries(members.map(([key, member]) => [clean(key, path), clean(member, `${path}.${key}`, level + 1)]));
 }
@@ -125,7 +124,7 @@ const isId = (id) => isText(id) && id && !RESERVED.includes(id) && !/[/~]/.test(
 
 function checkedId(id, path) {
   if (isId(id)) return id;
-  fault(path, `${write(id)?.slice(0, 80)} is no id: a string of 1 to ${ID_BYTES} bytes, no field's name, without '/' and '~'`);
+  fault(path, `no id: ${write(id)?.slice(0, 80)} (1 to ${ID_BYTES} bytes, no '/' or '~', no field's name)`);
 }
 
 /**
@@ -141,12 +140,12 @@ export function legalId(text) {
 function split(path) {
   const body = path.replace(/^\/|\/$/g, "");
   const ids = body || path.length > 1 ? body.split("/") : [];
-  return ids.includes("") ? fault(path, "a path must not have empty segments") : ids;
+  return ids.includes("") ? fault(path, "an empty segment") : ids;
 }
 
 function checkedIds(path) {
   const ids = split(path).map((id) => checkedId(id, path));
-  return ids.length < LEVELS ? ids : fault(path, `a path must not have ${LEVELS} levels or more`);
+  return ids.length < LEVELS ? ids : fault(path, `more than ${LEVELS} levels`);
 }
 
 /** The path of a child; that of the root where there is no parent. */
@@ -161,7 +160,7 @@ const totalOf = (node) => node.meta?.total_children ?? node.children?.length ?? 
 function changeAt(node, ids, how) {
   if (!ids.length) return how(node);
   const at = node.children?.findIndex((child) => child.id === ids[0]) ?? -1;
-  if (at < 0) fault(ids[0], "nothing is shown there now");
+  if (at < 0) fault(ids[0], "there is no such node");
   return { ...node, children: node.children.with(at, changeAt(node.children[at], ids.slice(1), how)) };
 }
 
@@ -204,8 +203,6 @@ const KEYWORDS = {
   const: (option, value) => same(option, value),
   minimum: (most, value) => !TYPES.number(value) || value >= most,
   maximum: (most, value) => !TYPES.number(value) || value <= most,
-  exclusiveMinimum: (most, value) => !TYPES.number(value) || value > most,
-  exclusiveMaximum: (most, value) => !TYPES.number(value) || value < most,
   minLength: (most, value) => !isText(value) || sizeOf(value) >= most,
   maxLength: (most, value) => !isText(value) || sizeOf(value) <= most,
   minItems: (most, value) => !isArray(value) || sizeOf(value) >= most,
@@ -213,7 +210,6 @@ const KEYWORDS = {
   pattern: (text, value) => !isText(value) || new RegExp(text, "u").test(value),
   required: (names, value) => !isObject(value) || names.every((name) => hasOwn(value, name)),
   anyOf: (options, value) => options.some((option) => !misfit(option, value)),
-  oneOf: (options, value) => options.filter((option) => !misfit(option, value)).length === 1,
   properties: () => true,
   additionalProperties: () => true,
   items: () => true,
@@ -238,14 +234,11 @@ function misfit(schema, value, at = "") {
 
 /** Refuse a schema that is none, or that says what is not checked here. */
 function checkSchema(schema, path) {
-  if (isFlag(schema)) return;
-  if (!isObject(schema)) fault(path, "must be a JSON Schema");
   for (const [name, rule] of entries(schema)) {
-    if (!hasOwn(KEYWORDS, name) && !NOTES(name)) fault(path, `'${name}' in a schema is not checked here`);
-    const parts = { properties: values(rule ?? {}), anyOf: rule, oneOf: rule, items: [rule], additionalProperties: [rule] };
+    if (!hasOwn(KEYWORDS, name) && !NOTES(name)) fault(path, `'${name}' is not checked`);
+    const parts = { properties: values(rule), anyOf: rule, items: [rule], additionalProperties: [rule] };
     for (const part of parts[name] ?? []) checkSchema(part, path);
-    if (name === "pattern") new RegExp(rule, "u");
-    if (name === "type" && ![rule].flat().every((type) => hasOwn(TYPES, type))) fault(path, `there is no type ${rule}`);
+    if (name === "type" && ![rule].flat().every((type) => hasOwn(TYPES, type))) fault(path, `no type: ${rule}`);
   }
 }
 
@@ -260,7 +253,7 @@ const HOOKS = oneOf("guard authorize when refreshes");
 
 function makeAction(name, handler, path, options = {}) {
   const where = `${path} actions.${name}`;
-  if (!name || typeof handler !== "function") fault(where, "must have a name, and a handler to call");
+  if (!name || typeof handler !== "function") fault(where, "needs a name and a handler");
   const unknown = keys(options).find((option) => !hasOwn(AFFORDANCE, option) && !HOOKS(option));
   if (unknown) fault(where, `there is no option '${unknown}'`);
   const affordance = { action: name };
@@ -281,12 +274,12 @@ const KEYS = new Set([...RESERVED, "props", "summary", "items", "window", "actio
 /** The node that a descriptor says; the one that was known, where it says the same. */
 function build(given, parent, id, type, known, found, level = 1) {
   const path = () => join(parent, id);
-  if (!isObject(given) || level > LEVELS) fault(path(), `must be a descriptor, an object, at most ${LEVELS} levels deep`);
-  for (const key in given) if (!KEYS.has(key) || key === "affordances") fault(path(), `'${key}' is none of ${[...KEYS].join(" ")}`);
+  if (!isObject(given) || level > LEVELS) fault(path(), `no descriptor, or more than ${LEVELS} levels`);
+  for (const key in given) if (!KEYS.has(key) || key === "affordances") fault(path(), `there is no key '${key}'`);
   const { props, properties = props, summary, meta, window, actions, content_ref, contentRef = content_ref } = given;
   const node = { id: known ? id : parent === null ? id : checkedId(id, parent), type: given.type ?? type };
-  if (!isText(node.type) || !node.type) fault(path(), "'type' must be a name");
-  if (props != null && properties !== props) fault(path(), "'properties' are given twice");
+  if (!isText(node.type) || !node.type) fault(path(), "'type' must not be empty");
+  if (props != null && properties !== props) fault(path(), "'props' are given twice");
   for (const [name, value] of [["props", properties], ["meta", meta], ["content_ref", contentRef]]) {
     if (value != null && !isObject(value)) fault(path(), `'${name}' must be an object`);
   }
@@ -313,28 +306,26 @@ function build(given, parent, id, type, known, found, level = 1) {
 }
 
 function metaOf({ meta, summary, window }, known, path) {
-  const { totalChildren, availableActions, ...all } = meta ?? {};
-  const more = { total_children: totalChildren, available_actions: availableActions, summary: summary ?? undefined, window: undefined };
+  const all = { ...meta };
+  if (summary != null) all.summary = summary;
   if (window) {
-    if (!isArray(window.items)) fault(path, "'window' must have 'items', a list");
+    if (!isArray(window.items)) fault(path, "'items' must be a list");
     const { items, offset = 0, total = offset + items.length } = window;
     // SLOP, scaling: a window sets meta.total_children and meta.window.
-    Object.assign(more, { total_children: total, window: [offset, items.length] });
+    Object.assign(all, { total_children: total, window: [offset, items.length] });
   }
-  for (const [name, value] of entries(more)) if (value !== undefined) all[name] = value;
   checkMembers(all, META, path);
   return keys(all).length ? settled(known, all, path) : undefined;
 }
 
 function childrenOf({ items, children, window }, path, known, found, level) {
-  const lists = [items, children, window?.items].filter((list) => list !== undefined);
-  if (lists.length > 1 && (window || !isObject(children))) fault(path(), "'items', 'children' and 'window' stand for each other");
-  if (lists[0] == null) return lists[0];
+  const [list, other] = [items, children, window?.items].filter((one) => one !== undefined);
+  if (other !== undefined) fault(path(), "'items' are given twice");
+  if (list == null) return list;
   const here = path();
-  const all = lists.flatMap((list) => {
-    if (isObject(list)) return entries(list).map(([id, item]) => ({ ...item, id: item?.id ?? id }));
-    return list?.[Symbol.iterator] && !isText(list) ? [...list] : fault(here, "'items' must be a list of descriptors");
-  });
+  const all = isObject(list)
+    ? entries(list).map(([id, item]) => ({ ...item, id }))
+    : typeof list === "object" ? [...list] : fault(here, "'items' must be a list");
   const before = known ?? [];
   let byId;
   const made = all.map((item, at) => {
@@ -346,14 +337,13 @@ function childrenOf({ items, children, window }, path, known, found, level) {
     }
     return build(item, here, id, "item", past, found, level + 1);
   });
-  if ((byId || !known) && new Set(made.map((child) => child.id)).size < made.length) fault(here, "ids must be unique among siblings");
+  if ((byId || !known) && new Set(made.map((child) => child.id)).size < made.length) fault(here, "two items have one id");
   return keptList(known, made);
 }
 
 // What changed
 
 const presence = (list) => (isArray(list) ? "list" : list);
-const sameFields = (a, b) => a.type === b.type && FIELDS.every((name) => same(a[name], b[name]));
 const hasMembers = (name, value) => (name === "properties" || name === "meta") && value != null;
 
 /**
@@ -547,34 +537,29 @@ const countOf = (node) => (node.children ?? []).reduce((count, child) => count +
 
 /** Collapse the lowest-scoring subtrees until so many nodes are left. */
 function compact(root, most) {
-  let excess = countOf(root) - most;
+  const excess = countOf(root) - most;
   if (excess <= 0) return root;
   const seen = [];
-  (function look(node, parent, distance) {
-    const isPinned = node.meta?.pinned === true || !!parent?.isPinned;
-    const own = { node, distance, at: seen.length, score: 0, kids: [], below: 0, isPinned, isKept: isPinned, isGone: false, isCollapsed: false };
-    seen.push(own);
-    own.kids = (node.children ?? []).map((child) => look(child, own, distance + 1));
-    own.below = seen.length - own.at - 1;
-    own.score = (node.meta?.salience ?? 0.5) - distance * 0.01 - own.below * 0.001;
-    if (parent) parent.isKept ||= own.isKept;
-    return own;
-  })(root, null, 0);
-  const may = seen.filter((one) => one.below && one.distance > 1 && !one.isKept);
-  for (const one of may.sort((a, b) => a.score - b.score || a.at - b.at)) {
-    if (excess <= 0) break;
-    if (one.isGone) continue;
-    one.isCollapsed = true;
-    for (const inner of seen.slice(one.at + 1, one.at + one.below + 1)) {
-      if (!inner.isGone) excess--;
-      inner.isGone = true;
-    }
+  const look = (node, distance, isUnderPin) => {
+    const isPinned = isUnderPin || node.meta?.pinned === true;
+    const at = seen.push(null) - 1;
+    let isKept = isPinned;
+    for (const child of node.children ?? []) isKept = look(child, distance + 1, isPinned) || isKept;
+    const below = seen.length - at - 1;
+    const score = (node.meta?.salience ?? 0.5) - distance * 0.01 - below * 0.001;
+    seen[at] = { node, at, below, score, mayGo: below && distance > 1 && !isKept };
+    return isKept;
+  };
+  look(root, 0, false);
+  const gone = new Set();
+  const collapsed = new Set();
+  for (const { node, at, below } of seen.filter((one) => one.mayGo).sort((a, b) => a.score - b.score)) {
+    if (gone.size >= excess) break;
+    if (gone.has(at)) continue;
+    collapsed.add(node);
+    for (let inner = at + 1; inner <= at + below; inner++) gone.add(inner);
   }
-  return (function cut({ node, kids, isCollapsed }) {
-    if (isCollapsed) return compacted(node);
-    const children = keptList(node.children, kids.map(cut));
-    return !kids.length || children === node.children ? node : { ...node, children };
-  })(seen[0]);
+  return rewriter((node) => (collapsed.has(node) ? compacted(node) : undefined))(root);
 }
 
 function windowed(root, [offset, count]) {
@@ -594,15 +579,6 @@ function projector(view) {
   return (root) => steps.reduce((node, step) => step(node), root);
 }
 
-/** `meta.changed` on whatever is different from an earlier tree. */
-function marked(old, node) {
-  if (old === node) return node;
-  const result = old && sameFields(old, node) ? node : { ...node, meta: { ...node.meta, changed: true } };
-  if (!old || !node.children?.length) return result;
-  const children = keptList(node.children, node.children.map((child) => marked(childOf(old, child.id), child)));
-  return children === node.children ? result : { ...result, children };
-}
-
 // Where actions hang, and how nodes are put together
 
 /** A path with holes: `list/{id}` is every child of `list`. */
@@ -610,7 +586,7 @@ function pattern(path, more) {
   const ids = checkedIds(path);
   const names = ids.map((id) => /^\{([A-Za-z_]\w*)\}$/.exec(id)?.[1]);
   const odd = ids.find((id, at) => /[{}]/.test(id) && !names[at]);
-  if (odd) fault(path, `'${odd}' is not a hole: write '{name}'`);
+  if (odd) fault(path, `no hole: '${odd}'`);
   return { ...more, ids, names, order: names.map((name) => (name ? 1 : 0)).join("") };
 }
 
@@ -678,7 +654,7 @@ function applies({ name, when }, node) {
   try {
     return !when || when(node.properties ?? {});
   } catch (error) {
-    console.error(`the condition of action '${name}' failed; it is not offered`, error);
+    console.error(`when of ${name}`, error);
   }
 }
 
@@ -725,15 +701,15 @@ class Entry {
 export class App {
   /**
    * @param {string} id @param {string} [name]
-   * @param {{props?: object, markChanged?: boolean, coalesce?: number, invokeTimeout?: number,
+   * @param {{props?: object, coalesce?: number, invokeTimeout?: number,
    *   taskLinger?: number, maxDepth?: number, maxNodes?: number}} [options] times in milliseconds
    */
   constructor(id, name = id, options = {}) {
-    if (!/^[A-Za-z0-9][\w.-]{0,127}$/.test(id)) fault(id, "an app's id is 1 to 128 letters, digits, '.', '_' and '-'");
+    if (!/^[A-Za-z0-9][\w.-]{0,127}$/.test(id)) fault(id, "an app's id is 1 to 128 of A-Z a-z 0-9 . _ -");
     this._options = { coalesce: 50, invokeTimeout: 30_000, taskLinger: 30_000, maxDepth: -1, ...options };
     this.info = {
       id: checkedId(id, ""), name, slop_version: "0.1", epoch: random() + random(),
-      capabilities: "state patches affordances attention windowing x-base x-fields x-resume x-retain x-actions-hint x-served async content_refs".split(" "),
+      capabilities: "state patches affordances attention windowing x-base x-fields x-resume x-retain x-actions-hint async content_refs".split(" "),
     };
     this.version = 0;
     /** @type {Map<string, any>} */
@@ -756,7 +732,7 @@ export class App {
     /** @type {(call: Call) => any} */
     this._mayCall = () => true;
     this._root = new Entry(0);
-    this._source = this._result = this._shown = this._marked = undefined;
+    this._source = this._result = undefined;
     this.register("/", { props: { label: name, ...options.props } });
     this._bare = this._root._node;
     this._past = [[0, this.tree()]];
@@ -771,12 +747,7 @@ export class App {
       this._result = this._actions.expose(composed, new Set(this._closed.values()), this._source, this._result);
       this._source = composed;
     }
-    if (!this._options.markChanged) return this._result;
-    if (this._result !== this._shown) {
-      this._marked = this._shown ? marked(this._shown, this._result) : this._result;
-      this._shown = this._result;
-    }
-    return this._marked;
+    return this._result;
   }
 
   /**
@@ -824,7 +795,7 @@ export class App {
   /** Open a view; the one that was open becomes a stub. @param {string} path */
   focus(path) {
     const key = split(path).join("/");
-    if (!this._views.includes(key)) fault(path, `is not a view; views: ${this._views.join(", ")}`);
+    if (!this._views.includes(key)) fault(path, "there is no such view");
     this._focused = key;
     this.refresh();
   }
@@ -861,8 +832,7 @@ export class App {
    * @param {{when?: (properties: any) => any}} [options]
    */
   content(path, reader, { when } = {}) {
-    const number = (description, value) => ({ description, type: "integer", default: value });
-    const properties = { offset: number("Where to start", 0), length: number("How much to read at most", PIECE) };
+    const properties = { offset: { type: "integer" }, length: { type: "integer" } };
     const read = async ({ offset = 0, length = PIECE, ...holes }) => piece(await reader(holes), offset, length);
     this.action(path, "read_content", read, {
       description: "Read this node's content", params: { type: "object", properties }, idempotent: true, refreshes: [], when,
@@ -893,7 +863,7 @@ export class App {
     const known = this._owner(ids);
     this.tree();
     if (known.wasClosed || this._hides(known.ids.slice(0, -1))) return;
-    if (!known.node) fault(path, "nothing is shown there now");
+    if (!known.node) fault(path, "there is no such node");
     known.node = changeAt(known.node, ids.slice(known.ids.length), (node) => {
       const changed = { ...node };
       if (props) changed.properties = { ...node.properties, ...clean(props, path) };
@@ -949,7 +919,7 @@ export class App {
       } catch (error) {
         const isOurs = error instanceof ActionError;
         if (controller.signal.aborted) return show({ status: "cancelled" });
-        if (!isOurs) console.error("a task failed", error);
+        if (!isOurs) console.error(action, error);
         show({ status: "failed", message: isOurs ? error.message : "failed unexpectedly" });
       } finally {
         /** @type {any} */ (setTimeout(stop, this._options.taskLinger)).unref?.();
@@ -991,16 +961,15 @@ export class App {
   /**
    * Dial a hub, and again whenever the connection ends, after waits that grow.
    * @param {string} [url]
-   * @param {{token?: string, WebSocket?: any, wait?: number, longest?: number,
+   * @param {{protocols?: string[], WebSocket?: any, wait?: number, longest?: number,
    *   onState?: (isOpen: boolean) => void}} [options]
    * @returns {() => void} ends it
    */
-  dial(url = "ws://127.0.0.1:9339/slop", { token = "", WebSocket: Socket = globalThis.WebSocket, wait = 500, longest = 30_000, onState = () => {} } = {}) {
-    const shown = btoa(token).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  dial(url = "ws://127.0.0.1:9339/slop", { protocols = ["slop"], WebSocket: Socket = globalThis.WebSocket, wait = 500, longest = 30_000, onState = () => {} } = {}) {
     let [socket, timer, isEnded, tries] = [/** @type {any} */ (null), /** @type {any} */ (null), false, 0];
     const open = () => {
       let line;
-      const own = (socket = new Socket(url, token ? ["slop", `slop.bearer.${shown}`] : ["slop"]));
+      const own = (socket = new Socket(url, protocols));
       own.onopen = () => {
         line = this.connect((text) => own.send(text), { buffered: () => own.bufferedAmount });
         onState(true);
@@ -1082,7 +1051,7 @@ export class App {
   }
 
   _known(path) {
-    return this._registrations.get(format(split(path))) ?? fault(path, "nothing is registered there");
+    return this._registrations.get(format(split(path))) ?? fault(path, "there is no such node");
   }
 
   /** The registration that a node belongs to. */
@@ -1155,7 +1124,7 @@ export class App {
     const isClosed = !!view && !this._isOpen(view);
     try {
       const given = known.ask();
-      if (given?.then) fault(key, "a node function must not be async: it reads state");
+      if (given?.then) fault(key, "must not be async");
       const actions = new Map();
       const before = isClosed === known.wasClosed ? known.node : undefined;
       const node = given == null ? null : this._built(ids, given, before ?? undefined, actions);
@@ -1163,7 +1132,7 @@ export class App {
       this._put(errorIds(known), null);
       this._put(ids, ids.length ? node : (node ?? this._bare), rank, isClosed);
     } catch (error) {
-      console.error(`${key} could not be refreshed and keeps its last good state`, error);
+      console.error(key, error);
       const [errors, id] = errorIds(known);
       const message = `${key} could not be refreshed and ${known.node ? "shows its last good state" : "is missing"}`;
       this._put([errors, id], { id, type: "status", properties: { path: key, message }, meta: { salience: 1, urgency: "high" } }, LAST);
@@ -1251,7 +1220,7 @@ export class App {
     if (wrong) refuse("invalid_params", wrong);
     const holes = action.names ? holesOf(action, ids) : {};
     const given = { ...params, ...holes };
-    const { promise: accepted, resolve: accept } = deferred();
+    let accept = (_answer) => {};
     const task = (work) => accept({ status: "accepted", data: { taskId: this.task(name, work, params) } });
     const call = { path, action: name, params, node, holes, task };
     if ((await this._mayCall(call)) === false || (await action.authorize?.(given, call)) === false) {
@@ -1272,9 +1241,11 @@ export class App {
       }
     };
     const { invokeTimeout } = this._options;
-    const { promise: late, reject } = deferred();
-    const timer = setTimeout(() => reject(new ActionError("internal", `took longer than ${invokeTimeout / 1000} s`)), invokeTimeout);
-    return Promise.race([accepted, run(), late]).finally(() => clearTimeout(timer));
+    return new Promise((resolve, reject) => {
+      accept = resolve;
+      const timer = setTimeout(reject, invokeTimeout, new ActionError("internal", `took longer than ${invokeTimeout / 1000} s`));
+      run().then(resolve, reject).finally(() => clearTimeout(timer));
+    });
   }
 }
 
@@ -1282,19 +1253,13 @@ const NO_PARAMS = { additionalProperties: false };
 const errorIds = ({ key }) => ["errors", legalId(key.slice(1, 60).toWellFormed() || "/")];
 
 function piece(content, offset, length) {
-  if (content == null) refuse("not_found", "there is no content here now");
-  if (offset < 0 || length < 1) refuse("invalid_params", "/offset, /length: must not be negative or nothing");
+  if (content == null) refuse("not_found", "there is no content");
+  if (offset < 0 || length < 1) refuse("invalid_params", "/offset, /length");
   const whole = isText(content) && /[\ud800-\udfff]/.test(content) ? [...content] : content;
   const part = whole.slice(offset, offset + Math.min(length, PIECE));
   const about = { offset, size: whole.length };
   if (isText(content)) return { content: isText(part) ? part : part.join(""), encoding: "utf-8", ...about };
   return { content: btoa([...part].map((byte) => String.fromCharCode(byte)).join("")), encoding: "base64", ...about };
-}
-
-function deferred() {
-  let resolve, reject;
-  const promise = new Promise((...both) => ([resolve, reject] = both));
-  return { promise, resolve, reject };
 }
 
 // The protocol's machine
@@ -1311,11 +1276,6 @@ class Group {
       const source = nodeAt(tree, ids);
       return source && project(bound(source));
     };
-    const depths = [view.depth, maxDepth].filter((depth) => depth >= 0);
-    const most = Math.min(view.maxNodes ?? LAST, maxNodes ?? LAST);
-    const served = write({ depth: depths.length ? Math.min(...depths) : -1, max_nodes: most < LAST ? most : null });
-    const isLess = served !== write({ depth: view.depth, max_nodes: view.maxNodes ?? null });
-    this.served = isLess ? `,"served":${served}` : "";
     /** @type {Set<any>} */
     this.subscriptions = new Set();
     this.text = "";
@@ -1351,7 +1311,7 @@ class Group {
 
 function encode(tree) {
   const text = write(tree);
-  return text.length <= SNAPSHOT_CHARS ? text : refuse("bad_request", `this view has more than ${SNAPSHOT_CHARS} bytes: ask for less of it`);
+  return text.length <= SNAPSHOT_CHARS ? text : refuse("bad_request", "too large: ask for less of it");
 }
 
 function readPath(path) {
@@ -1413,7 +1373,7 @@ class Line {
     try {
       this._send(text);
     } catch (error) {
-      console.error("a message could not be sent", error);
+      console.error(error);
       this.close();
     }
   }
@@ -1425,8 +1385,8 @@ class Line {
   /** Answer a request with an error; whatever is not ours to tell is in the log. */
   _fail(id, error) {
     const isOurs = error instanceof ActionError;
-    if (!isOurs) console.error("a request failed", error);
-    const { code, message } = isOurs ? error : { code: "internal", message: "the app failed to answer this" };
+    if (!isOurs) console.error(error);
+    const { code, message } = isOurs ? error : { code: "internal", message: "the app failed" };
     this.say({ type: "error", id, error: { code, message } });
   }
 
@@ -1436,13 +1396,13 @@ class Line {
     let known;
     try {
       const message = isText(data) && data.length <= MESSAGE_CHARS ? read(data) : data;
-      if (!isObject(message)) refuse("bad_request", `a message must be an object of at most ${MESSAGE_CHARS} bytes`);
+      if (!isObject(message)) refuse("bad_request", "a message must be an object, not too large");
       const { type, id } = message;
       known = isRequest(id) ? id : undefined;
       if (!isText(type) || !hasOwn(SHAPES, type)) refuse("bad_request", "unknown message type");
       // SLOP, messages: what is malformed is refused, and the connection lives on.
       const wrong = keys(SHAPES[type]).find((name) => !SHAPES[type][name](message[name]));
-      if (wrong) refuse("bad_request", `${type}: '${wrong}' is missing, or not what it must be`);
+      if (wrong) refuse("bad_request", `${type}: '${wrong}' is missing or wrong`);
       if (type === "subscribe") this._subscribe(message);
       else if (type === "unsubscribe") this._end(id);
       else (type === "query" ? this._query(message) : this._invoke(message)).catch((error) => this._fail(id, error));
@@ -1455,10 +1415,10 @@ class Line {
     const { _app: app, _subscriptions: all } = this;
     const { id, resume, path } = message;
     // SLOP, messages: a subscription's id is unique while it lives.
-    if (all.get(id)?.isOld === false) refuse("bad_request", `there is a subscription '${id}' already`);
+    if (all.get(id)?.isOld === false) refuse("bad_request", "there is such a subscription");
     this._end(id);
     for (const own of all.values()) if (own.isOld && all.size >= MOST) this._end(own.id);
-    if (all.size >= MOST) refuse("bad_request", `a connection has at most ${MOST} subscriptions`);
+    if (all.size >= MOST) refuse("bad_request", "too many subscriptions");
     app.flush();
     const ids = readPath(path ?? "/");
     const view = viewOf(message);
@@ -1493,7 +1453,7 @@ class Line {
     if (!this.hasRoom()) return this._wait();
     try {
       group.text ||= encode(group.shown);
-      this.send(`{"type":"snapshot","id":${write(id)},"version":${version},"seq":0${group.served},"tree":${group.text}}`);
+      this.send(`{"type":"snapshot","id":${write(id)},"version":${version},"seq":0,"tree":${group.text}}`);
       Object.assign(own, { isStale: false, seq: 0, version });
     } catch (error) {
       this._end(id);
@@ -1534,17 +1494,17 @@ class Line {
 
   async _invoke({ id, path, action, params }) {
     const running = this._running;
-    if (running.has(id)) refuse("bad_request", `an invoke with the id '${id}' is still running`);
+    if (running.has(id)) refuse("bad_request", "an invoke with this id is running");
     running.add(id);
     let answer;
     try {
-      if (running.size > MOST) refuse("conflict", `${MOST} actions run already`);
+      if (running.size > MOST) refuse("conflict", "too many actions are running");
       answer = { status: "ok", ...(await this._app._invoke(path, action, params ?? {})) };
     } catch (error) {
       const isOurs = error instanceof ActionError;
-      if (!isOurs) console.error(`${action} of ${path} failed`, error);
+      if (!isOurs) console.error(path, action, error);
       const isKnown = isOurs && CODES(error.code);
-      answer = { status: "error", error: { code: isKnown ? error.code : "internal", message: isOurs ? error.message : "the app failed to do this" } };
+      answer = { status: "error", error: { code: isKnown ? error.code : "internal", message: isOurs ? error.message : "the app failed" } };
     }
     // SLOP, messages: the changes of an invoke are sent before its result.
     this._app.flush();
