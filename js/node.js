@@ -2,6 +2,7 @@
  * An app of `sightline.js` in Node: on the server of the `ws` package, or on the standard streams.
  */
 
+const { process: streams } = /** @type {any} */ (globalThis);
 const isLoopback = (host) => /^(localhost|127(\.\d+){3}|\[::1\])(:\d+)?$/i.test(host);
 
 /**
@@ -27,7 +28,9 @@ export function serve(app, server, { origins = [], hosts, token } = {}) {
       socket.close(1008, "not allowed");
       return;
     }
-    const line = app.connect((text) => socket.send(text), { buffered: () => socket.bufferedAmount });
+    const line = app.connect((text) => socket.send(text), {
+      buffered: () => socket.bufferedAmount,
+    });
     taken.add(socket);
     socket.on("message", (data) => line.receive(String(data)));
     socket.on("error", () => socket.terminate());
@@ -48,7 +51,8 @@ function tokenOf(headers) {
   const [, bearer] = /^bearer (.*)$/i.exec(headers.authorization ?? "") ?? [];
   const offered = (headers["sec-websocket-protocol"] ?? "").split(",").map((name) => name.trim());
   const shown = offered.find((name) => name.startsWith("slop.bearer."));
-  return bearer ?? (shown && Buffer.from(shown.slice("slop.bearer.".length), "base64url").toString());
+  const text = shown?.slice("slop.bearer.".length).replaceAll("-", "+").replaceAll("_", "/");
+  return bearer ?? (text && atob(text));
 }
 
 /**
@@ -56,8 +60,10 @@ function tokenOf(headers) {
  * @param {import("./sightline.js").App} app
  * @param {{input?: any, output?: any}} [options]
  */
-export async function serveStdio(app, { input = process.stdin, output = process.stdout } = {}) {
-  const line = app.connect((text) => output.write(`${text}\n`), { buffered: () => output.writableLength });
+export async function serveStdio(app, { input = streams.stdin, output = streams.stdout } = {}) {
+  const line = app.connect((text) => output.write(`${text}\n`), {
+    buffered: () => output.writableLength,
+  });
   let rest = "";
   input.setEncoding("utf8");
   for await (const chunk of input) {

@@ -36,6 +36,9 @@
 
 const FIELDS = ["properties", "meta", "affordances", "content_ref"];
 const RESERVED = [...FIELDS, "children", "id", "type"];
+const CAPABILITIES =
+  "state patches affordances attention windowing async content_refs " +
+  "x-base x-fields x-resume x-retain x-actions-hint";
 const LEVELS = 64;
 const ID_BYTES = 256;
 const STRING_BYTES = 256 * 1024;
@@ -89,10 +92,14 @@ const random = () => Math.random().toString(36).slice(2, 12);
 /** Whether two values say the same, order of members included. */
 function same(a, b) {
   if (a === b) return true;
-  if (typeof a !== "object" || typeof b !== "object" || !a || !b || isArray(a) !== isArray(b)) return false;
+  if (typeof a !== "object" || typeof b !== "object" || !a || !b || isArray(a) !== isArray(b))
+    return false;
   const names = keys(a);
   const others = keys(b);
-  return names.length === others.length && names.every((name, at) => name === others[at] && same(a[name], b[name]));
+  return (
+    names.length === others.length &&
+    names.every((name, at) => name === others[at] && same(a[name], b[name]))
+  );
 }
 
 /** A copy of a value that is JSON; members that are undefined are left out. */
@@ -103,7 +110,9 @@ function clean(value, path, level = 0) {
   if (level < LEVELS && isArray(value)) return value.map((item) => clean(item, path, level + 1));
   if (level >= LEVELS || !isObject(value)) fault(path, "not JSON, or too large");
   const members = entries(value).filter(([, member]) => member !== undefined);
-  return fromEntries(members.map(([key, member]) => [clean(key, path), clean(member, `${path}.${key}`, level + 1)]));
+  return fromEntries(
+    members.map(([key, member]) => [clean(key, path), clean(member, `${path}.${key}`, level + 1)]),
+  );
 }
 
 /** What was known, where the same is said again; else a copy of what is said. */
@@ -115,16 +124,27 @@ function settled(known, given, path) {
 
 /** The list that was known, if the new one has the very same nodes. */
 function keptList(known, list) {
-  return known?.length === list.length && list.every((item, at) => item === known[at]) ? known : list;
+  return known?.length === list.length && list.every((item, at) => item === known[at])
+    ? known
+    : list;
 }
 
 // Ids and paths
 
-const isId = (id) => isText(id) && id && !RESERVED.includes(id) && !/[/~]/.test(id) && id.isWellFormed() && bytes(id) <= ID_BYTES;
+const isId = (id) =>
+  isText(id) &&
+  id &&
+  !RESERVED.includes(id) &&
+  !/[/~]/.test(id) &&
+  id.isWellFormed() &&
+  bytes(id) <= ID_BYTES;
 
 function checkedId(id, path) {
   if (isId(id)) return id;
-  fault(path, `no id: ${write(id)?.slice(0, 80)} (1 to ${ID_BYTES} bytes, no '/' or '~', no field's name)`);
+  fault(
+    path,
+    `no id: ${write(id)?.slice(0, 80)} (1 to ${ID_BYTES} bytes, no '/' or '~', no field's name)`,
+  );
 }
 
 /**
@@ -132,8 +152,12 @@ function checkedId(id, path) {
  * @param {string} text
  */
 export function legalId(text) {
-  const escaped = text.replace(/[%/~\x00-\x1f\x7f-\x9f\u2028\u2029]/g, (char) => (char === "~" ? "%7E" : encodeURIComponent(char)));
-  const legal = RESERVED.includes(escaped) ? `%${escaped.charCodeAt(0).toString(16)}${escaped.slice(1)}` : escaped;
+  const plain = text.replace(/[%/~\p{Cc}\u2028\u2029]/gu, (char) =>
+    char === "~" ? "%7E" : encodeURIComponent(char),
+  );
+  const legal = RESERVED.includes(plain)
+    ? `%${plain.charCodeAt(0).toString(16)}${plain.slice(1)}`
+    : plain;
   return checkedId(legal || "%", text.slice(0, 80));
 }
 
@@ -149,9 +173,10 @@ function checkedIds(path) {
 }
 
 /** The path of a child; that of the root where there is no parent. */
-const join = (parent, id) => (parent === null ? "/" : parent === "/" ? `/${id}` : `${parent}/${id}`);
+const join = (parent, id) =>
+  parent === null ? "/" : parent === "/" ? `/${id}` : `${parent}/${id}`;
 const format = (ids) => `/${ids.join("/")}`;
-const escape = (token) => String(token).replaceAll("~", "~0").replaceAll("/", "~1");
+const escaped = (token) => String(token).replaceAll("~", "~0").replaceAll("/", "~1");
 const childOf = (node, id) => node?.children?.find((child) => child.id === id);
 const nodeAt = (node, ids) => ids.reduce(childOf, node);
 const totalOf = (node) => node.meta?.total_children ?? node.children?.length ?? 0;
@@ -161,23 +186,46 @@ function changeAt(node, ids, how) {
   if (!ids.length) return how(node);
   const at = node.children?.findIndex((child) => child.id === ids[0]) ?? -1;
   if (at < 0) fault(ids[0], "there is no such node");
-  return { ...node, children: node.children.with(at, changeAt(node.children[at], ids.slice(1), how)) };
+  return {
+    ...node,
+    children: node.children.with(at, changeAt(node.children[at], ids.slice(1), how)),
+  };
 }
 
 // SLOP, state tree, affordances, content references: what their members may be.
 const oneOf = (names) => (value) => names.split(" ").includes(value);
 const META = {
-  summary: isText, salience: isShare, pinned: isFlag, changed: isFlag, focus: isFlag,
-  urgency: oneOf("none low medium high critical"), reason: isText, total_children: isCount,
-  window: isWindow, created: isText, updated: isText, available_actions: isNames,
+  summary: isText,
+  salience: isShare,
+  pinned: isFlag,
+  changed: isFlag,
+  focus: isFlag,
+  urgency: oneOf("none low medium high critical"),
+  reason: isText,
+  total_children: isCount,
+  window: isWindow,
+  created: isText,
+  updated: isText,
+  available_actions: isNames,
 };
 const AFFORDANCE = {
-  label: isText, description: isText, params: isObject, dangerous: isFlag, idempotent: isFlag,
-  estimate: oneOf("instant fast slow async"), returns: isObject,
+  label: isText,
+  description: isText,
+  params: isObject,
+  dangerous: isFlag,
+  idempotent: isFlag,
+  estimate: oneOf("instant fast slow async"),
+  returns: isObject,
 };
 const CONTENT = {
-  type: oneOf("text binary stream"), mime: isText, uri: isText, summary: isText, size: isCount,
-  preview: isText, encoding: isText, hash: isText,
+  type: oneOf("text binary stream"),
+  mime: isText,
+  uri: isText,
+  summary: isText,
+  size: isCount,
+  preview: isText,
+  encoding: isText,
+  hash: isText,
 };
 
 function checkMembers(value, rules, path, required = []) {
@@ -192,8 +240,13 @@ function checkMembers(value, rules, path, required = []) {
 // Params
 
 const TYPES = {
-  string: isText, boolean: isFlag, object: isObject, array: isArray, integer: Number.isInteger,
-  number: (value) => typeof value === "number", null: (value) => value === null,
+  string: isText,
+  boolean: isFlag,
+  object: isObject,
+  array: isArray,
+  integer: Number.isInteger,
+  number: (value) => typeof value === "number",
+  null: (value) => value === null,
 };
 const sizeOf = (value) => (isText(value) ? [...value].length : value.length);
 /** Each keyword of JSON Schema that is checked, by the type that it is for: whether it is kept. */
@@ -220,13 +273,18 @@ const NOTES = oneOf("title description default examples format deprecated");
 function misfit(schema, value, at = "") {
   if (isFlag(schema)) return schema ? "" : `${at || "/"}: is not allowed`;
   for (const [name, rule] of entries(schema)) {
-    if (KEYWORDS[name]?.(rule, value) === false) return `${at || "/"}: ${write(value).slice(0, 80)} breaks ${write({ [name]: rule })}`;
+    if (KEYWORDS[name]?.(rule, value) === false)
+      return `${at || "/"}: ${write(value).slice(0, 80)} breaks ${write({ [name]: rule })}`;
   }
   const isList = isArray(value);
   for (const [name, part] of isList || isObject(value) ? entries(value) : []) {
     const { properties = {}, additionalProperties = true, items = true } = schema;
-    const rule = isList ? items : hasOwn(properties, name) ? properties[name] : additionalProperties;
-    const wrong = misfit(rule, part, `${at}/${escape(name)}`);
+    const rule = isList
+      ? items
+      : hasOwn(properties, name)
+        ? properties[name]
+        : additionalProperties;
+    const wrong = misfit(rule, part, `${at}/${escaped(name)}`);
     if (wrong) return wrong;
   }
   return "";
@@ -236,16 +294,25 @@ function misfit(schema, value, at = "") {
 function checkSchema(schema, path) {
   for (const [name, rule] of entries(schema)) {
     if (!hasOwn(KEYWORDS, name) && !NOTES(name)) fault(path, `'${name}' is not checked`);
-    const parts = { properties: values(rule), anyOf: rule, items: [rule], additionalProperties: [rule] };
+    const parts = {
+      properties: values(rule),
+      anyOf: rule,
+      items: [rule],
+      additionalProperties: [rule],
+    };
     for (const part of parts[name] ?? []) checkSchema(part, path);
-    if (name === "type" && ![rule].flat().every((type) => hasOwn(TYPES, type))) fault(path, `no type: ${rule}`);
+    if (name === "type" && ![rule].flat().every((type) => hasOwn(TYPES, type)))
+      fault(path, `no type: ${rule}`);
   }
 }
 
 /** A given schema in full, if it is the short kind. */
 function fullSchema(given) {
   if (given.type === "object" || !keys(given).length) return { type: "object", ...given };
-  const members = entries(given).map(([name, part]) => [name, isText(part) ? { type: part } : part]);
+  const members = entries(given).map(([name, part]) => [
+    name,
+    isText(part) ? { type: part } : part,
+  ]);
   return { type: "object", properties: fromEntries(members), required: keys(given) };
 }
 
@@ -274,17 +341,36 @@ const KEYS = new Set([...RESERVED, "props", "summary", "items", "window", "actio
 /** The node that a descriptor says; the one that was known, where it says the same. */
 function build(given, parent, id, type, known, found, level = 1) {
   const path = () => join(parent, id);
-  if (!isObject(given) || level > LEVELS) fault(path(), `no descriptor, or more than ${LEVELS} levels`);
-  for (const key in given) if (!KEYS.has(key) || key === "affordances") fault(path(), `there is no key '${key}'`);
-  const { props, properties = props, summary, meta, window, actions, content_ref, contentRef = content_ref } = given;
-  const node = { id: known ? id : parent === null ? id : checkedId(id, parent), type: given.type ?? type };
+  if (!isObject(given) || level > LEVELS)
+    fault(path(), `no descriptor, or more than ${LEVELS} levels`);
+  for (const key in given)
+    if (!KEYS.has(key) || key === "affordances") fault(path(), `there is no key '${key}'`);
+  const {
+    props,
+    properties = props,
+    summary,
+    meta,
+    window,
+    actions,
+    content_ref,
+    contentRef = content_ref,
+  } = given;
+  const node = {
+    id: known ? id : parent === null ? id : checkedId(id, parent),
+    type: given.type ?? type,
+  };
   if (!isText(node.type) || !node.type) fault(path(), "'type' must not be empty");
   if (props != null && properties !== props) fault(path(), "'props' are given twice");
-  for (const [name, value] of [["props", properties], ["meta", meta], ["content_ref", contentRef]]) {
+  for (const [name, value] of [
+    ["props", properties],
+    ["meta", meta],
+    ["content_ref", contentRef],
+  ]) {
     if (value != null && !isObject(value)) fault(path(), `'${name}' must be an object`);
   }
   node.properties = properties == null ? undefined : settled(known?.properties, properties, path());
-  node.meta = meta != null || summary != null || window ? metaOf(given, known?.meta, path()) : undefined;
+  node.meta =
+    meta != null || summary != null || window ? metaOf(given, known?.meta, path()) : undefined;
   node.affordances = undefined;
   if (actions && keys(actions).length) {
     const offered = entries(actions).map(([name, item]) => {
@@ -292,12 +378,20 @@ function build(given, parent, id, type, known, found, level = 1) {
       return makeAction(name, handler, path(), options);
     });
     found.set(path(), offered);
-    node.affordances = settled(known?.affordances, offered.map((item) => item.affordance), path());
+    node.affordances = settled(
+      known?.affordances,
+      offered.map((item) => item.affordance),
+      path(),
+    );
   }
   node.content_ref = undefined;
   if (contentRef != null) {
     const isTextual = /^text\/|(json|xml|yaml)$/.test(contentRef.mime ?? "");
-    const content = { type: isTextual ? "text" : "binary", uri: `slop://content${path()}`, ...contentRef };
+    const content = {
+      type: isTextual ? "text" : "binary",
+      uri: `slop://content${path()}`,
+      ...contentRef,
+    };
     checkMembers(content, CONTENT, path(), ["mime", "summary"]);
     node.content_ref = settled(known?.content_ref, content, path());
   }
@@ -325,7 +419,9 @@ function childrenOf({ items, children, window }, path, known, found, level) {
   const here = path();
   const all = isObject(list)
     ? entries(list).map(([id, item]) => ({ ...item, id }))
-    : typeof list === "object" ? [...list] : fault(here, "'items' must be a list");
+    : typeof list === "object"
+      ? [...list]
+      : fault(here, "'items' must be a list");
   const before = known ?? [];
   let byId;
   const made = all.map((item, at) => {
@@ -337,7 +433,8 @@ function childrenOf({ items, children, window }, path, known, found, level) {
     }
     return build(item, here, id, "item", past, found, level + 1);
   });
-  if ((byId || !known) && new Set(made.map((child) => child.id)).size < made.length) fault(here, "two items have one id");
+  if ((byId || !known) && new Set(made.map((child) => child.id)).size < made.length)
+    fault(here, "two items have one id");
   return keptList(known, made);
 }
 
@@ -353,34 +450,37 @@ const hasMembers = (name, value) => (name === "properties" || name === "meta") &
 function diff(old, next, fields, path = "", ops = []) {
   if (old === next) return ops;
   const isSame = old.id === next.id && old.type === next.type;
-  const own = isSame ? fieldOps(old, next, path) : [];
-  if (!isSame || (path && own.isRisky && !(fields && pays(own, next)))) {
+  const { own, isRisky } = isSame ? fieldOps(old, next, path) : { own: [], isRisky: true };
+  if (!isSame || (path && isRisky && !(fields && pays(own, next)))) {
     ops.push({ op: "replace", path: path || "/", value: next });
     return ops;
   }
   ops.push(...own);
-  const pairs = isArray(next.children) ? childOps(old.children ?? [], next.children, path, ops) : [];
+  const pairs = isArray(next.children)
+    ? childOps(old.children ?? [], next.children, path, ops)
+    : [];
   for (const [a, b] of pairs) diff(a, b, fields, `${path}/${b.id}`, ops);
   return ops;
 }
 
 /** How a node's own fields changed; `isRisky` where old mirrors mishandle that. */
 function fieldOps(old, next, path) {
-  const ops = Object.assign([], { isRisky: false });
+  const own = [];
+  let isRisky = false;
   const turns = !next.children?.length && presence(old.children) !== presence(next.children);
   for (const name of turns ? [...FIELDS, "children"] : FIELDS) {
     const [before, after, where] = [old[name], next[name], `${path}/${name}`];
     if (same(before, after)) continue;
     if (hasMembers(name, before) && hasMembers(name, after)) {
-      ops.push(...memberOps(before, after, where));
-      ops.isRisky ||= !keys(before).length || !same(before[""], after[""]);
+      own.push(...memberOps(before, after, where));
+      isRisky ||= !keys(before).length || !same(before[""], after[""]);
     } else {
-      ops.isRisky = true;
-      if (after === undefined) ops.push({ op: "remove", path: where });
-      else ops.push({ op: before === undefined ? "add" : "replace", path: where, value: after });
+      isRisky = true;
+      if (after === undefined) own.push({ op: "remove", path: where });
+      else own.push({ op: before === undefined ? "add" : "replace", path: where, value: after });
     }
   }
-  return ops;
+  return { own, isRisky };
 }
 
 /** Change members so that their order comes out right, when an add goes to the end. */
@@ -394,11 +494,17 @@ function memberOps(old, next, where) {
     staying.add(key);
     last = at;
   }
-  const op = (op, key) => ({ op, path: `${where}/${escape(key)}`, value: op === "remove" ? undefined : next[key] });
+  const op = (op, key) => ({
+    op,
+    path: `${where}/${escaped(key)}`,
+    value: op === "remove" ? undefined : next[key],
+  });
   return [
     ...before.filter((key) => !staying.has(key)).map((key) => op("remove", key)),
     ...[...staying].filter((key) => !same(old[key], next[key])).map((key) => op("replace", key)),
-    ...keys(next).filter((key) => !staying.has(key)).map((key) => op("add", key)),
+    ...keys(next)
+      .filter((key) => !staying.has(key))
+      .map((key) => op("add", key)),
   ];
 }
 
@@ -482,7 +588,11 @@ function needsSnapshot(root, ops, fields) {
   return ops.some(({ path }) => {
     const [field, ...tokens] = path.slice(1).split("/");
     if (field && (fields || !RESERVED.includes(field))) return false;
-    return !tokens.length || tokens.includes("") || (hasMembers(field, 1) && !keys(root[field] ?? {}).length);
+    return (
+      !tokens.length ||
+      tokens.includes("") ||
+      (hasMembers(field, 1) && !keys(root[field] ?? {}).length)
+    );
   });
 }
 
@@ -491,7 +601,11 @@ function needsSnapshot(root, ops, fields) {
 /** SLOP, state tree: a depth stub keeps id, type and meta. */
 function stub(node) {
   const actions = node.affordances?.map((item) => item.action);
-  return { id: node.id, type: node.type, meta: withTotal(node, actions?.length ? { available_actions: actions } : {}) };
+  return {
+    id: node.id,
+    type: node.type,
+    meta: withTotal(node, actions?.length ? { available_actions: actions } : {}),
+  };
 }
 
 /** SLOP, state tree: a compacted node drops children and content_ref. */
@@ -508,10 +622,15 @@ function rewriter(enter, leave = (_node, _distance) => true) {
   const memories = [];
   return function rewrite(node, distance = 0) {
     const decided = enter(node, distance);
-    if (decided !== undefined || !node.children?.length) return decided === undefined ? node : decided;
-    const memory = (memories[distance] ??= new WeakMap());
+    if (decided !== undefined || !node.children?.length)
+      return decided === undefined ? node : decided;
+    memories[distance] ??= new WeakMap();
+    const memory = memories[distance];
     if (!memory.has(node)) {
-      const children = keptList(node.children, node.children.map((child) => rewrite(child, distance + 1)).filter(Boolean));
+      const children = keptList(
+        node.children,
+        node.children.map((child) => rewrite(child, distance + 1)).filter(Boolean),
+      );
       const result = children === node.children ? node : { ...node, children };
       memory.set(node, children.length || leave(node, distance) ? result : null);
     }
@@ -520,7 +639,8 @@ function rewriter(enter, leave = (_node, _distance) => true) {
 }
 
 function filtered({ types, minSalience = 0, retain }) {
-  const passes = (node) => (!types || types.includes(node.type)) && (node.meta?.salience ?? 0.5) >= minSalience;
+  const passes = (node) =>
+    (!types || types.includes(node.type)) && (node.meta?.salience ?? 0.5) >= minSalience;
   return rewriter(
     (node, distance) => {
       if (distance === 0 || (node.children?.length && (retain || passes(node)))) return undefined;
@@ -531,7 +651,9 @@ function filtered({ types, minSalience = 0, retain }) {
 }
 
 const truncated = (depth) =>
-  rewriter((node, distance) => (!node.children?.length ? node : distance < depth ? undefined : stub(node)));
+  rewriter((node, distance) =>
+    !node.children?.length ? node : distance < depth ? undefined : stub(node),
+  );
 
 const countOf = (node) => (node.children ?? []).reduce((count, child) => count + countOf(child), 1);
 
@@ -553,7 +675,9 @@ function compact(root, most) {
   look(root, 0, false);
   const gone = new Set();
   const collapsed = new Set();
-  for (const { node, at, below } of seen.filter((one) => one.mayGo).sort((a, b) => a.score - b.score)) {
+  for (const { node, at, below } of seen
+    .filter((one) => one.mayGo)
+    .sort((a, b) => a.score - b.score)) {
     if (gone.size >= excess) break;
     if (gone.has(at)) continue;
     collapsed.add(node);
@@ -590,7 +714,8 @@ function pattern(path, more) {
   return { ...more, ids, names, order: names.map((name) => (name ? 1 : 0)).join("") };
 }
 
-const holesOf = ({ names }, ids) => fromEntries(ids.flatMap((id, at) => (names[at] ? [[names[at], id]] : [])));
+const holesOf = ({ names }, ids) =>
+  fromEntries(ids.flatMap((id, at) => (names[at] ? [[names[at], id]] : [])));
 
 /** The patterns that fit, or could go on from, one place of the tree; the most literal first. */
 class Way {
@@ -612,9 +737,11 @@ class Way {
     const names = (one) => one.ids[this._depth] === id;
     // All ids that no pattern names are alike.
     const key = this._further.some(names) ? id : "";
-    let next = this._ways.get(key);
-    if (!next) this._ways.set(key, (next = new Way(this._further.filter((one) => names(one) || one.names[this._depth]), this._depth + 1)));
-    return next;
+    if (!this._ways.has(key)) {
+      const further = this._further.filter((one) => names(one) || one.names[this._depth]);
+      this._ways.set(key, new Way(further, this._depth + 1));
+    }
+    return this._ways.get(key);
   }
 
   at(ids) {
@@ -635,7 +762,8 @@ class Way {
     const added = new Map();
     for (const action of this._here) {
       const { name } = action;
-      if (!added.has(name) && !shown.some((item) => item.action === name) && applies(action, node)) added.set(name, action.affordance);
+      if (!added.has(name) && !shown.some((item) => item.action === name) && applies(action, node))
+        added.set(name, action.affordance);
     }
     result = added.size ? { ...node, affordances: [...shown, ...added.values()] } : node;
     if (this._further.length && node.children?.length) {
@@ -677,12 +805,13 @@ class Entry {
   /** @returns {Node} */
   compose(id, described) {
     if (!this._node && this._described !== described) this._sum = null;
-    if (!this._sum) {
-      this._described = described;
-      const node = this._node ?? described ?? { id, type: "group" };
-      this._sum = !this._below.size || this._isClosed ? node : { ...node, children: this._children(node) };
-    }
-    return this._sum;
+    if (this._sum) return this._sum;
+    this._described = described;
+    const node = this._node ?? described ?? { id, type: "group" };
+    const isWhole = !this._below.size || this._isClosed;
+    const sum = isWhole ? node : { ...node, children: this._children(node) };
+    this._sum = sum;
+    return sum;
   }
 
   _children(node) {
@@ -705,11 +834,21 @@ export class App {
    *   taskLinger?: number, maxDepth?: number, maxNodes?: number}} [options] times in milliseconds
    */
   constructor(id, name = id, options = {}) {
-    if (!/^[A-Za-z0-9][\w.-]{0,127}$/.test(id)) fault(id, "an app's id is 1 to 128 of A-Z a-z 0-9 . _ -");
-    this._options = { coalesce: 50, invokeTimeout: 30_000, taskLinger: 30_000, maxDepth: -1, ...options };
+    if (!/^[A-Za-z0-9][\w.-]{0,127}$/.test(id))
+      fault(id, "an app's id is 1 to 128 of A-Z a-z 0-9 . _ -");
+    this._options = {
+      coalesce: 50,
+      invokeTimeout: 30_000,
+      taskLinger: 30_000,
+      maxDepth: -1,
+      ...options,
+    };
     this.info = {
-      id: checkedId(id, ""), name, slop_version: "0.1", epoch: random() + random(),
-      capabilities: "state patches affordances attention windowing x-base x-fields x-resume x-retain x-actions-hint async content_refs".split(" "),
+      id: checkedId(id, ""),
+      name,
+      slop_version: "0.1",
+      epoch: random() + random(),
+      capabilities: CAPABILITIES.split(" "),
     };
     this.version = 0;
     /** @type {Map<string, any>} */
@@ -744,7 +883,12 @@ export class App {
     this._due.clear();
     const composed = this._root.compose(this.info.id, undefined);
     if (composed !== this._source) {
-      this._result = this._actions.expose(composed, new Set(this._closed.values()), this._source, this._result);
+      this._result = this._actions.expose(
+        composed,
+        new Set(this._closed.values()),
+        this._source,
+        this._result,
+      );
       this._source = composed;
     }
     return this._result;
@@ -807,7 +951,10 @@ export class App {
    */
   register(path, descriptor) {
     const actions = new Map();
-    return this._register(path, { node: this._built(checkedIds(path), descriptor, undefined, actions), actions });
+    return this._register(path, {
+      node: this._built(checkedIds(path), descriptor, undefined, actions),
+      actions,
+    });
   }
 
   /** Take away what was registered at a path. @param {string} path */
@@ -818,7 +965,8 @@ export class App {
   /**
    * Let a function do an action of the nodes that fit a path, which may have holes: `list/{id}`.
    * It is called with the params and what stands in the holes, in one object, and the call.
-   * @param {string} path @param {string} name @param {Handler} handler @param {ActionOptions} [options]
+   * @param {string} path @param {string} name @param {Handler} handler
+   * @param {ActionOptions} [options]
    */
   action(path, name, handler, options) {
     this._actions = this._actions.with(pattern(path, makeAction(name, handler, path, options)));
@@ -833,16 +981,22 @@ export class App {
    */
   content(path, reader, { when } = {}) {
     const properties = { offset: { type: "integer" }, length: { type: "integer" } };
-    const read = async ({ offset = 0, length = PIECE, ...holes }) => piece(await reader(holes), offset, length);
+    const read = async ({ offset = 0, length = PIECE, ...holes }) =>
+      piece(await reader(holes), offset, length);
     this.action(path, "read_content", read, {
-      description: "Read this node's content", params: { type: "object", properties }, idempotent: true, refreshes: [], when,
+      description: "Read this node's content",
+      params: { type: "object", properties },
+      idempotent: true,
+      refreshes: [],
+      when,
     });
   }
 
   /**
    * Let a function make the children of the nodes that fit a path, when a query asks. It takes the
    * holes, and `offset` and `count` if it is `windowed`: then it may return `{items, total}`.
-   * @param {string} path @param {(given: any) => any} resolve @param {{windowed?: boolean}} [options]
+   * @param {string} path @param {(given: any) => any} resolve
+   * @param {{windowed?: boolean}} [options]
    */
   children(path, resolve, { windowed: isWindowed = false } = {}) {
     this._resolvers = this._resolvers.with(pattern(path, { resolve, isWindowed }));
@@ -850,7 +1004,8 @@ export class App {
 
   /** Look again at what stands at a path, or at everything. @param {string} [path] */
   refresh(path) {
-    for (const known of path === undefined ? this._registrations.values() : [this._known(path)]) this._look(known);
+    for (const known of path === undefined ? this._registrations.values() : [this._known(path)])
+      this._look(known);
   }
 
   /**
@@ -874,14 +1029,24 @@ export class App {
     this._put(known.ids, known.node, known.rank);
   }
 
-  /** Let a function decide on every invoke; false is `unauthorized`. @param {(call: Call) => any} hook */
+  /**
+   * Let a function decide on every invoke; false is `unauthorized`.
+   * @param {(call: Call) => any} hook
+   */
   authorize(hook) {
     this._mayCall = hook;
   }
 
-  /** Tell everybody that something happened which is not state. @param {string} name @param {Json} [data] */
+  /**
+   * Tell everybody that something happened which is not state.
+   * @param {string} name @param {Json} [data]
+   */
   emit(name, data) {
-    const event = write({ type: "event", name, data: data === undefined ? data : clean(data, name) });
+    const event = write({
+      type: "event",
+      name,
+      data: data === undefined ? data : clean(data, name),
+    });
     for (const line of this._lines) if (line.hasRoom()) line.send(event);
   }
 
@@ -894,8 +1059,19 @@ export class App {
     const id = `task-${random()}`;
     const controller = new AbortController();
     // SLOP, async actions: a status node under /tasks.
-    const state = { action, status: "running", progress: undefined, message: undefined, started_at: new Date(), params };
-    const cancel = { handler: () => controller.abort(), description: "Stop this task", refreshes: [] };
+    const state = {
+      action,
+      status: "running",
+      progress: /** @type {number | undefined} */ (undefined),
+      message: /** @type {string | undefined} */ (undefined),
+      started_at: new Date(),
+      params,
+    };
+    const cancel = {
+      handler: () => controller.abort(),
+      description: "Stop this task",
+      refreshes: [],
+    };
     const own = {
       rank: LAST,
       ask: () => ({
@@ -910,8 +1086,11 @@ export class App {
       Object.assign(state, more);
       this._look(own);
     };
-    const report = (progress = state.progress, message = state.message) =>
-      show({ progress: progress == null ? progress : Math.round(Math.min(Math.max(progress, 0), 1) * 1e4) / 1e4, message });
+    /** @type {Task["report"]} */
+    const report = (progress, message = state.message) => {
+      const share = Math.round(Math.min(Math.max(progress ?? 0, 0), 1) * 1e4) / 1e4;
+      show({ progress: progress == null ? state.progress : share, message });
+    };
     const run = async () => {
       try {
         await work({ id, signal: controller.signal, report });
@@ -965,11 +1144,22 @@ export class App {
    *   onState?: (isOpen: boolean) => void}} [options]
    * @returns {() => void} ends it
    */
-  dial(url = "ws://127.0.0.1:9339/slop", { protocols = ["slop"], WebSocket: Socket = globalThis.WebSocket, wait = 500, longest = 30_000, onState = () => {} } = {}) {
-    let [socket, timer, isEnded, tries] = [/** @type {any} */ (null), /** @type {any} */ (null), false, 0];
+  dial(
+    url = "ws://127.0.0.1:9339/slop",
+    {
+      protocols = ["slop"],
+      WebSocket: Socket = globalThis.WebSocket,
+      wait = 500,
+      longest = 30_000,
+      onState = () => {},
+    } = {},
+  ) {
+    let [isEnded, tries] = [false, 0];
+    let socket, timer;
     const open = () => {
       let line;
-      const own = (socket = new Socket(url, protocols));
+      const own = new Socket(url, protocols);
+      socket = own;
       own.onopen = () => {
         line = this.connect((text) => own.send(text), { buffered: () => own.bufferedAmount });
         onState(true);
@@ -1005,12 +1195,20 @@ export class App {
     const lines = new Map();
     const hear = ({ source, origin, data }) => {
       // Whatever comes from elsewhere, or is our own, is nothing that a consumer says here.
-      if (source !== page || origin !== page.origin || data?.slop !== true || !isObject(data.message)) return;
+      if (
+        source !== page ||
+        origin !== page.origin ||
+        data?.slop !== true ||
+        !isObject(data.message)
+      )
+        return;
       const { channel, message } = data;
       const { type } = message;
       let line = lines.get(channel);
       if (type === "connect" && (line || lines.size < MOST)) {
-        line ??= new Line(this, (text) => page.postMessage({ slop: true, channel, message: JSON.parse(text) }, "*"));
+        line ??= new Line(this, (text) =>
+          page.postMessage({ slop: true, channel, message: JSON.parse(text) }, "*"),
+        );
         lines.set(channel, line);
         line.greet();
       } else if (type === "disconnect") {
@@ -1024,7 +1222,10 @@ export class App {
     const { document } = page;
     let meta;
     if (document && !document.querySelector('meta[name="slop"]')) {
-      meta = Object.assign(document.createElement("meta"), { name: "slop", content: "postmessage" });
+      meta = Object.assign(document.createElement("meta"), {
+        name: "slop",
+        content: "postmessage",
+      });
       document.head.append(meta);
     }
     return this._ending(() => {
@@ -1043,10 +1244,13 @@ export class App {
   }
 
   _built(ids, given, known, found) {
-    if (ids.length) return build(given, format(ids.slice(0, -1)), ids.at(-1), "group", known, found);
+    if (ids.length)
+      return build(given, format(ids.slice(0, -1)), ids.at(-1), "group", known, found);
     const props = given.props ?? given.properties ?? {};
     const isNamed = "label" in props || "title" in props;
-    const named = isNamed ? given : { ...given, props: { ...props, label: this.info.name }, properties: undefined };
+    const named = isNamed
+      ? given
+      : { ...given, props: { ...props, label: this.info.name }, properties: undefined };
     return build(named, null, this.info.id, "root", known, found);
   }
 
@@ -1083,12 +1287,15 @@ export class App {
     known.end?.();
     this._put(known.ids, known.ids.length ? null : this._bare);
     this._put(errorIds(known), null);
-    if (!this._registrations.has("/")) this._registrations.set("/", { ids: [], key: "/", rank: 1, node: this._bare });
+    if (!this._registrations.has("/"))
+      this._registrations.set("/", { ids: [], key: "/", rank: 1, node: this._bare });
     this._forgetView(known.key);
   }
 
   _forgetView(key) {
-    const views = this._views.filter((view) => `/${view}` !== key || this._registrations.get(key)?.view);
+    const views = this._views.filter(
+      (view) => `/${view}` !== key || this._registrations.get(key)?.view,
+    );
     if (views.length === this._views.length) return;
     this._views = views;
     this.refresh();
@@ -1104,7 +1311,9 @@ export class App {
 
   /** Whether a path is that of a closed view, or below one. */
   _hides(ids) {
-    return this._views.some((view) => !this._isOpen(view) && `${ids.join("/")}/`.startsWith(`${view}/`));
+    return this._views.some(
+      (view) => !this._isOpen(view) && `${ids.join("/")}/`.startsWith(`${view}/`),
+    );
   }
 
   _look(known) {
@@ -1134,8 +1343,18 @@ export class App {
     } catch (error) {
       console.error(key, error);
       const [errors, id] = errorIds(known);
-      const message = `${key} could not be refreshed and ${known.node ? "shows its last good state" : "is missing"}`;
-      this._put([errors, id], { id, type: "status", properties: { path: key, message }, meta: { salience: 1, urgency: "high" } }, LAST);
+      const consequence = known.node ? "shows its last good state" : "is missing";
+      const message = `${key} could not be refreshed and ${consequence}`;
+      this._put(
+        [errors, id],
+        {
+          id,
+          type: "status",
+          properties: { path: key, message },
+          meta: { salience: 1, urgency: "high" },
+        },
+        LAST,
+      );
     }
   }
 
@@ -1156,7 +1375,8 @@ export class App {
     if (isClosed) this._closed.set(entry, node);
     else this._closed.delete(entry);
     for (const one of way) one._sum = null;
-    for (let at = ids.length; at && !way[at]._node && !way[at]._below.size; at--) way[at - 1]._below.delete(ids[at - 1]);
+    for (let at = ids.length; at && !way[at]._node && !way[at]._below.size; at--)
+      way[at - 1]._below.delete(ids[at - 1]);
     this._notify();
   }
 
@@ -1186,9 +1406,14 @@ export class App {
     const parent = ids.length ? format(ids.slice(0, -1)) : null;
     const { children } = build({ items }, parent, node.id, node.type, undefined, actions);
     const { window: _, ...meta } = node.meta ?? {};
-    meta.total_children = isWindowed ? (answer.total ?? Math.max(totalOf(node), offset + children.length)) : children.length;
+    meta.total_children = isWindowed
+      ? (answer.total ?? Math.max(totalOf(node), offset + children.length))
+      : children.length;
     if (isWindowed) meta.window = [answer.offset ?? offset, children.length];
-    return { isWindowed, node: this._actions.at(ids).expose({ ...node, meta, children }, new Set()) };
+    return {
+      isWindowed,
+      node: this._actions.at(ids).expose({ ...node, meta, children }, new Set()),
+    };
   }
 
   /** What a query shows of a path, made where it is lazy; nothing where it leads nowhere. */
@@ -1199,8 +1424,12 @@ export class App {
     const [from, count] = view.window ?? [0, WINDOW];
     const first = meta?.window?.[0] ?? 0;
     const last = Math.min(from + count, totalOf(node));
-    const lacks = !children || (!children.length && totalOf(node)) || (view.window && (from < first || last > first + children.length));
-    const filled = lacks && view.depth !== 0 && (await this._filled(node, ids, [from, count], new Map()));
+    const lacks =
+      !children ||
+      (!children.length && totalOf(node)) ||
+      (view.window && (from < first || last > first + children.length));
+    const filled =
+      lacks && view.depth !== 0 && (await this._filled(node, ids, [from, count], new Map()));
     if (!filled) return projector(view)(node);
     return projector(filled.isWindowed ? { ...view, window: undefined } : view)(filled.node);
   }
@@ -1215,21 +1444,27 @@ export class App {
     if (!offers(node)) refuse("not_found", `${path} does not offer '${name}' now`);
     const owner = this._owner(ids);
     const own = (actions ?? owner.actions)?.get(format(ids))?.find((item) => item.name === name);
-    const action = own ?? this._actions.find(ids, name) ?? refuse("not_found", `nothing does '${name}' here`);
+    const action =
+      own ?? this._actions.find(ids, name) ?? refuse("not_found", `nothing does '${name}' here`);
     const wrong = misfit(action.affordance.params ?? NO_PARAMS, params);
     if (wrong) refuse("invalid_params", wrong);
     const holes = action.names ? holesOf(action, ids) : {};
     const given = { ...params, ...holes };
     let accept = (_answer) => {};
-    const task = (work) => accept({ status: "accepted", data: { taskId: this.task(name, work, params) } });
+    const task = (work) =>
+      accept({ status: "accepted", data: { taskId: this.task(name, work, params) } });
     const call = { path, action: name, params, node, holes, task };
-    if ((await this._mayCall(call)) === false || (await action.authorize?.(given, call)) === false) {
+    if (
+      (await this._mayCall(call)) === false ||
+      (await action.authorize?.(given, call)) === false
+    ) {
       refuse("unauthorized", `not allowed to ${name} here`);
     }
     const run = async () => {
       if (shown) {
         this._look(owner);
-        if (!offers(nodeAt(this.tree(), ids))) refuse("conflict", `${path} does not allow '${name}' any more`);
+        if (!offers(nodeAt(this.tree(), ids)))
+          refuse("conflict", `${path} does not allow '${name}' any more`);
       }
       const verdict = (await action.guard?.(given, call)) ?? true;
       if (verdict !== true) refuse("conflict", verdict || `'${name}' is not possible now`);
@@ -1243,8 +1478,14 @@ export class App {
     const { invokeTimeout } = this._options;
     return new Promise((resolve, reject) => {
       accept = resolve;
-      const timer = setTimeout(reject, invokeTimeout, new ActionError("internal", `took longer than ${invokeTimeout / 1000} s`));
-      run().then(resolve, reject).finally(() => clearTimeout(timer));
+      const timer = setTimeout(
+        reject,
+        invokeTimeout,
+        new ActionError("internal", `took longer than ${invokeTimeout / 1000} s`),
+      );
+      run()
+        .then(resolve, reject)
+        .finally(() => clearTimeout(timer));
     });
   }
 }
@@ -1258,8 +1499,13 @@ function piece(content, offset, length) {
   const whole = isText(content) && /[\ud800-\udfff]/.test(content) ? [...content] : content;
   const part = whole.slice(offset, offset + Math.min(length, PIECE));
   const about = { offset, size: whole.length };
-  if (isText(content)) return { content: isText(part) ? part : part.join(""), encoding: "utf-8", ...about };
-  return { content: btoa([...part].map((byte) => String.fromCharCode(byte)).join("")), encoding: "base64", ...about };
+  if (isText(content))
+    return { content: isText(part) ? part : part.join(""), encoding: "utf-8", ...about };
+  return {
+    content: btoa([...part].map((byte) => String.fromCharCode(byte)).join("")),
+    encoding: "base64",
+    ...about,
+  };
 }
 
 // The protocol's machine
@@ -1311,7 +1557,9 @@ class Group {
 
 function encode(tree) {
   const text = write(tree);
-  return text.length <= SNAPSHOT_CHARS ? text : refuse("bad_request", "too large: ask for less of it");
+  return text.length <= SNAPSHOT_CHARS
+    ? text
+    : refuse("bad_request", "too large: ask for less of it");
 }
 
 function readPath(path) {
@@ -1324,11 +1572,23 @@ function readPath(path) {
 
 /** What each field of a message must be. */
 const or = (holds) => (value) => value == null || holds(value);
-const isRequest = (value) => isText(value) && value !== "" && value.length <= 256 && value.isWellFormed();
+const isRequest = (value) =>
+  isText(value) && value !== "" && value.length <= 256 && value.isWellFormed();
 const isPath = (value) => isText(value) && value.length <= 65_536;
-const isFilter = (value) => isObject(value) && or(isNames)(value.types) && or(isShare)(value.min_salience) && or(isFlag)(value.retain_ancestors);
-const isPoint = (value) => isObject(value) && isText(value.epoch) && isCount(value.version) && isCount(value.seq);
-const VIEW = { id: isRequest, path: or(isPath), depth: or((value) => isCount(value) || value === -1), max_nodes: or((value) => isCount(value) && value), filter: or(isFilter) };
+const isFilter = (value) =>
+  isObject(value) &&
+  or(isNames)(value.types) &&
+  or(isShare)(value.min_salience) &&
+  or(isFlag)(value.retain_ancestors);
+const isPoint = (value) =>
+  isObject(value) && isText(value.epoch) && isCount(value.version) && isCount(value.seq);
+const VIEW = {
+  id: isRequest,
+  path: or(isPath),
+  depth: or((value) => isCount(value) || value === -1),
+  max_nodes: or((value) => isCount(value) && value),
+  filter: or(isFilter),
+};
 const SHAPES = {
   subscribe: { ...VIEW, resume: or(isPoint), fields: or(isFlag) },
   unsubscribe: { id: isRequest },
@@ -1339,7 +1599,14 @@ const SHAPES = {
 /** How much of a tree a message asks for, in one way only. */
 function viewOf({ depth, max_nodes, filter, window }) {
   const { types, min_salience, retain_ancestors } = filter ?? {};
-  return { depth: depth ?? -1, maxNodes: max_nodes ?? undefined, types: types?.toSorted(), minSalience: min_salience ?? undefined, retain: !!retain_ancestors, window };
+  return {
+    depth: depth ?? -1,
+    maxNodes: max_nodes ?? undefined,
+    types: types?.toSorted(),
+    minSalience: min_salience ?? undefined,
+    retain: !!retain_ancestors,
+    window,
+  };
 }
 
 /** One consumer's connection. */
@@ -1405,7 +1672,10 @@ class Line {
       if (wrong) refuse("bad_request", `${type}: '${wrong}' is missing or wrong`);
       if (type === "subscribe") this._subscribe(message);
       else if (type === "unsubscribe") this._end(id);
-      else (type === "query" ? this._query(message) : this._invoke(message)).catch((error) => this._fail(id, error));
+      else
+        (type === "query" ? this._query(message) : this._invoke(message)).catch((error) =>
+          this._fail(id, error),
+        );
     } catch (error) {
       this._fail(known, error);
     }
@@ -1425,7 +1695,16 @@ class Line {
     const key = write([ids, view]);
     const group = app._groups.get(key) ?? new Group(app, key, ids, view);
     if (!group.shown) refuse("not_found", `${path}: there is no such node`);
-    const own = { id, line: this, group, fields: !!message.fields, seq: 0, version: 0, isStale: true, isOld: false };
+    const own = {
+      id,
+      line: this,
+      group,
+      fields: !!message.fields,
+      seq: 0,
+      version: 0,
+      isStale: true,
+      isOld: false,
+    };
     all.set(id, own);
     app._groups.set(key, group);
     group.subscriptions.add(own);
@@ -1453,7 +1732,9 @@ class Line {
     if (!this.hasRoom()) return this._wait();
     try {
       group.text ||= encode(group.shown);
-      this.send(`{"type":"snapshot","id":${write(id)},"version":${version},"seq":0,"tree":${group.text}}`);
+      this.send(
+        `{"type":"snapshot","id":${write(id)},"version":${version},"seq":0,"tree":${group.text}}`,
+      );
       Object.assign(own, { isStale: false, seq: 0, version });
     } catch (error) {
       this._end(id);
@@ -1465,7 +1746,8 @@ class Line {
   patch(own, ops) {
     if (ops === undefined || !this.hasRoom()) return this.snapshot(own);
     const { version } = this._app;
-    this.send(`{"type":"patch","subscription":${write(own.id)},"version":${version},"seq":${++own.seq},"base":${own.version},"ops":${ops}}`);
+    const head = write({ type: "patch", subscription: own.id, version, seq: ++own.seq });
+    this.send(`${head.slice(0, -1)},"base":${own.version},"ops":${ops}}`);
     own.version = version;
   }
 
@@ -1480,16 +1762,20 @@ class Line {
       if (!this.hasRoom()) return;
       clearInterval(this._drain);
       this._drain = undefined;
-      for (const own of this._subscriptions.values()) if (own.isStale && own.group.shown) this.snapshot(own);
+      for (const own of this._subscriptions.values())
+        if (own.isStale && own.group.shown) this.snapshot(own);
     }, 100);
   }
 
-  async _query({ id, path, ...message }) {
+  async _query(message) {
+    const { id, path } = message;
     const { _app: app } = this;
     const found = await app._answer(readPath(path ?? "/"), viewOf(message));
     if (!found) refuse("not_found", `${path}: there is no such node`);
     app.flush();
-    this.send(`{"type":"snapshot","id":${write(id)},"version":${app.version},"tree":${encode(found)}}`);
+    this.send(
+      `{"type":"snapshot","id":${write(id)},"version":${app.version},"tree":${encode(found)}}`,
+    );
   }
 
   async _invoke({ id, path, action, params }) {
@@ -1504,7 +1790,13 @@ class Line {
       const isOurs = error instanceof ActionError;
       if (!isOurs) console.error(path, action, error);
       const isKnown = isOurs && CODES(error.code);
-      answer = { status: "error", error: { code: isKnown ? error.code : "internal", message: isOurs ? error.message : "the app failed" } };
+      answer = {
+        status: "error",
+        error: {
+          code: isKnown ? error.code : "internal",
+          message: isOurs ? error.message : "the app failed",
+        },
+      };
     }
     // SLOP, messages: the changes of an invoke are sent before its result.
     this._app.flush();

@@ -5,8 +5,11 @@ const isObject = (value) => Object.prototype.toString.call(value) === "[object O
 
 const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f" };
 const visible = (text) =>
-  text.replace(/[\s\S]/g, (char) => SHORT[char] ?? `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
-const INVISIBLE = /[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
+  text.replace(
+    /[\s\S]/g,
+    (char) => SHORT[char] ?? `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+const INVISIBLE = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu;
 const MARKER = /(?<!\s)\s+(?=actions:\s?\{|salience=|—\s?")/g;
 
 /** Write out what is invisible, or could pass for the line's own punctuation. */
@@ -23,16 +26,20 @@ function written(value) {
   }
   if (Array.isArray(value)) return `[${value.map(written).join(",")}]`;
   if (!isObject(value)) return JSON.stringify(value);
-  return `{${Object.entries(value).map(([key, member]) => `${JSON.stringify(key)}:${written(member)}`).join(",")}}`;
+  return `{${Object.entries(value)
+    .map(([key, member]) => `${JSON.stringify(key)}:${written(member)}`)
+    .join(",")}}`;
 }
 
 const NAMES = /[{}(),:]/g;
 
 function actionText({ action, params }) {
-  const names = Object.entries(isObject(params?.properties) ? params.properties : {}).map(([name, schema]) => {
-    const types = [schema?.type].flat().filter(isText);
-    return `${plain(name, NAMES)}: ${types.map((type) => plain(type, NAMES)).join("|") || "any"}`;
-  });
+  const names = Object.entries(isObject(params?.properties) ? params.properties : {}).map(
+    ([name, schema]) => {
+      const types = [schema?.type].flat().filter(isText);
+      return `${plain(name, NAMES)}: ${types.map((type) => plain(type, NAMES)).join("|") || "any"}`;
+    },
+  );
   return plain(action, NAMES) + (names.length ? `(${names.join(", ")})` : "");
 }
 
@@ -45,7 +52,9 @@ export function formatTree(node, indent = "") {
   const meta = node.meta ?? {};
   const given = label == null || label === "" ? title : label;
   const name = given == null ? "" : isText(given) ? given : written(given);
-  const members = Object.entries(rest).map(([key, value]) => `${plain(key)}=${plain(written(value))}`);
+  const members = Object.entries(rest).map(
+    ([key, value]) => `${plain(key)}=${plain(written(value))}`,
+  );
   const actions = (node.affordances ?? []).map(actionText);
   const [total, inlined] = [meta.total_children ?? 0, node.children?.length ?? 0];
   let line = `${indent}[${plain(node.type, /[[\]]/g)}] ${plain(node.id)}`;
@@ -55,6 +64,9 @@ export function formatTree(node, indent = "") {
   if (meta.salience != null) line += `  salience=${Math.floor(meta.salience * 100 + 0.5) / 100}`;
   if (actions.length) line += `  actions: {${actions.join(", ")}}`;
   if (total > inlined && meta.window) line += `\n${indent}  (showing ${inlined} of ${total})`;
-  else if (total > 0 && !inlined) line += `\n${indent}  (${total} ${total === 1 ? "child" : "children"} not loaded)`;
-  return [line, ...(node.children ?? []).map((child) => formatTree(child, `${indent}  `))].join("\n");
+  else if (total > 0 && !inlined)
+    line += `\n${indent}  (${total} ${total === 1 ? "child" : "children"} not loaded)`;
+  return [line, ...(node.children ?? []).map((child) => formatTree(child, `${indent}  `))].join(
+    "\n",
+  );
 }

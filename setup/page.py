@@ -1,6 +1,7 @@
 """The modules that the inspector's page imports, brought by npm as package-lock.json says.
 
-    python setup/page.py          brings them, and puts what the page imports into static/vendor
+    python setup/page.py          brings them, puts what the page imports into static/vendor, and
+                                  our modules for other people's pages into the package, shrunk
     python setup/page.py tools    brings what checks our own modules, too
     python setup/page.py lint     checks our own modules: style, mistakes, types
     python setup/page.py format   rewrites our own modules in the project's style
@@ -42,6 +43,13 @@ FILES = {
     "LICENSE.signals": "@preact/signals/LICENSE",
     "LICENSE.signals-core": "@preact/signals-core/LICENSE",
 }
+# Our modules for apps in JavaScript, as they are shipped: without comments, in short names.
+SHIPPED = "src/sightline/js"
+SHRINK = (
+    "node_modules/terser/bin/terser", "--module", "--ecma", "2022", "--mangle",
+    "--compress", "passes=4,unsafe_arrows", "--mangle-props", "regex=/^_/",
+    "--format", "preamble='// Sightline, Apache-2.0'",
+)  # fmt: skip
 COMMANDS: dict[str, list[list[str]]] = {
     "tools": [],
     "lint": [["@biomejs/biome/bin/biome", "check"], ["typescript/bin/tsc", "--project", "."]],
@@ -56,7 +64,7 @@ class PageHook(BuildHookInterface):  # type: ignore[type-arg]
         """Bring the modules before files are collected."""
         if version != "editable":
             bring(Path(self.root))
-            build_data["artifacts"].append(f"/{VENDOR}/")
+            build_data["artifacts"] += [f"/{VENDOR}/", f"/{SHIPPED}/"]
 
 
 def bring(root: Path = ROOT, *, tools: bool = False) -> None:
@@ -64,7 +72,11 @@ def bring(root: Path = ROOT, *, tools: bool = False) -> None:
     digest = sha256((root / "package-lock.json").read_bytes()).hexdigest()
     vendor, installed = root / VENDOR, root / "node_modules"
     lock, complete = vendor / "LOCK", installed / ".complete"
-    done = _says(lock, digest) and all((vendor / name).exists() for name in FILES)
+    shipped = root / SHIPPED / "LOCK"
+    ours = sorted([*(root / "js").glob("*.js"), *(root / "js").glob("*.d.ts")])
+    made_of = sha256(b"".join([digest.encode(), *(file.read_bytes() for file in ours)])).hexdigest()
+    has_page = _says(lock, digest) and all((vendor / name).exists() for name in FILES)
+    done = has_page and _says(shipped, made_of)
     if not _says(complete, digest):
         if done and not tools:
             return
@@ -73,7 +85,17 @@ def bring(root: Path = ROOT, *, tools: bool = False) -> None:
         _run("npm", "ci", *omitted, "--ignore-scripts", "--no-fund", "--no-audit", root=root)
         if tools:
             complete.write_text(digest)
-    if not done:
+    if not _says(shipped, made_of):
+        shutil.rmtree(shipped.parent, ignore_errors=True)
+        shipped.parent.mkdir()
+        for file in ours:
+            copy = shipped.parent / file.name
+            if file.suffix == ".js":
+                _run("node", *SHRINK, "--output", str(copy), str(file), root=root)
+            else:
+                copy.write_bytes(file.read_bytes())
+        shipped.write_text(made_of)
+    if not has_page:
         shutil.rmtree(vendor, ignore_errors=True)
         vendor.mkdir()
         for name, source in FILES.items():
@@ -111,7 +133,8 @@ def main(task: str = "") -> None:
     for program, *arguments in COMMANDS.get(task, []):
         _run("node", f"node_modules/{program}", *arguments)
     if task == "test":
-        _run("node", "--test", *map(str, sorted((ROOT / "tests/inspector").glob("*.test.js"))))
+        tests = [*(ROOT / "tests/inspector").glob("*.test.js"), *(ROOT / "tests/js").glob("*.test.js")]
+        _run("node", "--test", *map(str, sorted(tests)))
 
 
 if __name__ == "__main__":

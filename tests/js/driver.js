@@ -17,14 +17,18 @@ function called(descriptor) {
       Object.entries(actions).map(([name, options]) => [name, { ...options, handler: () => {} }]),
     );
   }
-  if (items !== undefined) made.items = items && items.map(called);
+  if (items !== undefined) made.items = items?.map(called) ?? null;
   return made;
 }
 
 const commands = {
   open: ({ app: id, options }) => {
     apps.get(id)?.app.close();
-    apps.set(id, { app: new App("root", "Root", { coalesce: 1e9, ...options }), lines: new Map(), said: [] });
+    apps.set(id, {
+      app: new App("root", "Root", { coalesce: 1e9, ...options }),
+      lines: new Map(),
+      said: [],
+    });
   },
   register: ({ app: id, path, descriptor }) => {
     const { app } = apps.get(id);
@@ -38,7 +42,10 @@ const commands = {
   },
   connect: ({ app: id, line }) => {
     const own = apps.get(id);
-    own.lines.set(line, own.app.connect((text) => own.said.push([line, text])));
+    own.lines.set(
+      line,
+      own.app.connect((text) => own.said.push([line, text])),
+    );
   },
   receive: async ({ app: id, line, text }) => {
     apps.get(id).lines.get(line)?.receive(text);
