@@ -32,7 +32,7 @@ export function serve(app, server, { origins = [], hosts, token } = {}) {
       buffered: () => socket.bufferedAmount,
     });
     taken.add(socket);
-    socket.on("message", (data) => line.receive(String(data)));
+    socket.on("message", (data) => line.receive(textOf(data)));
     socket.on("error", () => socket.terminate());
     socket.on("close", () => {
       taken.delete(socket);
@@ -64,12 +64,31 @@ export async function serveStdio(app, { input = streams.stdin, output = streams.
   const line = app.connect((text) => output.write(`${text}\n`), {
     buffered: () => output.writableLength,
   });
-  let rest = "";
-  input.setEncoding("utf8");
+  let rest = new Uint8Array();
   for await (const chunk of input) {
-    const lines = (rest + chunk).split("\n");
-    rest = lines.pop() ?? "";
-    for (const text of lines) if (text.trim()) line.receive(text);
+    let start = 0;
+    for (let end = chunk.indexOf(10); end >= 0; end = chunk.indexOf(10, start)) {
+      line.receive(textOf(joined(rest, chunk.subarray(start, end))));
+      rest = new Uint8Array();
+      start = end + 1;
+    }
+    rest = joined(rest, chunk.subarray(start));
   }
   line.close();
+}
+
+function joined(one, other) {
+  const both = new Uint8Array(one.length + other.length);
+  both.set(one);
+  both.set(other, one.length);
+  return both;
+}
+
+/** What bytes say; themselves, which no app takes for a message, where they are no text. */
+function textOf(data) {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(data);
+  } catch {
+    return data;
+  }
 }

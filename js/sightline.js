@@ -38,10 +38,11 @@ const FIELDS = ["properties", "meta", "affordances", "content_ref"];
 const RESERVED = [...FIELDS, "children", "id", "type"];
 const CAPABILITIES =
   "state patches affordances attention windowing async content_refs " +
-  "x-base x-fields x-resume x-retain x-actions-hint";
+  "x-base x-fields x-resume x-retain x-actions-hint x-served";
 const LEVELS = 64;
 const ID_BYTES = 256;
 const STRING_BYTES = 256 * 1024;
+const NESTING = 640;
 const MESSAGE_CHARS = 1024 * 1024;
 const SNAPSHOT_CHARS = 16 * 1024 * 1024;
 const SNAPSHOT_NODES = 50_000;
@@ -1446,7 +1447,7 @@ export class App {
     const own = (actions ?? owner.actions)?.get(format(ids))?.find((item) => item.name === name);
     const action =
       own ?? this._actions.find(ids, name) ?? refuse("not_found", `nothing does '${name}' here`);
-    const wrong = misfit(action.affordance.params ?? NO_PARAMS, params);
+    const wrong = misfit({ additionalProperties: false, ...action.affordance.params }, params);
     if (wrong) refuse("invalid_params", wrong);
     const holes = action.names ? holesOf(action, ids) : {};
     const given = { ...params, ...holes };
@@ -1490,7 +1491,6 @@ export class App {
   }
 }
 
-const NO_PARAMS = { additionalProperties: false };
 const errorIds = ({ key }) => ["errors", legalId(key.slice(1, 60).toWellFormed() || "/")];
 
 function piece(content, offset, length) {
@@ -1522,6 +1522,11 @@ class Group {
       const source = nodeAt(tree, ids);
       return source && project(bound(source));
     };
+    const least = (...given) => Math.min(...given.filter((one) => one >= 0));
+    const [depth, most] = [least(view.depth, maxDepth, LAST), least(view.maxNodes, maxNodes, LAST)];
+    const served = { depth: depth < LAST ? depth : -1, max_nodes: most < LAST ? most : null };
+    const isLess = served.depth !== view.depth || served.max_nodes !== (view.maxNodes ?? null);
+    this.served = isLess ? `,"served":${write(served)}` : "";
     /** @type {Set<any>} */
     this.subscriptions = new Set();
     this.text = "";
@@ -1570,27 +1575,33 @@ function readPath(path) {
   }
 }
 
+const nests = (value, levels) =>
+  typeof value === "object" &&
+  value !== null &&
+  (levels < 1 || values(value).some((part) => nests(part, levels - 1)));
+
 /** What each field of a message must be. */
 const or = (holds) => (value) => value == null || holds(value);
-const isRequest = (value) =>
-  isText(value) && value !== "" && value.length <= 256 && value.isWellFormed();
+const given = (holds) => (value) => value === undefined || holds(value);
+const isEcho = (value) => isText(value) && value.length <= 256 && value.isWellFormed();
+const isRequest = (value) => isEcho(value) && value !== "";
 const isPath = (value) => isText(value) && value.length <= 65_536;
 const isFilter = (value) =>
   isObject(value) &&
   or(isNames)(value.types) &&
   or(isShare)(value.min_salience) &&
-  or(isFlag)(value.retain_ancestors);
+  given(isFlag)(value.retain_ancestors);
 const isPoint = (value) =>
   isObject(value) && isText(value.epoch) && isCount(value.version) && isCount(value.seq);
 const VIEW = {
   id: isRequest,
-  path: or(isPath),
-  depth: or((value) => isCount(value) || value === -1),
+  path: given(isPath),
+  depth: given((value) => isCount(value) || value === -1),
   max_nodes: or((value) => isCount(value) && value),
   filter: or(isFilter),
 };
 const SHAPES = {
-  subscribe: { ...VIEW, resume: or(isPoint), fields: or(isFlag) },
+  subscribe: { ...VIEW, resume: or(isPoint), fields: given(isFlag) },
   unsubscribe: { id: isRequest },
   query: { ...VIEW, window: or(isWindow) },
   invoke: { id: isRequest, path: isPath, action: isText, params: or(isObject) },
@@ -1665,7 +1676,8 @@ class Line {
       const message = isText(data) && data.length <= MESSAGE_CHARS ? read(data) : data;
       if (!isObject(message)) refuse("bad_request", "a message must be an object, not too large");
       const { type, id } = message;
-      known = isRequest(id) ? id : undefined;
+      known = isEcho(id) ? id : undefined;
+      if (nests(message, NESTING)) refuse("bad_request", "nests too deep");
       if (!isText(type) || !hasOwn(SHAPES, type)) refuse("bad_request", "unknown message type");
       // SLOP, messages: what is malformed is refused, and the connection lives on.
       const wrong = keys(SHAPES[type]).find((name) => !SHAPES[type][name](message[name]));
@@ -1733,7 +1745,7 @@ class Line {
     try {
       group.text ||= encode(group.shown);
       this.send(
-        `{"type":"snapshot","id":${write(id)},"version":${version},"seq":0,"tree":${group.text}}`,
+        `{"type":"snapshot","id":${write(id)},"version":${version},"seq":0${group.served},"tree":${group.text}}`,
       );
       Object.assign(own, { isStale: false, seq: 0, version });
     } catch (error) {

@@ -133,7 +133,10 @@ def main(task: str = "") -> None:
     for program, *arguments in COMMANDS.get(task, []):
         _run("node", f"node_modules/{program}", *arguments)
     if task == "test":
-        tests = [*(ROOT / "tests/inspector").glob("*.test.js"), *(ROOT / "tests/js").glob("*.test.js")]
+        tests = [
+            *(ROOT / "tests/inspector").glob("*.test.js"),
+            *(ROOT / "tests/js").glob("*.test.js"),
+        ]
         _run("node", "--test", *map(str, sorted(tests)))
 
 

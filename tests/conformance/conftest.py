@@ -1,4 +1,4 @@
-"""The live requirements hold for a real app over every transport.
+"""The live requirements hold for a real app over every transport, in Python and in JavaScript.
 
 The small provider of the tests takes part once, so that a difference between the two
 shows whether the app or the machine below it is at fault.
@@ -14,11 +14,11 @@ import pytest
 
 from sightline.slop.transports.link import Outgoing
 from sightline.slop.transports.websocket import WebSocketLink, connect_websocket
-from support import real, web
+from support import node_app, real, web
 from support.live import TRANSPORTS, served
 from support.wire import Wire
 
-APPS = tuple(f"app-{transport}" for transport in (*TRANSPORTS, "asgi"))
+APPS = (*(f"app-{transport}" for transport in (*TRANSPORTS, "asgi")), "js-stdio")
 PROVIDERS = ("machine-memory", *APPS)
 
 
@@ -51,8 +51,8 @@ async def wire(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
             yield Wire(link)
             return
         mailbox = None if kind == "machine" else real.Mailbox().app
-        started = () if kind == "machine" else real.command()
-        dial = await stack.enter_async_context(served(transport, tmp_path, mailbox, started))
+        commands = {"machine": (), "app": real.command(), "js": node_app.mailbox_command()}
+        dial = await stack.enter_async_context(served(transport, tmp_path, mailbox, commands[kind]))
         ours = await dial()
         stack.push_async_callback(ours.close)
         yield Wire(ours)

@@ -2,7 +2,6 @@
  * Apps that do what they are told, a command per line of JSON, for the tests that hold them against
  * ours: each command is answered with one line, what the app sent to whom, and its version.
  */
-import { createInterface } from "node:readline";
 import { App } from "../../js/sightline.js";
 import { formatTree } from "../../js/text.js";
 
@@ -22,18 +21,16 @@ function called(descriptor) {
 }
 
 const commands = {
-  open: ({ app: id, options }) => {
+  open: ({ app: id, unknown = [] }) => {
     apps.get(id)?.app.close();
-    apps.set(id, {
-      app: new App("root", "Root", { coalesce: 1e9, ...options }),
-      lines: new Map(),
-      said: [],
-    });
+    const app = new App("root", "Root", { coalesce: 1e9 });
+    app.info.capabilities = app.info.capabilities.filter((name) => !unknown.includes(name));
+    apps.set(id, { app, lines: new Map(), said: [] });
   },
   register: ({ app: id, path, descriptor }) => {
     const { app } = apps.get(id);
     app.register(path, called(descriptor));
-    return { tree: app.tree() };
+    return { tree: app.tree(), text: JSON.stringify(app.tree()) };
   },
   update: ({ app: id, path, change }) => {
     const { app } = apps.get(id);
@@ -60,7 +57,7 @@ const commands = {
   text: ({ tree }) => ({ text: formatTree(tree) }),
 };
 
-for await (const line of createInterface({ input: process.stdin })) {
+async function answered(line) {
   const command = JSON.parse(line);
   let answer;
   try {
@@ -70,5 +67,14 @@ for await (const line of createInterface({ input: process.stdin })) {
   }
   const own = apps.get(command.app);
   const said = own?.said.splice(0) ?? [];
-  process.stdout.write(`${JSON.stringify({ ...answer, said, version: own?.app.version })}\n`);
+  return JSON.stringify({ ...answer, said, version: own?.app.version });
 }
+
+let rest = "";
+process.stdin.setEncoding("utf8");
+for await (const chunk of process.stdin) {
+  const lines = (rest + chunk).split("\n");
+  rest = lines.pop();
+  for (const line of lines) process.stdout.write(`${await answered(line)}\n`);
+}
+process.exit(0);

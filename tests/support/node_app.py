@@ -24,6 +24,11 @@ def node_program() -> str:
     return str(Path(wheel.origin).parent / "bin" / "node")
 
 
+def mailbox_command() -> tuple[str, ...]:
+    """How to start the mailbox of `support.real` in JavaScript, on the standard streams."""
+    return node_program(), str(ROOT / "tests/js/stdio.js")
+
+
 def as_descriptor(value: Json) -> Json:
     """What an author would say to show a node: the parts of it that he can say."""
     made = {"id": value["id"], "type": value["type"]}

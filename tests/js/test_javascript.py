@@ -1,0 +1,249 @@
+"""`sightline.js` is to a consumer what our `App` is: the same messages, the same text."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sightline.slop.app.app import App
+from sightline.slop.protocol.codec import decode, from_value
+from sightline.slop.protocol.text import format_tree
+from sightline.slop.protocol.tree import Node
+from support.convergence import World
+from support.node_app import ROOT, NodeApps, as_descriptor
+from support.share import WHOLE
+from support.trees import Tree, edited, every_node, touched, tree
+
+VIEWS: list[dict[str, Any]] = [
+    {}, {"depth": 0}, {"depth": 1}, {"depth": 2}, {"max_nodes": 3}, {"max_nodes": 8},
+    {"filter": {"min_salience": 0.3}}, {"filter": {"min_salience": 0.5, "retain_ancestors": True}},
+    {"filter": {"types": ["item", "view"]}, "depth": 2, "max_nodes": 4},
+]  # fmt: skip
+CASES = 400 if WHOLE else 8
+WORLDS = 2_000 if WHOLE else 8
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[NodeApps]:
+    with NodeApps() as apps:
+        yield apps
+
+
+def holdable(value: Any) -> Any:
+    """A value that JavaScript holds as it is: it has one kind of number, and sorts digits first."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, (int, float)):
+        return int(value) if float(value).is_integer() and abs(value) < 2**53 else 0.25
+    if isinstance(value, dict):
+        named = {f"n{key}" if key.isdigit() else key: item for key, item in value.items()}
+        return {key: holdable(item) for key, item in named.items()}
+    return [holdable(item) for item in value] if isinstance(value, list) else value
+
+
+def called(descriptor: dict[str, Any]) -> dict[str, Any]:
+    """A descriptor with something to call for each of its actions."""
+    made = dict(descriptor)
+    actions = descriptor.get("actions", {})
+    made["actions"] = {name: {**item, "handler": _nothing} for name, item in actions.items()}
+    if descriptor.get("items"):
+        made["items"] = [called(item) for item in descriptor["items"]]
+    return made
+
+
+def _nothing(**_: Any) -> None:
+    """Take anything and do nothing."""
+
+
+class Both:
+    """The same app in both languages, and what each said to the same requests."""
+
+    def __init__(self, node: NodeApps) -> None:
+        self.node = node
+        self.app = App("root", "Root")
+        node.do("open", app="both")
+        self.ours: list[Any] = []
+        self.theirs: list[Any] = []
+
+    def show(self, value: Tree) -> None:
+        given = holdable(as_descriptor(value))
+        del given["id"]
+        self.app.register("/", called(given))
+        self.node.do("register", app="both", path="/", descriptor=given)
+        self.app._provider.publish(self.app.tree())
+
+    def connect(self) -> None:
+        self.connection = self.app._provider.connect()
+        self.connection.frames_to_send()
+        self.node.do("connect", app="both", line="a")
+
+    def ask(self, message: dict[str, Any]) -> None:
+        text = json.dumps(message)
+        self.connection.receive(text)
+        self._note(self.node.do("receive", app="both", line="a", text=text))
+
+    def flush(self) -> None:
+        self.app._provider.flush()
+        self._note(self.node.do("flush", app="both"))
+
+    def _note(self, answer: Any) -> None:
+        self.ours += map(json.loads, self.connection.frames_to_send(1 << 30))
+        self.theirs += [json.loads(text) for _, text in answer["said"]]
+
+
+def test_the_same_change_is_the_same_patch_in_both_languages(node: NodeApps) -> None:
+    compared = 0
+    for seed in range(CASES):
+        rng = random.Random(seed)
+        value = tree(rng, rng.choice([2, 3, 3, 4]))
+        both = Both(node)
+        both.show(value)
+        both.connect()
+        for at, view in enumerate(VIEWS):
+            both.ask({"type": "subscribe", "id": f"s{at}", "fields": seed % 2 == 1, **view})
+        for _ in range(6):
+            value = (edited if rng.random() < 0.4 else touched)(rng, value)
+            both.show(value)
+            both.flush()
+        assert _sorted(both.theirs) == _sorted(both.ours), f"seed {seed}"
+        compared += sum(message["type"] == "patch" for message in both.ours)
+    assert compared > 5 * CASES
+
+
+def _sorted(messages: list[Any]) -> list[str]:
+    """Whole messages with the order of members, which shows; in the order of who gets them."""
+    messages = sorted(messages, key=lambda m: (m["version"], m.get("id") or m["subscription"]))
+    return [json.dumps(_in_order(message)) for message in messages]
+
+
+def _in_order(value: Any, name: str = "") -> Any:
+    """The members of a message and of a node in one order; those of their fields stay."""
+    if isinstance(value, list):
+        return [_in_order(item, name) for item in value]
+    if not isinstance(value, dict) or name in {"properties", "meta", "affordances", "content_ref"}:
+        return value
+    return {key: _in_order(value[key], key) for key in sorted(value)}
+
+
+class NodeConnection:
+    """A connection to an app in Node, as the protocol's machine has it."""
+
+    def __init__(self, provider: NodeProvider, line: int) -> None:
+        self._provider = provider
+        self._line = line
+        self._frames: list[bytes] = []
+        self._do("connect")
+
+    def frames_to_send(self) -> list[bytes]:
+        frames, self._frames = self._frames, []
+        return frames
+
+    def receive(self, data: bytes) -> list[Any]:
+        self._do("receive", text=data.decode())
+        return []
+
+    def close(self) -> None:
+        self._do("close")
+
+    def take(self, said: list[tuple[int, str]]) -> None:
+        self._frames += [text.encode() for line, text in said if line == self._line]
+
+    def _do(self, command: str, **given: Any) -> None:
+        self._provider.connections[self._line] = self
+        self._provider.do(command, line=self._line, **given)
+
+
+class NodeProvider:
+    """An app in Node, as the protocol's machine has it."""
+
+    def __init__(self, node: NodeApps, value: Tree, unknown: tuple[str, ...]) -> None:
+        self._node = node
+        self.version = 0
+        self.connections: dict[int, NodeConnection] = {}
+        self.do("open", unknown=unknown)
+        self.show(value)
+        self.do("flush")
+
+    def do(self, command: str, **given: Any) -> Any:
+        answer = self._node.do(command, app="world", **given)
+        self.version = answer["version"]
+        for connection in self.connections.values():
+            connection.take(answer["said"])
+        return answer
+
+    def show(self, value: Tree) -> None:
+        given = as_descriptor(value)
+        del given["id"]
+        answer = self.do("register", path="/", descriptor=given)
+        # As it is written there: another spelling of a number would be another text.
+        self.tree = decode(answer["text"].encode())
+
+    def publish(self, _: Node) -> None:
+        """The world shows its value in its own way."""
+
+    def flush(self) -> None:
+        self.do("flush")
+
+    def connect(self) -> NodeConnection:
+        return NodeConnection(self, len(self.connections))
+
+
+class NodeWorld(World):
+    """A world whose provider is an app in Node."""
+
+    def __init__(self, node: NodeApps, seed: int) -> None:
+        self.process = node
+        super().__init__(seed)
+
+    def new_provider(self) -> Any:
+        self.lives += 1
+        provider = NodeProvider(self.process, self.value, self.unknown)
+        self.node = provider.tree
+        self.shown = {provider.version: self.node}
+        return provider
+
+    def subscribe(self) -> None:
+        super().subscribe()
+        own, (path, view) = list(self.asked.items())[-1]
+        self.asked[own] = path, replace(view, available_actions=True)
+
+    def change(self) -> None:
+        super().change()
+        provider: Any = self.provider
+        provider.show(self.value)
+        self.node = provider.tree
+
+
+def test_every_mirror_of_an_app_in_node_ends_equal_to_what_it_shows(node: NodeApps) -> None:
+    for seed in range(WORLDS):
+        world = NodeWorld(node, seed)
+        world.run()
+        assert world.differences() == [], f"seed {seed}"
+
+
+def test_both_write_the_same_text(node: NodeApps) -> None:
+    """Of a tree that came from there: it is what a page shows of itself, and a host of the page."""
+    seen = 0
+    for seed in range(CASES * 5):
+        value = tree(random.Random(seed), 3)
+        node.do("open", app="text")
+        given = as_descriptor(value)
+        del given["id"]
+        shown = node.do("register", app="text", path="/", descriptor=given)["tree"]
+        assert node.do("text", app="text", tree=shown)["text"] == format_tree(from_value(shown))
+        seen += len(every_node(value))
+    assert seen > 20 * CASES
+    example = json.loads((ROOT / "src/sightline/demo/state.json").read_bytes())
+    assert node.do("text", app="text", tree=example)["text"] == format_tree(from_value(example))
+
+
+def test_what_is_shipped_is_small() -> None:
+    shipped = ROOT / "src/sightline/js/sightline.js"
+    if shipped.exists():  # it is made by `python setup/page.py`
+        assert len(gzip.compress(shipped.read_bytes(), 9)) <= 12_000
