@@ -1744,9 +1744,8 @@ class Line {
     if (!this.hasRoom()) return this._wait();
     try {
       group.text ||= encode(group.shown);
-      this.send(
-        `{"type":"snapshot","id":${write(id)},"version":${version},"seq":0${group.served},"tree":${group.text}}`,
-      );
+      const head = write({ type: "snapshot", id, version, seq: 0 }).slice(0, -1);
+      this.send(`${head}${group.served},"tree":${group.text}}`);
       Object.assign(own, { isStale: false, seq: 0, version });
     } catch (error) {
       this._end(id);

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
+from click.testing import CliRunner
+from slop_ai import SlopConsumer
 
+from sightline.cli.js import js
 from sightline.slop.app.app import App
+from sightline.slop.app.javascript import javascript
 from sightline.slop.protocol.codec import decode, from_value
 from sightline.slop.protocol.text import format_tree
 from sightline.slop.protocol.tree import Node
+from sightline.slop.transports.stdio import spawn_stdio
+from support import web
 from support.convergence import World
-from support.node_app import ROOT, NodeApps, as_descriptor
+from support.node_app import ROOT, NodeApps, as_descriptor, mailbox_command
 from support.share import WHOLE
 from support.trees import Tree, edited, every_node, touched, tree
+from support.wire import PATIENCE_S
 
 VIEWS: list[dict[str, Any]] = [
     {}, {"depth": 0}, {"depth": 1}, {"depth": 2}, {"max_nodes": 3}, {"max_nodes": 8},
     {"filter": {"min_salience": 0.3}}, {"filter": {"min_salience": 0.5, "retain_ancestors": True}},
     {"filter": {"types": ["item", "view"]}, "depth": 2, "max_nodes": 4},
 ]  # fmt: skip
+SHIPPED_BYTES = 12_000
 CASES = 400 if WHOLE else 8
 WORLDS = 2_000 if WHOLE else 8
 
@@ -243,7 +253,76 @@ def test_both_write_the_same_text(node: NodeApps) -> None:
     assert node.do("text", app="text", tree=example)["text"] == format_tree(from_value(example))
 
 
-def test_what_is_shipped_is_small() -> None:
-    shipped = ROOT / "src/sightline/js/sightline.js"
-    if shipped.exists():  # it is made by `python setup/page.py`
-        assert len(gzip.compress(shipped.read_bytes(), 9)) <= 12_000
+def test_what_is_shipped_is_small_and_is_printed() -> None:
+    printed = CliRunner().invoke(js).output_bytes
+    assert b"export class App" in printed
+    assert b"export declare" not in printed
+    assert b"export class App" in CliRunner().invoke(js, ["--types"]).output_bytes
+    if (ROOT / "src/sightline/js/sightline.js").exists():  # made by `python setup/page.py`
+        assert len(gzip.compress(printed, 9)) <= SHIPPED_BYTES
+
+
+async def test_an_app_served_over_http_has_it_for_its_pages() -> None:
+    app = App("app", "App")
+    async with web.served(app.asgi()) as at:
+        mounted = await asyncio.to_thread(_get, f"http://{at}/.well-known/slop/sightline.js")
+    async with app.serving(port=0, unix=False, discoverable=False, open=True) as [address]:
+        at = address.removeprefix("ws://").partition("/")[0]
+        own = await asyncio.to_thread(_get, f"http://{at}/.well-known/slop/sightline.js")
+    assert mounted == own == ("text/javascript", javascript("sightline"))
+
+
+def _get(url: str) -> tuple[str, bytes]:
+    with urlopen(url, timeout=PATIENCE_S) as answer:  # noqa: S310 - our own server
+        return answer.headers.get_content_type(), answer.read()
+
+
+async def test_the_deployed_consumer_uses_an_app_in_node() -> None:
+    transport = StdioTransport()
+    consumer = SlopConsumer(transport, timeout=PATIENCE_S)
+    hello = await consumer.connect()
+    assert (hello["provider"]["id"], hello["provider"]["slop_version"]) == ("app", "0.1")
+    subscription = await consumer.subscribe("/", depth=-1)
+    for path, action, params in (
+        ("/", "count", {}),
+        ("/", "set", {"path": "/inbox", "key": "a/b", "value": {"deep": [1]}}),
+        ("/", "add", {"path": "/inbox", "index": 1, "node": {"id": "new", "type": "item"}}),
+        ("/", "set", {"path": "/inbox/new", "key": "first", "value": 1}),
+        ("/", "remove", {"path": "/inbox/msg-2"}),
+        ("/inbox/msg-1", "archive", {}),
+    ):
+        result = await consumer.invoke(path, action, params)
+        assert result["status"] == "ok", result
+        mirror = consumer.get_tree(subscription["id"])
+        assert mirror.to_dict() == (await consumer.query("/", depth=-1)).to_dict()
+    refused = await consumer.invoke("/", "knock", {"times": "x"})
+    assert refused["error"]["code"] == "invalid_params"
+    await transport.close()
+
+
+class StdioTransport:
+    """The deployed consumer's way to a program on its standard streams; also its connection."""
+
+    async def connect(self) -> StdioTransport:
+        self._link = await spawn_stdio(list(mailbox_command()))
+        self._reader: asyncio.Task[None] | None = None
+        return self
+
+    async def send(self, message: Any) -> None:
+        await self._link.send([json.dumps(message).encode()])
+
+    def on_message(self, listener: Callable[[Any], None]) -> None:
+        self._listener = listener
+        self._reader = self._reader or asyncio.create_task(self._read())
+
+    def on_close(self, listener: Callable[[], None]) -> None:
+        """Nobody closes before the test ends."""
+
+    async def close(self) -> None:
+        assert self._reader is not None
+        self._reader.cancel()
+        await self._link.close()
+
+    async def _read(self) -> None:
+        while (message := await self._link.receive()) is not None:
+            self._listener(json.loads(message))

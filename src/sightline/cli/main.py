@@ -44,6 +44,7 @@ COMMANDS: Final = {
     "gateway": ("sightline.cli.gateway:gateway", "See what an agent asks, and why it cost so."),
     "inspect": ("sightline.cli.inspect:inspect", "See exactly what the model saw, in a browser."),
     "invoke": ("sightline.cli.live:invoke", "Ask an app to do something."),
+    "js": ("sightline.cli.js:js", "Print the provider for web pages, in JavaScript."),
     "ledger": ("sightline.cli.ledger:ledger", "Check, query, copy and move conversations."),
     "mcp": ("sightline.cli.mcp:mcp", "Let agents that take MCP servers use your apps."),
     "models": ("sightline.cli.models:models", "List the models that can be asked now."),

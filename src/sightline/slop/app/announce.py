@@ -26,6 +26,7 @@ from typing import Final
 
 import sightline.telemetry as telemetry
 from sightline.errors import InvalidInput
+from sightline.slop.app.javascript import SCRIPT, javascript
 from sightline.slop.discovery.descriptor import Descriptor, Transport, Unix, Ws
 from sightline.slop.discovery.directory import announced
 from sightline.slop.discovery.wellknown import WELL_KNOWN, describe_app
@@ -119,7 +120,10 @@ async def on_air(
             served = serve_websocket(
                 handle, air.host, air.port,
                 token=token, origins=air.origins, hosts=air.hosts,
-                pages={WELL_KNOWN: lambda url: describe_app(info, url, description)},
+                pages={
+                    WELL_KNOWN: lambda url: describe_app(info, url, description),
+                    SCRIPT: lambda _: javascript("sightline"),
+                },
                 is_ready=is_ready,
             )  # fmt: skip
             addresses.append(await stack.enter_async_context(served))

@@ -2,6 +2,7 @@
 
     WebSocket  /slop               the protocol, one message per text frame
     GET        /.well-known/slop   where that is, and what the app offers
+               …/sightline.js      the provider for pages that are served beside it
     GET        /healthz, /readyz   whether it lives, and has room for one more
 
 Whom its `door` does not let in is refused before the socket is accepted. The description
@@ -18,6 +19,7 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
+from sightline.slop.app.javascript import SCRIPT, javascript
 from sightline.slop.discovery.wellknown import WELL_KNOWN, describe_app
 from sightline.slop.protocol.messages import ProviderInfo
 from sightline.slop.transports.door import SUBPROTOCOL, Door, Refusal, Visitor
@@ -133,10 +135,12 @@ class AsgiApp:
             await _answer(send, HTTPStatus.NOT_FOUND, b"not found", "text/plain")
         elif (status := health_status(path, is_ready=self._is_ready)) is not None:
             await _answer(send, status, WORDS[status], "text/plain")
-        elif path != WELL_KNOWN:
+        elif path not in {WELL_KNOWN, SCRIPT}:
             await _answer(send, HTTPStatus.NOT_FOUND, b"not found", "text/plain")
         elif refusal := self._door.refusal(visitor, asks_token=False):
             await _answer(send, refusal.status, refusal.reason.encode(), "text/plain")
+        elif path == SCRIPT:
+            await _answer(send, HTTPStatus.OK, javascript("sightline"), "text/javascript")
         else:
             [host] = visitor.values("host")
             scheme = "wss" if scope.get("scheme") == "https" else "ws"

@@ -193,9 +193,9 @@ async def serve_websocket(
     """Serve WebSockets while the block runs; gives the address, `ws://host:port/path`.
 
     `origins` are the pages that may connect, `hosts` the values of the `Host` header that
-    are this server; by default the loopback names with the port. `pages` are answered as JSON
-    without a token, each made from the URL of the WebSocket as the visitor names its host.
-    `is_ready` is what `/readyz` tells (`transports.health`).
+    are this server; by default the loopback names with the port. `pages` are answered as JSON,
+    or as a script by their ending, without a token, each made from the URL of the WebSocket as
+    the visitor names its host. `is_ready` is what `/readyz` tells (`transports.health`).
     Raises InvalidInput for a host beyond loopback without a token, or one whose names cannot
     be known.
     """
@@ -214,7 +214,8 @@ async def serve_websocket(
             return socket.respond(refusal.status, f"{refusal.reason}\n")
         if page is not None:
             [named] = visitor.values("host")
-            return _json(socket, page(f"ws://{named}{path}"))
+            kind = "text/javascript" if requested.endswith(".js") else "application/json"
+            return _page(socket, page(f"ws://{named}{path}"), kind)
         if requested != path:
             return socket.respond(HTTPStatus.NOT_FOUND, f"the endpoint is {path}\n")
         return None
@@ -359,10 +360,10 @@ def _head(size: int) -> bytes:
     return b"\x81\x7f" + size.to_bytes(8)
 
 
-def _json(socket: ServerConnection, body: bytes) -> Response:
+def _page(socket: ServerConnection, body: bytes, kind: str) -> Response:
     response = socket.respond(HTTPStatus.OK, body.decode())
     del response.headers["Content-Type"]
-    response.headers["Content-Type"] = "application/json"
+    response.headers["Content-Type"] = kind
     return _uncached(response)
 
 

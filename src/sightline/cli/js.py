@@ -1,0 +1,21 @@
+"""`sightline js`: the provider for web pages and Node, to be put beside a page."""
+
+from __future__ import annotations
+
+import click
+
+from sightline.slop.app.javascript import MODULES, javascript
+
+__all__ = ["js"]
+
+
+@click.command(epilog="\b\nExamples:\n  sightline js > sightline.js\n  sightline js node > node.js")
+@click.argument("module", type=click.Choice(MODULES), default=MODULES[0])
+@click.option("--types", is_flag=True, help="Print the module's TypeScript types instead.")
+def js(module: str, types: bool) -> None:
+    """Print a JavaScript module that lets a page or a Node program be seen and used.
+
+    `sightline` is the provider, without dependencies; `node` serves it in Node, `react` is a hook,
+    and `text` writes a tree as models read it.
+    """
+    click.echo(javascript(module, "d.ts" if types else "js"), nl=False)
