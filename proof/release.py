@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from email import message_from_bytes
 from pathlib import Path
 
-from setup.page import FILES, VENDOR
+from setup.page import FILES, SHIPPED, VENDOR
 
 from proof.install import install
 from sightline._distribution import __version__
@@ -103,7 +103,11 @@ def contents(wheel: Path) -> Iterator[str]:
     sources = ROOT / "src"
     files = (path for path in sources.rglob("*") if path.is_file() and path.suffix != ".pyc")
     ours = {path.relative_to(sources).as_posix() for path in files}
-    wanted = ours | {f"{VENDOR}/{name}".removeprefix("src/") for name in (*FILES, "LOCK")}
+    modules = (path.name for path in (ROOT / "js").iterdir() if path.suffix in {".js", ".ts"})
+    made = {VENDOR: (*FILES, "LOCK"), SHIPPED: (*modules, "LOCK")}
+    wanted = ours | {
+        f"{home}/{name}".removeprefix("src/") for home, names in made.items() for name in names
+    }
     names = zipfile.ZipFile(wheel).namelist()
     found = {name for name in names if not name.startswith(f"{_stem(wheel)}.dist-info/")}
     yield from (f"{name} is missing" for name in sorted(wanted - found))

@@ -9,11 +9,11 @@ from sightline.slop.app.javascript import MODULES, javascript
 __all__ = ["js"]
 
 
-@click.command(epilog="\b\nExamples:\n  sightline js > sightline.js\n  sightline js node > node.js")
+@click.command(epilog="\b\nExamples:\n  sightline js\n  sightline js --types\n  sightline js react")
 @click.argument("module", type=click.Choice(MODULES), default=MODULES[0])
 @click.option("--types", is_flag=True, help="Print the module's TypeScript types instead.")
 def js(module: str, types: bool) -> None:
-    """Print a JavaScript module that lets a page or a Node program be seen and used.
+    """Print a JavaScript module for pages and Node programs that are to be seen and used.
 
     `sightline` is the provider, without dependencies; `node` serves it in Node, `react` is a hook,
     and `text` writes a tree as models read it.
