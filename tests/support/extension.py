@@ -24,6 +24,7 @@ class Extension:
     """Announces pages, and passes on what is said to them and by them; each call gets a hello.
 
     It knows no channels unless it is a `new` one; then each is a connection of its own to the page.
+    Else a page is open for everybody, or for nobody.
     """
 
     def __init__(self, socket: ClientConnection, *, new: bool = False) -> None:
@@ -31,6 +32,7 @@ class Extension:
         self.heard: list[dict[str, Any]] = []
         self.pages: dict[str, App] = {}
         self._new = new
+        self._open: set[str] = set()
         self._links: dict[tuple[str, str], MemoryLink] = {}
         self._hellos: dict[tuple[str, str], bytes] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -56,7 +58,11 @@ class Extension:
                 frame = json.loads(text)
                 self.heard.append(frame)
                 app = self.pages.get(frame["providerKey"])
-                if app is not None and frame["type"] == "slop-relay":
+                if frame["type"] == "relay-open":
+                    self._open.add(frame["providerKey"])
+                elif frame["type"] == "relay-close" and not self._new:
+                    self._open.discard(frame["providerKey"])
+                elif app is not None and frame["type"] == "slop-relay":
                     await self._pass_on(app, frame)
 
     async def end(self) -> None:
@@ -87,7 +93,8 @@ class Extension:
 
     async def _answer(self, key: str, channel: str, message: bytes) -> None:
         more = {"channel": channel} if channel else {}
-        await self.send("slop-relay", key, message=json.loads(message), **more)
+        if key in self._open:
+            await self.send("slop-relay", key, message=json.loads(message), **more)
 
     def _start(self, work: Any) -> None:
         task = asyncio.create_task(work)

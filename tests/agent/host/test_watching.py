@@ -24,6 +24,15 @@ async def test_all_lines_get_everything_in_order() -> None:
         assert await read(line) == [text(0), text(1), text(2)]
 
 
+async def test_what_is_noticed_before_anybody_reads_is_for_the_first_who_does() -> None:
+    watching, early = Watching(), Noticed(code="not_connected", message="mail")
+    watching.tell(early)
+    watching.tell(text(0))
+    lines = [watching.open(), watching.open()]
+    watching.close()
+    assert [await read(line) for line in lines] == [[early], []]
+
+
 async def test_a_slow_reader_loses_the_oldest_and_is_told() -> None:
     line = Line(limit=2)
     for number in range(5):

@@ -19,14 +19,19 @@ from websockets.typing import Origin, Subprotocol
 
 from sightline.errors import ActionFailed, InvalidInput, Unreachable
 from sightline.slop.app.app import App
+from sightline.slop.hub import browser as browser_module
+from sightline.slop.hub import pagelink
 from sightline.slop.hub.backoff import Backoff
 from sightline.slop.hub.browser import BrowserBridge
 from sightline.slop.hub.hub import Hub
 from sightline.slop.hub.pairing import PairingFile
 from sightline.slop.hub.questions import UserAnswer, UserQuestion
+from sightline.slop.hub.relay import Relay, TabSource
 from sightline.slop.protocol.world import AppState, World
-from sightline.slop.transports.link import Peer
+from sightline.slop.transports.link import LinkClosed, Peer
+from sightline.slop.transports.memory import memory_pair
 from sightline.slop.transports.websocket import WebSocketLink
+from slop.hub.test_relay import Watcher
 from support.extension import EXTENSION, deployed_bridge, extension
 from support.wire import PATIENCE_S
 
@@ -279,13 +284,14 @@ async def test_the_user_is_asked_once_about_an_extension(tmp_path: Path) -> None
         assert asked.empty()
 
 
-async def test_two_hubs_share_a_bridge_and_the_second_takes_over(tmp_path: Path) -> None:
+@pytest.mark.parametrize("new", [True, False])
+async def test_two_hubs_share_a_bridge_and_the_second_takes_over(new: bool, tmp_path: Path) -> None:
     app = board()
     async with opened(tmp_path, origins=[EXTENSION]) as first:
         port = bridge_of(first).port
         async with opened(tmp_path, origins=[EXTENSION], port=port) as second:
             assert (bridge_of(first).role, bridge_of(second).role) == ("server", "client")
-            async with extension(port, new=True) as browser:
+            async with extension(port, new=new) as browser:
                 await browser.announce("k", app)
                 for hub in (first, second):
                     await app_is(hub, "web-k", "connected")
@@ -327,6 +333,33 @@ async def test_a_port_that_somebody_else_has_is_told(tmp_path: Path) -> None:
         async with Hub(bridge=bridge):
             with pytest.raises(Unreachable, match=f"cannot serve 127.0.0.1:{port}"):
                 await bridge.settled()
+
+
+async def test_who_does_not_read_is_let_go_and_nobody_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(browser_module, "_UNSENT_BYTES", 1000)
+    monkeypatch.setattr(pagelink, "_UNREAD_BYTES", 1000)
+    ours, theirs = memory_pair(window_bytes=1)
+    line = browser_module._Line(ours)
+    running = asyncio.create_task(line.run(lambda _: None))
+    for _ in range(3):
+        line.put(b"x" * 500)
+    await running
+    with pytest.raises(LinkClosed):
+        await theirs.send([b"x"])
+    # A page that says more than we read loses its link; the others of its extension do not.
+    sent: list[bytes] = []
+    relay = Relay(Watcher())
+    source = TabSource("e", sent.append)
+    relay.hear_source(source, b'{"type":"provider-available","providerKey":"k"}')
+    link = pagelink.PageLink(relay, relay.tabs["k"], Peer("page"))
+    big = json.dumps({"type": "slop-relay", "providerKey": "k", "message": "x" * 900}).encode()
+    for _ in range(2):
+        relay.hear_source(source, big)
+    with pytest.raises(Unreachable, match="faster than it can be read"):
+        await link.receive()
+    assert relay.tabs["k"].openings == {}
 
 
 @pytest.mark.parametrize("bad", ["{}", "no", '{"token": "short"}'])

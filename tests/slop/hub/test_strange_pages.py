@@ -19,6 +19,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Origin
 
+from sightline.errors import Unreachable
 from sightline.slop.app.app import App
 from sightline.slop.hub.browser import BrowserBridge
 from sightline.slop.hub.gate import BridgeGate
@@ -378,3 +379,28 @@ def test_where_nobody_can_tell_whose_it_is_a_token_is_needed_or_a_word(
     visitor = Visitor.of([("Host", "localhost:9339"), *headers.items()])
     verdict = gate.judge(path, 9339, visitor, None, lambda _: None)
     assert (str(verdict.status.value) if isinstance(verdict, Refusal) else verdict) == expected
+
+
+_SERVE = """
+import encodings.idna, os, socket
+os.setgroups([]); os.setgid({uid}); os.setuid({uid})
+with socket.create_server(("127.0.0.1", 0)) as one:
+    print(one.getsockname()[1], flush=True)
+    one.accept()[0].recv(1000)
+    print("came", flush=True)
+"""
+
+
+@AS_ROOT
+async def test_another_users_bridge_is_not_told_the_token(tmp_path: Path) -> None:
+    command = [sys.executable, "-I", "-S", "-c", _SERVE.format(uid=NOBODY)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as serving:
+        assert serving.stdout is not None
+        port = int(await asyncio.to_thread(serving.stdout.readline))
+        async with asyncio.timeout(PATIENCE_S):
+            bridge = BrowserBridge(tmp_path / "browser.json", port=port)
+            async with Hub(bridge=bridge):
+                with pytest.raises(Unreachable, match=f"not known to be you .user {NOBODY}"):
+                    await bridge.settled()
+        serving.kill()
+        assert serving.stdout.read() == ""

@@ -16,6 +16,7 @@ from sightline.events import HostEvent, Noticed
 __all__ = ["Line", "Watching"]
 
 MAX_EVENTS: Final = 10_000
+MAX_EARLY: Final = 100
 
 
 class Line:
@@ -63,9 +64,13 @@ class Watching:
 
     def __init__(self) -> None:
         self._lines: list[Line] = []
+        # What was noticed while the host was opened, and nobody could read it yet.
+        self._unread: deque[HostEvent] | None = deque(maxlen=MAX_EARLY)
 
     def tell(self, event: HostEvent) -> None:
-        """Put an event into every reader's queue."""
+        """Put an event into every reader's queue; a notice waits for the first reader."""
+        if self._unread is not None and isinstance(event, Noticed):
+            self._unread.append(event)
         for line in self._lines:
             line.put(event)
 
@@ -73,6 +78,9 @@ class Watching:
         """Open a queue for a new reader."""
         line = Line(limit)
         self._lines.append(line)
+        for event in self._unread or ():
+            line.put(event)
+        self._unread = None
         return line
 
     def leave(self, line: Line) -> None:

@@ -232,7 +232,10 @@ class BrowserBridge:
     def _ask_about(self, origin: str) -> None:
         """Ask the user about an extension, once; it comes back by itself."""
         ask = None if self._seats is None else self._seats.ask
-        if ask is None or origin in self._asked_about or len(self._asked_about) >= _QUESTIONS:
+        if origin in self._asked_about or len(self._asked_about) >= _QUESTIONS:
+            return
+        if ask is None:
+            _log.info("nobody can be asked about %s; bridge.origins lets it in", origin)
             return
         self._asked_about.add(origin)
         question = UserQuestion(

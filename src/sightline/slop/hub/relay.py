@@ -106,11 +106,15 @@ _encode: Final = msgspec.json.Encoder().encode
 
 @dataclass(eq=False, slots=True)
 class TabSource:
-    """A connection that announces tabs: an extension, or another bridge (`channels` False)."""
+    """A connection that announces tabs: an extension, or another bridge (`channels` False).
+
+    `carries` is whether it was seen to know what a channel is.
+    """
 
     origin: str
     send: Send
     channels: bool = True
+    carries: bool = False
     tabs: dict[str, Tab] = field(default_factory=dict)
     asleep: dict[str, Tab] = field(default_factory=dict)
 
@@ -162,7 +166,7 @@ class Opening:
         if tab.openings.pop(self.channel, None) is None:
             return
         # Who knows no channels would close it for everybody.
-        if tab.source.channels or not tab.openings:
+        if tab.source.carries or not tab.openings:
             self._say(_Close(tab.source_key, self._channel))
 
     def _say(self, frame: _Frame) -> None:
@@ -266,6 +270,7 @@ class Relay:
         consumer.openings[key] = self.open(key, consumer.name, take, end)
 
     def _announce(self, source: TabSource, frame: _Available) -> None:
+        source.carries |= source.channels and frame.provider.origin is not None
         known = source.tabs.get(frame.provider_key)
         slept = source.asleep.pop(frame.provider_key, None)
         if known is None and len(source.tabs) + len(source.asleep) >= TABS:
@@ -314,6 +319,7 @@ class Relay:
         if not source.channels and message_type(message) in _ASKING:
             return
         if channel is not None and source.channels:
+            source.carries = True
             wanted = [tab.openings[channel]] if channel in tab.openings else []
         else:
             wanted = list(tab.openings.values())
