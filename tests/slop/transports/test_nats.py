@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from support import nats
 from support.loopback import listening
 from support.on_broker import TROUBLES, VIEWS, Trouble, on_broker, until
 from support.share import WHOLE
+from support.shell import Run
 
 pytestmark = pytest.mark.skipif(bool(nats.lacks()), reason=nats.lacks())
 
@@ -172,6 +174,36 @@ async def test_a_tree_larger_than_the_brokers_limit_passes_in_pieces() -> None:
         await world.settled()
         outcome = await world.clients[0].invoke("/", "echo", {"text": "z" * 50_000})
         assert outcome.data == {"text": "z" * 50_000}
+
+
+def test_the_command_line_takes_the_address(sightline: Run) -> None:
+    app, ready, over = App("board", "Board"), threading.Event(), threading.Event()
+    app.node("list")(lambda: {"type": "group", "props": {"n": 1}})
+    app.action("list", "add")(lambda: "added")
+
+    async def serve(url: str) -> None:
+        async with app.serving(unix=False, nats=url):
+            ready.set()
+            await asyncio.to_thread(over.wait)
+
+    with nats.server() as broker:
+        serving = threading.Thread(target=lambda: asyncio.run(serve(broker.url)))
+        serving.start()
+        try:
+            assert ready.wait(30)
+            address = f"{broker.url}/board"
+            assert b'"n":1' in sightline("query", address, "/list").stdout
+            assert b"added" in sightline("invoke", address, "/list", "add").stdout
+            assert (
+                b'"event":"snapshot"'
+                in sightline("watch", address, "--json", "--count", "2").stdout
+            )
+            lost = sightline("query", f"{broker.url}/nobody")
+            assert lost.returncode == 4
+            assert b"there is no app 'nobody'" in lost.stderr
+        finally:
+            over.set()
+            serving.join()
 
 
 async def test_a_result_comes_after_the_changes_that_it_reports() -> None:

@@ -80,7 +80,8 @@ class FoundApps:
 class Discovery:
     """Finds the apps that announce themselves in directories, once or continually.
 
-    Those on `brokers`, which are addresses of NATS's, are found while it watches.
+    Those on `brokers`, which are addresses of NATS's, are found while it watches. Raises
+    InvalidInput for what is no such address, MissingExtra without the library for them.
     """
 
     def __init__(
@@ -93,6 +94,9 @@ class Discovery:
         paths = standard_directories() if directories is None else directories
         self._directories = [Directory(path) for path in paths]
         self._on_brokers: dict[str, list[Descriptor]] = {address: [] for address in brokers}
+        for address in brokers:
+            NatsUrl.read(address)
+            nats_module("nats_link")
         self._poll_s = poll_s
 
     def look(self) -> FoundApps:
@@ -129,14 +133,17 @@ class Discovery:
 
     async def _listen(self, address: str) -> None:
         """Keep the list of the apps on a broker up to date; the next tick shows it."""
-        nats_link = nats_module("nats_link")
+        nats_link, reason = nats_module("nats_link"), ""
         while True:
             try:
                 async for found in nats_link.apps_on(address):
                     self._on_brokers[address] = list(_on_broker(address, found))
+                    reason = ""
             except SightlineError as error:
                 self._on_brokers[address] = []
-                _log.warning("%s", error)
+                if str(error) != reason:
+                    reason = str(error)
+                    _log.warning("%s", reason)
             await asyncio.sleep(self._poll_s)
 
     async def _ticks(self) -> AsyncGenerator[None]:

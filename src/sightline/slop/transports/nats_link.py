@@ -371,6 +371,7 @@ class _Room:
         self._numbers = count(1)
         self._heard_at: list[int] = []
         self._quiet = self._ticks = 0
+        self._assembler = Assembler(CONSUMER_BYTES)
         self._saying: set[asyncio.Task[None]] = set()
 
     async def enter(self) -> None:
@@ -493,7 +494,7 @@ class _Room:
     def _lives(self, _: str, __: str, payload: bytes | None) -> None:
         self._quiet = 0
         try:
-            message = None if payload is None else Assembler(CONSUMER_BYTES).take(payload)
+            message = None if payload is None else self._assembler.take(payload)
         except ValueError:
             return
         if message is not None and message.startswith(_EVENT):
