@@ -41,7 +41,7 @@ async def _without_looking() -> list[str]:
         is_lost = message.startswith(b'{"type":"patch"') and b'"lost"' in message
         return is_lost or await say(self, subject, message, reply)
 
-    with patch.object(_Feed, "_lose", lambda _: None), patch.object(Broker, "say", loses):
+    with patch.object(_Feed, "lose", lambda _: None), patch.object(Broker, "say", loses):
         async with on_broker() as world:
             world.mirror()
             await world.settled()

@@ -49,6 +49,7 @@ COMMANDS: Final = {
     "mcp": ("sightline.cli.mcp:mcp", "Let agents that take MCP servers use your apps."),
     "models": ("sightline.cli.models:models", "List the models that can be asked now."),
     "query": ("sightline.cli.live:query", "Ask an app for its state, once."),
+    "relay": ("sightline.cli.relay:relay", "Serve an app at one more WebSocket port."),
     "render": ("sightline.cli.render:render", "Write a prompt as a vendor's request JSON."),
     "slots": ("sightline.cli.slots:slots", "Assemble a prompt from slots within a budget."),
     "strategy": ("sightline.cli.strategy:strategy", "List strategies, or check one on a session."),

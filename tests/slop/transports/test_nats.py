@@ -176,6 +176,20 @@ async def test_a_tree_larger_than_the_brokers_limit_passes_in_pieces() -> None:
         assert outcome.data == {"text": "z" * 50_000}
 
 
+async def test_what_is_asked_while_the_broker_is_away_fails_and_the_mirror_comes_back() -> None:
+    async with on_broker(seed=8) as world:
+        world.mirror()
+        await world.settled()
+        waiting = asyncio.create_task(world.clients[0].invoke("/", "hang"))
+        await world.clients[0].query("/")
+        world.broker.kill()
+        with pytest.raises(Unreachable):
+            await waiting
+        await until(lambda: not world.watches[0][0].is_current)
+        world.broker.start()
+        await world.settled()
+
+
 def test_the_command_line_takes_the_address(sightline: Run) -> None:
     app, ready, over = App("board", "Board"), threading.Event(), threading.Event()
     app.node("list")(lambda: {"type": "group", "props": {"n": 1}})

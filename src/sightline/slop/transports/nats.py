@@ -303,6 +303,7 @@ class Broker:
             if not self.is_up.is_set():
                 continue
             pong = asyncio.create_task(self._connection.flush(_NEVER_S))
+            pong.add_done_callback(lambda task: task.cancelled() or task.exception())
             # In steps: who was too busy to listen has not waited.
             for _ in range(_PONG_STEPS):
                 await asyncio.sleep(_PONG_S / _PONG_STEPS)

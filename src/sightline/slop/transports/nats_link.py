@@ -7,8 +7,10 @@ So a gap costs this process one question, however many mirrors it has.
 
 *A mirror is right or it says so.* A feed looks at the versions: a change that follows upon what
 was not seen, or a beat of a version that was not, is a gap, of which every mirror is told by a
-patch that cannot be the next one; it asks again, as on any link. A room that hears
-nothing of its app for a few beats, and every room when the broker is lost, ends its links.
+patch that cannot be the next one; it asks again, as on any link. The loss of the broker is a gap
+for all: their links stay, and are answered when it is back, with one snapshot for each view; but a
+link that waits for an answer, or is asked for something meanwhile, ends, for nobody knows what
+became of it. A room that hears nothing of its app for a few beats ends its links.
 """
 
 from __future__ import annotations
@@ -113,6 +115,7 @@ class NatsLink:
         self._assembler = Assembler(CONSUMER_BYTES)
         self._inbox: deque[bytes] = deque([room.hello])
         self._unread_bytes = 0
+        self._unanswered = 0
         self._waiter: asyncio.Future[None] | None = None
         self._closed = False
 
@@ -138,7 +141,11 @@ class NatsLink:
                     await self._subscribe(wanted)
                 case Unsubscribe(name):
                     self._leave(name)
+                case _ if self._room.is_suspended:
+                    self.end()
+                    raise LinkClosed("the broker is away")
                 case _:
+                    self._unanswered += 1
                     await self._room.ask(f"l{self.number}", message)
 
     async def close(self, _reason: str = "") -> None:
@@ -173,7 +180,13 @@ class NatsLink:
         except ValueError:
             message = b""  # it cannot be read, and whoever waits for it is told when its time is up
         if message is not None:
+            self._unanswered -= 1
             self.put(message)
+
+    def suspend(self) -> None:
+        """End, if an answer was on its way when the broker was lost."""
+        if self._unanswered:
+            self.end()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -262,6 +275,11 @@ class _Feed:
         if is_first and version is not None:
             self._version, self._quiet = version, 0
 
+    def ask_again(self) -> None:
+        """Ask for every beginning that has not come."""
+        for join in self._joins.values():
+            self._room.do(self._room.ask(join.token, join.question))
+
     def tick(self) -> None:
         """Notice that the app no longer publishes this view, or that nobody here wants it."""
         self._quiet += 1
@@ -271,13 +289,13 @@ class _Feed:
             if join.ticks in _AGAIN_TICKS:
                 self._room.do(self._room.ask(join.token, join.question))
         if self._quiet > _QUIET_TICKS:
-            self._lose()
+            self.lose()
 
     def _heard(self, _: str, __: str, payload: bytes | None) -> None:
         try:
             message = None if payload is None else self._assembler.take(payload)
         except ValueError:
-            self._lose()
+            self.lose()
             return
         if message is None or not self._live:
             return
@@ -287,14 +305,14 @@ class _Feed:
             version, base = int(patch[1]), int(patch[2])
             # What the view showed at `base` it shows at every version up to this one.
             if base > self._version:
-                self._lose()
+                self.lose()
             elif version > self._version:
                 self._version = version
                 behind = {one: had for one, had in self._live.items() if had[0] < version}
                 self._hand(behind, message)
         elif (beat := _BEAT.fullmatch(message)) is not None:
             if int(beat[1] or 0) > self._version:
-                self._lose()
+                self.lose()
         else:
             self._version = self._hand(self._live, message) or self._version
 
@@ -312,7 +330,7 @@ class _Feed:
             link.put(ready[0])
         return version
 
-    def _lose(self) -> None:
+    def lose(self) -> None:
         """Tell every mirror that it has missed something: it asks again."""
         lost, self._live = self._live, {}
         for link, name in lost:
@@ -362,7 +380,9 @@ class _Room:
         self.hello = b""
         self.shared = SharedReading()
         self.welcomed: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self.is_closed = False
+        self.is_closed = self.is_suspended = False
+        # For so many ticks after the broker came back the app may still be on its way.
+        self._returning = 0
         self._key = ""
         self._inbox = broker.new_inbox()
         self._links: dict[int, NatsLink] = {}
@@ -431,8 +451,11 @@ class _Room:
 
     def tick(self) -> None:
         """Notice an app that is gone; keep the views that are mirrored here."""
+        if self.is_suspended:
+            return
         self._ticks += 1
         self._quiet += 1
+        self._returning = max(0, self._returning - 1)
         if self._quiet > _QUIET_TICKS:
             self.close()
             return
@@ -449,6 +472,24 @@ class _Room:
             # A sign of life, so that not each of many links asks for one.
             for link in list(self._links.values()):
                 link.put(self.hello)
+
+    def suspend(self) -> None:
+        """Note that the broker is away."""
+        self.is_suspended = True
+        for link in list(self._links.values()):
+            link.suspend()
+        for feed in self._feeds.values():
+            feed.lose()
+
+    def resume(self) -> None:
+        """Note that the broker is back: what is heard and waited for is asked for once more."""
+        self.is_suspended = False
+        self._quiet, self._returning = 0, _QUIET_TICKS
+        self._ask_again()
+
+    def _ask_again(self) -> None:
+        for feed in self._feeds.values():
+            feed.ask_again()
 
     def close(self) -> None:
         """End every link."""
@@ -473,7 +514,8 @@ class _Room:
             if not self.welcomed.done():
                 self._welcome(payload)
         elif payload is None:
-            self.close()
+            if not self._returning:
+                self.close()
         elif token[:1] == "l" and (link := self._links.get(_number(token))) is not None:
             link.answer(payload)
         elif (feed := self._tokens.get(token)) is not None:
@@ -493,6 +535,9 @@ class _Room:
 
     def _lives(self, _: str, __: str, payload: bytes | None) -> None:
         self._quiet = 0
+        if self._returning:
+            self._returning = 0
+            self._ask_again()
         try:
             message = None if payload is None else self._assembler.take(payload)
         except ValueError:
@@ -523,6 +568,7 @@ class _Shared:
     def __init__(self, url: NatsUrl, forget: Callable[[], object]) -> None:
         self.broker = Broker(url)
         self.broker.on_down = self._down
+        self.broker.on_up = self._up
         self._forget = forget
         self._connecting = asyncio.create_task(self.broker.connect())
         self._connecting.add_done_callback(lambda task: task.cancelled() or task.exception())
@@ -582,10 +628,16 @@ class _Shared:
         await self.broker.close()
 
     def _down(self) -> None:
-        rooms, self._rooms = self._rooms, {}
-        for room, entering in rooms.values():
-            entering.cancel()
-            room.close()
+        for room, entering in self._rooms.values():
+            if entering.done():
+                room.suspend()
+            else:
+                entering.cancel()
+                room.close()
+
+    def _up(self) -> None:
+        for room, _ in self._rooms.values():
+            room.resume()
 
     async def _tick(self) -> None:
         """Look after the rooms; let go of a broker that stays away when nobody waits for it."""

@@ -189,13 +189,15 @@ async def serve_websocket(
     max_bytes: int = PROVIDER_BYTES,
     pages: Mapping[str, Callable[[str], bytes]] | None = None,
     is_ready: Callable[[], bool] = lambda: True,
+    shares_port: bool = False,
 ) -> AsyncIterator[str]:
     """Serve WebSockets while the block runs; gives the address, `ws://host:port/path`.
 
     `origins` are the pages that may connect, `hosts` the values of the `Host` header that
     are this server; by default the loopback names with the port. `pages` are answered as JSON,
     or as a script by their ending, without a token, each made from the URL of the WebSocket as
-    the visitor names its host. `is_ready` is what `/readyz` tells (`transports.health`).
+    the visitor names its host. `is_ready` is what `/readyz` tells (`transports.health`). Servers
+    of one user that all say `shares_port` may have one port, each with a share of who comes.
     Raises InvalidInput for a host beyond loopback without a token, or one whose names cannot
     be known.
     """
@@ -220,7 +222,8 @@ async def serve_websocket(
             return socket.respond(HTTPStatus.NOT_FOUND, f"the endpoint is {path}\n")
         return None
 
-    async with _serving({path: Handlers(handler)}, check, host, port, max_bytes) as port:
+    running = {path: Handlers(handler)}
+    async with _serving(running, check, host, port, max_bytes, shares_port=shares_port) as port:
         here = _bracketed(host)
         names = [f"{name}:{port}" for name in (here, "127.0.0.1", "localhost", "[::1]")]
         door = Door.of(names if hosts is None else hosts, origins, token)
@@ -263,6 +266,8 @@ async def _serving(
     host: str,
     port: int,
     max_bytes: int,
+    *,
+    shares_port: bool = False,
 ) -> AsyncIterator[int]:
     sockets: set[ServerConnection] = set()
 
@@ -291,6 +296,7 @@ async def _serving(
             max_queue=1,
             write_limit=WRITE_BYTES,
             logger=_unheard,
+            reuse_port=shares_port or None,
         )
     except OSError as error:
         raise InvalidInput(f"cannot serve {host}:{port}: {why(error)}") from error

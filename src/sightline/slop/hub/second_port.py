@@ -1,0 +1,55 @@
+"""An app at one more port: a WebSocket in front of any address, in as many processes as wanted.
+
+Who comes gets a link of its own to the app, and what either side says is passed on as it is. Links
+to an app on a broker share what their process has subscribed to, so that relays share out the work
+of telling many WebSockets of a change, which one process would do alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from sightline.errors import LetGo, SightlineError
+from sightline.slop.hub.client import Dial
+from sightline.slop.transports.link import Link, LinkClosed, QuickLink
+from sightline.slop.transports.websocket import serve_websocket
+
+__all__ = ["serve_relay"]
+
+
+@asynccontextmanager
+async def serve_relay(
+    dial: Dial, port: int, token: str | None, *, host: str = "127.0.0.1"
+) -> AsyncIterator[str]:
+    """Serve what is dialled at a port while the block runs; gives its address.
+
+    Other processes of this user may serve at the same port: each gets a share of who comes.
+    """
+
+    async def relay(link: Link) -> None:
+        try:
+            far = await dial()
+        except SightlineError:
+            return  # whoever came sees that the link ends, and tries again
+        try:
+            passing = [asyncio.create_task(_pass(*pair)) for pair in ((link, far), (far, link))]
+            await asyncio.wait(passing, return_when=asyncio.FIRST_COMPLETED)
+            for task in passing:
+                task.cancel()
+            await asyncio.gather(*passing, return_exceptions=True)
+        finally:
+            await far.close()
+
+    async with serve_websocket(relay, host, port, token=token, shares_port=True) as address:
+        yield address
+
+
+async def _pass(source: Link, target: Link) -> None:
+    quick = target if isinstance(target, QuickLink) else None
+    with contextlib.suppress(LinkClosed, LetGo):
+        while (message := await source.receive()) is not None:
+            if quick is None or not quick.put(message):
+                await target.send([message])
