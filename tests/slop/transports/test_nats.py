@@ -252,6 +252,16 @@ async def test_the_broker_decides_who_gets_in_and_no_secret_is_shown() -> None:
         await connect_nats(f"{good}/live")
 
 
+async def test_a_broker_that_complains_is_connected_to_again() -> None:
+    async with on_broker(seed=9) as world:
+        world.mirror()
+        await world.settled()
+        room = world.clients[0]._link._room  # type: ignore[union-attr]
+        await room.broker._connection._process_err("'authentication timeout'")
+        world.change()
+        await world.settled()
+
+
 async def test_no_secret_goes_to_a_broker_that_says_it_cannot_encrypt() -> None:
     heard: list[bytes] = []
 

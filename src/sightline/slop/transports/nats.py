@@ -179,6 +179,13 @@ class _Connection(Client):
         else:
             await super()._process_pong()
 
+    async def _process_err(self, err_msg: str) -> None:
+        # The library closes for good, also where a busy server only says that it waited too long.
+        if "permissions violation" in err_msg:
+            _log.warning("the broker says: %s", err_msg.strip("'"))
+        else:
+            await self._process_op_err(Error(err_msg))
+
     def abort(self) -> None:
         """Drop the socket, whatever is still to be written."""
         if self._writer is not None:
