@@ -13,9 +13,10 @@ from sightline.cli.out import tell, write_text
 
 @click.command(
     epilog="""\b
-Examples:
-  sightline relay nats://broker:4222/todos --port 8765
-  SIGHTLINE_PORT_TOKEN=… sightline relay nats://broker:4222/todos --port 8765
+For an app on a broker, on two cores:
+  export SIGHTLINE_PORT_TOKEN=…
+  sightline relay nats://broker:4222/todos --port 8765 &
+  sightline relay nats://broker:4222/todos --port 8765 &
 """
 )
 @address_argument

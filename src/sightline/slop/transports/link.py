@@ -63,7 +63,8 @@ def why(error: OSError) -> str:
         return f"its certificate is not believed: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
         return f"no encrypted connection: {error.reason}"
-    return os.strerror(error.errno) if error.errno else str(error)
+    # A name that cannot be resolved has a negative number, which is not the system's either.
+    return os.strerror(error.errno) if (error.errno or 0) > 0 else error.strerror or str(error)
 
 
 @dataclass(frozen=True, slots=True)
