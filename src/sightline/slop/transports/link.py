@@ -64,7 +64,8 @@ def why(error: OSError) -> str:
     if isinstance(error, ssl.SSLError):
         return f"no encrypted connection: {error.reason}"
     # A name that cannot be resolved has a negative number, which is not the system's either.
-    return os.strerror(error.errno) if (error.errno or 0) > 0 else error.strerror or str(error)
+    number = error.errno or 0
+    return os.strerror(number) if number > 0 else error.strerror or str(error)
 
 
 @dataclass(frozen=True, slots=True)
