@@ -111,6 +111,7 @@ class RecordReader:
         self._agents = AgentRecords(ledger)
         self._turns = TurnRecords(ledger, self._open_journal)
         self._journal: Journal | None = None
+        self._revision = 0
         self._states: dict[int, _State] = {}
         self._states_lock = threading.Lock()
 
@@ -122,7 +123,9 @@ class RecordReader:
     def revision(self) -> int:
         """Count what other programs have changed, as far as it can be told."""
         journal = self._open_journal()
-        return self._ledger.revision() + (0 if journal is None else journal.revision())
+        if self._ledger.may_have_changed():
+            self._revision = self._ledger.revision()
+        return self._revision + (0 if journal is None else journal.revision())
 
     def news(self, session: int) -> dict[str, Any]:
         """Say what to ask for again, by names that are others then, and what is under way."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -31,6 +32,7 @@ from sightline.context.ledger.postgres.connect import connect
 from sightline.context.ledger.postgres.rows import PostgresReader
 from sightline.context.ledger.postgres.steps import FORMAT
 from sightline.context.ledger.postgres.store import PostgresStore
+from sightline.context.ledger.postgres.wake import Listener
 from sightline.context.messages.parts import Message, Role
 from sightline.errors import (
     InvalidInput,
@@ -417,6 +419,31 @@ def take_step(ledger: Ledger, session: int, step: str, number: int) -> None:
             ledger.groups.undo(session)
         case "drop" if live:
             ledger.groups.drop(session, live[0])
+
+
+def test_who_watches_is_woken_by_a_change_and_looks_for_a_while_and_now_and_then(url: str) -> None:
+    with Ledger(url) as ledger, Ledger(url) as another:
+        session = ledger.sessions.create("s").id
+        assert another.may_have_changed()
+        listener = Listener(address_of(url))
+        assert [listener.heard(now) for now in (0, 0.9)] == [True, True]  # it has just begun
+        assert [listener.heard(now) for now in (2, 3, 6.9, 7, 8)] == [
+            True,
+            False,
+            False,
+            True,
+            False,
+        ]
+        fill(another, session, 1)  # which has not said a word yet
+        deadline = time.monotonic() + 30
+        while not listener.heard(9):  # what was sent is on its way
+            assert time.monotonic() < deadline
+        assert [listener.heard(now) for now in (9.9, 10.1)] == [True, False]
+        listener.close()
+
+
+def test_who_watches_a_server_that_is_gone_looks_and_finds_out() -> None:
+    assert Listener(address_of("postgresql://me@/db?host=/nowhere")).heard(9)
 
 
 def test_a_host_that_lost_its_lease_cannot_write(url: str) -> None:

@@ -246,6 +246,13 @@ class Ledger:
         """Return a number that is another one after a change, whoever made it."""
         return self._store.revision()
 
+    def may_have_changed(self) -> bool:
+        """Tell whether it is worth asking for the revision again; a file's always is.
+
+        One in a database is told of changes, a moment later, and may miss one for some seconds.
+        """
+        return self._store.may_have_changed()
+
     def seals(self, session_id: int) -> tuple[str, str]:
         """Name the state of all sessions, and that of one of them and of the memos.
 

@@ -113,6 +113,10 @@ class Store(ABC):
         files = [self.path, self.path.with_name(f"{self.path.name}-wal")]
         return sum(file.stat().st_size for file in files if file.exists())
 
+    def may_have_changed(self) -> bool:
+        """Tell whether it is worth asking for the revision; an engine that is asked cheaply is."""
+        return True
+
     @abstractmethod
     def scrub(self, *, shrink: bool = False) -> None:
         """Leave nothing of what was removed where it can be read, as soon as readers allow it.

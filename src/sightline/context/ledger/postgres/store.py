@@ -37,6 +37,7 @@ from sightline.context.ledger.postgres.rows import (
 )
 from sightline.context.ledger.postgres.search import search_messages
 from sightline.context.ledger.postgres.steps import FORMAT, NUMBERED, check_role, format_of, migrate
+from sightline.context.ledger.postgres.wake import EVERY_S, Listener, tell
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit
 from sightline.context.ledger.rows import Row, RowReader
 from sightline.context.ledger.sqlite.store import SqliteStore
@@ -80,6 +81,8 @@ class PostgresStore(Store):
         # Until when each surely holds, by both clocks of this host: one stands still while it
         # sleeps, the other may be set back.
         self._leases: dict[str, tuple[float, float]] = {}
+        self._next_word = 0.0
+        self._listener: Listener | None = None
         self._copies = SessionCopies(self)
         try:
             with translated(self.name):
@@ -104,6 +107,8 @@ class PostgresStore(Store):
     def close(self) -> None:
         self._copies.close()
         with self._lock:
+            if self._listener is not None:
+                self._listener.close()
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
@@ -130,6 +135,20 @@ class PostgresStore(Store):
 
     @contextmanager
     def _change(self, *, durable: bool) -> Iterator[PostgresWriter]:
+        with self._unsaid_change(durable=durable) as writer:
+            yield writer
+        self._tell()
+
+    def _tell(self) -> None:
+        """Wake who watches, some times a second at most."""
+        with self._lock, suppress(psycopg.Error):
+            now = time.monotonic()
+            if now >= self._next_word:
+                self._next_word = now + EVERY_S
+                tell(self._connected(), self._address.tenant)
+
+    @contextmanager
+    def _unsaid_change(self, *, durable: bool) -> Iterator[PostgresWriter]:
         with self._lock, translated(self.name):
             writer = PostgresWriter(
                 self._connected(),
@@ -144,9 +163,11 @@ class PostgresStore(Store):
     def append(self, change: Callable[[Transaction], _T]) -> _T:
         """Change the end of a session, in one trip if this store was the last to write there."""
         try:
-            return self._append(change, ahead=True)
+            result = self._append(change, ahead=True)
         except (OutOfDate, SessionChanged):  # by what is known, which may be no longer so
-            return self._append(change, ahead=False)
+            result = self._append(change, ahead=False)
+        self._tell()
+        return result
 
     def _append(self, change: Callable[[Transaction], _T], *, ahead: bool) -> _T:
         self._check_mode()
@@ -191,6 +212,11 @@ class PostgresStore(Store):
         with self.read() as db:
             tables = db.fetch(_SIZES)
             return sum(int(db.fetch(sql)[0][0]) for (sql,) in tables)
+
+    def may_have_changed(self) -> bool:
+        with self._lock:
+            self._listener = self._listener or Listener(self._address)
+            return self._listener.heard(time.monotonic())
 
     def scrub(self, *, shrink: bool = False) -> None:
         """Leave it to the server: its vacuum overwrites what was removed."""
@@ -238,13 +264,13 @@ class PostgresStore(Store):
         def renew() -> None:
             # The server counts from a later moment.
             until = (time.monotonic() + LEASE_S, time.time() + LEASE_S)
-            with self._change(durable=False) as db:
+            with self._unsaid_change(durable=False) as db:
                 db.renew_lease(name, LEASE_S)
             self._leases[name] = until
 
         def give_up() -> None:
             self._leases.pop(name, None)
-            with self._change(durable=False) as db:
+            with self._unsaid_change(durable=False) as db:
                 db.delete("hosts", "name = ?", (name,))
 
         return Lease(renew, give_up).leave
