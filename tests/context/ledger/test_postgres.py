@@ -327,20 +327,39 @@ def test_a_call_sends_what_the_client_library_would(
                 FunctionCall("ROW", [kind]).answer(connection, [wrong])
 
 
+def questions(patch: pytest.MonkeyPatch) -> list[object]:
+    """A list that grows by one with every round trip in which something is asked or stored."""
+    made: list[object] = []
+    ask = PostgresReader._ask_all
+
+    def counted(*given: Any) -> Any:
+        made.append(given)
+        return ask(*given)
+
+    patch.setattr(PostgresReader, "_ask_all", counted)
+    return made
+
+
+def test_who_appends_after_another_holds_the_session_for_two_round_trips(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Ledger(url) as ledger, Ledger(url) as other:
+        session = ledger.sessions.create("s").id
+        asked = questions(monkeypatch)
+        for number, by in enumerate((ledger, other, ledger)):
+            by.append(session, [Message("user", f"{number}")], key=f"k{number}")
+        assert len(asked) == 3 * 2
+        stored = other.append(session, [Message("user", "0")], key="k0")
+        assert [entry.seq for entry in stored] == [0]
+
+
 def test_a_window_that_was_read_is_one_trip_and_none_while_the_session_is_ones_own(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Ledger(url) as ledger, Ledger(url) as other:
         session = ledger.sessions.create("s").id
         fill(ledger, session, 3)
-        asked: list[object] = []
-        ask = PostgresReader._ask_all
-
-        def counted(*given: Any) -> Any:
-            asked.append(given)
-            return ask(*given)
-
-        monkeypatch.setattr(PostgresReader, "_ask_all", counted)
+        asked = questions(monkeypatch)
 
         def trips(times: int) -> list[int]:
             found = []

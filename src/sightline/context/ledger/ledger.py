@@ -197,7 +197,7 @@ class Ledger:
             self._history.follow(session, writer.written, entries)
             return tuple(entries)
 
-        return self._store.append(change)
+        return self._store.append(change, key)
 
     def window(
         self, session_id: int, window: Window | TokenWindow | None = None

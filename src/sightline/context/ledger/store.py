@@ -63,10 +63,11 @@ class Store(ABC):
             yield transaction
             transaction.finish()
 
-    def append(self, change: Callable[[Transaction], _T]) -> _T:
+    def append(self, change: Callable[[Transaction], _T], key: str | None = None) -> _T:
         """Change the end of a session as `write()` does; what the change does may be done twice.
 
-        An engine may let it begin with what it knows, and again where that is out of date.
+        An engine may let it begin with what it knows, and again where that is out of date. It is
+        told the key that the change will ask for.
         """
         with self.write() as transaction:
             return change(transaction)

@@ -49,6 +49,10 @@ __all__ = ["CALL", "AppendWriter", "OutOfDate"]
 _MOST_TIPS: Final = 1000
 _WARY: Final = 16  # appends that ask first, after one that found the session changed
 _AHEAD: Final = 32  # times as many numbers for who goes on and on
+_THERE: Final = (
+    "SELECT EXISTS (SELECT 1 FROM messages WHERE session_id = %s AND append_key = %s), "
+    "EXISTS (SELECT 1 FROM undone WHERE session_id = %s)"
+)
 _SESSION: Final = {
     "updated_at": TEXT, "activity": BIGINT, "next_seq": BIGINT, "next_group": BIGINT,
     "live_groups": BIGINT, "tokens": BIGINT, "largest": BIGINT, "head": BYTEA, "digest": BYTEA,
@@ -88,14 +92,15 @@ class AppendWriter(PostgresWriter):
         tenant: str,
         known: Known,
         *,
+        key: str | None,
         ahead: bool,
         now: datetime,
     ) -> None:
         super().__init__(connection, tenant, known, durable=True, now=now)
         self._ahead = ahead
         self._tip: Tip | None = None  # the end that it goes on from
-        self._key: str | None = None
-        self._undone = False
+        self._key = key
+        self._is_stored = self._undone = False  # something under the key; something to redo
         self._is_plain = True  # nothing but what `append` does
         self._session: Row = {}  # as it will be
         self._groups: list[Row] = []  # begun here
@@ -112,16 +117,16 @@ class AppendWriter(PostgresWriter):
             self._tip = tip
             return [dict(tip.session)]
         self._known.numbers.clear()
-        session, groups, undone, *numbers = self._ask_all(
+        session, groups, there, *numbers = self._ask_all(
             (LOCK, (session_id,)),
             (translated_sql(LAST_GROUPS), (session_id,)),
-            ("SELECT 1 FROM undone WHERE session_id = %s LIMIT 1", (session_id,)),
+            (_THERE, (session_id, self._key, session_id)),
             *((reserving(table), ()) for table in RESERVED),
         )
         rows = self._locked(session)
         for table, cursor in zip(RESERVED, numbers, strict=True):
             self._known.numbers[table] = deque(number for (number,) in cursor.fetchall())
-        self._undone = bool(undone.fetchall())
+        [(self._is_stored, self._undone)] = there.fetchall()
         last = last_group(named(groups))
         if rows:
             self._tip = Tip(dict(rows[0]), *(last or ({}, ZERO)))
@@ -134,8 +139,7 @@ class AppendWriter(PostgresWriter):
         return (dict(tip.group), tip.before) if tip.group else None
 
     def under_key(self, session_id: int, columns: str, key: str) -> list[tuple[Any, ...]]:
-        self._key = key
-        return [] if self._ahead else super().under_key(session_id, columns, key)
+        return super().under_key(session_id, columns, key) if self._is_stored else []
 
     def take(self, table: str, where: str, values: Values) -> list[Row]:
         if table == "undone" and not self._undone:

@@ -160,21 +160,23 @@ class PostgresStore(Store):
             with self._transaction(writer):
                 yield writer
 
-    def append(self, change: Callable[[Transaction], _T]) -> _T:
+    def append(self, change: Callable[[Transaction], _T], key: str | None = None) -> _T:
         """Change the end of a session, in one trip if this store was the last to write there."""
         try:
-            result = self._append(change, ahead=True)
+            result = self._append(change, key, ahead=True)
         except (OutOfDate, SessionChanged):  # by what is known, which may be no longer so
-            result = self._append(change, ahead=False)
+            result = self._append(change, key, ahead=False)
         self._tell()
         return result
 
-    def _append(self, change: Callable[[Transaction], _T], *, ahead: bool) -> _T:
+    def _append(self, change: Callable[[Transaction], _T], key: str | None, *, ahead: bool) -> _T:
         self._check_mode()
         with self._lock, translated(self.name):
             tenant = self._address.tenant
             now = self._clock()
-            writer = AppendWriter(self._connected(), tenant, self._known, ahead=ahead, now=now)
+            writer = AppendWriter(
+                self._connected(), tenant, self._known, key=key, ahead=ahead, now=now
+            )
             with self._transaction(writer):
                 transaction = Transaction(writer, written(now))
                 result = change(transaction)
