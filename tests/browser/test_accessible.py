@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import product
+from collections.abc import Callable
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Page, expect
 
-from browser.conftest import ROOT, view
+from browser.conftest import ROOT, Inspector, view
+from inspector.test_exchanges import agents_ledger
 from support.share import WHOLE
 
 VIEWS = (
@@ -51,3 +53,25 @@ def test_no_view_keeps_anybody_out(page: Page) -> None:
         if problems:
             found[f"{name} {width} {colours}"] = problems
     assert not found, "\n".join(f"{way}: {what}" for way, what in found.items())
+
+
+def test_another_agent_s_session_keeps_nobody_out_and_says_what_other_requests_would_save(
+    visit: Callable[..., Page], inspect: Callable[..., Inspector], tmp_path: Path
+) -> None:
+    page = visit(inspect(agents_ledger(tmp_path)).address)
+    page.get_by_role("combobox", name="session").select_option("2")
+    form = page.get_by_role("form", name="Change the requests")
+    form.get_by_label("tools").select_option("sorted")
+    changed = page.get_by_role("table", name="What would change in 1 request")
+    expect(changed.get_by_role("row", name="prompt tokens")).to_contain_text("same")
+    expect(page.get_by_label("How")).to_contain_text("sorted by name")
+    assert "tools=sorted" in page.url
+    levels = page.locator("h1, h2, h3").evaluate_all("all => all.map((h) => Number(h.tagName[1]))")
+    assert levels[:2] == [1, 2]
+    assert max(after - before for before, after in pairwise(levels)) <= 1
+    page.evaluate(Path(AXE).read_text("utf-8"))
+    for colours, width in zip(COLOURS, WIDTHS, strict=True):
+        page.emulate_media(**colours)
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(FOUND) == [], (colours, width)

@@ -24,7 +24,7 @@ FLOORS: list[list[str]] = [
     ["config"],
     [f"agent/{room}" for room in _AGENT],
     ["testing"],
-    ["inspector", "gateway", "adapters", "demo", "cli"],
+    ["gateway", "inspector", "adapters", "demo", "cli"],
     ["__main__"],
 ]
 PURE = {

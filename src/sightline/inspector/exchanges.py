@@ -5,17 +5,21 @@ The ledger keeps what was found out about each request when it passed. Here it i
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections import deque
+from typing import Any, Final, cast
 
 import msgspec
 
 from sightline.context.dialects.drift import common_start
 from sightline.context.dialects.events import Stopped
 from sightline.context.dialects.missed import Loss
-from sightline.context.dialects.usage import Usage
+from sightline.context.dialects.usage import Usage, cost
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.exchanges import Exchange
-from sightline.errors import NotFound
+from sightline.errors import InvalidInput, NotFound
+from sightline.gateway.bodies import Api, Unit, read_body
+from sightline.gateway.observer import profile_of
+from sightline.gateway.otherwise import AgentWishes, Shared, otherwise, shared_by
 from sightline.inspector.records import parts_of
 
 __all__ = ["AgentRecords"]
@@ -23,6 +27,10 @@ __all__ = ["AgentRecords"]
 NEAR: Final = 8  # earlier requests among which the one is looked for that a request goes on from
 SHARED_BYTES: Final = 200
 EXCERPT_BYTES: Final = 400
+MOST_ASKED: Final = 100  # requests that are looked at for one question
+_AS_IT_WAS: Final = AgentWishes()
+# Made once, at import: msgspec crashes where two threads are the first to read a type.
+_wishes: Final = msgspec.json.Decoder(AgentWishes)
 
 
 class _Known(msgspec.Struct):
@@ -61,6 +69,57 @@ class AgentRecords:
             "request": _pretty(data) if data else None,
             "reply": _reply(self._ledger.exchanges.reply(number)),
             "drift": self._drift(data, listed[max(0, at - NEAR) : at]) if data else None,
+        }
+
+    def what_if(self, session: int, number: int, body: bytes) -> dict[str, Any]:
+        """Say what a request would weigh and share if it and those before it were otherwise.
+
+        Of the newest requests of the session together if `number` is 0.
+        """
+        try:
+            wishes = _wishes.decode(body)
+        except msgspec.DecodeError as error:
+            raise InvalidInput(f"what if: {error}") from error
+        listed = self._ledger.exchanges.list(session)
+        last = next((at for at, one in enumerate(listed) if one.id == number), len(listed) - 1)
+        first = last if number else max(0, last + 1 - MOST_ASKED)
+        sums, usd = [Shared(0, 0)] * 2, [0.0, 0.0]
+        earlier: deque[list[tuple[Unit, ...]]] = deque(maxlen=NEAR)
+        counted, changed = 0, False
+        for at in range(max(0, first - NEAR), last + 1):
+            one = listed[at]
+            read = read_body(cast(Api, one.api), self._ledger.exchanges.request(one.id))
+            used = msgspec.convert(one.about, _Known).usage
+            if read is None:
+                continue
+            ways = [otherwise(read, way) for way in (_AS_IT_WAS, wishes)]
+            changed = changed or ways[0] != ways[1]
+            size = sum(unit.size for unit in ways[0])
+            if at >= first and used is not None and size:
+                counted += 1
+                prices = profile_of(msgspec.structs.replace(read, model=one.model)).prices
+                for way, units in enumerate(ways):
+                    near = (ways[way] for ways in earlier)
+                    shared = shared_by(units, near, used.input_tokens / size)
+                    sums[way] += shared
+                    spent = Usage(shared.prompt, cache_read_tokens=shared.reused)
+                    usd[way] += cost(spent, prices) or 0.0
+            earlier.append(ways)
+        if not counted:
+            raise NotFound("what was sent, or what the vendor counted of it, is not known")
+        notes = ["estimated: tokens by the bytes of what was sent, and no vendor was asked"]
+        if not changed:
+            notes.append("nothing of it would be different")
+        return {
+            "requests": counted,
+            "rows": [
+                ["prompt tokens", *(way.prompt for way in sums)],
+                ["begin like an earlier request", *(way.reused for way in sums)],
+                ["evaluated", *(way.prompt - way.reused for way in sums)],
+            ],
+            "usd": usd if any(usd) else [None, None],
+            "notes": notes,
+            "how": wishes.how,
         }
 
     def _drift(self, data: bytes, near: list[Exchange]) -> dict[str, Any] | None:

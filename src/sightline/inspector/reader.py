@@ -284,6 +284,10 @@ class RecordReader:
         """Show one request of another agent's session."""
         return self._agents.request(session, number)
 
+    def exchange_what_if(self, session: int, number: int, body: bytes) -> dict[str, Any]:
+        """Weigh a request of another agent's session, or all of them, made otherwise."""
+        return self._agents.what_if(session, number, body)
+
     def search(self, text: str) -> dict[str, Any]:
         """Find what was said in any session, and memos."""
         return self._records.search(text)

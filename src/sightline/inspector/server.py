@@ -74,6 +74,7 @@ class Answers(Protocol):
     def group(self, session: int, group: int) -> dict[str, Any]: ...
     def exchanges(self, session: int) -> dict[str, Any]: ...
     def exchange(self, session: int, number: int) -> dict[str, Any]: ...
+    def exchange_what_if(self, session: int, number: int, body: bytes) -> dict[str, Any]: ...
     def search(self, text: str) -> dict[str, Any]: ...
     def exported(self, session: int) -> AsyncGenerator[bytes, None]: ...
     def verify(self) -> dict[str, Any]: ...
@@ -195,6 +196,10 @@ def inspector_app(
     async def what_if_all(request: Request, body: bytes) -> dict[str, Any]:
         return await lanes.works.run(answers.what_if_all, number(request, "session"), body)
 
+    async def exchange_what_if(request: Request, body: bytes) -> dict[str, Any]:
+        session, exchange = number(request, "session"), number(request, "exchange")
+        return await lanes.works.run(answers.exchange_what_if, session, exchange, body)
+
     async def act(_: Request, body: bytes) -> dict[str, Any]:
         if invoke is None:
             raise InvalidInput("this inspector may only look; start it with --allow-invoke")
@@ -285,6 +290,11 @@ def inspector_app(
         Route(
             f"{session_path}/exchanges/{{exchange:row}}",
             asks(lambda r: answers.exchange(number(r, "session"), number(r, "exchange"))),
+        ),
+        Route(
+            f"{session_path}/exchanges/{{exchange:row}}/whatif",
+            works(exchange_what_if),
+            methods=["POST"],
         ),
         Route(
             f"{session_path}/groups/{{group:row}}",

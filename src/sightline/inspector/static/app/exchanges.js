@@ -1,13 +1,15 @@
 // Another agent's session: its requests with what they used, cost and lost; one as it was sent.
 
-import { useAnswer } from "app/api";
+import { isExport, useAnswer } from "app/api";
 import { count, dollars, html, seconds, share } from "app/html";
 import { VirtualList } from "app/list";
-import { Empty, Pending } from "app/notice";
+import { Empty, Pending, Problem } from "app/notice";
 import { Excerpt } from "app/prompt";
 import { route, setOption } from "app/route";
+import { Meter, TurnHeads } from "app/turns";
+import { Change, Choice, Heads, Notes, useOutcome } from "app/whatif";
 
-const ROW = 62;
+const ROW = 46;
 
 const figures = (item) =>
   item.prompt_tokens === null
@@ -19,10 +21,13 @@ const figures = (item) =>
         dollars(item.cost_usd),
       ];
 
-const Row = (item, at) => html`<span class="turn">
-  <span class="line"><b>${at + 1}</b> ${item.model}
-    ${" "}${item.loss && html`<span class="tag bad">${item.loss.words}</span>`}</span>
-  <span class="quiet line">${figures(item).join(" · ")}</span></span>`;
+const Row = (item, at) => html`<span class=${`turn ${item.loss ? "odd" : "good"}`}>
+  <b>${at + 1}</b>
+  <span class="line">${item.model}</span>
+  ${item.prompt_tokens ? html`<${Meter} turn=${item} />` : html`<span></span>`}
+  <span class="figure">${item.cost_usd === null ? "?" : dollars(item.cost_usd)}</span>
+  <span class="figure">${seconds(item.duration_ms)}</span>
+  <span class="line about">${item.loss?.words ?? item.ended}</span></span>`;
 
 const paid = (loss) => [
   `${count(loss.tokens)} tokens`,
@@ -51,15 +56,55 @@ const Drift = ({ drift }) => html`<section aria-label="Where it departs">
   </div>
 </section>`;
 
-const Exchange = ({ session, number }) => {
+const Outcome = ({ data }) => html`<div>
+  <${Notes} notes=${data.notes} />
+  <table class="compare"><caption>What would change in ${count(data.requests)}
+      ${data.requests === 1 ? " request" : " requests"}</caption><${Heads} />
+    <tbody>
+      ${data.rows.map(
+        ([name, before, after]) => html`<${Change} key=${name} name=${name} before=${before}
+          after=${after} />`,
+      )}
+      <${Change} name="price of the prompts" before=${data.usd[0]} after=${data.usd[1]}
+        show=${dollars} />
+    </tbody></table>
+  ${data.how.length > 0 && html`<pre tabindex="0" aria-label="How">${data.how.join("\n")}</pre>`}
+</div>`;
+
+const WhatIf = ({ session, number }) => {
+  const { tools = "", tail = "", over } = route.value.options;
+  const path = `/api/sessions/${session}/exchanges/${over ? 0 : number}/whatif`;
+  const asks = !isExport && Boolean(tools || tail);
+  const outcome = useOutcome(asks ? path : null, { tools, tail });
+  return html`<section aria-label="What if">
+    <h3>What if</h3>
+    ${
+      isExport
+        ? html`<${Empty} title="An export cannot compute">Open the session in the inspector.<//>`
+        : html`<form class="whatif" aria-label="Change the requests"
+          onSubmit=${(event) => event.preventDefault()}>
+          <${Choice} name="tail" none="as it was" values=${["off", "whole"]} />
+          <${Choice} name="tools" none="as they came" values=${["sorted"]} />
+          <${Choice} name="over" none="this request" values=${["all requests"]} />
+        </form>`
+    }
+    ${outcome.error && html`<${Problem} error=${outcome.error} />`}
+    ${asks && !outcome.body && html`<p class="notice waiting quiet" role="status">Computing…</p>`}
+    ${outcome.data && html`<${Outcome} data=${outcome.data} />`}
+  </section>`;
+};
+
+const Exchange = ({ session, number, at }) => {
   const answer = useAnswer(`/api/sessions/${session}/exchanges/${number}`);
   const { data } = answer;
   if (!data) return html`<${Pending} answer=${answer} what="the request" />`;
   return html`<section aria-label="Exchange">
+    <h2>Request ${at + 1}</h2>
     <p class="lead">${data.sent_at} <code>${data.api}</code> ${data.model}
       ${" "}<span class="figure">${figures(data).join(" · ")}</span></p>
     ${data.loss ? html`<${Loss} loss=${data.loss} />` : html`<p>Nothing was lost.</p>`}
     ${data.drift && html`<${Drift} drift=${data.drift} />`}
+    ${data.request !== null && html`<${WhatIf} session=${session} number=${number} />`}
     <h3>Reply</h3>
     ${data.reply.length === 0 && html`<p class="quiet">${data.ended || "not kept"}</p>`}
     ${data.reply.map(
@@ -86,6 +131,7 @@ export const AgentSession = ({ session, agent, fresh }) => {
     <aside aria-label="Requests of the session">
       ${!data && html`<${Pending} answer=${answer} what="the requests" />`}
       ${data && requests.length === 0 && html`<${Empty} title="No request was recorded" />`}
+      <${TurnHeads} what="model" />
       <${VirtualList} id="exchanges" label="Requests" count=${requests.length} height=${ROW}
         selected=${at} onSelect=${(index) => setOption("exchange", String(requests[index].id))}
         row=${(index) => Row(requests[index], index)} />
@@ -93,7 +139,11 @@ export const AgentSession = ({ session, agent, fresh }) => {
     <div class="view">
       <p class="quiet">A session of another agent's: ${agent}. It can be looked at, and not gone on
         ${" "}with.</p>
-      ${chosen && html`<${Exchange} key=${chosen.id} session=${session} number=${chosen.id} />`}
+      ${
+        chosen &&
+        html`<${Exchange} key=${chosen.id} session=${session} number=${chosen.id}
+        at=${at} />`
+      }
     </div>
   </main>`;
 };

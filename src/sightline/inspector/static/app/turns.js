@@ -105,7 +105,7 @@ export const useTurns = (session, fresh) => {
   return { turns: data?.turns ?? NONE, rows: rows.value, want, requests: names, data, answer };
 };
 
-const Meter = ({ turn }) => {
+export const Meter = ({ turn }) => {
   const reused = share(turn.cached_tokens, turn.prompt_tokens);
   const about = `${reused} of ${count(turn.prompt_tokens)} tokens reused`;
   return html`<span class="meter" title=${about}>
@@ -136,9 +136,14 @@ const NoTurns = ({ list }) => {
         ${" "}here.<//>`;
 };
 
+export const TurnHeads = ({
+  what = "asked",
+}) => html`<div class="turn heads quiet" aria-hidden="true">
+  <span>#</span><span>${what}</span>
+  <span>cached</span><span class="figure">cost</span><span class="figure">time</span></div>`;
+
 export const TurnList = ({ list, selected, onSelect }) => html`<div class="turns">
-  <div class="turn heads quiet" aria-hidden="true"><span>#</span><span>asked</span>
-    <span>cached</span><span class="figure">cost</span><span class="figure">time</span></div>
+  <${TurnHeads} />
   <${NoTurns} list=${list} />
   <${VirtualList}
     id="turns" label="Turns" count=${list.turns.length} height=${ROW}

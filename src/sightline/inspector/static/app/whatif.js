@@ -16,7 +16,7 @@ const NOTHING = { body: "", data: null, error: "" };
 
 // What the server says to the wishes in the address, asked anew when they change; what it said to
 // others is not shown.
-const useOutcome = (path, wishes) => {
+export const useOutcome = (path, wishes) => {
   const outcome = useSignal(/** @type {any} */ (NOTHING));
   const body = `${path} ${JSON.stringify(wishes)}`;
   useEffect(() => {
@@ -47,7 +47,7 @@ const Field = ({ name, ...rest }) => {
     onInput=${change} ...${rest} /></label>`;
 };
 
-const Choice = ({ name, none, values }) => html`<label>${name} <select name=${name}
+export const Choice = ({ name, none, values }) => html`<label>${name} <select name=${name}
   value=${route.value.options[name] ?? ""}
   onChange=${(event) => setOption(name, event.target.value)}>
   <option value="">${none}</option>
@@ -81,15 +81,15 @@ const difference = (before, after) => {
   return after === before ? "same" : `${sign}${count(Math.abs(after - before))}`;
 };
 
-const Change = ({ name, before, after, show = count, dot = "" }) => html`<tr>
+export const Change = ({ name, before, after, show = count, dot = "" }) => html`<tr>
   <th scope="row">${dot && html`<i class=${`dot ${dot}`}></i>`}${name}</th>
   <td>${show(before)}</td><td>${show(after)}</td>
   <td>${show === count ? difference(before, after) : ""}</td></tr>`;
 
-const Heads = () => html`<thead><tr><th scope="col"></th><th scope="col">recorded</th>
+export const Heads = () => html`<thead><tr><th scope="col">what</th><th scope="col">recorded</th>
   <th scope="col">what if</th><th scope="col">difference</th></tr></thead>`;
 
-const Notes = ({ notes }) =>
+export const Notes = ({ notes }) =>
   notes.length > 0 &&
   html`<ul class="notes" aria-label="What to know about this">
   ${notes.map((note) => html`<li key=${note} class="warning">${note}</li>`)}</ul>`;
