@@ -32,6 +32,10 @@ ROOT = Path(__file__).parents[2]
 ARTEFACTS = ROOT / ".artefacts"
 LINES = ["hello", "do count", "what now?", "<b>bold</b> & plain"]
 _PATH = os.pathsep.join([str(ROOT / "tests"), str(ROOT)])
+VIEWS = (
+    "Picture", "Conversation", "Changes", "Prompt", "State", "Not seen", "Trace", "What if",
+    "Ledger",
+)  # fmt: skip
 REBOUND = "rebound.example"  # a name of somebody else's that leads to this machine
 FLAGS = [
     "--no-sandbox",

@@ -9,14 +9,10 @@ from typing import Any
 
 from playwright.sync_api import Page, expect
 
-from browser.conftest import ROOT, Inspector, view
+from browser.conftest import ROOT, VIEWS, Inspector, view
 from inspector.test_exchanges import agents_ledger
 from support.share import WHOLE
 
-VIEWS = (
-    "Picture", "Conversation", "Changes", "Prompt", "State", "Not seen", "Trace", "What if",
-    "Ledger",
-)  # fmt: skip
 COLOURS: tuple[dict[str, Any], ...] = (
     {"color_scheme": "light", "forced_colors": "none"},
     {"color_scheme": "dark", "forced_colors": "none"},

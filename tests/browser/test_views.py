@@ -9,7 +9,7 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from browser.chatting import HOSTILE
-from browser.conftest import LINES, Chat, Inspector, view
+from browser.conftest import LINES, VIEWS, Chat, Inspector, view
 from inspector.test_exchanges import agents_ledger
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.owner import Owner
@@ -372,7 +372,7 @@ def test_an_export_opens_from_disk_and_shows_the_same_hostile_text_as_text(
     saved = visit(target.as_uri(), offline=True)
     turns = saved.get_by_role("listbox", name="Turns").get_by_role("option")
     expect(turns).to_have_count(len(LINES))
-    for name in ("Picture", "Conversation", "Changes", "Prompt", "State", "Trace", "Ledger"):
+    for name in VIEWS:
         view(saved, name)
         expect(saved.get_by_role("region", name=name).first).to_be_visible()
     expect(saved.get_by_role("region", name="Ledger")).to_contain_text("Only those that stood in")

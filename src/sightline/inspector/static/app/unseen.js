@@ -9,7 +9,7 @@ const HEADS = ["what", "how much", "rule", "what if"];
 const inWords = (wish) =>
   Object.entries(wish)
     .filter(([key]) => key !== "slack")
-    .map(([key, value]) => (key === "of" ? `slot ${value}` : `${key} ${value}`))
+    .map(([key, value]) => (key === "of" ? `slot ${value}` : `${key} ${count(value)}`))
     .join(", ");
 
 const WhatIf = ({ wish }) =>
