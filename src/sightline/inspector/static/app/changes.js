@@ -49,6 +49,7 @@ const Between = ({ before, after, drift, label }) => {
   const same = slots.filter(isSame).map((slot) => slot.name);
   return html`<div>
     <p class="lead"><b>− ${count(removed)}, + ${count(added)}, ${count(changed)} changed</b>
+      ${" "}<span class="quiet">slot by slot: a message that moved counts in both</span>
       ${same.length > 0 && html`${" "}<span class="quiet">the same: ${same.join(", ")}</span>`}</p>
     <${Slots} slots=${slots} />
     ${
