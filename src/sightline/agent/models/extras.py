@@ -38,6 +38,7 @@ EXTRAS: Final = {
         "spans and metrics are sent nowhere",
     ),
     "postgres": OptionalPackage(("psycopg",), "no ledger in PostgreSQL"),
+    "nats": OptionalPackage(("nats",), "no apps on a broker"),
     "openai-agents": OptionalPackage(("agents",), "no adapter for the OpenAI Agents SDK"),
     "pydantic-ai": OptionalPackage(("pydantic_ai",), "no adapter for Pydantic AI"),
     "langchain": OptionalPackage(("langchain", "langgraph"), "no adapter for LangChain"),
