@@ -4,7 +4,8 @@
 
 The pages lie side by side as in the repository, so that a link that leads somewhere there does so
 here. Built strictly: a link or an anchor that leads nowhere ends it. What is built in `dist/site`
-must load nothing from elsewhere: no font, no script, no picture.
+must load nothing from elsewhere (no font, no script, no picture), and link no file that is not
+there.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / ".artefacts" / "pages"
@@ -60,14 +62,25 @@ def loaded(site: Path) -> Iterator[str]:
                 yield f"{path.relative_to(site)} loads {next(filter(None, found.groups()))}"
 
 
+def lost(site: Path) -> Iterator[str]:
+    """Name what pages link and a site does not have: of pages zensical says so, of files not."""
+    links = re.compile(r"""(?:href|src|srcset)=["']([^"'#?]+)""")
+    for path in sorted(set(site.rglob("*.html")) - {site / "404.html"}):
+        for target in links.findall(path.read_text("utf-8")):
+            parts = urlsplit(target)
+            is_here = not parts.scheme and not parts.netloc
+            if is_here and not (path.parent / unquote(parts.path)).exists():
+                yield f"{path.relative_to(site)} links {target}, which is not there"
+
+
 def main(tools: str) -> int:
     lay_out()
     shutil.rmtree(SITE, ignore_errors=True)
     build = [f"{tools}/zensical", "build", "--clean", "--strict", "--config-file", "mkdocs.yml"]
     done = subprocess.run(build, cwd=ROOT, env={**os.environ, "NO_COLOR": "1"}, check=False)
-    elsewhere = list(loaded(SITE))
-    print("\n".join(elsewhere) or f"{SITE.relative_to(ROOT)}/index.html")
-    return 1 if done.returncode or elsewhere else 0
+    faults = [*loaded(SITE), *lost(SITE)]
+    print("\n".join(faults) or f"{SITE.relative_to(ROOT)}/index.html")
+    return 1 if done.returncode or faults else 0
 
 
 if __name__ == "__main__":

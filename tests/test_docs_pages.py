@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from proof.__main__ import claims
-from setup.site import loaded
+from setup.site import loaded, lost
 
 from proof import conformance, reference
 from sightline.cli.io import MAX_BYTES
@@ -79,9 +79,10 @@ def test_the_site_has_every_page_once() -> None:
     assert pages ^ set(listed) == set(), "the list of pages is in mkdocs.yml"
 
 
-def test_what_a_page_of_the_site_loads_from_elsewhere_is_found(tmp_path: Path) -> None:
+def test_what_a_page_of_the_site_loads_from_elsewhere_or_nowhere_is_found(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text('<a href="https://b.example">b</a><img src="c.png">')
     assert list(loaded(tmp_path)) == []
+    assert list(lost(tmp_path)) == ["a.html links c.png, which is not there"]
     (tmp_path / "a.html").write_text('<link rel="stylesheet" href="//fonts.example/a.css">')
     (tmp_path / "b.css").write_text("@font-face { src: url(https://fonts.example/b) }")
     assert list(loaded(tmp_path)) == [
