@@ -50,7 +50,7 @@ send_traces()
 def run(*, quick: bool) -> list[Row]:
     """Time spans by the CPU of the thread that makes them."""
     if importlib.util.find_spec("opentelemetry.exporter") is None:
-        raise LeftOut("pip install 'sightline-context[otel]'")
+        raise LeftOut("pip install 'sightline[otel]'")
     rounds = 1 if quick else 15
     return [
         Row("api", "a span, with the API alone", 1, _span_s(API, rounds), API_S, bar=1),

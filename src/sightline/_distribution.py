@@ -8,8 +8,9 @@ from typing import Final
 
 __all__ = ["NAME", "__version__", "install", "installer"]
 
-# Not `sightline`, as it is imported and typed: on the index that is another project.
-NAME: Final = "sightline-context"
+# A public index has another project of this name. Extras are added to what is installed all the
+# same: pip asks no index for a name that is satisfied.
+NAME: Final = "sightline"
 __version__ = "0.1.0"
 
 

@@ -38,4 +38,4 @@ except MissingExtra as error:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     found, message = done.stdout.splitlines()
     assert found == "[]"
-    assert message.endswith(f"pip install 'sightline-context[{EXTRAS[adapter]}]'")
+    assert message.endswith(f"pip install 'sightline[{EXTRAS[adapter]}]'")

@@ -83,7 +83,7 @@ def test_without_a_key_it_says_what_to_set() -> None:
 
 def test_without_the_sdk_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sightline.agent.models.extras.find_spec", lambda _: None)
-    with pytest.raises(MissingExtra, match=r"pip install 'sightline-context\[anthropic\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'sightline\[anthropic\]'"):
         open_model("anthropic", NOTHING, KEYS)
 
 
@@ -114,7 +114,7 @@ def test_a_key_without_its_package_says_what_to_install(
     with pytest.raises(MissingExtra) as caught:
         open_model("", NOTHING, {variable: "x", "HOME": "/nonexistent"})
     assert variable in str(caught.value)
-    assert f"pip install 'sightline-context[{sdk}]'" in str(caught.value)
+    assert f"pip install 'sightline[{sdk}]'" in str(caught.value)
 
 
 def test_with_no_key_it_is_the_embedded_model() -> None:
@@ -130,7 +130,7 @@ def test_credentials_for_all_of_aws_do_not_choose_bedrock() -> None:
 def test_with_nothing_at_all_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sightline.agent.models.local.find_spec", lambda _: None)
     with pytest.raises(
-        Unauthorized, match=r"ANTHROPIC_API_KEY.*pip install 'sightline-context\[local\]'"
+        Unauthorized, match=r"ANTHROPIC_API_KEY.*pip install 'sightline\[local\]'"
     ):
         open_model("", NOTHING, {})
 
@@ -182,9 +182,9 @@ def test_every_extra_of_the_package_is_known_with_all_that_it_brings() -> None:
 @pytest.mark.parametrize(
     ("mark", "command"),
     [
-        ("pyvenv.cfg", "pip install 'sightline-context[pdf]'"),
-        ("pipx_metadata.json", "pipx runpip {home.name} install 'sightline-context[pdf]'"),
-        ("uv-receipt.toml", "uv pip install --python {home} 'sightline-context[pdf]'"),
+        ("pyvenv.cfg", "pip install 'sightline[pdf]'"),
+        ("pipx_metadata.json", "pipx runpip {home.name} install 'sightline[pdf]'"),
+        ("uv-receipt.toml", "uv pip install --python {home} 'sightline[pdf]'"),
     ],
 )
 def test_an_extra_is_brought_by_the_tool_that_made_the_environment(

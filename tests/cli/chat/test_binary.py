@@ -249,7 +249,7 @@ def test_a_terminal_without_them_says_what_to_install(tmp_path: Path) -> None:
             sys.executable, ["-c", f"{blocked}from sightline.cli import main; main(['chat'])"],
             encoding="utf-8", timeout=60, cwd=str(tmp_path), env=environment(tmp_path, vendor),
         )  # fmt: skip
-        child.expect_exact("pip install 'sightline-context[chat]'")
+        child.expect_exact("pip install 'sightline[chat]'")
         child.expect(pexpect.EOF)
         child.close()
     assert child.exitstatus == 2

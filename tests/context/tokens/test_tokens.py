@@ -233,7 +233,7 @@ def test_a_missing_tokenizer_says_what_to_install(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "toktok", None)
     tokens._tokenizer.cache_clear()
     tokens._counter_for.cache_clear()
-    with pytest.raises(MissingExtra, match=r"pip install 'sightline-context\[tokens\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'sightline\[tokens\]'"):
         counter_for("o200k_base")
     assert default_counter().provenance == "estimated"
     monkeypatch.undo()
