@@ -117,6 +117,8 @@ def _gaps(spans: Sequence[TimelineSpan], end: int) -> Iterator[TimelineSpan]:
 
 def ms_between(old: str, new: str) -> int:
     """How much later a moment was; 0 where one of them is none."""
+    if old == new:
+        return 0
     try:
         return round((parse_moment(new) - parse_moment(old)).total_seconds() * 1000)
     except InvalidInput:
