@@ -129,9 +129,7 @@ def test_credentials_for_all_of_aws_do_not_choose_bedrock() -> None:
 
 def test_with_nothing_at_all_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sightline.agent.models.local.find_spec", lambda _: None)
-    with pytest.raises(
-        Unauthorized, match=r"ANTHROPIC_API_KEY.*pip install 'sightline\[local\]'"
-    ):
+    with pytest.raises(Unauthorized, match=r"ANTHROPIC_API_KEY.*pip install 'sightline\[local\]'"):
         open_model("", NOTHING, {})
 
 
