@@ -41,7 +41,7 @@ Left to do by hand, for {version}:
   - make bare SUITE=bookworm, then trixie and sid: both commands of the README on three Pythons
   - make prove, make bench: read what they changed in the documents, and commit it
   - git tag -s v{version} -m 'Sightline {version}' && git push origin v{version}
-  - PyPI has another project `sightline`: get that name, or choose one (pyproject.toml, _distribution)
+  - PyPI has another `sightline`: get that name, or choose one (pyproject.toml, _distribution)
   - {tools}/twine upload {files}
   - make docs, and put dist/site where the documentation is served
   - then: the next version in src/sightline/_distribution.py, `## Unreleased` in CHANGELOG.md"""
