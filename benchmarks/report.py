@@ -26,6 +26,7 @@ TITLES = {
     "trees": "Trees, against slop-ai",
     "live": "One change, many subscribers, against slop-ai",
     "connections": "Ten thousand connections to one app",
+    "scale_trees": "Ten thousand mirrors of one app over a broker",
     "floods": "A heartbeat while an app floods its host",
     "ledger": "The ledger, against openai-agents and llm",
     "postgres": "The ledger in PostgreSQL, many writers",
