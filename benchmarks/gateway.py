@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks import blind_faults, blind_faults_again
+from benchmarks import blind_faults, blind_faults_again, blind_faults_third
 from benchmarks.faults import Case, Fault, cases, clean
 from sightline.context.dialects.missed import Loss
 from sightline.context.dialects.usage import Usage
@@ -88,10 +88,11 @@ def _score(tried: Sequence[Case], harmless: Sequence[Case]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    again = blind_faults_again
+    again, third = blind_faults_again, blind_faults_third
     scores = {
         "known": score(1, 50, 1_000),
         "blind": blind_score(1, 30, blind_faults.BLIND, blind_faults.HARMLESS),
         "blind again": blind_score(1, 30, again.BLIND, again.HARMLESS),
+        "blind third": blind_score(1, 30, third.BLIND, third.HARMLESS),
     }
     print(json.dumps(scores, indent=2))

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.faults import FAULTS, Body, Case, cases, clean, session
 from benchmarks.gateway import judge
 
-from benchmarks import blind_faults, blind_faults_again
+from benchmarks import blind_faults, blind_faults_again, blind_faults_third
 from sightline.context.dialects.causes import CAUSES
 
 
@@ -19,6 +19,7 @@ def test_causes_and_places_of_seeded_faults_are_named() -> None:
         *cases(random.Random(4), 6, FAULTS),
         *cases(random.Random(4), 2, blind_faults.BLIND),
         *cases(random.Random(4), 1, blind_faults_again.BLIND),
+        *cases(random.Random(4), 1, blind_faults_third.BLIND),
     ]
     wrong = Counter[tuple[str, str]]()
     misplaced = 0
@@ -39,7 +40,8 @@ def test_nothing_is_found_where_nothing_happened() -> None:
     tried = [
         *clean(random.Random(5), 200),
         *cases(random.Random(5), 2, blind_faults.HARMLESS),
-        *cases(random.Random(5), 2, blind_faults_again.HARMLESS),
+        *cases(random.Random(5), 1, blind_faults_again.HARMLESS),
+        *cases(random.Random(5), 1, blind_faults_third.HARMLESS),
     ]
     assert [loss for case in tried if (loss := judge(case)) is not None] == []
 

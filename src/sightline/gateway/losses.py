@@ -130,7 +130,8 @@ def verdict(
         idle_s=idle_s,
         lifetime_s=lifetime_s,
         least_tokens=least_tokens,
-        is_unmarked=claude and not now.marked,
+        # OpenAI caches nothing in its explicit mode where nothing is marked ("Prompt caching").
+        is_unmarked=not now.marked and (claude or (_is_explicit(now) and not compared.setting)),
         setting=compared.setting,
         is_out_of_reach=claude and not _reaches_back(now, compared.units),
         extra_price=extra_price,
@@ -144,6 +145,10 @@ def verdict(
         before=compared.before,
         now=compared.now,
     )
+
+
+def _is_explicit(now: RequestBody) -> bool:
+    return '"explicit"' in now.settings.get("prompt_cache_options", "")
 
 
 def _reaches_back(now: RequestBody, shared: int) -> bool:
@@ -385,6 +390,10 @@ def _text_author(old: str, new: str, otherwise: str) -> str:
         return "hook"
     if whole.lstrip().startswith("<system-reminder>"):
         return "memory" if _MEMORY.search(whole) else "reminder"
+    # A section that came or went is what its own heading says, whatever stood before it.
+    heads = [line for line in (_first(line_new), _first(line_old)) if _HEADING.fullmatch(line)]
+    if any(map(_MEMORY.search, heads)):
+        return "memory"
     around = _around(old, new)
     if any(map(_ENVIRONMENT_HEAD.search, (_heading(around), *_open_tags(around)))):
         return "environment"
@@ -421,6 +430,10 @@ def _lines(old: str, new: str) -> tuple[str, str]:
     while end < min(len(one), len(other)) - start and one[-1 - end] == other[-1 - end]:
         end += 1
     return "\n".join(one[start : len(one) - end]), "\n".join(other[start : len(other) - end])
+
+
+def _first(lines: str) -> str:
+    return lines.partition("\n")[0]
 
 
 def _around(old: str, new: str) -> str:
