@@ -93,6 +93,10 @@ def commands(
             yield from commands(command, f"{name} {child}")
 
 
+# What serves until it is interrupted: tests/cli/test_relay.py runs it.
+SERVING = {"sightline relay"}
+
+
 def examples() -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for name, command in commands():
@@ -182,7 +186,7 @@ def run_example(line: str, directory: Path, environment: Mapping[str, str]) -> t
 def test_every_command_has_help_and_every_leaf_has_examples() -> None:
     for name, command in commands():
         assert command.help, name
-        if not isinstance(command, click.Group):
+        if not isinstance(command, click.Group) and name not in SERVING:
             assert "Examples:" in (command.epilog or ""), name
 
 

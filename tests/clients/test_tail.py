@@ -28,7 +28,7 @@ from support.share import WHOLE
 from support.vendors.answers import Answer, Call, Refuses, says
 from support.vendors.server import Vendor
 
-TURNS = 30 if WHOLE else 6
+TURNS = 30 if WHOLE else 4
 # What a vendor says before it does what was asked; somebody interrupts what is never heard.
 NEVER = says("never heard", stall=2)
 TROUBLE: list[list[Answer]] = [

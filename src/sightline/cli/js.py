@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from sightline.cli.out import write_page
 from sightline.slop.app.javascript import MODULES, javascript
 
 __all__ = ["js"]
@@ -18,4 +19,4 @@ def js(module: str, types: bool) -> None:
     `sightline` is the provider, without dependencies; `node` serves it in Node, `react` is a hook,
     and `text` writes a tree as models read it.
     """
-    click.echo(javascript(module, "d.ts" if types else "js"), nl=False)
+    write_page([javascript(module, "d.ts" if types else "js").decode()])

@@ -17,10 +17,6 @@ For an app on a broker, on two cores:
   export SIGHTLINE_PORT_TOKEN=…
   sightline relay nats://broker:4222/todos --port 8765 &
   sightline relay nats://broker:4222/todos --port 8765 &
-
-\b
-Examples:
-  timeout --preserve-status 6 sightline relay demo --port 0 --port-token few-seconds
 """
 )
 @address_argument

@@ -18,7 +18,7 @@ from support import postgres
 from support.cutting import CuttingProxy
 from support.share import WHOLE
 
-APPENDS = 20_000 if WHOLE else 1_008
+APPENDS = 20_000 if WHOLE else 512
 
 
 @pytest.fixture(scope="module")
