@@ -32,9 +32,11 @@ from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.text import format_tree
 from sightline.slop.protocol.tree import Node
 from support.page import free_port
+from support.share import WHOLE
 from support.wire import PATIENCE_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+whole = pytest.mark.skipif(not WHOLE, reason="LAWS=whole")
 
 EXTENSION = ROOT / "js" / "extension"
 HOSTILE = "Counter \u202e<img src=x onerror='window.hacked=1'>"
@@ -189,6 +191,7 @@ async def barriers(page: Page) -> list[str]:
     return found
 
 
+@whole
 async def test_nothing_is_shared_before_its_site_was_allowed_nor_after_it_was_stopped(
     browser: Browser, hub: Hub
 ) -> None:
@@ -242,6 +245,7 @@ async def test_two_agents_follow_a_storm_of_changes_and_act(browser: Browser, hu
     await until(hub, lambda shown: shown == {})
 
 
+@whole
 async def test_a_tab_is_followed_through_reload_sleep_and_its_end(
     browser: Browser, hub: Hub
 ) -> None:
@@ -271,6 +275,7 @@ async def test_a_tab_is_followed_through_reload_sleep_and_its_end(
     await until(hub, lambda shown: shown == {})
 
 
+@whole
 async def test_a_page_is_found_however_late_it_says_so_and_names_no_other_host(
     browser: Browser, hub: Hub
 ) -> None:
@@ -299,6 +304,7 @@ async def test_a_page_is_found_however_late_it_says_so_and_names_no_other_host(
         await page.close()
 
 
+@whole
 async def test_the_deployed_bridge_and_consumer_are_served(browser: Browser, hub: Hub) -> None:
     assert hub.bridge is not None
     port = free_port()

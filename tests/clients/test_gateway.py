@@ -97,7 +97,7 @@ def asked(requests: Sequence[Seen]) -> list[bytes]:
 
 @installed
 @pytest.mark.timeout(3600 if WHOLE else 300)
-@pytest.mark.parametrize("agent", [Claude, Codex, PlainCodex] if WHOLE else [Claude, PlainCodex])
+@pytest.mark.parametrize("agent", [Claude, Codex, PlainCodex] if WHOLE else [PlainCodex])
 def test_an_agent_notices_nothing_and_all_of_it_is_kept(agent: type[Agent], tmp_path: Path) -> None:
     home, apps, db = tmp_path / "home", tmp_path / "apps", tmp_path / "l.db"
     with Ledger(db):

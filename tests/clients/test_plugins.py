@@ -72,7 +72,7 @@ def test_where_no_app_is_there_nothing_is_said() -> None:
 
 @installed
 @pytest.mark.timeout(1800 if WHOLE else 300)
-@pytest.mark.parametrize("agent", [Claude, Codex])
+@pytest.mark.parametrize("agent", [Claude, Codex] if WHOLE else [Claude])
 async def test_a_real_agent_is_told_what_changed_and_nothing_twice(
     agent: type[Agent], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

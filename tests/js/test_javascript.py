@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from slop_ai import SlopConsumer
 
-from sightline.cli.js import js
+from sightline.cli.main import cli
 from sightline.slop.app.app import App
 from sightline.slop.app.javascript import javascript
 from sightline.slop.protocol.codec import decode, from_value
@@ -254,10 +254,10 @@ def test_both_write_the_same_text(node: NodeApps) -> None:
 
 
 def test_what_is_shipped_is_small_and_is_printed() -> None:
-    printed = CliRunner().invoke(js).output_bytes
+    printed = CliRunner().invoke(cli, ["js"]).output_bytes
     assert b"export class App" in printed
     assert b"export declare" not in printed
-    assert b"export class App" in CliRunner().invoke(js, ["--types"]).output_bytes
+    assert b"export class App" in CliRunner().invoke(cli, ["js", "--types"]).output_bytes
     if (ROOT / "src/sightline/js/sightline.js").exists():  # made by `python setup/page.py`
         assert len(gzip.compress(printed, 9)) <= SHIPPED_BYTES
 

@@ -272,6 +272,11 @@ class Broker:
         self._connection.handlers[number] = handler
         return number
 
+    async def settle(self) -> None:
+        """Wait until the broker has heard what this connection hears; not for one that is lost."""
+        with contextlib.suppress(OSError, Error, TimeoutError):
+            await self._connection.flush(_PONG_S)  # type: ignore[arg-type]
+
     async def ignore(self, number: int) -> None:
         """Hear a subject no longer."""
         self._connection.handlers.pop(number, None)

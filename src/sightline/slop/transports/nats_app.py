@@ -244,6 +244,7 @@ class _Served:
         hello = subject_of(self._app_id, "hello")
         await self._broker.hear(hello, lambda _, reply, __: self._say(reply, self._hello))
         await self._broker.hear("slop.apps", lambda _, reply, __: self._say(reply, self._here))
+        await self._broker.settle()
         self._handlers.start(self._events)
         self._beating = asyncio.create_task(self._beat())
 
