@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+import tokenize
+from pathlib import Path
 
 import pytest
+
+import sightline.adapters
 
 EXTRAS = {
     "openai_agents": "openai-agents",
@@ -17,6 +22,18 @@ USED = {
     "pydantic_ai": "it.LedgerStore",
     "langchain": "it.LedgerSaver",
 }
+# What an adapter may weigh in lines of code: its tail and tools 120, its store 200 more.
+WEIGHTS = {
+    ("openai_agents.py",): 320,
+    ("pydantic_ai.py", "pydantic_live.py"): 120,
+    ("pydantic_store.py",): 200,
+    ("langchain/middleware.py",): 120,
+    ("langchain/saver.py",): 200,
+}
+_LAYOUT = {
+    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
+    tokenize.ENCODING, tokenize.ENDMARKER,
+}  # fmt: skip
 FRAMEWORKS = ["agents", "langchain_core", "langgraph", "pydantic_ai"]
 
 
@@ -39,3 +56,22 @@ except MissingExtra as error:
     found, message = done.stdout.splitlines()
     assert found == "[]"
     assert message.endswith(f"pip install 'sightline[{EXTRAS[adapter]}]'")
+
+
+def code_lines(path: Path) -> int:
+    """The lines of a module that have code on them: no comments, docstrings and blank lines."""
+    with path.open("rb") as source:
+        tokens = [
+            token for token in tokenize.tokenize(source.readline) if token.type not in _LAYOUT
+        ]
+    lines = {line for token in tokens for line in range(token.start[0], token.end[0] + 1)}
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            lines -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(lines)
+
+
+@pytest.mark.parametrize("modules", WEIGHTS, ids=" ".join)
+def test_an_adapter_is_thin(modules: tuple[str, ...]) -> None:
+    folder = Path(sightline.adapters.__file__).parent
+    assert sum(code_lines(folder / module) for module in modules) <= WEIGHTS[modules]
