@@ -8,7 +8,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks import blind_faults, blind_faults_again, blind_faults_third
+from benchmarks import (
+    blind_faults,
+    blind_faults_again,
+    blind_faults_fourth,
+    blind_faults_third,
+)
 from benchmarks.faults import Case, Fault, cases, clean
 from sightline.context.dialects.missed import Loss
 from sightline.context.dialects.usage import Usage
@@ -88,11 +93,12 @@ def _score(tried: Sequence[Case], harmless: Sequence[Case]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    again, third = blind_faults_again, blind_faults_third
+    again, third, fourth = blind_faults_again, blind_faults_third, blind_faults_fourth
     scores = {
         "known": score(1, 50, 1_000),
         "blind": blind_score(1, 30, blind_faults.BLIND, blind_faults.HARMLESS),
         "blind again": blind_score(1, 30, again.BLIND, again.HARMLESS),
         "blind third": blind_score(1, 30, third.BLIND, third.HARMLESS),
+        "blind fourth": blind_score(1, 30, fourth.BLIND, fourth.HARMLESS),
     }
     print(json.dumps(scores, indent=2))

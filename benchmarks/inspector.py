@@ -108,7 +108,8 @@ def many_turns(chromium: str, turns: int) -> list[Row]:
             page = browser.new_page()
             begun = time.monotonic()
             page.goto(address)
-            page.get_by_role("listbox", name="Turns").get_by_role("option").first.wait_for()
+            rows = page.get_by_role("listbox", name="Turns").get_by_role("option")
+            rows.filter(has_text=f"Question {turns}:").wait_for()
             rows_s = time.monotonic() - begun
             box = page.get_by_role("searchbox", name="Filter turns")
             filter_s = max(filter_time(page, box, wanted) for wanted in FILTERS)
@@ -182,7 +183,7 @@ def filter_time(page: Page, box: Locator, wanted: str) -> float:
         with page.expect_response(re.compile(r"/turns\?filter=")):
             box.fill(text)
     entries = "performance.getEntriesByType('resource').filter((e) => e.name.includes('filter='))"
-    page.wait_for_function(f"{entries}.length > 0")
+    page.wait_for_function(f"() => {entries}.length > 0")
     return float(page.evaluate(f"{entries}[0].duration")) / 1000
 
 

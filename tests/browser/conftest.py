@@ -180,6 +180,17 @@ def inspector(ledger: Path) -> Iterator[Inspector]:
     started.stop()
 
 
+@pytest.fixture(scope="session")
+def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inspector]:
+    """An inspector of a session that a gateway recorded; see `browser.agents`."""
+    path = tmp_path_factory.mktemp("agents") / "work.db"
+    run = [sys.executable, "-m", "browser.agents", str(path)]
+    subprocess.run(run, check=True, env={**os.environ, "PYTHONPATH": _PATH})
+    started = Inspector(path)
+    yield started
+    started.stop()
+
+
 @pytest.fixture
 def inspect() -> Iterator[Callable[..., Inspector]]:
     """Start inspectors for one test; they outlive its pages."""

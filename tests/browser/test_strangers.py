@@ -190,7 +190,7 @@ def test_looking_at_everything_changes_no_file(inspector: Inspector, ledger: Pat
         "/", "/api/sessions", f"{one}/turns", turn, f"{turn}/state", f"{turn}/state/0/nodes/0",
         f"{turn}/state/0/folds/0", f"{turn}/state/0/find?q=a", f"{one}/compare/1.1/2.2",
         f"{one}/ledger", f"{one}/groups/1", "/api/search?q=count", "/export/1.html",
-        f"{turn}/unseen", f"{turn}/verdicts", f"{one}/exchanges",
+        f"{turn}/unseen", f"{turn}/verdicts",
     ):  # fmt: skip
         assert ask(inspector, path, Cookie=cookie)[0] == 200, path
     assert [file.read_bytes() for file in files] == before

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from playwright.sync_api import Page, expect
 
 from browser.chatting import HOSTILE
 from browser.conftest import LINES, VIEWS, Chat, Inspector, view
-from inspector.test_exchanges import agents_ledger
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.owner import Owner
 from sightline.context.messages.entries import Draft
 from sightline.context.messages.parts import Message, ToolCall
-from sightline.inspector.reader import RecordReader
 from support.live import LiveApp, announced_app
 
 BRIEF = """
@@ -395,25 +395,27 @@ def test_an_export_opens_from_disk_and_shows_the_same_hostile_text_as_text(
     expect(saved.get_by_role("alert")).to_contain_text("is no filter")
 
 
-def test_another_agent_s_requests_are_listed_with_cause_request_reply_and_drift(
-    visit: Callable[..., Page], tmp_path: Path
+def test_what_a_page_shows_first_is_asked_for_once(
+    visit: Callable[..., Page], inspector: Inspector
 ) -> None:
-    with Ledger(agents_ledger(tmp_path), mode="read") as ledger:
-        for number in (2, 3):
-            exported = "".join(RecordReader(ledger).export(number))
-            (tmp_path / f"{number}.html").write_text(exported, encoding="utf-8")
-    page = visit((tmp_path / "2.html").as_uri(), offline=True)
-    rows = page.get_by_role("listbox", name="Requests").get_by_role("option")
-    expect(rows).to_have_count(2)
-    expect(rows.last).to_contain_text("the tools came in another order")
-    shown = page.get_by_role("region", name="Exchange")
-    expect(shown.get_by_role("region", name="What was lost")).to_contain_text("sort the tools")
-    expect(shown.get_by_role("region", name="Where it departs")).to_contain_text("in common")
-    expect(shown).to_contain_text("well then")
-    expect(shown.get_by_label("Request body")).to_contain_text("claude-opus-5-5")
-    rows.first.click()
-    expect(shown).to_contain_text("Nothing was lost.")
-    page = visit((tmp_path / "3.html").as_uri(), offline=True)
-    expect(page.get_by_text("claude, imported. It can be looked at")).to_be_visible()
-    shown = page.get_by_role("region", name="Exchange")
-    expect(shown).to_contain_text("Unknown: a transcript does not hold what was sent.")
+    page = visit(inspector.address)
+    expect(page.get_by_role("article", name="outcome")).to_be_visible()
+    expect(page.get_by_role("region", name="Picture")).to_be_visible()
+    asked_for: list[str] = []
+    page.on("request", lambda request: asked_for.append(urlsplit(request.url).path))
+    page.add_init_script(
+        """window.EventSource = class extends EventSource {
+            constructor(url) {
+                super(url);
+                this.addEventListener("changed", () => setTimeout(() => (window.heard = 1), 0));
+            }
+        }"""
+    )
+    page.goto(page.url.partition("#")[0])
+    page.wait_for_function("() => window.heard")
+    expect(page.get_by_role("listbox", name="Turns").get_by_role("option")).to_have_count(4)
+    view(page, "Ledger")
+    expect(page.get_by_role("listbox", name="Groups").get_by_role("option")).to_have_count(4)
+    lists = Counter(path.partition("/api/")[2] for path in asked_for if "/api/" in path)
+    assert lists["sessions"] == lists["events"] == 1
+    assert set(lists.values()) == {1}, lists

@@ -10,7 +10,12 @@ import pytest
 from benchmarks.faults import FAULTS, Body, Case, cases, clean, session
 from benchmarks.gateway import judge
 
-from benchmarks import blind_faults, blind_faults_again, blind_faults_third
+from benchmarks import (
+    blind_faults,
+    blind_faults_again,
+    blind_faults_fourth,
+    blind_faults_third,
+)
 from sightline.context.dialects.causes import CAUSES
 
 
@@ -19,7 +24,6 @@ def test_causes_and_places_of_seeded_faults_are_named() -> None:
         *cases(random.Random(4), 6, FAULTS),
         *cases(random.Random(4), 2, blind_faults.BLIND),
         *cases(random.Random(4), 1, blind_faults_again.BLIND),
-        *cases(random.Random(4), 1, blind_faults_third.BLIND),
     ]
     wrong = Counter[tuple[str, str]]()
     misplaced = 0
@@ -36,12 +40,23 @@ def test_causes_and_places_of_seeded_faults_are_named() -> None:
     assert len({case.cause for case in tried}) >= 25
 
 
+def test_every_kind_of_the_later_blind_sets_is_named() -> None:
+    faults = blind_faults_third.BLIND + blind_faults_fourth.BLIND
+    judged = [(case, judge(case)) for case in cases(random.Random(4), 1, faults)]
+    wrong = [
+        (case.kind, case.layout, loss and (loss.cause, loss.path))
+        for case, loss in judged
+        if loss is None or loss.cause != case.cause or not loss.path.startswith(case.path)
+    ]
+    assert wrong == []
+
+
 def test_nothing_is_found_where_nothing_happened() -> None:
     tried = [
         *clean(random.Random(5), 200),
         *cases(random.Random(5), 2, blind_faults.HARMLESS),
         *cases(random.Random(5), 1, blind_faults_again.HARMLESS),
-        *cases(random.Random(5), 1, blind_faults_third.HARMLESS),
+        *cases(random.Random(5), 1, blind_faults_third.HARMLESS + blind_faults_fourth.HARMLESS),
     ]
     assert [loss for case in tried if (loss := judge(case)) is not None] == []
 
@@ -107,6 +122,11 @@ def test_a_setting_that_changed_is_named_where_only_the_vendor_could_know(
         ("2026/11/15", "2026/11/16", "date"),
         ("Sun, 15 Nov 2026 23:58:41 +0000", "Mon, 16 Nov 2026 00:03:12 +0000", "date"),
         ("2026년 11월 15일", "2026년 11월 16일", "date"),
+        ("It is November 2026.", "It is December 2026.", "date"),
+        ("Heed hook feedback.\nIt is 9:14.", "Heed hook feedback.\nIt is 9:15.", "date"),
+        ("Be brief.\ncwd: /a\nport: 1", "Be exact.\ncwd: /a\nport: 2", "instructions"),
+        ("fence k7Qp2xZ9vB", "fence Wm4tR8sLq1", "random"),
+        ("use base64url1", "use utf8mb4", "instructions"),
         ("runs version 1.14.20 now", "runs version 1.15.20 now", "random"),
         ("<environment_info>\n# Tabs\na.py", "<environment_info>\n# Tabs\nb.py", "environment"),
         ("<env>x</env>\nDo this.", "<env>x</env>\nDo that.", "instructions"),
@@ -131,6 +151,7 @@ def test_the_author_of_a_line_is_told_by_its_form(was: str, now: str, cause: str
         ("[[a81bc81b-dead-4e5d-abff-90865d1e13b1\nread", "[[" + "0" * 12 + "\nread", "random"),
         ("call a_function_with_a_long_name", "call a_function_with_another_name", "edited"),
         ("41 files", "42 files", "edited"),
+        ("all of it is green", "two have failed", "edited"),
     ],
 )
 def test_what_stands_around_a_result_is_not_its_own_words(was: str, now: str, cause: str) -> None:

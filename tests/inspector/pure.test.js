@@ -180,9 +180,10 @@ test("two prompts side by side add up to both", () => {
   ]);
 });
 
-test("a character that turns text round is shown, and turns nothing round", () => {
-  const name = "txt.\u202eexe\u2069";
-  assert.equal(html`<p>${name}</p>`.props.children, "txt.⟨U+202E⟩exe⟨U+2069⟩");
+test("a character that turns text round, or that nobody sees, is shown", () => {
+  const name = "txt.\u202eexe\u2069 a\u200bb\u{e0041}";
+  const shown = "txt.⟨U+202E⟩exe⟨U+2069⟩ a⟨U+200B⟩b⟨U+E0041⟩";
+  assert.equal(html`<p>${name}</p>`.props.children, shown);
 });
 
 test("what was decided on a call stands with it", () => {

@@ -63,6 +63,9 @@ class Held:
     def index(self, _: int, __: str) -> dict[str, Any]:
         return {"turns": []}
 
+    def news(self, _: int) -> dict[str, Any]:
+        return {"turns": "as they are"}
+
 
 async def test_a_page_is_served_whatever_else_was_asked_of_it() -> None:
     answers = Held()
@@ -89,7 +92,8 @@ async def test_a_page_is_served_whatever_else_was_asked_of_it() -> None:
         ]
         try:
             async with asyncio.timeout(30):
-                assert (await client.get(f"{one}/turns")).json() == {"turns": []}
+                listed = (await client.get(f"{one}/turns")).json()
+                assert listed == {"turns": [], "seal": "as they are"}
         finally:
             answers.may_end.set()
         codes = {answer.status_code for answer in await asyncio.gather(*asked)}

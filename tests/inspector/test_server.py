@@ -51,8 +51,6 @@ async def test_a_number_that_no_row_has_is_not_there(reader: RecordReader, numbe
             f"/api/sessions/1/turns/{number}/1",
             f"/api/sessions/1/turns/1/1/state/{number}/nodes/0",
             f"/api/sessions/1/groups/{number}",
-            f"/api/sessions/{number}/exchanges",
-            f"/api/sessions/1/exchanges/{number}",
             f"/api/sessions/1/compare/{number}.1/1.1",
             f"/export/{number}.html",
         ):

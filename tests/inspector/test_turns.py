@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from browser.eventful import (
@@ -25,11 +26,15 @@ from browser.eventful import (
     TAKEN_BACK,
     happen,
 )
-from sightline.context.ledger import Ledger
+from sightline.agent.host.journal import RequestLine
+from sightline.context.dialects.causes import CAUSES
+from sightline.context.dialects.drift import Drift, DriftKind
+from sightline.context.dialects.profiles import profile_for
+from sightline.context.ledger import Ledger, StoredUsage
 from sightline.context.slots.receipt import RULES, MessageLine, Receipt, SlotLine
 from sightline.inspector.reader import RecordReader
 from sightline.inspector.unseen import cut_messages, older_turns
-from sightline.inspector.verdicts import CacheVerdict
+from sightline.inspector.verdicts import CacheVerdict, KeptReceipt, SentFacts, cache_verdict
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +52,12 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordReader]:
         (CALLS, 2, ""),
         (LOST, 1, "lost"),
         (RETRIED, 2, ""),
-        (OTHER_WAY, 1, "undone"),
+        (TAKEN_BACK, 1, ""),
+        (OTHER_WAY, 1, ""),
         (SWITCHED, 1, "model"),
         (DROPPED, 1, ""),
         (LATE, 1, "expired"),
-        (FOLDED, 1, "folded"),
+        (FOLDED, 1, ""),
     ],
 )
 def test_why_a_cache_was_missed_is_said_in_words(
@@ -67,8 +73,53 @@ def test_why_a_cache_was_missed_is_said_in_words(
         return
     assert verdict.loss is not None
     assert verdict.loss.cause == cause
+    assert verdict.expected - verdict.reported == verdict.loss.tokens
     assert verdict.loss.words.startswith(verdict.title.partition(": ")[2])
     assert verdict.loss.advice in verdict.lines
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_taken_back", "common", "prompt", "cached", "cause", "tokens"),
+    [
+        ("fold", False, 5_000, 60_000, 5_000, "folded", 54_400),
+        ("fold", False, 5_000, 60_000, 59_200, "", 0),
+        ("regression", True, 10_000, 60_000, 10_000, "", 0),
+        ("regression", True, 10_000, 11_000, 0, "lost", 10_000),
+        ("regression", False, 0, 2_000, 500, "edited", 1_480),
+    ],
+)
+def test_nothing_is_lost_but_what_stands_before_the_boundary_and_was_read_again(
+    kind: DriftKind,
+    is_taken_back: bool,
+    common: int,
+    prompt: int,
+    cached: int,
+    cause: str,
+    tokens: int,
+) -> None:
+    """The request before had 100,000 tokens, a hundredth of them its tail."""
+
+    def fact(number: int, total: int, read: int, drift: Drift | None) -> SentFacts:
+        line = RequestLine(number, 1, number, number, 1, None, "", "m", "", 1, "end", {})
+        slots = [{"stability": "volatile", "kept": total // 100}]
+        receipt = {"total": total, "slots": slots, "request": {"drift": drift}}
+        return SentFacts(
+            line,
+            StoredUsage("m", total, 5, read),
+            msgspec.convert(receipt, KeptReceipt, from_attributes=True),
+            is_taken_back and number == 1,
+        )
+
+    drift = Drift(kind, common, common, 0.5, common, "message 3", "history", 3, 99_000 - common)
+    now, before = fact(2, prompt, cached, drift), fact(1, 100_000, 0, None)
+    verdict = cache_verdict(now, [before], profile_for("openai-chat", "gpt-6.1-sol"))
+    found = verdict.loss
+    assert ("" if found is None else found.cause, found.tokens if found else 0) == (cause, tokens)
+    assert verdict.expected is not None
+    if found is not None:
+        assert verdict.expected == cached + found.tokens
+    named = f"{CAUSES['undone' if is_taken_back else 'folded'][0]}; nothing was lost by it"
+    assert (named in verdict.lines) == (found is None)
 
 
 def test_the_first_request_and_one_without_a_report_are_said_to_be_so(

@@ -23,6 +23,10 @@ import msgspec
 
 __all__ = [
     "APIS",
+    "CALLS",
+    "IMAGES",
+    "REASONING",
+    "RESULTS",
     "Api",
     "RequestBody",
     "Section",
@@ -44,13 +48,18 @@ KEPT_UNITS: Final = (
 )
 # Anthropic, "Prompt caching"; OpenAI, "Prompt caching": marks are no part of what is cached.
 MARKS: Final = frozenset({"cache_control", "prompt_cache_breakpoint", "cachePoint"})
+# The vendors' words for what a unit can be.
+REASONING: Final = frozenset({"thinking", "redacted_thinking", "reasoning", "thought"})
+IMAGES: Final = frozenset({"image", "input_image", "image_url", "inlineData", "inline_data"})
+RESULTS: Final = frozenset({"tool_result", "function_call_output", "functionResponse"})
+CALLS: Final = frozenset({"tool_use", "function_call", "function", "functionCall"})
 
 
 class Unit(msgspec.Struct, frozen=True):
     """One part of a request, wherever it stood.
 
     `kind` is the vendor's word for it (`text`, `tool_use`, `image`), `text` what a person would
-    read of it, `size` its weight in bytes.
+    read of it, `size` its weight in bytes, `call` the id of the call that it is or answers.
     """
 
     digest: bytes
@@ -60,6 +69,7 @@ class Unit(msgspec.Struct, frozen=True):
     text: str = ""
     size: int = 0
     marked: bool = False
+    call: str = ""
 
 
 class RequestBody(msgspec.Struct, frozen=True):
@@ -318,7 +328,7 @@ def message_units(data: bytes) -> tuple[Unit, ...]:
     units += [_block(role, part) for part in parts]
     rest = {k: v for k, v in value.items() if k not in _MESSAGE_FIELDS}
     if "tool_call_id" in rest or "reasoning_content" in rest:
-        units.append(_unit("more", role, rest))
+        units.append(_unit("more", role, rest, call=str(rest.get("tool_call_id", ""))))
     return tuple(units)
 
 
@@ -348,7 +358,8 @@ def _block(role: str, block: Any) -> Unit:
     kind = str(block.get("type") or next(iter(block), "value"))
     shown, name = _readable(block)
     value, inner = _without_marks(block)
-    return _unit(kind, role, value, name=name, text=shown, marked=marked or inner)
+    call = _call_id(block)
+    return _unit(kind, role, value, name=name, text=shown, marked=marked or inner, call=call)
 
 
 _TEXTS: Final = frozenset({"text", "input_text", "output_text"})
@@ -358,7 +369,8 @@ def _readable(block: Mapping[str, Any]) -> tuple[str, str]:
     """What a person reads of a block that is not text: a result's words, a call's arguments."""
     function = block.get("function") or block.get("functionCall") or block
     name = function.get("name", "") if isinstance(function, Mapping) else ""
-    for field in ("content", "output", "arguments", "input", "thinking", "functionResponse"):
+    fields = ("content", "output", "arguments", "args", "input", "thinking", "functionResponse")
+    for field in fields:
         found = block.get(field, function.get(field) if isinstance(function, Mapping) else None)
         if isinstance(found, str):
             return found, str(name)
@@ -368,6 +380,13 @@ def _readable(block: Mapping[str, Any]) -> tuple[str, str]:
         if isinstance(found, Mapping):
             return msgspec.json.encode(found).decode(), str(name)
     return "", str(name)
+
+
+def _call_id(block: Mapping[str, Any]) -> str:
+    inner = block.get("functionCall") or block.get("functionResponse") or block
+    names = ("tool_use_id", "call_id", "id")
+    found = (inner.get(name) for name in names) if isinstance(inner, Mapping) else iter(())
+    return str(next(filter(None, found), ""))
 
 
 def _part_text(part: Mapping[str, Any]) -> str | None:
@@ -404,14 +423,21 @@ def _without_marks(block: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
 
 
 def _unit(
-    kind: str, role: str, value: Any, *, name: str = "", text: str = "", marked: bool = False
+    kind: str,
+    role: str,
+    value: Any,
+    *,
+    name: str = "",
+    text: str = "",
+    marked: bool = False,
+    call: str = "",
 ) -> Unit:
     if kind == "tool" and isinstance(value, Mapping):
         marked = _is_marked(value)
         value = {k: value[k] for k in sorted(value) if k not in MARKS}
     data = msgspec.json.encode([role, kind, value])
     digest = blake2b(data, digest_size=DIGEST_BYTES).digest()
-    return Unit(digest, kind, role, name, text, len(data), marked)
+    return Unit(digest, kind, role, name, text, len(data), marked, call)
 
 
 class _Done(msgspec.Struct):

@@ -20,12 +20,13 @@ import msgspec
 from sightline.context.dialects.drift import common_start
 from sightline.context.dialects.missed import Loss, missed
 from sightline.context.dialects.usage import Usage
-from sightline.gateway.bodies import RequestBody, Unit
+from sightline.gateway.bodies import CALLS, IMAGES, REASONING, RESULTS, Api, RequestBody, Unit
 
 __all__ = [
     "Comparison",
     "common_units",
     "compare",
+    "expected_tokens",
     "is_summary",
     "verdict",
 ]
@@ -124,8 +125,7 @@ def verdict(
         usage.cache_read_tokens,
         shared=compared.shared,
         whole=compared.whole,
-        # Anthropic reads what it wrote; the others keep whatever came.
-        kept=was.cache_read_tokens + was.cache_write_tokens if claude else was.input_tokens,
+        kept=_kept(was, now.api),
         cause=compared.cause,
         idle_s=idle_s,
         lifetime_s=lifetime_s,
@@ -135,6 +135,7 @@ def verdict(
         setting=compared.setting,
         is_out_of_reach=claude and not _reaches_back(now, compared.units),
         extra_price=extra_price,
+        most=usage.evaluated_tokens,
     )
     if loss is None or loss.cause != compared.cause:
         return loss
@@ -145,6 +146,18 @@ def verdict(
         before=compared.before,
         now=compared.now,
     )
+
+
+def expected_tokens(compared: Comparison, was: Usage, api: Api) -> int:
+    """What an earlier request left in its vendor's cache, as far as a later one begins alike."""
+    kept = _kept(was, api)
+    return kept * compared.shared // compared.whole if compared.whole else kept
+
+
+def _kept(was: Usage, api: Api) -> int:
+    # Anthropic reads what it wrote; the others keep whatever came.
+    claude = api == "anthropic"
+    return was.cache_read_tokens + was.cache_write_tokens if claude else was.input_tokens
 
 
 def _is_explicit(now: RequestBody) -> bool:
@@ -328,9 +341,9 @@ def _author(units: Sequence[Unit]) -> str:
 
 
 def _kind(unit: Unit) -> str:
-    if unit.kind in _REASONING:
+    if unit.kind in REASONING:
         return "reasoning"
-    if unit.kind in _IMAGES:
+    if unit.kind in IMAGES:
         return "image"
     if _HOOK.search(unit.text[:400]):
         return "hook"
@@ -348,26 +361,32 @@ def _changed(old: Sequence[Unit], new: Sequence[Unit], at: int, otherwise: str) 
     one, other = old[at], new[at]
     if one.kind != other.kind:
         kind = _kind(other) or _kind(one)
-        if not kind and one.kind in _RESULTS:
+        if not kind and one.kind in RESULTS:
             kind = "result_cut"
         return kind or otherwise, "", _clipped(one.text), _clipped(other.text)
     was, now, _ = _passage(one.text, other.text)
-    if one.kind in _CALLS and one.text and (one.name, one.text) == (other.name, other.text):
+    if one.kind in CALLS and one.text and (one.name, one.text) == (other.name, other.text):
         return "random", "the call's id", was, now
-    if one.kind in _CALLS and _same_arguments(one.text, other.text):
+    if one.kind in CALLS and _same_arguments(one.text, other.text):
         return "reserialized", one.name, was, now
-    if one.kind in _REASONING or one.kind in _IMAGES:
+    if one.kind in REASONING or one.kind in IMAGES:
         return _kind(one), "", was, now
-    if one.kind in _RESULTS and one.text != other.text:
+    if one.kind in RESULTS and one.text != other.text:
         author = _result_author(one.text, other.text)
         if author:
             return author, one.name, was, now
     if one.text != other.text and "".join(one.text.split()) == "".join(other.text.split()):
         return "spaced", "", was, now
-    if one.kind in _RESULTS:
-        shorter = len(other.text) < len(one.text)
-        return "result_cut" if shorter else otherwise, one.name, was, now
+    if one.kind in RESULTS:
+        return "result_cut" if _is_cut(one.text, other.text) else otherwise, one.name, was, now
     return _text_author(one.text, other.text, otherwise), "", was, now
+
+
+def _is_cut(old: str, new: str) -> bool:
+    """Whether a text is what was left of a longer one, or a short word in its stead."""
+    if len(new) * 2 <= len(old):
+        return True
+    return len(new) < len(old) and _passage(old, new)[2] * 2 >= len(new)
 
 
 def _result_author(old: str, new: str) -> str:
@@ -381,13 +400,13 @@ def _result_author(old: str, new: str) -> str:
 
 def _text_author(old: str, new: str, otherwise: str) -> str:
     """Name who changed a text: by its lines that differ, then by what stands around them."""
-    line_old, line_new = _lines(old, new)
-    author = _line_author(line_old, line_new)
-    if author:
-        return author
     whole = new or old
-    if _HOOK.search(whole[:400]):
-        return "hook"
+    is_hook = _HOOK.search(whole[:400]) is not None
+    line_old, line_new = _lines(old, new)
+    # Instructions may speak of hooks; a message that begins with a hook's words is its output.
+    author = "hook" if is_hook and otherwise == "edited" else _line_author(line_old, line_new)
+    if author or is_hook:
+        return author or "hook"
     if whole.lstrip().startswith("<system-reminder>"):
         return "memory" if _MEMORY.search(whole) else "reminder"
     # A section that came or went is what its own heading says, whatever stood before it.
@@ -421,7 +440,7 @@ def _only(pattern: re.Pattern[str], old: str, new: str) -> bool:
 
 
 def _lines(old: str, new: str) -> tuple[str, str]:
-    """Return the lines of two texts from the first that differs to the last that differs."""
+    """Return the lines of two texts from the first that differs to where they are alike again."""
     one, other = old.splitlines(), new.splitlines()
     start = 0
     while start < min(len(one), len(other)) and one[start] == other[start]:
@@ -429,7 +448,12 @@ def _lines(old: str, new: str) -> tuple[str, str]:
     end = 0
     while end < min(len(one), len(other)) - start and one[-1 - end] == other[-1 - end]:
         end += 1
-    return "\n".join(one[start : len(one) - end]), "\n".join(other[start : len(other) - end])
+    one, other = one[start : len(one) - end], other[start : len(other) - end]
+    found = {line: index for index, line in reversed(list(enumerate(other))) if line.strip()}
+    alike = next((index for index, line in enumerate(one) if line in found), None)
+    if alike is not None:
+        one, other = one[:alike], other[: found[one[alike]]]
+    return "\n".join(one), "\n".join(other)
 
 
 def _first(lines: str) -> str:
@@ -482,15 +506,12 @@ def _clipped(text: str) -> str:
 
 _MODEL: Final = frozenset({"assistant", "model"})
 _INSTRUCTING: Final = frozenset({"system", "developer"})
-_REASONING: Final = frozenset({"thinking", "redacted_thinking", "reasoning", "thought"})
-_IMAGES: Final = frozenset({"image", "input_image", "image_url", "inlineData", "inline_data"})
-_RESULTS: Final = frozenset({"tool_result", "function_call_output", "functionResponse"})
-_CALLS: Final = frozenset({"tool_use", "function_call", "function", "functionCall"})
 _COMPACTED: Final = frozenset({"compaction", "compaction_summary", "context_compaction"})
 _SUMMARY: Final = re.compile(
-    r"(?i)continued from a previous conversation|conversation (?:so far|summary)"
+    r"(?im)continued from a previous conversation|conversation (?:so far|summary)"
     r"|summary of the conv|<summary>|\b(?:produced|wrote|made|left) a summary of"
     r"|previous conversation.{0,80}summar|handoff summary|summari[sz]ed (?:below|history)"
+    r"|(?:^|\bhere(?:'s| is) (?:the|its|a|my) )summary:\s*\n"
 )
 _HOOK: Final = re.compile(
     r"(?i)\bhook (?:additional context|success|feedback|output|blocking)"
@@ -515,7 +536,7 @@ _DATE: Final = re.compile(
     r"|\b\d{8}T\d{4}(?:\d\d)?(?:Z|[+-]\d{4})?\b"
     # 15. November 2026, 15th of November 2026, 15 novembre 2026, 15 de noviembre de 2026
     r"|\b\d{1,2}(?:st|nd|rd|th|\.)?(?: of| de)? [^\W\d_]{3,12}\.?,?(?: de)? (?:19|20)\d\d\b"
-    rf"|\b{_MONTH} {{1,2}}\d{{1,2}}(?:st|nd|rd|th)?\b"
+    rf"|\b{_MONTH} (?:19|20)\d\d\b|\b{_MONTH} {{1,2}}\d{{1,2}}(?:st|nd|rd|th)?\b"
     rf"(?:(?: {_CLOCK})?(?: (?:[A-Z]{{2,5}}|[+-]\d{{4}}))?,? \d{{4}}\b)?"
     r"|\b\d{4}[年년][ ]?\d{1,2}[月월][ ]?\d{1,2}[日일]|\b(?:19|20)\d\d([./])\d{1,2}\1\d{1,2}\b"
     r"|\b\d{1,2}/\d{1,2}/\d{2,4}\b|\b\d{1,2}\. ?\d{1,2}\. ?(?:19|20)\d\d\b"
@@ -532,6 +553,8 @@ _ENVIRONMENT_HEAD: Final = re.compile(r"(?i)\benv(?:ironment)?(?:[_-](?:context|
 _RANDOM: Final = re.compile(
     r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|\b[0-9a-fA-F]{12,}\b|\b\d+(?:\.\d+)?\b"
     r"|\b[A-Za-z0-9_-]{20,}\b"
+    # Letters and digits in turn: no word, and no name with a version.
+    r"|\b(?=(?:[A-Za-z]*\d+[A-Za-z]+){2})[A-Za-z0-9]{8,}\b"
 )
 # The same without plain numbers and long words, for texts in which those may well change.
 _ID: Final = re.compile(

@@ -18,7 +18,7 @@ import msgspec
 from sightline.gateway.bodies import RequestBody, Unit
 from sightline.gateway.losses import common_units
 
-__all__ = ["AgentWishes", "Shared", "otherwise", "shared_by"]
+__all__ = ["AgentWishes", "Shared", "is_state", "is_whole_state", "otherwise", "shared_by"]
 
 # How what `--tail` puts into a request begins: whole, or what changed.
 _WHOLE: Final = "Live state of the apps on this machine, told by Sightline"
@@ -54,13 +54,19 @@ def otherwise(body: RequestBody, wishes: AgentWishes) -> tuple[Unit, ...]:
     if wishes.tools:
         tools = tuple(sorted(tools, key=lambda tool: tool.name))
     if wishes.tail:
-        wholes = [unit for unit in messages if unit.text.startswith(_WHOLE)]
-        messages = tuple(unit for unit in messages if not _is_state(unit))
+        wholes = [unit for unit in messages if is_whole_state(unit.text)]
+        messages = tuple(unit for unit in messages if not is_state(unit))
         messages += tuple(wholes[-1:]) if wishes.tail == "whole" else ()
     return tools + body.system + messages
 
 
-def _is_state(unit: Unit) -> bool:
+def is_whole_state(text: str) -> bool:
+    """Whether a text tells the whole state of apps, as `--tail` puts it into a request."""
+    return text.startswith(_WHOLE)
+
+
+def is_state(unit: Unit) -> bool:
+    """Whether a unit is what `--tail` put into a request: the whole state, or what changed."""
     return unit.role == "user" and unit.text.startswith((_WHOLE, _CHANGES))
 
 

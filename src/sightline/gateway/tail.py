@@ -19,7 +19,7 @@ import re
 import threading
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -39,7 +39,9 @@ from sightline.context.projection.changes import ShownState, render_changes
 from sightline.context.projection.moment import format_moment
 from sightline.context.projection.unchanged import timeless
 from sightline.errors import SightlineError
+from sightline.gateway.bodies import Api, message_units
 from sightline.gateway.observer import Passing, name_of
+from sightline.gateway.otherwise import is_state
 from sightline.gateway.splice import (
     MessageList,
     aside,
@@ -51,7 +53,7 @@ from sightline.gateway.splice import (
 from sightline.gateway.traffic import session_key
 from sightline.slop.protocol.world import World
 
-__all__ = ["Insert", "LiveTail", "Mode", "Spliced", "TailFile"]
+__all__ = ["Insert", "LiveTail", "Mode", "Spliced", "TailFile", "spliced_texts"]
 
 Mode: TypeAlias = Literal["whole", "session"]
 SESSIONS: Final = 64
@@ -289,6 +291,29 @@ def _line(known: list[Insert], talk: MessageList) -> list[Insert]:
         if one.after < len(talk) and one.behind == talk.digest(one.after, behind):
             line.append(one)
     return line
+
+
+def spliced_texts(tails: Iterable[bytes], api: Api, data: bytes, model: str = "") -> list[str]:
+    """Find what was put into a request, in order, among all that its session was told."""
+    talk = read_messages(api, data, f"/models/{model}:")
+    if talk is None:
+        return []
+    known = [_insert_of.decode(zlib.decompress(one)) for one in tails]
+    alone = [
+        one
+        for one in known
+        if not one.shown and one.after < len(talk) and one.behind == talk.digest(one.after, "")
+    ]
+    line = _line([one for one in known if one.shown], talk)
+    found = line or sorted(alone, key=attrgetter("after"))[-1:]
+    messages = (msgspec.json.decode(b"[%s]" % one.message.strip(b",")) for one in found)
+    units = (
+        unit
+        for some in messages
+        for one in some
+        for unit in message_units(msgspec.json.encode(one))
+    )
+    return [unit.text for unit in units if is_state(unit)]
 
 
 def _since_whole(line: list[Insert]) -> int:

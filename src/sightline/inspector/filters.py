@@ -13,7 +13,7 @@ parse_filter(str(f)) == f   for every filter f
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from difflib import get_close_matches
 from operator import eq, ge, gt, le, lt
 from typing import Final
@@ -22,7 +22,7 @@ import msgspec
 
 from sightline.errors import InvalidInput
 
-__all__ = ["STATUSES", "FilterTerm", "TurnFigures", "TurnFilter", "parse_filter"]
+__all__ = ["STATUSES", "FilterTerm", "TurnFilter", "parse_filter"]
 
 STATUSES: Final = (
     "answered", "running", "interrupted", "cancelled", "failed", "limit", "unanswered", "dropped",
@@ -71,18 +71,25 @@ class FilterTerm(msgspec.Struct, frozen=True):
             text = value if is_plain or '"' in value else f'"{value}"'
         return f"{'-' if self.is_not else ''}{self.field}{self.operator}{text}"
 
+    def admits(self, known: object) -> bool:
+        """Whether a turn is looked for, by what is known of it; None is what nobody knows.
 
-class TurnFigures(msgspec.Struct, frozen=True):
-    """What a turn is compared by; None where nobody knows."""
-
-    status: str
-    models: Collection[str]
-    cache: float | None
-    cost: float | None
-    time: float | None
-    tokens: float
-    requests: float
-    turn: float
+        Of words and tools that is whether the turn has them, of models a set of names, of a
+        status its name, else a figure.
+        """
+        match known:
+            case bool():
+                holds = known
+            case str():
+                holds = known == self.value
+            case int() | float() if isinstance(self.value, float):
+                holds = _OPERATORS[self.operator](known, self.value)
+            case frozenset():
+                wanted = str(self.value).casefold()
+                holds = any(wanted in str(name).casefold() for name in known)
+            case _:
+                holds = False
+        return holds != self.is_not
 
 
 class TurnFilter(msgspec.Struct, frozen=True):
@@ -92,28 +99,6 @@ class TurnFilter(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return " ".join(map(str, self.terms))
-
-    def of(self, *fields: str) -> tuple[FilterTerm, ...]:
-        """The terms about some fields; the empty one is about words."""
-        return tuple(term for term in self.terms if term.field in fields)
-
-    def admits(
-        self, figures: TurnFigures, group: int, found: Mapping[FilterTerm, frozenset[int]]
-    ) -> bool:
-        """Whether a turn is looked for; `found` has the groups with a term's words or calls."""
-        for term in self.terms:
-            if term in found:
-                holds = group in found[term]
-            elif isinstance(term.value, float):
-                known: float | None = getattr(figures, term.field)
-                holds = known is not None and _OPERATORS[term.operator](known, term.value)
-            elif term.field == "status":
-                holds = figures.status == term.value
-            else:
-                holds = any(term.value.casefold() in model.casefold() for model in figures.models)
-            if holds == term.is_not:
-                return False
-        return True
 
 
 def parse_filter(text: str) -> TurnFilter:

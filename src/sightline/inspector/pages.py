@@ -90,6 +90,7 @@ def served_page() -> str:
     return _page(
         head='<link rel="stylesheet" href="static/style.css">'
         '<link rel="icon" href="static/icon.svg">'
+        '<link rel="preload" as="fetch" crossorigin href="api/sessions">'
         f'<script type="importmap">{_served_map()}</script>{"".join(early)}',
         foot='<script type="module" src="static/app/main.js"></script>',
         title="Sightline inspector",

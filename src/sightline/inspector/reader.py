@@ -77,10 +77,12 @@ class _State:
     row: int
     apps: list[AppTree]
     tail: str
+    note: str = ""
 
     def about(self) -> dict[str, Any]:
         """Describe the apps, without the lines of their trees."""
-        return {"apps": [app.about() for app in self.apps], "tail": self.tail}
+        apps = [app.about() for app in self.apps]
+        return {"apps": apps, "tail": self.tail, "note": self.note}
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ class RecordReader:
         self._settings = settings or Settings()
         self._env = env
         self._records = Records(ledger)
-        self._agents = AgentRecords(ledger)
+        self._agents = AgentRecords(ledger, self._open_journal)
         self._turns = TurnRecords(ledger, self._open_journal)
         self._journal: Journal | None = None
         self._revision = 0
@@ -148,25 +150,31 @@ class RecordReader:
 
     def turns(self, session: int) -> dict[str, Any]:
         """Describe all turns of a session in order."""
-        numbers = self._turns.index(session, "")["turns"]
-        return {"turns": self._turns.rows(session, numbers)}
+        listing = self._listing(session)
+        return {"turns": listing.rows(session, listing.index(session, "")["turns"])}
+
+    def _listing(self, session: int) -> TurnRecords | AgentRecords:
+        """Who knows the turns of a session: another agent's are its requests."""
+        return self._agents if self._agents.has(session) else self._turns
 
     def index(self, session: int, text: str) -> dict[str, Any]:
         """List the turns that a filter admits: their numbers, and the rows of the last of them."""
-        return self._turns.index(session, text)
+        return self._listing(session).index(session, text)
 
     def rows(self, session: int, turns: Sequence[int]) -> dict[str, Any]:
         """Describe some turns."""
         if len(turns) > MOST_ROWS:
             raise InvalidInput(f"at most {MOST_ROWS} turns are described at once")
-        return {"rows": self._turns.rows(session, turns)}
+        return {"rows": self._listing(session).rows(session, turns)}
 
     def overview(self, session: int) -> dict[str, Any]:
         """Sum up a session over its turns."""
-        return self._turns.overview(session)
+        return self._listing(session).overview(session)
 
     def request(self, session: int, turn: int, number: int) -> dict[str, Any]:
         """Show one request: its receipt, messages, bytes, and what it shares with the last."""
+        if self._agents.has(session):
+            return self._agents.request(session, turn, number)
         sent = _Sent(self._recorded(session, turn, number))
         return self._about_request(sent, self._before(sent.recorded))
 
@@ -191,6 +199,8 @@ class RecordReader:
 
     def verdicts(self, session: int, turn: int, number: int) -> dict[str, Any]:
         """Say in words what became of a turn and one of its requests."""
+        if self._agents.has(session):
+            return self._agents.verdicts(session, turn, number)
         recorded = self._recorded(session, turn, number)
         line = recorded.line
         facts, cache = self._judged(line)
@@ -224,6 +234,8 @@ class RecordReader:
 
     def unseen(self, session: int, turn: int, number: int) -> dict[str, Any]:
         """List what a request did not show the model, each thing with its rule and a what-if."""
+        if self._agents.has(session):
+            return self._agents.unseen(session, turn, number)
         recorded = self._recorded(session, turn, number)
         prompt = recorded.prompt
         slots = zip(prompt.messages, slot_names(prompt), strict=True)
@@ -261,7 +273,10 @@ class RecordReader:
 
     def compare(self, session: int, old: str, new: str) -> dict[str, Any]:
         """Compare two requests, named `turn.request`."""
-        first, second = (self._recorded(session, *_request_numbers(name)) for name in (old, new))
+        names = [_request_numbers(name) for name in (old, new)]
+        if self._agents.has(session):
+            return self._agents.compare(session, *names)
+        first, second = (self._recorded(session, *name) for name in names)
         return compared(again(first), again(second))
 
     def ledger(self, session: int) -> dict[str, Any]:
@@ -270,23 +285,13 @@ class RecordReader:
 
     def group(self, session: int, group: int) -> dict[str, Any]:
         """Show the messages of a group, and what was decided on its calls, by their ids."""
+        if self._agents.has(session):
+            return self._agents.group(session, group)
         answers: dict[str, list[str]] = {}
         for line in self._lines_of(session, group):
             for call_id, answer in line.timings.get("answers", ()):
                 answers.setdefault(call_id, []).append(answer)
         return {**self._records.group(session, group), "answers": answers}
-
-    def exchanges(self, session: int) -> dict[str, Any]:
-        """List the requests of another agent's session."""
-        return self._agents.requests(session)
-
-    def exchange(self, session: int, number: int) -> dict[str, Any]:
-        """Show one request of another agent's session."""
-        return self._agents.request(session, number)
-
-    def exchange_what_if(self, session: int, number: int, body: bytes) -> dict[str, Any]:
-        """Weigh a request of another agent's session, or all of them, made otherwise."""
-        return self._agents.what_if(session, number, body)
 
     def search(self, text: str) -> dict[str, Any]:
         """Find what was said in any session, and memos."""
@@ -301,7 +306,9 @@ class RecordReader:
         return self._records.verify()
 
     def what_if(self, session: int, turn: int, number: int, body: bytes) -> dict[str, Any]:
-        """Assemble a recorded turn under other rules."""
+        """Assemble a recorded turn under other rules; weigh another agent's, made otherwise."""
+        if self._agents.has(session):
+            return self._agents.what_if(session, turn, body)
         wishes = read_wishes(body, self._strategies)
         recorded = self._recorded(session, turn, number)
         before = self._before(recorded)
@@ -323,6 +330,8 @@ class RecordReader:
 
     def what_if_all(self, session: int, body: bytes) -> dict[str, Any]:
         """Assemble the last request of each turn under other rules, the newest first; sum up."""
+        if self._agents.has(session):
+            return self._agents.what_if(session, 0, body)
         wishes = read_wishes(body, self._strategies)
         last = {line.turn: line.number for line in self._lines(session)}
         sums = TurnSums(len(last))
@@ -363,10 +372,12 @@ class RecordReader:
         export.add(f"{root}/overview", self.overview(session))
         for item in ledger["groups"]:
             export.add(f"{root}/groups/{item['id']}", self.group(session, item["id"]))
-        exchanges = self.exchanges(session)
-        export.add(f"{root}/exchanges", exchanges)
-        for item in exchanges["requests"]:
-            export.add(f"{root}/exchanges/{item['id']}", self.exchange(session, item["id"]))
+        if self._agents.has(session):
+            for item in turns["turns"]:
+                export.add(f"{root}/groups/{item['group']}", self.group(session, item["group"]))
+                self._export_agents_request(export, session, item["turn"])
+            export.add(f"{root}/ledger", {**ledger, "memos": []})
+            return export.parts(f"Sightline: {ledger['name']}")
         last: _Sent | None = None
         with_memos: set[str] = set()
         for item in turns["turns"]:
@@ -398,17 +409,24 @@ class RecordReader:
         export.add(root, self._about_request(sent, before))
         export.add(f"{root}/verdicts", self.verdicts(session, turn, number))
         export.add(f"{root}/unseen", self.unseen(session, turn, number))
-        export.add(f"{root}/state", state.about())
-        for at, app in enumerate(state.apps):
-            export.add(f"{root}/state/{at}/folds/0", app.folds(0))
-            for page in range(-(-len(app.texts) // PAGE_LINES)):
-                export.add(f"{root}/state/{at}/nodes/{page}", app.page(page))
+        _export_state(export, root, state)
         return sent
+
+    def _export_agents_request(self, export: Export, session: int, turn: int) -> None:
+        """Add what the page asks of a request of another agent's."""
+        numbers = session, turn, 1
+        root = f"/api/sessions/{session}/turns/{turn}/1"
+        export.add(root, self.request(*numbers))
+        export.add(f"{root}/verdicts", self.verdicts(*numbers))
+        export.add(f"{root}/unseen", self.unseen(*numbers))
+        _export_state(export, root, self._state(*numbers))
 
     # Trees, laid out.
 
     def _state(self, session: int, turn: int, number: int) -> _State:
         """Lay out the apps of a request, or find that laid out lately: it is read in pages."""
+        if self._agents.has(session):
+            return _State(0, *self._agents.state(session, turn, number))
         journal = self._open_journal()
         row = None if journal is None else journal.row(session, turn, number)
         with self._states_lock:
@@ -519,6 +537,14 @@ class RecordReader:
             }
             for span in timeline_of(lines).spans
         ]
+
+
+def _export_state(export: Export, root: str, state: _State) -> None:
+    export.add(f"{root}/state", state.about())
+    for at, app in enumerate(state.apps):
+        export.add(f"{root}/state/{at}/folds/0", app.folds(0))
+        for page in range(-(-len(app.texts) // PAGE_LINES)):
+            export.add(f"{root}/state/{at}/nodes/{page}", app.page(page))
 
 
 def _with_memos(messages: Sequence[Message]) -> Iterator[str]:

@@ -72,9 +72,6 @@ class Answers(Protocol):
     def compare(self, session: int, old: str, new: str) -> dict[str, Any]: ...
     def ledger(self, session: int) -> dict[str, Any]: ...
     def group(self, session: int, group: int) -> dict[str, Any]: ...
-    def exchanges(self, session: int) -> dict[str, Any]: ...
-    def exchange(self, session: int, number: int) -> dict[str, Any]: ...
-    def exchange_what_if(self, session: int, number: int, body: bytes) -> dict[str, Any]: ...
     def search(self, text: str) -> dict[str, Any]: ...
     def exported(self, session: int) -> AsyncGenerator[bytes, None]: ...
     def verify(self) -> dict[str, Any]: ...
@@ -149,6 +146,17 @@ def inspector_app(
     def about(_: Request) -> dict[str, Any]:
         return {**answers.sessions(), "allow_invoke": invoke is not None}
 
+    def sealed(
+        work: Callable[[Request], dict[str, Any]], name: str = "turns"
+    ) -> Callable[[Request], dict[str, Any]]:
+        """Add the name of what is read, as the news have it: who has that need not ask again."""
+
+        def answer(request: Request) -> dict[str, Any]:
+            seal = answers.news(request.path_params.get("session", 0))[name]
+            return {**work(request), "seal": seal}
+
+        return answer
+
     async def export(request: Request) -> Response:
         session = number(request, "session")
         if len(exports) >= MOST_EXPORTS:
@@ -196,10 +204,6 @@ def inspector_app(
     async def what_if_all(request: Request, body: bytes) -> dict[str, Any]:
         return await lanes.works.run(answers.what_if_all, number(request, "session"), body)
 
-    async def exchange_what_if(request: Request, body: bytes) -> dict[str, Any]:
-        session, exchange = number(request, "session"), number(request, "exchange")
-        return await lanes.works.run(answers.exchange_what_if, session, exchange, body)
-
     async def act(_: Request, body: bytes) -> dict[str, Any]:
         if invoke is None:
             raise InvalidInput("this inspector may only look; start it with --allow-invoke")
@@ -232,11 +236,13 @@ def inspector_app(
         Route("/static/{name:path}", _static),
         Route(LIVE, tell_health),
         Route(READY, tell_health),
-        Route("/api/sessions", asks(about)),
+        Route("/api/sessions", asks(sealed(about, "sessions"))),
         Route(
             f"{session_path}/turns",
             asks(
-                lambda r: answers.index(number(r, "session"), r.query_params.get("filter", "")),
+                sealed(
+                    lambda r: answers.index(number(r, "session"), r.query_params.get("filter", ""))
+                ),
                 lanes.lists,
             ),
         ),
@@ -246,7 +252,7 @@ def inspector_app(
         ),
         Route(
             f"{session_path}/overview",
-            asks(lambda r: answers.overview(number(r, "session")), lanes.lists),
+            asks(sealed(lambda r: answers.overview(number(r, "session"))), lanes.lists),
         ),
         Route(request_path, asks(lambda r: answers.request(*numbers(r)))),
         Route(f"{request_path}/unseen", asks(lambda r: answers.unseen(*numbers(r)), lanes.trees)),
@@ -285,16 +291,8 @@ def inspector_app(
                 )
             ),
         ),
-        Route(f"{session_path}/ledger", asks(lambda r: answers.ledger(number(r, "session")))),
-        Route(f"{session_path}/exchanges", asks(lambda r: answers.exchanges(number(r, "session")))),
         Route(
-            f"{session_path}/exchanges/{{exchange:row}}",
-            asks(lambda r: answers.exchange(number(r, "session"), number(r, "exchange"))),
-        ),
-        Route(
-            f"{session_path}/exchanges/{{exchange:row}}/whatif",
-            works(exchange_what_if),
-            methods=["POST"],
+            f"{session_path}/ledger", asks(sealed(lambda r: answers.ledger(number(r, "session"))))
         ),
         Route(
             f"{session_path}/groups/{{group:row}}",

@@ -8,7 +8,7 @@ is known to have been over when it was made. What lies between is a wait.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -16,7 +16,7 @@ from sightline.agent.host.journal import RequestLine
 from sightline.context.projection.moment import parse_moment
 from sightline.errors import InvalidInput
 
-__all__ = ["Timeline", "TimelineSpan", "ms_between", "timeline_of"]
+__all__ = ["Timeline", "TimelineSpan", "duration_of", "ms_between", "timeline_of"]
 
 # A shorter gap is the program's own work: storing, judging, handing over.
 GAP_MS: Final = 50
@@ -51,17 +51,44 @@ def timeline_of(lines: Sequence[RequestLine]) -> Timeline:
     if not lines:
         return Timeline()
     spans: list[TimelineSpan] = []
-    first, over = _making_ms(lines[0]), 0
-    for line in lines:
-        since_first = ms_between(lines[0].sent_at, line.sent_at)
-        sent = max(first + since_first, over + _making_ms(line))
-        timed = [*_steps(line), *_stream(line), *_timed(line)]
-        spans += (span.later(sent) for span in (*timed, *_untimed(line)))
-        ended = None if line.ended is None else line.ended.after_ms
-        over = sent + max(0, ended or 0, *(span.end_ms for span in timed))
-    end = max([over, *(span.end_ms for span in spans)])
-    spans += list(_gaps(spans, end))
-    return Timeline(tuple(sorted(spans, key=_beginning)), end - first)
+    for line, sent, _ in _placed(lines):
+        timed = (*_steps(line), *_stream(line), *_timed(line), *_untimed(line))
+        spans += (span.later(sent) for span in timed)
+    duration = duration_of(lines)
+    spans += list(_gaps(spans, _making_ms(lines[0]) + duration))
+    return Timeline(tuple(sorted(spans, key=_beginning)), duration)
+
+
+def duration_of(lines: Sequence[RequestLine]) -> int:
+    """How long a turn took, in milliseconds: that of its timeline, without laying it out."""
+    ends = [max(over, sent + _untimed_ms(line)) for line, sent, over in _placed(lines)]
+    return max(ends) - _making_ms(lines[0]) if ends else 0
+
+
+def _placed(lines: Sequence[RequestLine]) -> Iterator[tuple[RequestLine, int, int]]:
+    """Each request, when it was sent, and when what is timed of it was over."""
+    first = over = 0
+    for at, line in enumerate(lines):
+        making = _making_ms(line)
+        first = first if at else making
+        sent = max(first + ms_between(lines[0].sent_at, line.sent_at), over + making)
+        over = sent + _over_ms(line.timings)
+        yield line, sent, over
+
+
+def _over_ms(timings: dict[str, Any]) -> int:
+    first, last = timings.get("first_ms"), timings.get("last_ms")
+    ends = [0, timings.get("ended", {}).get("after_ms") or 0]
+    if first is not None:
+        ends += first, last or 0
+    for key in ("calls", "waits"):
+        ends += (took + start for _, took, *began in timings.get(key, ()) for start in began)
+    return max(ends)
+
+
+def _untimed_ms(line: RequestLine) -> int:
+    untimed = [took for _, took, *began in line.timings.get("calls", ()) if not began]
+    return (line.timings.get("last_ms") or 0) + sum(untimed) if untimed else 0
 
 
 def _beginning(span: TimelineSpan) -> tuple[int, int]:

@@ -7,6 +7,7 @@ node is leaving out a range, and nobody needs the whole tree for it.
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,13 +22,16 @@ from sightline.slop.protocol.text import format_blocks
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World
 
-__all__ = ["PAGE_LINES", "AppTree", "lay_out"]
+__all__ = ["PAGE_LINES", "AppTree", "lay_out", "read_trees"]
 
 PAGE_LINES: Final = 100
 MOST_CHANGES: Final = 500
 MOST_FOUND: Final = 1_000
 _VALUE_CHARS: Final = 200
 _KINDS: Final = ("shown", "summary", "cut")
+# SLOP, state tree, consumer display format: a line per node, two spaces for each level.
+_HEADING: Final = re.compile(r"### (?P<name>.*) \((?P<id>.*)\)")
+_NODE: Final = re.compile(r"(?P<indent> *)\[[^\]]*\] (?P<id>[^\s:(]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,33 @@ def _app(app: AppState, selection: Selection, before: World | None) -> AppTree:
     if app.tree is not None:
         _walk(tree, app.tree, None if twin is None else twin.tree, cuts)
     return tree
+
+
+def read_trees(block: str) -> list[AppTree]:
+    """Read the trees of a whole state that somebody was shown as text; all of them was shown."""
+    trees: list[AppTree] = []
+    above: list[int] = []
+    for line in block.split("\n"):
+        heading, node = _HEADING.fullmatch(line), _NODE.match(line)
+        if heading is not None:
+            about = heading["id"], heading["name"], "connected"
+            trees.append(AppTree(*about, [], [], [], array("i"), array("i"), bytearray(), []))
+            above = []
+        elif trees and node is not None:
+            tree, depth = trees[-1], len(node["indent"]) // 2
+            del above[depth:]
+            tree.texts.append(line.strip())
+            tree.ids.append(node["id"])
+            tree.parents.append(above[-1] if above else -1)
+            tree.below.append(0)
+            tree.kinds.append(0)
+            tree.reasons.append("")
+            for at in above:
+                tree.below[at] += 1
+            above.append(len(tree.ids) - 1)
+        elif trees and trees[-1].texts and line.startswith(" "):
+            trees[-1].texts[-1] += f" {line.strip()}"
+    return trees
 
 
 def _walk(tree: AppTree, root: Node, shown: Node | None, cuts: Mapping[str, Omission]) -> None:

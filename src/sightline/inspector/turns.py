@@ -6,20 +6,22 @@ requests before it. Only a filter goes through a whole session, by sums and by i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 import msgspec
+from msgspec.structs import astuple
 
 from sightline.agent.host.journal import Journal, RequestLine
 from sightline.agent.host.status import by_group, status_of
 from sightline.context.ledger import Group, Ledger, Totals
 from sightline.context.ledger.groups import GroupStatus
-from sightline.context.ledger.owner import hold_on
+from sightline.context.ledger.owner import Hold, hold_on
 from sightline.errors import InvalidInput, SightlineError
-from sightline.inspector.filters import FilterTerm, TurnFigures, TurnFilter, parse_filter
+from sightline.inspector.filters import FilterTerm, TurnFilter, parse_filter
 from sightline.inspector.records import preview
-from sightline.inspector.timeline import timeline_of
+from sightline.inspector.timeline import duration_of
 from sightline.inspector.verdicts import (
     CacheVerdict,
     KeptReceipt,
@@ -29,10 +31,10 @@ from sightline.inspector.verdicts import (
     used_by,
 )
 
-__all__ = ["MOST_ROWS", "TurnRecords"]
+__all__ = ["FIRST_ROWS", "MOST_ROWS", "TurnRecords", "chart_of"]
 
 LOOKED_BACK: Final = 8  # requests before one, among which its cache is looked for
-FIRST_ROWS: Final = 50  # that come with a list: what can be seen of it
+FIRST_ROWS: Final = 32  # that come with a list: what can be seen of it
 MOST_ROWS: Final = 200
 MOST_HITS: Final = 100_000
 COLUMNS: Final = 120  # of the chart of a session
@@ -42,6 +44,16 @@ _GONE: Final = ("undone", "removed")
 _receipts: Final = msgspec.json.Decoder(KeptReceipt)
 _NOTHING: Final = Totals(0, 0, 0, 0, 0, 0)
 Listed: TypeAlias = tuple[int, int, GroupStatus, int, int]
+# What a filter compares of the sums of a turn.
+_SPENT: Final[dict[str, Callable[[Totals], float | None]]] = {
+    "cache": lambda sums: (
+        100 * sums.cached_tokens / sums.prompt_tokens if sums.prompt_tokens else None
+    ),
+    "cost": lambda sums: None if sums.unpriced else sums.cost_nanousd / _NANO,
+    "tokens": lambda sums: sums.prompt_tokens,
+}
+# What is looked at last: it is in the journal, which is read whole for it.
+_DEAR: Final = ("requests", "time", "status")
 
 
 class TurnRecords:
@@ -105,7 +117,7 @@ class TurnRecords:
                     "prompt_tokens": sum(usage.prompt_tokens for usage in usages),
                     "cached_tokens": sum(usage.cached_tokens for usage in usages),
                     "cost_usd": sum(known) / _NANO if usages and len(known) == len(costs) else None,
-                    "duration_ms": timeline_of(own_lines).duration_ms,
+                    "duration_ms": duration_of(own_lines),
                 }
             )
         return rows
@@ -135,79 +147,18 @@ class TurnRecords:
         """Sum up a session: in all, and over its turns in so many columns at most."""
         spent = self._ledger.accounts.by_group(session)
         every = self._ledger.groups.every(session)
-        size = max(1, -(-len(every) // COLUMNS))
-        columns = []
-        for start in range(0, len(every), size):
-            part = every[start : start + size]
-            sums = sum((spent.get(group, _NOTHING) for _, group, *_ in part), _NOTHING)
-            columns.append({"first": part[0][0] + 1, "last": part[-1][0] + 1, **_figures(sums)})
-        total = sum((spent.get(group, _NOTHING) for _, group, *_ in every), _NOTHING)
-        beside = self._ledger.accounts.totals(session).cost_nanousd - total.cost_nanousd
-        return {
-            "turns": len(every),
-            "columns": columns,
-            **_figures(total),
-            "beside_usd": max(0, beside) / _NANO,
-        }
+        by_turn = [(seq + 1, spent.get(group, _NOTHING)) for seq, group, *_ in every]
+        within = sum(totals.cost_nanousd for _, totals in by_turn)
+        beside = self._ledger.accounts.totals(session).cost_nanousd - within
+        return {**chart_of(by_turn), "beside_usd": max(0, beside) / _NANO}
 
-    def _admitted(self, session: int, wanted: TurnFilter, every: Sequence[Listed]) -> list[Listed]:
+    def _admitted(self, session: int, wanted: TurnFilter, every: list[Listed]) -> list[Listed]:
         """Keep the turns that a filter admits, reading only what it asks about."""
-        found: dict[FilterTerm, frozenset[int]] = {}
-        for term in wanted.of(""):
-            hits = self._ledger.search(str(term.value), session_id=session, limit=MOST_HITS)
-            found[term] = frozenset(hit.group_id for hit in hits)
-        for term in wanted.of("tool"):
-            found[term] = self._ledger.groups.calling(session, str(term.value))
-        figures = self._figures(session, wanted, every)
-        return [
-            listed
-            for listed, figure in zip(every, figures, strict=True)
-            if wanted.admits(figure, listed[1], found)
-        ]
-
-    def _figures(
-        self, session: int, wanted: TurnFilter, every: Sequence[Listed]
-    ) -> list[TurnFigures]:
-        spent: dict[int, Totals] = {}
-        models: dict[int | None, set[str]] = {}
-        if wanted.of("cache", "cost", "tokens"):
-            spent = self._ledger.accounts.by_group(session)
-        if wanted.of("model"):
-            for group, model, _ in self._ledger.accounts.by_turn_and_model(session):
-                models.setdefault(group, set()).add(model)
-        lines: dict[int, list[RequestLine]] = {}
-        outcomes: dict[int, str] = {}
-        hold = hold_on(self._ledger.work, session)
-        if wanted.of("status", "time", "requests"):
-            lines = by_group(self._lines(session))
-            outcomes = self._ledger.accounts.outcomes(session)
-        has_time, has_status = bool(wanted.of("time")), bool(wanted.of("status"))
-        newest = next((group for _, group, status, *_ in reversed(every) if status == "live"), None)
-        figures = []
-        for seq, group, group_status, messages, _ in every:
-            own_lines, totals = lines.get(group, []), spent.get(group, _NOTHING)
-            status: str = group_status
-            if status == "live" and has_status:
-                status = status_of(
-                    own_lines,
-                    hold if group == newest else "none",
-                    replied=messages > 1,
-                    outcome=outcomes.get(group, ""),
-                )
-            prompt = totals.prompt_tokens
-            figures.append(
-                TurnFigures(
-                    status=status,
-                    models=models.get(group, ()),
-                    cache=100 * totals.cached_tokens / prompt if prompt else None,
-                    cost=None if totals.unpriced else totals.cost_nanousd / _NANO,
-                    time=timeline_of(own_lines).duration_ms / 1000 if has_time else None,
-                    tokens=prompt,
-                    requests=max((line.number for line in own_lines), default=0),
-                    turn=seq + 1,
-                )
-            )
-        return figures
+        figures = _Figures(self._ledger, session, every, lambda: self._lines(session))
+        for term in sorted(wanted.terms, key=_dearness):
+            known = figures.of(term)
+            every = [listed for listed in every if term.admits(known(listed))]
+        return every
 
     def _lines(self, session: int, turns: Sequence[int] | None = None) -> list[RequestLine]:
         journal = self._journal()
@@ -273,6 +224,108 @@ class TurnRecords:
             )
             for line in lines
         ]
+
+
+def chart_of(by_turn: Sequence[tuple[int, Totals]]) -> dict[str, Any]:
+    """Sum up turns, each with its number: in all, and in so many columns at most."""
+    size = max(1, -(-len(by_turn) // COLUMNS))
+    sums, columns = [], []
+    for start in range(0, len(by_turn), size):
+        part = by_turn[start : start + size]
+        sums.append(_sum(totals for _, totals in part))
+        columns.append({"first": part[0][0], "last": part[-1][0], **_figures(sums[-1])})
+    return {"turns": len(by_turn), "columns": columns, **_figures(_sum(sums))}
+
+
+class _Figures:
+    """What the turns of a session are filtered by, read when it is first asked for."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        session: int,
+        every: Sequence[Listed],
+        lines: Callable[[], list[RequestLine]],
+    ) -> None:
+        self._ledger = ledger
+        self._session = session
+        self._every = every
+        self._read_lines = lines
+
+    def of(self, term: FilterTerm) -> Callable[[Listed], object]:
+        """Return what tells of a turn the figure that a term compares, or what it looks for."""
+        match term.field:
+            case "":
+                hits = self._ledger.search(
+                    str(term.value), session_id=self._session, limit=MOST_HITS
+                )
+                groups = frozenset(hit.group_id for hit in hits)
+                return lambda listed: listed[1] in groups
+            case "tool":
+                calling = self._ledger.groups.calling(self._session, str(term.value))
+                return lambda listed: listed[1] in calling
+            case "turn":
+                return lambda listed: listed[0] + 1
+            case "model":
+                return lambda listed: frozenset(self._models.get(listed[1], ()))
+            case "status":
+                return self._status
+            case "time":
+                return lambda listed: duration_of(self._lines.get(listed[1], ())) / 1000
+            case "requests":
+                return lambda listed: max(
+                    (line.number for line in self._lines.get(listed[1], ())), default=0
+                )
+            case field:
+                figure = _SPENT[field]
+                return lambda listed: figure(self._spent.get(listed[1], _NOTHING))
+
+    @cached_property
+    def _spent(self) -> dict[int, Totals]:
+        return self._ledger.accounts.by_group(self._session)
+
+    @cached_property
+    def _models(self) -> dict[int | None, set[str]]:
+        models: dict[int | None, set[str]] = {}
+        for group, model, _ in self._ledger.accounts.by_turn_and_model(self._session):
+            models.setdefault(group, set()).add(model)
+        return models
+
+    @cached_property
+    def _lines(self) -> dict[int, list[RequestLine]]:
+        return by_group(self._read_lines())
+
+    @cached_property
+    def _outcomes(self) -> dict[int, str]:
+        return self._ledger.accounts.outcomes(self._session)
+
+    @cached_property
+    def _newest(self) -> tuple[int | None, Hold]:
+        """The newest turn that is still there, and who holds it."""
+        hold = hold_on(self._ledger.work, self._session)
+        live = (group for _, group, status, *_ in reversed(self._every) if status == "live")
+        return next(live, None), hold
+
+    def _status(self, listed: Listed) -> str:
+        _, group, status, messages, _ = listed
+        if status != "live":
+            return status
+        newest, hold = self._newest
+        lines = self._lines.get(group)
+        return status_of(
+            lines or (),
+            hold if group == newest else "none",
+            replied=messages > 1,
+            outcome="" if lines else self._outcomes.get(group, ""),
+        )
+
+
+def _dearness(term: FilterTerm) -> int:
+    return _DEAR.index(term.field) + 1 if term.field in _DEAR else 0
+
+
+def _sum(parts: Iterable[Totals]) -> Totals:
+    return Totals(*map(sum, zip(*map(astuple, (_NOTHING, *parts)), strict=True)))
 
 
 def _figures(totals: Totals) -> dict[str, Any]:

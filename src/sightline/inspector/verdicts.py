@@ -19,11 +19,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from sightline.agent.host.journal import Recorded, RequestLine
+from sightline.context.dialects.causes import CAUSES
 from sightline.context.dialects.drift import Drift
 from sightline.context.dialects.missed import Loss, cause_of, extra_price, lifetime_s, missed
 from sightline.context.dialects.profile import Profile
@@ -34,10 +35,22 @@ from sightline.inspector.timeline import ms_between
 from sightline.slop.protocol.world import World
 
 __all__ = [
-    "CacheVerdict", "KeptReceipt", "SentFacts", "TurnVerdict", "cache_verdict", "changed_verdict",
-    "cost_verdict", "outcome_verdict", "reason_of", "used_by",
+    "CacheVerdict",
+    "KeptReceipt",
+    "SentFacts",
+    "TurnVerdict",
+    "cache_verdict",
+    "changed_verdict",
+    "cost_verdict",
+    "counted_changes",
+    "outcome_verdict",
+    "reason_of",
+    "reuse_verdict",
+    "tool_changes",
+    "used_by",
 ]  # fmt: skip
 
+T = TypeVar("T")
 # Vendors cache in blocks of up to 128 tokens; two of them are no loss.
 SLACK_TOKENS: Final = 256
 # Anthropic, "Prompt caching": five minutes unless a mark asks for an hour.
@@ -175,31 +188,48 @@ def cache_verdict(
     if base_at is None:
         first = "nothing was answered before: there is nothing to reuse yet"
         return CacheVerdict(title if reported else "First request", (first,), reported=reported)
-    base = steps[base_at]
-    loss, expected = _loss(now, base, steps[: base_at + 1], profile, ttl)
-    lines = [f"{reported:,} of {usage.prompt_tokens:,} prompt tokens reused"]
-    if expected is not None:
+    loss, expected, cause = _loss(now, steps[base_at], steps[: base_at + 1], profile, ttl)
+    verdict = reuse_verdict(usage.prompt_tokens, reported, expected, loss)
+    lines = [*verdict.lines]
+    if cause and loss is None:
+        lines.append(f"{CAUSES[cause][0]}; nothing was lost by it")
+    if usage.cache_miss and (loss is None or usage.cache_miss not in loss.detail):
+        lines.append(f"the vendor says: {usage.cache_miss}")
+    return msgspec.structs.replace(verdict, lines=tuple(lines))
+
+
+def reuse_verdict(
+    prompt: int, reported: int, expected: int | None, loss: Loss | None
+) -> CacheVerdict:
+    """Say how much of a prompt was reused, against what was expected; a loss is what is between.
+
+    `expected` is what is known of it where nothing was lost.
+    """
+    title = f"{100 * reported / prompt:.0f} % from cache"
+    if loss is not None:
+        expected = reported + loss.tokens
+    lines = [f"{reported:,} of {prompt:,} prompt tokens reused"]
+    if expected is None:
+        lines.append("how much could have been reused is not known")
+    else:
         lines[0] += f", {expected:,} expected"
     if loss is not None:
         title = f"{title}: {loss.words.partition(' (')[0]}"
         cost = "" if loss.cost is None else f", ${loss.cost:.4f} more"
         detail = f" ({loss.detail})" if loss.detail else ""
-        lines += [f"{loss.tokens:,} tokens read again{cost}{detail}", loss.advice]
-    elif expected is None:
-        lines.append("how much could have been reused is not known")
-    if usage.cache_miss and (loss is None or usage.cache_miss not in loss.detail):
-        lines.append(f"the vendor says: {usage.cache_miss}")
+        where = f" at {loss.path}" if loss.path else ""
+        lines += [f"{loss.tokens:,} tokens read again{cost}{where}{detail}", loss.advice]
     tone = "good" if loss is None else "odd"
     return CacheVerdict(title, tuple(lines), tone, reported, expected, loss)
 
 
 def _loss(
     now: SentFacts, base: SentFacts, steps: Sequence[SentFacts], profile: Profile, ttl: str
-) -> tuple[Loss | None, int | None]:
-    """What was missed, and what was expected; `steps` lead from now back to the base."""
+) -> tuple[Loss | None, int | None, str]:
+    """What was missed, what was expected, and what changed; `steps` lead from now to the base."""
     usage, was = now.usage, base.usage
     if usage is None or was is None or profile.cache.style == "none":
-        return None, None
+        return None, None, ""
     is_marked_only = profile.cache.style == "cache_control"
     kept = was.prompt_tokens
     if is_marked_only and was.cache_write_tokens is not None:
@@ -210,7 +240,7 @@ def _loss(
         held = [_held(one, other) for one, other in pairwise(steps)]
         known = [tokens for tokens in held if tokens is not None]
         if len(known) < len(held) or not whole:
-            return None, None
+            return None, None, ""
         shared = min(known)
         cause, detail = _first_cause(steps)
     loss = missed(
@@ -219,7 +249,8 @@ def _loss(
         shared=shared,
         whole=whole,
         kept=kept,
-        cause=cause,
+        # What was taken back is not in this prompt: nothing of it can be read again.
+        cause="" if cause == "undone" else cause,
         detail=detail,
         reason=usage.cache_miss or "",
         idle_s=ms_between(base.line.sent_at, now.line.sent_at) / 1000,
@@ -230,8 +261,19 @@ def _loss(
         slack_tokens=SLACK_TOKENS,
         is_unmarked=is_marked_only and not (now.receipt and now.receipt.request.marks),
         extra_price=extra_price(profile.prices),
+        most=_reusable(now) - usage.cached_tokens,
     )
-    return loss, int(kept * min(shared, whole) / whole) if whole else 0
+    if loss is not None and loss.tokens < SLACK_TOKENS:
+        loss = None
+    return loss, int(kept * min(shared, whole) / whole) if whole else 0, cause
+
+
+def _reusable(now: SentFacts) -> int:
+    """How much of a prompt a cache can hold: all but its tail, which is new each time."""
+    prompt = now.usage.prompt_tokens if now.usage else 0
+    if now.receipt is None or not now.receipt.total:
+        return prompt
+    return prompt * now.receipt.prefix_tokens // now.receipt.total
 
 
 def _held(now: SentFacts, before: SentFacts) -> int | None:
@@ -318,20 +360,30 @@ def changed_verdict(name: str, before: Recorded, now: Recorded) -> TurnVerdict:
         Counter(msgspec.json.encode(message) for message in prompt.messages[: prompt.boundary])
         for prompt in (old, new)
     )
-    come, gone = (is_now - was).total(), (was - is_now).total()
-    counts = [f"{sign} {n}" for sign, n in (("−", gone), ("+", come)) if n]  # noqa: RUF001
-    title = f"{', '.join(counts)} {'message' if come + gone == 1 else 'messages'}"
+    title = counted_changes(was, is_now)
     lines = [*_different_apps(before.world, now.world), *_different_tail(old, new)]
     tools = [{str(tool.get("name")) for tool in prompt.tools} for prompt in (old, new)]
     if old.tools != new.tools:
-        more = [f"+ {one}" for one in sorted(tools[1] - tools[0])]
-        less = [f"− {one}" for one in sorted(tools[0] - tools[1])]  # noqa: RUF001
-        lines.append(f"tools: {', '.join([*more, *less]) or 'reworded'}")
+        lines.append(tool_changes(*tools))
     if before.line.model != now.line.model:
         lines.append(f"model: {before.line.model} → {now.line.model}")
-    if not counts:
+    if not title:
         title = "The same messages" if lines else "Nothing but the time"
     return TurnVerdict(title, (f"since request {name}", *lines))
+
+
+def counted_changes(was: Counter[T], now: Counter[T]) -> str:
+    """Say how many messages came and went; nothing if none did."""
+    come, gone = (now - was).total(), (was - now).total()
+    counts = [f"{sign} {n}" for sign, n in (("−", gone), ("+", come)) if n]  # noqa: RUF001
+    return f"{', '.join(counts)} {'message' if come + gone == 1 else 'messages'}" if counts else ""
+
+
+def tool_changes(old: set[str], new: set[str]) -> str:
+    """Say which tools came and went, of two lists that are not the same."""
+    more = [f"+ {one}" for one in sorted(new - old)]
+    less = [f"− {one}" for one in sorted(old - new)]  # noqa: RUF001
+    return f"tools: {', '.join([*more, *less]) or 'reworded or reordered'}"
 
 
 def _different_apps(before: World, now: World) -> Iterator[str]:

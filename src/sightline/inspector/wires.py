@@ -22,7 +22,7 @@ from sightline.context.dialects.drift import Drift, drift
 from sightline.context.dialects.request import Request
 from sightline.context.tokens.tokens import ESTIMATES
 
-__all__ = ["again", "compared", "curl", "shown"]
+__all__ = ["again", "compared", "curl", "curl_anywhere", "shown"]
 
 EXCERPT_BYTES: Final = 400
 SHARED_BYTES: Final = 120
@@ -31,6 +31,7 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Anthropic Messages API, Gemini API: a header for the key. The others: RFC 6750 §2.1.
 _KEYS: Final[dict[Api, str]] = {"anthropic": "x-api-key: ", "gemini": "x-goog-api-key: "}
 _BEARER: Final = "Authorization: Bearer "
+_NOWHERE: Final = "where it went was not recorded: set BASE_URL and API_KEY"
 _BEDROCK: Final = '"https://bedrock-runtime.$AWS_REGION.amazonaws.com"'
 
 
@@ -105,13 +106,25 @@ def curl(request: Request, base_url: str, reach: Reach | None) -> str:
     elif api == "local":
         notes.append("the embedded model has no address: this is for a server with its weights")
     elif not base_url:
-        notes.append("where it went was not recorded: set BASE_URL and API_KEY")
-    lines = [
-        f"curl {_url(request, api, base_url, reach)}",
-        "-H 'Content-Type: application/json'",
+        notes.append(_NOWHERE)
+    headers = [
         *_auth(api, reach),
         *(f"-H {shlex.quote(f'{name}: {value}')}" for name, value in request.headers.items()),
-        f"--data-raw {shlex.quote(request.data.decode())}",
+    ]
+    return _command(_url(request, api, base_url, reach), headers, request.data.decode(), notes)
+
+
+def curl_anywhere(api: Api, path: str, body: str) -> str:
+    """Write what somebody else sent as a command; where it goes is the reader's to say."""
+    return _command('"$BASE_URL"' + shlex.quote(path), _auth(api, None), body, [_NOWHERE])
+
+
+def _command(url: str, headers: list[str], body: str, notes: list[str]) -> str:
+    lines = [
+        f"curl {url}",
+        "-H 'Content-Type: application/json'",
+        *headers,
+        f"--data-raw {shlex.quote(body)}",
     ]
     return "\n".join([*(f"# {note}" for note in notes), " \\\n  ".join(lines)])
 

@@ -20,20 +20,21 @@ tokens = st.integers(0, 100_000)
     cause=st.sampled_from(["", "model", "folded"]),
     reason=st.sampled_from(["", "tools_changed"]),
     idle=tokens,
+    most=tokens,
 )
-def test_no_more_is_missed_than_there_was_and_nothing_where_all_was_read(
-    could: int, read: int, kept: int, share: float, cause: str, reason: str, idle: int
+def test_no_more_is_missed_than_there_was_or_was_paid_and_nothing_where_all_was_read(
+    could: int, read: int, kept: int, share: float, cause: str, reason: str, idle: int, most: int
 ) -> None:
     kept, read, whole = min(kept, could), min(read, could), 1_000
     shared = int(share * whole)
     loss = missed(
         could, read, shared=shared, whole=whole, kept=kept, cause=cause, reason=reason,
-        idle_s=idle, lifetime_s=300, slack_tokens=256, extra_price=2.0,
+        idle_s=idle, lifetime_s=300, slack_tokens=256, extra_price=2.0, most=most,
     )  # fmt: skip
     if loss is None:
-        assert cause or kept * shared // whole - read < max(256, 0.05 * kept) + 1
+        assert not most or cause or kept * shared // whole - read < max(256, 0.05 * kept) + 1
         return
-    assert 0 < loss.tokens <= could - read
+    assert 0 < loss.tokens <= min(could - read, most)
     assert loss.cost == loss.tokens * 2.0 / 1_000_000
     assert loss.cause in CAUSES
     assert (loss.cause == "expired") == (loss.cause not in (cause, "lost"))

@@ -71,6 +71,7 @@ def missed(
     setting: tuple[str, str] | None = None,
     is_out_of_reach: bool = False,
     extra_price: float | None = None,
+    most: int | None = None,
 ) -> Loss | None:
     """Hold what a cache could have given against what it gave; None if nothing was lost.
 
@@ -78,17 +79,20 @@ def missed(
     the later request begins with `shared` of its `whole`, in one unit. `read` is what was reported,
     `reason` the vendor's own word. `cause` is what changed between the two, empty for nothing, and
     `setting` a changed one with what it is, which is blamed only if nothing else explains a loss.
-    `extra_price` is what a token costs above being read, in dollars a million.
+    `extra_price` is what a token costs above being read, in dollars a million. `most` are the
+    tokens of the later request that were not read and could have been: no more are paid again.
     """
 
-    def loss(cause: str, tokens: int, detail: str = "") -> Loss:
+    def loss(cause: str, tokens: int, detail: str = "") -> Loss | None:
+        tokens = tokens if most is None else min(tokens, most)
+        if tokens <= 0:
+            return None
         cost = None if extra_price is None else tokens * extra_price / MILLION
         return Loss(cause, tokens, cost, detail=detail)
 
     if cause and read < (1 - SLACK_SHARE) * could:
         share = shared / whole if whole else 1.0
-        lost = min(int(could * (1 - share)), could - read)
-        return loss(cause, lost, detail) if lost else None
+        return loss(cause, min(int(could * (1 - share)), could - read), detail)
     expected = int(kept * shared / whole) if whole else kept
     missing = expected - read
     if could < least_tokens or missing < max(slack_tokens, SLACK_SHARE * expected):

@@ -1,6 +1,6 @@
 // Answers of the server, by address. An exported page has them inside and asks nobody.
 import { signal, useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 
 // The page is served in a room of its own: addresses are said from its root, and asked from here.
 const here = (path) => `.${path}`;
@@ -18,6 +18,7 @@ const joined = (runs) => {
 
 export const isExport = recorded !== null;
 export const news = signal({
+  session: /** @type {number | null} */ (null), // the one whose turns are meant
   sessions: "",
   turns: "",
   open: null,
@@ -68,21 +69,28 @@ export const post = async (path, body) => {
 const NONE = { path: null, data: null, error: null };
 
 /**
- * The answer at an address, asked anew when the address or `fresh` changes. While it is asked
- * anew the old one stays on the screen; that of another address never does.
+ * The answer at an address, asked anew when the address or `fresh` changes, unless it was read from
+ * what `fresh` names; with null it is not asked yet. While it is asked anew the old one stays;
+ * that of another address never does.
  * @param {string | null} path
+ * @param {string | number | null} fresh
  * @returns {Answer}
  */
 export const useAnswer = (path, fresh = "") => {
   const answer = useSignal(NONE);
   const tries = useSignal(0);
+  const last = useRef({ path: "", coming: Promise.resolve(/** @type {any} */ (null)) });
   useEffect(() => {
-    if (!path) return undefined;
+    if (!path || fresh === null) return undefined;
     let wanted = true;
     const show = (data, error) => {
       if (wanted) answer.value = { path, data, error };
     };
-    get(path).then(
+    const before = last.current.path === path ? last.current.coming : Promise.resolve(null);
+    const ask = (known) => (known && known.seal === fresh ? known : wanted ? get(path) : null);
+    const coming = before.then(ask);
+    last.current = { path, coming: coming.catch(() => null) };
+    coming.then(
       (data) => show(data, null),
       (error) => show(null, error.message),
     );
@@ -97,6 +105,12 @@ export const useAnswer = (path, fresh = "") => {
   return answer.value.path === path ? { ...answer.value, retry } : NONE;
 };
 
+// HTML, server-sent events: a source that is closed was refused, and does not try again.
+const lostFrom = (source) =>
+  source.readyState === EventSource.CLOSED
+    ? "not let in: open the address that sightline inspect prints"
+    : "waiting for the server";
+
 /**
  * Hear what is new of a session; returns how to stop.
  * @param {number | null} session
@@ -108,10 +122,10 @@ export const listen = (session) => {
     news.value = { ...news.peek(), ...change };
   };
   source.onopen = () => tell({ state: "live" });
-  source.onerror = () => tell({ state: "waiting for the server" });
+  source.onerror = () => tell({ state: lostFrom(source) });
   source.addEventListener("changed", (event) => {
     const { sessions, turns, open } = JSON.parse(event.data);
-    tell({ sessions, turns, open, state: "live" });
+    tell({ session, sessions, turns, open, state: "live" });
   });
   return () => source.close();
 };

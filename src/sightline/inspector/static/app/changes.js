@@ -49,8 +49,8 @@ const Between = ({ before, after, drift, label }) => {
   const same = slots.filter(isSame).map((slot) => slot.name);
   return html`<div>
     <p class="lead"><b>− ${count(removed)}, + ${count(added)}, ${count(changed)} changed</b>
-      ${" "}<span class="quiet">slot by slot: a message that moved counts in both</span>
-      ${same.length > 0 && html`${" "}<span class="quiet">the same: ${same.join(", ")}</span>`}</p>
+      ${" "}<span class="quiet">slot by slot: a message that moved counts in both</span></p>
+    ${same.length > 0 && html`<p class="quiet">the same: ${same.join(", ")}</p>`}
     <${Slots} slots=${slots} />
     ${
       drift &&

@@ -54,7 +54,7 @@ export const Conversation = ({ session, turn, fresh }) => {
   const { data } = answer;
   if (!data) return html`<${Pending} answer=${answer} what="the conversation" />`;
   const open = turn.status === "running" ? news.value.open : null;
-  const steps = stepsOf(data.messages, open, data.answers);
+  const steps = stepsOf(data.messages, open, data.answers, data.pending);
   return html`<section aria-label="Conversation">
     <ol class="said-and-done">${steps.map(
       (step, at) => html`<li key=${at} class=${step.who}>
@@ -62,7 +62,9 @@ export const Conversation = ({ session, turn, fresh }) => {
         ${ENDED.includes(step.status) || html`${" "}<${Tag} name=${step.status} />`}</p>
       <${Step} step=${step} /></li>`,
     )}</ol>
-    ${steps.length === 0 && html`<${Empty} title="Nothing was said in this turn" />`}
+    ${
+      steps.length === 0 && html`<${Empty} title=${data.note || "Nothing was said in this turn"} />`
+    }
     ${
       turn.status === "running" &&
       html`<${Now} steps=${steps} since=${data.messages[0]?.created_at} />`

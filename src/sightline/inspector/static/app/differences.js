@@ -122,7 +122,9 @@ const changesOf = (before, after) => {
   return [...changes, ...pairsOf(removed, [])];
 };
 
-const toolsOf = ({ request }) => {
+const toolsOf = ({ request, messages }) => {
+  const listed = messages.filter((message) => message.slot === "tools");
+  if (listed.length) return listed; // another agent's stand one by one
   const { tools, toolConfig } = JSON.parse(request.body);
   const list = tools ?? toolConfig;
   return list ? [{ role: "tools", parts: [{ text: JSON.stringify(list, null, 1) }] }] : [];
@@ -136,6 +138,7 @@ const toolsOf = ({ request }) => {
 export const differencesOf = (before, after) => {
   const of = (data, name) => data.messages.filter((message) => message.slot === name);
   const names = new Set([...after.messages, ...before.messages].map((message) => message.slot));
+  names.delete("tools");
   const slots = [...names].map((name) => ({
     name,
     changes: changesOf(of(before, name), of(after, name)),

@@ -9,7 +9,7 @@ const WORTH = { ms: 0.001, m: 60, k: 1_000 };
 const FIGURES = {
   cache: (row) => (row.prompt_tokens ? (100 * row.cached_tokens) / row.prompt_tokens : null),
   cost: (row) => row.cost_usd,
-  time: (row) => row.duration_ms / 1_000,
+  time: (row) => (row.duration_ms === null ? null : row.duration_ms / 1_000),
   tokens: (row) => row.prompt_tokens,
   requests: (row) => row.requests,
   turn: (row) => row.turn,

@@ -2,6 +2,7 @@
 import { useAnswer } from "app/api";
 import { html } from "app/html";
 import { Problem } from "app/notice";
+import { Excerpt } from "app/prompt";
 import { address, route } from "app/route";
 
 const Card = ({ name, verdict, children = null }) => html`<article
@@ -20,7 +21,14 @@ const Cards = ({ data }) => html`<div class="verdicts">
       <a href=${address({ view: "conversation", options: {} })}>all that was said</a>`
     }
   <//>
-  <${Card} name="cache" verdict=${data.cache} />
+  <${Card} name="cache" verdict=${data.cache}>
+    ${
+      (data.cache.loss?.before || data.cache.loss?.now) &&
+      html`<details><summary>before and now</summary>
+      <${Excerpt} label="before" before="" text=${data.cache.loss.before} />
+      <${Excerpt} label="now" before="" text=${data.cache.loss.now} /></details>`
+    }
+  <//>
   <${Card} name="cost" verdict=${data.cost} />
   <${Card} name="changed" verdict=${data.changed} />
 </div>`;

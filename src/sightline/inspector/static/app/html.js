@@ -3,11 +3,12 @@
 import htm from "htm";
 import { h } from "preact";
 
-// Unicode, explicit directional formatting characters: they are shown, and turn nothing round.
-const BIDI = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+// Unicode, explicit directional formatting characters, characters without width, and tags, in which
+// words can be hidden from people and not from models: they are shown, and turn nothing round.
+const HIDDEN = /[\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu;
 const named = (control) =>
-  `⟨U+${control.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`;
-const revealed = (child) => (typeof child === "string" ? child.replace(BIDI, named) : child);
+  `⟨U+${control.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`;
+const revealed = (child) => (typeof child === "string" ? child.replace(HIDDEN, named) : child);
 
 const element = (type, props, ...children) => h(type, props, ...children.map(revealed));
 
@@ -21,7 +22,7 @@ export const share = (part, all) => (all ? `${Math.round((100 * part) / all)} %`
 export const dollars = (usd) =>
   usd === null || usd === undefined
     ? "unpriced"
-    : `$${usd < 0.01 ? usd.toFixed(5) : usd.toFixed(2)}`;
+    : `$${usd === 0 ? "0" : usd < 0.01 ? usd.toFixed(5) : usd.toFixed(2)}`;
 export const seconds = (ms) =>
   ms === null || ms === undefined
     ? "–"

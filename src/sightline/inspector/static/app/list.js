@@ -58,6 +58,7 @@ export const VirtualList = ({
     if (at < scrollTop) box.current.scrollTop = at;
     else if (at + height > scrollTop + clientHeight)
       box.current.scrollTop = at + height - clientHeight;
+    if (box.current.scrollTop !== scrollTop) look(); // the event of it comes a frame later
   }, [selected, selected < count, view.value.size]);
   const first = Math.max(0, Math.min(count - 1, Math.floor(view.value.top / height)) - MARGIN);
   const last = Math.min(count, Math.ceil((view.value.top + view.value.size) / height) + MARGIN);

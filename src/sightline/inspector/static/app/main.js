@@ -5,11 +5,11 @@ import { isExport, listen, news, useAnswer } from "app/api";
 import { ChangesView } from "app/changes";
 import { Conversation } from "app/conversation";
 import { Dialog } from "app/dialog";
-import { AgentSession } from "app/exchanges";
 import { TurnHeader } from "app/header";
 import { html } from "app/html";
 import { LedgerView } from "app/ledger";
 import { Empty, Pending } from "app/notice";
+import { AgentWhatIf } from "app/otherwise";
 import { Palette } from "app/palette";
 import { Picture } from "app/picture";
 import { PromptView } from "app/prompt";
@@ -21,7 +21,7 @@ import { CHIPS, Filter, Overview, TurnList, useTurns } from "app/turns";
 import { UnseenView } from "app/unseen";
 import { WhatIf } from "app/whatif";
 import { render } from "preact";
-import { useEffect, useLayoutEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 
 const TITLES = {
   picture: "Picture",
@@ -71,7 +71,7 @@ const Requests = ({ turn }) =>
   )}
 </ul></nav>`;
 
-const View = ({ turn, requests, about, fresh }) => {
+const View = ({ turn, requests, about, agent, fresh }) => {
   const { session, request, view } = route.value;
   const path = turn?.requests ? `/api/sessions/${session}/turns/${turn.turn}/${request}` : null;
   const own = ASKING.includes(view);
@@ -92,10 +92,14 @@ const View = ({ turn, requests, about, fresh }) => {
     return html`<${StateView} key=${key} allowInvoke=${about.allow_invoke} fresh=${fresh} />`;
   if (view === "unseen") return html`<${UnseenView} key=${key} fresh=${fresh} />`;
   if (!data) return html`<${Pending} answer=${answer} what=${`request ${turn.turn}.${request}`} />`;
+  if (data.note && view !== "trace")
+    return html`<section aria-label=${TITLES[view]}><${Empty} title=${data.note} /></section>`;
   if (view === "prompt")
     return html`<${PromptView} key=${key} data=${data} requests=${requests} />`;
   if (view === "changes") return html`<${ChangesView} key=${key} data=${data} />`;
-  if (view === "trace") return html`<${TraceView} key=${key} trace=${data.trace} />`;
+  if (view === "trace")
+    return html`<${TraceView} key=${key} trace=${data.trace} note=${data.note} />`;
+  if (view === "whatif" && agent) return html`<${AgentWhatIf} key=${key} />`;
   if (view === "whatif") return html`<${WhatIf} key=${key} data=${data} choices=${about} />`;
   return html`<${Picture} key=${key} data=${data} />`;
 };
@@ -211,17 +215,23 @@ const Coming = ({ turn, list }) =>
     ? html`<${Empty} title=${`There is no turn ${turn}`}>Choose one in the list.<//>`
     : html`<${Pending} answer=${list.answer} what=${`turn ${turn}`} />`;
 
+// The name of what a session's turns are read from; none until it is told.
+const newsOf = (session) => (news.value.session === session ? news.value.turns : "");
+
 const titleOf = (turn, title) => [turn && `${turn.turn} · ${turn.text}`, title, "Sightline"];
 
-const Session = ({ about }) => {
+const Session = ({ about, agent }) => {
   const { session, turn, filter, view } = route.value;
-  const fresh = news.value.turns;
+  const fresh = newsOf(session);
   const list = useTurns(session, fresh);
   const { turns, data } = list;
-  const selected = turns.indexOf(turn);
+  const summed = useRef(/** @type {string | null} */ (null));
+  if (data) summed.current = data.seal ?? fresh; // the list first, then its sums
+  const at = turns.indexOf(turn);
+  const isLost = turn === null || (at < 0 && !filter);
+  const selected = isLost ? turns.length - 1 : at; // at once: the address is changed later
   const choose = (index) =>
     index >= 0 && turns[index] && go({ turn: turns[index], request: 1, options: {} });
-  const isLost = turn === null || (selected < 0 && !filter);
   useEffect(() => {
     const last = turns[turns.length - 1];
     if (turns.length && (isLost || follow.value) && last !== turn)
@@ -246,11 +256,17 @@ const Session = ({ about }) => {
   const isComing = !current && data && turn !== null && view !== "ledger";
   return html`<main>
     <aside aria-label="Turns of the session">
-      <${Overview} session=${session} fresh=${fresh} />
+      <${Overview} session=${session} fresh=${summed.current} />
       <${Filter} list=${list} />
-      <${TurnList} list=${list} selected=${selected} onSelect=${choose} />
+      <${TurnList} list=${list} selected=${selected} onSelect=${choose}
+        what=${agent ? "answered" : "asked"} />
     </aside>
     <div class="view">
+      ${
+        agent &&
+        html`<p class="quiet">A session of another agent's: ${agent}. It can be looked at, and not
+          ${" "}gone on with. Each of its requests is a turn here.</p>`
+      }
       ${
         current &&
         view !== "ledger" &&
@@ -261,21 +277,12 @@ const Session = ({ about }) => {
       ${
         isComing
           ? html`<${Coming} turn=${turn} list=${list} />`
-          : html`<${View} turn=${current} requests=${list.requests} about=${about}
+          : html`<${View} turn=${current} requests=${list.requests} about=${about} agent=${agent}
             fresh=${changes ? fresh : ""} />`
       }
     </div>
     <${Overlays} actions=${actions} sessions=${about.sessions} />
   </main>`;
-};
-
-// A session of another agent's has requests instead of turns, and one view of each.
-const Foreign = ({ about, agent }) => {
-  const { session } = route.value;
-  const actions = everywhere(session).filter(({ kind }) => kind !== "view");
-  useKeys(actions);
-  return html`<${AgentSession} session=${session} agent=${agent} fresh=${news.value.turns} />
-    <${Overlays} actions=${actions} sessions=${about.sessions} />`;
 };
 
 const called = (item) => (item.agent ? `${item.agent}: ${item.title}` : item.title);
@@ -287,7 +294,8 @@ const Page = () => {
   const { data } = answer;
   const { session } = route.value;
   const agent = data?.sessions.find((item) => item.id === session)?.agent;
-  useEffect(() => listen(session), [session]);
+  const knowsWhich = session !== null || data?.sessions.length === 0;
+  useEffect(() => (knowsWhich ? listen(session) : undefined), [session, knowsWhich]);
   useEffect(() => {
     if (data && route.value.session === null && data.sessions.length)
       go({ session: data.sessions[0].id }, { replace: true });
@@ -324,13 +332,7 @@ const Page = () => {
         ${" "}<code>sightline chat</code>, or record another agent's with
         ${" "}<code>sightline gateway</code>.<//>`
     }
-    ${
-      data &&
-      session !== null &&
-      (agent
-        ? html`<${Foreign} key=${session} about=${data} agent=${agent} />`
-        : html`<${Session} key=${session} about=${data} />`)
-    }
+    ${data && session !== null && html`<${Session} key=${session} about=${data} agent=${agent} />`}
   </div>`;
 };
 

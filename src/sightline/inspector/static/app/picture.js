@@ -136,7 +136,7 @@ export const Picture = ({ data }) => {
         <td>${count(same)}</td><td>${count(messages.length)}</td><td></td><td></td></tr></tfoot>
     </table></div>
     ${receipt.warnings.map(({ message }) => html`<p class="warning" key=${message}>${message}</p>`)}
-    <h2>${slots[chosen]?.name ?? ""}</h2>
+    ${slots[chosen] && html`<h2>${slots[chosen].name}</h2>`}
     <${Messages} texts=${messages} slot=${chosen} />
   </section>`;
 };

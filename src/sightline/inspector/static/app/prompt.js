@@ -69,7 +69,10 @@ export const PromptView = ({ data, requests }) => html`<section aria-label="Prom
   <p class="lead">${data.request.method} <code>${data.request.url}</code>
     ${" "}<span class="figure">${count(data.request.bytes)} bytes</span>
     ${" "}<span class=${`tag ${data.request.reproduced ? "ok" : "bad"}`}>
-      ${data.request.reproduced ? "byte for byte as sent" : "differs from what was sent"}</span></p>
+      ${
+        data.request.kept ??
+        (data.request.reproduced ? "byte for byte as sent" : "differs from what was sent")
+      }</span></p>
   <p><${CopyButton} label="Copy as curl" text=${data.request.curl} /> ${" "}
      <${CopyButton} label="Copy body" text=${data.request.body} /></p>
   ${data.request.notes.map((note) => html`<p class="warning" key=${note}>${note}</p>`)}

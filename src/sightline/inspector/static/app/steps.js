@@ -17,9 +17,10 @@ const paramsOf = ({ name, text }) => {
  * @param {any[]} messages of the turn's group
  * @param {Open | null} open what of it is under way
  * @param {Record<string, string[]>} answers what was decided on its calls
+ * @param {string} without what a call is that has no result
  * @returns {Step[]}
  */
-export const stepsOf = (messages, open, answers = {}) => {
+export const stepsOf = (messages, open, answers = {}, without = "no result") => {
   const results = new Map();
   for (const { parts } of messages)
     for (const part of parts) if (part.kind === "result") results.set(part.id, part);
@@ -32,7 +33,7 @@ export const stepsOf = (messages, open, answers = {}) => {
         if (part.kind !== "call") return { ...part, who, status };
         const result = results.get(part.id);
         if (result) shown.add(result);
-        const state = result ? "" : (STATES[open?.calls[part.id] ?? ""] ?? "no result");
+        const state = result ? "" : (STATES[open?.calls[part.id] ?? ""] ?? without);
         const decided = answers[part.id] ?? [];
         return { ...part, params: paramsOf(part), who, status, result, state, decided };
       }),

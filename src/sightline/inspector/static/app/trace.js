@@ -2,9 +2,10 @@
 import { html, seconds } from "app/html";
 import { Empty } from "app/notice";
 
-export const TraceView = ({ trace }) => {
+export const TraceView = ({ trace, note = "" }) => {
   if (trace.length === 0)
-    return html`<section aria-label="Trace"><${Empty} title="Nothing was timed in this turn" />
+    return html`<section aria-label="Trace"><${Empty} title="Nothing was timed in this turn">
+    ${note}<//>
     </section>`;
   const total = Math.max(1, ...trace.map((span) => span.end_ms));
   return html`<section aria-label="Trace">

@@ -6,7 +6,7 @@ import { Folds } from "app/folds";
 import { count, html } from "app/html";
 import { VirtualList } from "app/list";
 import { Empty, Pending } from "app/notice";
-import { route, setOption } from "app/route";
+import { address, route, setOption } from "app/route";
 import { useEffect, useRef } from "preact/hooks";
 
 const ROW = 22;
@@ -162,7 +162,11 @@ const Nodes = ({ app, at, root }) => {
           ? Line({ line: known, folded: visible.folded.has(line), onToggle: () => toggle(line) })
           : html`<span class="node quiet">…</span>`;
       }} />
-    ${known && html`<p role="status"><code>${known.path}</code></p>`}
+    ${
+      known &&
+      html`<p role="status"><code>${known.path}</code></p><pre tabindex="0"
+      aria-label="The chosen node">${known.text}</pre>`
+    }
   </div>`;
 };
 
@@ -197,8 +201,13 @@ const Change = (change, index) => html`<li key=${index}>
 const App = ({ app, at, root, allowInvoke }) => html`<article aria-label=${app.name}>
   <h2>${app.name} <span class="quiet">${app.id}</span>
     ${" "}<span class=${`tag ${app.status}`}>${app.status}</span></h2>
-  <p class="quiet">${count(app.shown)} of ${count(app.nodes)} nodes shown, ${count(app.cut)} cut,
-    ${" "}${count(app.summarised)} summarised</p>
+  ${
+    app.nodes > 0
+      ? html`<p class="quiet">${count(app.shown)} of ${count(app.nodes)} nodes shown,
+        ${" "}${count(app.cut)} cut, ${count(app.summarised)} summarised</p>`
+      : html`<p class="quiet">It showed nothing:
+        ${" "}<a href=${address({ view: "unseen", options: {} })}>why</a></p>`
+  }
   ${
     app.changes.length > 0 &&
     html`<details open><summary>${count(app.changes.length)}
@@ -218,9 +227,11 @@ export const StateView = ({ allowInvoke, fresh }) => {
     ${!data && html`<${Pending} answer=${answer} what="the state of the apps" />`}
     ${
       data?.apps.length === 0 &&
+      !data.note &&
       html`<${Empty} title="No app was connected">An app that announces itself, or that
         ${" "}<code>apps.connect</code> names, is shown here as it was at each request.<//>`
     }
+    ${data?.note && html`<${Empty} title=${data.note} />`}
     ${data?.apps.map(
       (app, at) => html`<${App} key=${app.id} app=${app} at=${at} root=${root}
       allowInvoke=${allowInvoke} />`,

@@ -6,7 +6,7 @@ import { count, dollars, html, seconds, share } from "app/html";
 import { VirtualList } from "app/list";
 import { Empty, Pending } from "app/notice";
 import { address, go, route } from "app/route";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 
 const ROW = 46;
 const MOST_ASKED = 100; // rows in one request
@@ -73,7 +73,7 @@ export const useTurns = (session, fresh) => {
   const keep = (found) => {
     rows.value = new Map([...rows.peek(), ...found.map((row) => [row.turn, row])]);
   };
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!data) return;
     asked.current = new Set(data.rows.map((row) => row.turn));
     keep(data.rows);
@@ -105,7 +105,7 @@ export const useTurns = (session, fresh) => {
   return { turns: data?.turns ?? NONE, rows: rows.value, want, requests: names, data, answer };
 };
 
-export const Meter = ({ turn }) => {
+const Meter = ({ turn }) => {
   const reused = share(turn.cached_tokens, turn.prompt_tokens);
   const about = `${reused} of ${count(turn.prompt_tokens)} tokens reused`;
   return html`<span class="meter" title=${about}>
@@ -113,12 +113,18 @@ export const Meter = ({ turn }) => {
     <span class="unseen">${about}</span></span>`;
 };
 
+/** What a row cost; a question mark where nobody knows the price. */
+export const Cost = ({ usd }) =>
+  usd === null
+    ? html`<span class="figure" title="its price is not known">?</span>`
+    : html`<span class="figure">${dollars(usd)}</span>`;
+
 const Turn = (turn) => html`<span class=${`turn ${LOOKS[turn.status] ?? "odd"}`}>
   <b>${turn.turn}</b>
   <span class="line">${turn.text || "(its words are gone)"}</span>
   ${turn.prompt_tokens ? html`<${Meter} turn=${turn} />` : html`<span></span>`}
-  <span class="figure">${turn.cost_usd === null ? "?" : dollars(turn.cost_usd)}</span>
-  <span class="figure">${seconds(turn.duration_ms)}</span>
+  <${Cost} usd=${turn.cost_usd} />
+  <span class="figure">${turn.requests ? seconds(turn.duration_ms) : "–"}</span>
   <span class="line about"><span class=${`tag ${turn.status}`}>${turn.status}</span>
     ${turn.requests > 1 && ` ${turn.requests} requests`}
     ${turn.reason && ` ${turn.reason}`}</span></span>`;
@@ -136,14 +142,12 @@ const NoTurns = ({ list }) => {
         ${" "}here.<//>`;
 };
 
-export const TurnHeads = ({
-  what = "asked",
-}) => html`<div class="turn heads quiet" aria-hidden="true">
+const TurnHeads = ({ what }) => html`<div class="turn heads quiet" aria-hidden="true">
   <span>#</span><span>${what}</span>
   <span>cached</span><span class="figure">cost</span><span class="figure">time</span></div>`;
 
-export const TurnList = ({ list, selected, onSelect }) => html`<div class="turns">
-  <${TurnHeads} />
+export const TurnList = ({ list, selected, onSelect, what }) => html`<div class="turns">
+  <${TurnHeads} what=${what} />
   <${NoTurns} list=${list} />
   <${VirtualList}
     id="turns" label="Turns" count=${list.turns.length} height=${ROW}
@@ -200,24 +204,33 @@ const line = (columns, dearest) =>
     .map(({ cost_usd }, at) => `${at + 0.4},${HEIGHT - (HEIGHT * cost_usd) / dearest}`)
     .join(" ");
 
-// What a session cost and reused, in all and over its turns.
-export const Overview = ({ session, fresh }) => {
-  const { data } = useAnswer(`/api/sessions/${session}/overview`, fresh);
-  if (!data || data.turns === 0) return null;
+const Chart = ({ data }) => {
   const tallest = Math.max(1, ...data.columns.map((column) => column.prompt_tokens));
   const dearest = Math.max(1e-9, ...data.columns.map((column) => column.cost_usd));
   const label = `Tokens, cache and cost over ${count(data.turns)} turns`;
-  return html`<section class="overview" aria-label="The session">
-    <p><b>${dollars(data.cost_usd)}</b>
-      ${data.unpriced > 0 && html` <span class="quiet">+ ${count(data.unpriced)} unpriced</span>`}
-      ${data.beside_usd > 0 && ` + ${dollars(data.beside_usd)} beside the turns`}
-      ${" "}· ${count(data.turns)} turns · ${count(data.requests)} requests ·
-      ${" "}${count(data.prompt_tokens)} tokens,
-      ${" "}${share(data.cached_tokens, data.prompt_tokens)} from cache</p>
+  return html`<div>
     <svg class="chart" role="img" aria-label=${label} preserveAspectRatio="none"
       viewBox=${`0 0 ${data.columns.length} ${HEIGHT}`}>
       ${data.columns.map((column, at) => Column(column, at, tallest))}
       <polyline class="cost" points=${line(data.columns, dearest)} />
     </svg>
+    <p class="quiet"><i class="key cached"></i> reused <i class="key fresh"></i> evaluated
+      ${" "}<i class="key cost"></i> cost</p>
+  </div>`;
+};
+
+// What a session cost and reused, in all and over its turns.
+export const Overview = ({ session, fresh }) => {
+  const { data } = useAnswer(`/api/sessions/${session}/overview`, fresh);
+  if (!data || data.turns === 0) return null;
+  return html`<section class="overview" aria-label="The session">
+    <p><b>${dollars(data.cost_usd)}</b>
+      ${data.unpriced > 0 && html` <span class="quiet">+ ${count(data.unpriced)} unpriced</span>`}
+      ${data.beside_usd > 0 && ` + ${dollars(data.beside_usd)} beside the turns`}
+      ${" "}· ${count(data.turns)} turns · ${count(data.requests)} requests ·
+      ${" "}${count(data.prompt_tokens)} tokens${
+        data.prompt_tokens > 0 && `, ${share(data.cached_tokens, data.prompt_tokens)} from cache`
+      }</p>
+    ${data.prompt_tokens > 0 && html`<${Chart} data=${data} />`}
   </section>`;
 };

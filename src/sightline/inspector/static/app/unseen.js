@@ -32,14 +32,21 @@ export const UnseenView = ({ fresh }) => {
   const { data } = answer;
   return html`<section aria-label="Not seen">
     ${!data && html`<${Pending} answer=${answer} what="what was not seen" />`}
+    ${data?.note && html`<p class="quiet">${data.note}</p>`}
+    ${
+      data?.note &&
+      data.unseen.length === 0 &&
+      html`<${Empty} title="Nothing is known to be missing" />`
+    }
     ${
       data?.unseen.length === 0 &&
+      !data.note &&
       html`<${Empty} title="The model saw everything there was">No turn, message, result or node
         ${" "}was left out of this request, and no app.<//>`
     }
     ${
       data?.unseen.length > 0 &&
-      html`<div class="wide"><table>
+      html`<div class="wide"><table class="words">
       <caption>${count(data.unseen.length)} not seen by the model in this request</caption>
       <thead><tr>${HEADS.map((head) => html`<th scope="col" key=${head}>${head}</th>`)}</tr></thead>
       <tbody>${data.unseen.map(Row)}</tbody></table></div>`
